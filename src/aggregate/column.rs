@@ -1,0 +1,157 @@
+//! A column of partial aggregates, one slot per slice, for any monoid.
+
+use arrow_buffer::NullBuffer;
+
+use crate::kernels::{Ranges, subtract_on_evict, tumbling, two_stacks};
+
+/// An associative `combine` with an identity (Traub et al. 2019, §4.2).
+///
+/// It may carry context that states refer to, such as the store that positions point into.
+pub trait Monoid: Clone + Send + Sync + 'static {
+    /// One partial aggregate.
+    type State: Copy + Send + Sync + 'static;
+
+    /// `combine(identity, x) == combine(x, identity) == x`.
+    fn identity(&self) -> Self::State;
+
+    /// Joins two partials; `earlier` comes before `later` in time.
+    fn combine(&self, earlier: Self::State, later: Self::State) -> Self::State;
+
+    /// The same monoid without the context of any state.
+    fn emptied(&self) -> Self {
+        self.clone()
+    }
+
+    /// For functions with an exact inverse: `invert(combine(part, rest), part) == rest`.
+    #[allow(clippy::type_complexity, reason = "an alias would hide that it is a plain function")]
+    fn invert(&self) -> Option<fn(Self::State, Self::State) -> Self::State> {
+        None
+    }
+}
+
+/// Slots of partial aggregates.
+#[derive(Clone)]
+pub struct Column<M: Monoid> {
+    monoid: M,
+    states: Vec<M::State>,
+    /// Which slots saw a value; `None` while all did. A slot without values lowers to null.
+    seen: Option<Vec<bool>>,
+}
+
+impl<M: Monoid> Column<M> {
+    /// A column without slots.
+    pub fn new(monoid: M) -> Self {
+        Self { monoid, states: Vec::new(), seen: None }
+    }
+
+    /// The monoid.
+    pub fn monoid(&self) -> &M {
+        &self.monoid
+    }
+
+    /// The monoid, to change its context.
+    pub fn monoid_mut(&mut self) -> &mut M {
+        &mut self.monoid
+    }
+
+    /// The states, one per slot.
+    pub fn states(&self) -> &[M::State] {
+        &self.states
+    }
+
+    /// The monoid and the states, to move what the states refer to.
+    pub fn parts_mut(&mut self) -> (&mut M, &mut [M::State]) {
+        (&mut self.monoid, &mut self.states)
+    }
+
+    /// Validity of the slots: null where no value was seen.
+    pub fn nulls(&self) -> Option<NullBuffer> {
+        self.seen.as_ref().map(|seen| NullBuffer::from(seen.as_slice()))
+    }
+
+    /// Grows to `len` slots and folds `lift(row)` into `slots[row]` for each row that is not null.
+    ///
+    /// Each new slot must have at least one row, null or not, among these.
+    #[inline]
+    pub fn fold(&mut self, slots: &[u32], nulls: Option<&NullBuffer>, len: usize, lift: impl Fn(usize) -> M::State) {
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        if nulls.is_some() {
+            self.track_seen();
+        }
+        self.states.resize(len, self.monoid.identity());
+        let (monoid, states) = (&self.monoid, &mut self.states[..]);
+        match (nulls, &mut self.seen) {
+            (Some(nulls), Some(seen)) => {
+                seen.resize(len, false);
+                for row in nulls.valid_indices() {
+                    let slot = slots[row] as usize;
+                    states[slot] = monoid.combine(states[slot], lift(row));
+                    seen[slot] = true;
+                }
+            }
+            (_, seen) => {
+                for (row, &slot) in slots.iter().enumerate() {
+                    let slot = slot as usize;
+                    states[slot] = monoid.combine(states[slot], lift(row));
+                }
+                if let Some(seen) = seen {
+                    seen.resize(len, false);
+                    slots.iter().for_each(|&slot| seen[slot as usize] = true);
+                }
+            }
+        }
+    }
+
+    /// Appends another column's slots.
+    pub fn append(&mut self, other: Self) {
+        if other.seen.is_some() {
+            self.track_seen();
+        }
+        if let Some(seen) = &mut self.seen {
+            match other.seen {
+                Some(others) => seen.extend(others),
+                None => seen.resize(seen.len() + other.states.len(), true),
+            }
+        }
+        self.states.extend(other.states);
+    }
+
+    /// A column with one slot per group: `slots[groups[g]..groups[g + 1]]`, combined in that order.
+    pub fn regroup(&self, slots: &[u32], groups: &[u32]) -> Self {
+        let one_to_one = groups.len() == slots.len();
+        let ends = || groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
+        let each = || groups.iter().zip(ends()).map(|(&from, to)| &slots[from as usize..to]);
+        let states = if one_to_one {
+            slots.iter().map(|&slot| self.states[slot as usize]).collect()
+        } else {
+            let combine = |state, &slot: &u32| self.monoid.combine(state, self.states[slot as usize]);
+            each().map(|group| group[1..].iter().fold(self.states[group[0] as usize], combine)).collect()
+        };
+        let seen = self.seen.as_ref().map(|seen| each().map(|group| group.iter().any(|&s| seen[s as usize])).collect());
+        Self { monoid: self.monoid.clone(), states, seen }
+    }
+
+    /// A column with one slot per range of slots: the windows' aggregates.
+    pub fn answer(&self, ranges: &Ranges) -> Self {
+        let monoid = &self.monoid;
+        let (identity, combine) = (monoid.identity(), |a, b| monoid.combine(a, b));
+        let states = match monoid.invert() {
+            _ if !ranges.overlap() => tumbling(&self.states, ranges, identity, combine),
+            Some(invert) => subtract_on_evict(&self.states, ranges, identity, combine, invert),
+            None => two_stacks(&self.states, ranges, identity, combine),
+        };
+        let seen = self.seen.as_ref().map(|seen| {
+            let counts: Vec<u32> = seen.iter().map(|&seen| u32::from(seen)).collect();
+            let counts = subtract_on_evict(&counts, ranges, 0, |a, b| a + b, |a, b| a - b);
+            counts.into_iter().map(|count| count > 0).collect()
+        });
+        Self { monoid: monoid.clone(), states, seen }
+    }
+
+    /// From now on `seen` is kept; so far every slot saw a value.
+    fn track_seen(&mut self) {
+        if self.seen.is_none() {
+            self.seen = Some(vec![true; self.states.len()]);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Count: of rows, or of values that are not null. Distributive, commutative, invertible.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, types::Int64Type};
+use arrow_schema::DataType;
+
+use super::column::{Column, Monoid};
+use super::lift::{Aggregate, Rows, fold_primitive, only};
+use crate::Result;
+
+/// The number of rows (lifted without a column) or of values.
+#[derive(Clone)]
+pub struct Count;
+
+impl Monoid for Count {
+    type State = i64;
+
+    fn identity(&self) -> i64 {
+        0
+    }
+
+    #[inline]
+    fn combine(&self, earlier: i64, later: i64) -> i64 {
+        earlier + later
+    }
+
+    fn invert(&self) -> Option<fn(i64, i64) -> i64> {
+        Some(|whole, part| whole - part)
+    }
+}
+
+impl Aggregate for Count {
+    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
+        let nulls = input.and_then(|input| input.logical_nulls());
+        match nulls.filter(|nulls| nulls.null_count() > 0) {
+            None => column.fold(rows.slots, None, len, |_| 1),
+            // Nulls count 0 rather than being left out: a count is never null.
+            Some(nulls) => column.fold(rows.slots, None, len, |row| i64::from(nulls.is_valid(row))),
+        }
+        Ok(())
+    }
+
+    fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        fold_primitive::<Int64Type, _>(column, only(state)?, &DataType::Int64, rows, len, |count| count)
+    }
+
+    fn lower(column: &Column<Self>) -> Result<ArrayRef> {
+        Ok(Arc::new(Int64Array::from(column.states().to_vec())))
+    }
+}

@@ -1,0 +1,26 @@
+//! Aggregate functions: lift, combine, lower, and invert where there is one.
+//!
+//! A [`Function`] is what a query names; it is lowered from one or two [`Partial`]s, which several functions of one
+//! query share (a mean and a sum keep one sum). Partials live in columns, one slot per slice: [`Partials`] is the
+//! dynamic face of such a column, called once per batch, and [`Column`] does the work for any [`Aggregate`].
+//!
+//! To add a function: a file with its [`Monoid`] and [`Aggregate`], a variant in [`Partial`] if it stores something
+//! new, and a variant in [`Function`] that says how it is lowered.
+
+mod bytes;
+mod column;
+mod count;
+mod extrema;
+mod first_last;
+mod function;
+mod lift;
+mod mean;
+mod moments;
+mod partial;
+mod store;
+mod sum;
+
+pub use column::{Column, Monoid};
+pub use function::Function;
+pub use lift::{Aggregate, Partials, Rows};
+pub use partial::Partial;

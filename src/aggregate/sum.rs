@@ -1,0 +1,182 @@
+//! Sums: exact for integers, decimals and durations, and an error, never a wrap, where a result does not fit.
+//!
+//! Integers are summed in 128 bits, so that only a window's true sum decides about overflow, in whatever order rows
+//! came. Distributive and commutative; integers are invertible, floats are not (their error would drift).
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Decimal128Array, Float64Array, PrimitiveArray, cast::AsArray, types::*};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, TimeUnit};
+
+use super::column::{Column, Monoid};
+use super::lift::{Aggregate, Partials, Rows, cast_to, fold_primitive, required};
+use crate::{Error, Result};
+
+/// An empty column of sums over values of type `input`, if those can be summed.
+pub(super) fn sums(input: &DataType) -> Option<Box<dyn Partials>> {
+    let output = sum_type(input)?;
+    Some(match output {
+        DataType::Float64 => Box::new(Column::new(FloatSum)),
+        _ => Box::new(Column::new(ExactSum { output })),
+    })
+}
+
+/// The type of a sum, as in Spark; unsigned integers stay unsigned.
+pub(super) fn sum_type(input: &DataType) -> Option<DataType> {
+    Some(match input {
+        _ if input.is_signed_integer() => DataType::Int64,
+        _ if input.is_unsigned_integer() => DataType::UInt64,
+        _ if input.is_floating() => DataType::Float64,
+        DataType::Decimal128(precision, scale) => DataType::Decimal128((precision + 10).min(38), *scale),
+        DataType::Duration(_) => input.clone(),
+        _ => return None,
+    })
+}
+
+/// Sum of floats, in float64.
+#[derive(Clone)]
+pub struct FloatSum;
+
+impl Monoid for FloatSum {
+    type State = f64;
+
+    fn identity(&self) -> f64 {
+        // The one zero that leaves a sum of negative zeros negative.
+        -0.0
+    }
+
+    #[inline]
+    fn combine(&self, earlier: f64, later: f64) -> f64 {
+        earlier + later
+    }
+}
+
+impl Aggregate for FloatSum {
+    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
+        fold_primitive::<Float64Type, _>(column, required(input)?, &DataType::Float64, rows, len, |value| value)
+    }
+
+    fn lower(column: &Column<Self>) -> Result<ArrayRef> {
+        Ok(Arc::new(Float64Array::new(column.states().to_vec().into(), column.nulls())))
+    }
+}
+
+/// Sum of integers, unscaled decimals or durations, in 128 bits.
+#[derive(Clone)]
+pub struct ExactSum {
+    output: DataType,
+}
+
+/// A decimal sum that left even 128 bits; it absorbs what follows.
+const OVERFLOWN: i128 = i128::MIN;
+
+impl Monoid for ExactSum {
+    type State = i128;
+
+    fn identity(&self) -> i128 {
+        0
+    }
+
+    #[inline]
+    fn combine(&self, earlier: i128, later: i128) -> i128 {
+        if earlier == OVERFLOWN || later == OVERFLOWN {
+            return OVERFLOWN;
+        }
+        earlier.checked_add(later).unwrap_or(OVERFLOWN)
+    }
+
+    fn invert(&self) -> Option<fn(i128, i128) -> i128> {
+        // 2^64 values of 64 bits fit; decimals may leave 128 bits and cannot be taken back out.
+        match self.output {
+            DataType::Decimal128(..) => None,
+            _ => Some(|whole, part| whole - part),
+        }
+    }
+}
+
+impl Aggregate for ExactSum {
+    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
+        let input = required(input)?;
+        let output = column.monoid().output.clone();
+        match &output {
+            DataType::UInt64 => fold_primitive::<UInt64Type, _>(column, input, &output, rows, len, i128::from),
+            DataType::Decimal128(..) => {
+                // The unscaled values of any precision are summed as they stand.
+                let physical = input.data_type().clone();
+                fold_primitive::<Decimal128Type, _>(column, input, &physical, rows, len, |value| value)
+            }
+            _ => fold_primitive::<Int64Type, _>(column, input, &DataType::Int64, rows, len, i128::from),
+        }
+    }
+
+    fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        match state {
+            // sum(v >> 32) and sum(v & 0xffffffff): see `Partial::state_columns`.
+            [high, low] => {
+                let (high, low) = (cast_to(high, &DataType::Int64)?, cast_to(low, &DataType::Int64)?);
+                let (high, low) = (high.as_primitive::<Int64Type>(), low.as_primitive::<Int64Type>());
+                let nulls = NullBuffer::union(high.nulls(), low.nulls());
+                let sum = |row| (i128::from(high.value(row)) << 32) + i128::from(low.value(row));
+                column.fold(rows.slots, nulls.as_ref(), len, sum);
+                Ok(())
+            }
+            [sum] => Self::update(column, Some(sum), rows, len),
+            _ => Err(Error::Internal(format!("a sum of one or two columns came with {}", state.len()))),
+        }
+    }
+
+    fn lower(column: &Column<Self>) -> Result<ArrayRef> {
+        let (sums, nulls, output) = (column.states(), column.nulls(), &column.monoid().output);
+        Ok(match output {
+            DataType::Int64 => fitting::<Int64Type>(sums, nulls, output)?,
+            DataType::UInt64 => fitting::<UInt64Type>(sums, nulls, output)?,
+            DataType::Duration(TimeUnit::Second) => fitting::<DurationSecondType>(sums, nulls, output)?,
+            DataType::Duration(TimeUnit::Millisecond) => fitting::<DurationMillisecondType>(sums, nulls, output)?,
+            DataType::Duration(TimeUnit::Microsecond) => fitting::<DurationMicrosecondType>(sums, nulls, output)?,
+            DataType::Duration(TimeUnit::Nanosecond) => fitting::<DurationNanosecondType>(sums, nulls, output)?,
+            DataType::Decimal128(precision, scale) => {
+                let bound = 10i128.pow(u32::from(*precision));
+                if let Some(sum) = sums.iter().find(|&&sum| sum == OVERFLOWN || sum.abs() >= bound) {
+                    return Err(overflow(*sum, output));
+                }
+                let array = Decimal128Array::new(sums.to_vec().into(), nulls);
+                Arc::new(array.with_precision_and_scale(*precision, *scale)?)
+            }
+            other => return Err(Error::Internal(format!("no exact sum has type {other}"))),
+        })
+    }
+}
+
+fn fitting<T: ArrowPrimitiveType>(sums: &[i128], nulls: Option<NullBuffer>, output: &DataType) -> Result<ArrayRef>
+where
+    T::Native: TryFrom<i128>,
+{
+    let values: Result<Vec<T::Native>> =
+        sums.iter().map(|&sum| T::Native::try_from(sum).map_err(|_| overflow(sum, output))).collect();
+    Ok(Arc::new(PrimitiveArray::<T>::new(values?.into(), nulls)))
+}
+
+fn overflow(sum: i128, output: &DataType) -> Error {
+    match sum {
+        OVERFLOWN => Error::Overflow(format!("the sum of a window does not fit {output}")),
+        _ => Error::Overflow(format!("the sum of a window is {sum}, which does not fit {output}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_true_sum_of_a_window_overflows() {
+        let values: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![i64::MAX, 5, -6]));
+        let mut column = Column::new(ExactSum { output: DataType::Int64 });
+        let rows = Rows { slots: &[0, 0, 0], times: &[0, 0, 0] };
+        ExactSum::update(&mut column, Some(&values), rows, 1).unwrap();
+        assert_eq!(ExactSum::lower(&column).unwrap().as_primitive::<Int64Type>().value(0), i64::MAX - 1);
+        let rows = Rows { slots: &[0], times: &[0] };
+        ExactSum::update(&mut column, Some(&values.slice(1, 1)), rows, 1).unwrap();
+        assert!(matches!(ExactSum::lower(&column), Err(Error::Overflow(_))));
+    }
+}

@@ -1,0 +1,72 @@
+//! Index ranges of windows over a column.
+
+/// Half-open index ranges `[lo, hi)`, one per window, both ends non-decreasing and never empty.
+#[derive(Debug, Default, Clone)]
+pub struct Ranges {
+    lo: Vec<u32>,
+    hi: Vec<u32>,
+    overlap: bool,
+}
+
+impl Ranges {
+    /// An empty list with room for `capacity` ranges.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { lo: Vec::with_capacity(capacity), hi: Vec::with_capacity(capacity), overlap: false }
+    }
+
+    /// Adds `[lo, hi)`. Both ends must be at least those of the range before.
+    #[inline]
+    pub fn push(&mut self, lo: u32, hi: u32) {
+        debug_assert!(lo < hi, "a window over no slice is never asked for");
+        if let (Some(&last_lo), Some(&last_hi)) = (self.lo.last(), self.hi.last()) {
+            debug_assert!(last_lo <= lo && last_hi <= hi, "ranges must not step back");
+            self.overlap |= lo < last_hi;
+        }
+        self.lo.push(lo);
+        self.hi.push(hi);
+    }
+
+    /// Number of ranges.
+    pub fn len(&self) -> usize {
+        self.lo.len()
+    }
+
+    /// Whether there is no range.
+    pub fn is_empty(&self) -> bool {
+        self.lo.is_empty()
+    }
+
+    /// Whether two neighbouring ranges share an index.
+    pub fn overlap(&self) -> bool {
+        self.overlap
+    }
+
+    /// The ranges in order.
+    #[inline]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (usize, usize)> + '_ {
+        self.lo.iter().zip(&self.hi).map(|(&lo, &hi)| (lo as usize, hi as usize))
+    }
+}
+
+/// A column and ranges over it with steps, gaps and repeats, for the kernels' property tests.
+#[cfg(test)]
+pub(super) fn arbitrary_ranges() -> impl proptest::strategy::Strategy<Value = (Vec<i64>, Ranges)> {
+    use proptest::prelude::*;
+    (
+        prop::collection::vec(-1000i64..1000, 1..200),
+        prop::collection::vec((0usize..6, 0usize..6), 0..100),
+    )
+        .prop_map(|(column, steps)| {
+            let mut ranges = Ranges::default();
+            let (mut lo, mut hi) = (0, 1);
+            for (step_lo, step_hi) in steps {
+                lo += step_lo;
+                hi = (hi + step_hi).max(lo + 1);
+                if hi > column.len() {
+                    break;
+                }
+                ranges.push(lo as u32, hi as u32);
+            }
+            (column, ranges)
+        })
+}

@@ -1,0 +1,162 @@
+//! Keys of one integer column: a direct table while the values are near each other, a hash table otherwise.
+
+use std::hash::BuildHasher;
+
+use arrow_array::{Array, ArrayRef, make_array};
+use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use crate::Result;
+
+/// No id yet.
+const NONE: u32 = u32::MAX;
+
+/// Distinct integers, or what is stored as such, as 64-bit patterns.
+pub(super) struct IntegerKeys {
+    data_type: DataType,
+    values: Vec<i64>,
+    null: Option<u32>,
+    lookup: Lookup,
+    hasher: FixedState,
+    rows: usize,
+}
+
+enum Lookup {
+    /// `ids[value - base]`.
+    Direct { base: i64, ids: Vec<u32> },
+    /// Ids by their values' hash.
+    Hashed(HashTable<u32>),
+}
+
+impl IntegerKeys {
+    pub(super) fn supports(data_type: &DataType) -> bool {
+        data_type.is_integer() || (data_type.is_temporal() && data_type.primitive_width().is_some())
+    }
+
+    pub(super) fn new(data_type: DataType) -> Self {
+        let lookup = Lookup::Direct { base: 0, ids: Vec::new() };
+        Self { data_type, values: Vec::new(), null: None, lookup, hasher: FixedState::default(), rows: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub(super) fn assign(&mut self, column: &ArrayRef, out: &mut Vec<u32>) -> Result<()> {
+        let values = read(column);
+        let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
+        self.rows += values.len();
+        self.make_room(&values, nulls);
+        out.reserve(values.len());
+        match nulls {
+            None => self.assign_valid(&values, out),
+            Some(nulls) => {
+                for (&value, valid) in values.iter().zip(nulls) {
+                    out.push(if valid { self.id_of(value) } else { self.id_of_null() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn assign_valid(&mut self, values: &[i64], out: &mut Vec<u32>) {
+        for &value in values {
+            if let Lookup::Direct { base, ids } = &self.lookup {
+                let id = ids[value.wrapping_sub(*base) as usize];
+                if id != NONE {
+                    out.push(id);
+                    continue;
+                }
+            }
+            let id = self.id_of(value);
+            out.push(id);
+        }
+    }
+
+    fn id_of(&mut self, value: i64) -> u32 {
+        let Self { values, hasher, .. } = self;
+        let id = values.len() as u32;
+        match &mut self.lookup {
+            Lookup::Direct { base, ids } => {
+                let entry = &mut ids[value.wrapping_sub(*base) as usize];
+                if *entry != NONE {
+                    return *entry;
+                }
+                *entry = id;
+            }
+            Lookup::Hashed(table) => {
+                let hash = hasher.hash_one(value);
+                if let Some(&id) = table.find(hash, |&id| values[id as usize] == value && Some(id) != self.null) {
+                    return id;
+                }
+                table.insert_unique(hash, id, |&id| hasher.hash_one(values[id as usize]));
+            }
+        }
+        values.push(value);
+        id
+    }
+
+    fn id_of_null(&mut self) -> u32 {
+        *self.null.get_or_insert_with(|| {
+            self.values.push(0);
+            self.values.len() as u32 - 1
+        })
+    }
+
+    /// Makes the direct table cover these values, or gives it up where it would be much larger than the data.
+    fn make_room(&mut self, values: &[i64], nulls: Option<&NullBuffer>) {
+        let Lookup::Direct { base, ids } = &self.lookup else { return };
+        let ends = |(low, high): (i64, i64), &value: &i64| (low.min(value), high.max(value));
+        let (low, high) = match nulls {
+            None => values.iter().fold((i64::MAX, i64::MIN), ends),
+            Some(nulls) => nulls.valid_indices().map(|row| &values[row]).fold((i64::MAX, i64::MIN), ends),
+        };
+        let covered = low >= *base && i128::from(high) - i128::from(*base) < ids.len() as i128;
+        if low > high || covered {
+            return;
+        }
+        let (low, high) = if ids.is_empty() { (low, high) } else { (low.min(*base), high.max(base + (ids.len() as i64 - 1))) };
+        let span = i128::from(high) - i128::from(low) + 1;
+        let valid = self.values.iter().enumerate().filter(|&(id, _)| Some(id as u32) != self.null);
+        // Four table entries a row seen are less than what a hash table of the rows would take.
+        if span <= (1 << 16).max(4 * self.rows as i128) {
+            let mut ids = vec![NONE; span as usize];
+            valid.for_each(|(id, &value)| ids[(value - low) as usize] = id as u32);
+            self.lookup = Lookup::Direct { base: low, ids };
+        } else {
+            let mut table = HashTable::with_capacity(self.values.len());
+            let hash = |&id: &u32| self.hasher.hash_one(self.values[id as usize]);
+            valid.for_each(|(id, value)| {
+                table.insert_unique(self.hasher.hash_one(value), id as u32, hash);
+            });
+            self.lookup = Lookup::Hashed(table);
+        }
+    }
+
+    pub(super) fn values(&self) -> Result<ArrayRef> {
+        let buffer = match self.data_type.primitive_width() {
+            Some(1) => Buffer::from_iter(self.values.iter().map(|&value| value as i8)),
+            Some(2) => Buffer::from_iter(self.values.iter().map(|&value| value as i16)),
+            Some(4) => Buffer::from_iter(self.values.iter().map(|&value| value as i32)),
+            _ => Buffer::from_slice_ref(&self.values),
+        };
+        let nulls = self.null.map(|null| (0..self.values.len() as u32).map(|id| id != null).collect::<NullBuffer>());
+        let data = ArrayData::builder(self.data_type.clone()).len(self.values.len()).add_buffer(buffer).nulls(nulls);
+        Ok(make_array(data.build()?))
+    }
+}
+
+/// The stored integers, sign-extended to 64 bits whatever the type: only equality matters. Zero-copy at 64 bits.
+fn read(column: &ArrayRef) -> ScalarBuffer<i64> {
+    let data = column.to_data();
+    let (buffer, offset, len) = (data.buffers()[0].clone(), data.offset(), data.len());
+    match column.data_type().primitive_width() {
+        Some(1) => ScalarBuffer::<i8>::new(buffer, offset, len).iter().map(|&value| value.into()).collect(),
+        Some(2) => ScalarBuffer::<i16>::new(buffer, offset, len).iter().map(|&value| value.into()).collect(),
+        Some(4) => ScalarBuffer::<i32>::new(buffer, offset, len).iter().map(|&value| value.into()).collect(),
+        _ => ScalarBuffer::<i64>::new(buffer, offset, len),
+    }
+}

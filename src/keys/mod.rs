@@ -1,0 +1,191 @@
+//! Key columns to dense ids, so that everything after works on `u32`.
+//!
+//! Keys are equal as in SQL's `GROUP BY`: null equals null, NaN equals NaN, and -0.0 equals 0.0. Ids count from zero
+//! in the order of first appearance.
+
+mod integers;
+mod rows;
+
+use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use arrow_select::take::take;
+
+use crate::Result;
+use integers::IntegerKeys;
+use rows::RowKeys;
+
+/// Gives each distinct key a dense id and remembers the keys.
+pub struct KeyIndex {
+    types: Vec<DataType>,
+    kind: Kind,
+}
+
+enum Kind {
+    /// No key columns: one group, there once a row is.
+    Global { seen: bool },
+    /// One column of integers or of what is stored as such.
+    Integers(IntegerKeys),
+    /// Anything else, by its row encoding.
+    Rows(RowKeys),
+}
+
+impl KeyIndex {
+    /// An empty index over columns of these types.
+    ///
+    /// # Errors
+    /// `InvalidType` for a type that cannot be a key.
+    pub fn new(types: Vec<DataType>) -> Result<Self> {
+        let kind = match &types[..] {
+            [] => Kind::Global { seen: false },
+            [one] if IntegerKeys::supports(plain(one)) => Kind::Integers(IntegerKeys::new(plain(one).clone())),
+            _ => Kind::Rows(RowKeys::new(types.iter().map(plain).cloned().collect())?),
+        };
+        Ok(Self { types, kind })
+    }
+
+    /// An empty index over the same columns.
+    pub fn empty(&self) -> Result<Self> {
+        Self::new(self.types.clone())
+    }
+
+    /// Number of distinct keys so far.
+    pub fn len(&self) -> usize {
+        match &self.kind {
+            Kind::Global { seen } => usize::from(*seen),
+            Kind::Integers(keys) => keys.len(),
+            Kind::Rows(keys) => keys.len(),
+        }
+    }
+
+    /// Whether no key was seen.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends the id of each of `rows` rows to `ids`. O(1) per row.
+    pub fn assign(&mut self, columns: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<()> {
+        // A single dictionary: look each of its few values up once.
+        if let [column] = columns
+            && let Some(dictionary) = column.as_any_dictionary_opt()
+            && dictionary.values().len() < column.len()
+        {
+            let codes = cast(dictionary.keys(), &DataType::UInt32)?;
+            let values = dictionary.values().clone();
+            let mut of_value = Vec::with_capacity(values.len());
+            self.assign_plain(&[values], dictionary.values().len(), &mut of_value)?;
+            let of_row = take(&UInt32Array::from(of_value), &codes, None)?;
+            let of_row = of_row.as_any().downcast_ref::<UInt32Array>().expect("taken from such an array");
+            if of_row.null_count() == 0 {
+                ids.extend_from_slice(of_row.values());
+            } else {
+                let mut of_null = Vec::with_capacity(1);
+                self.assign_plain(&[arrow_array::new_null_array(plain(&self.types[0]), 1)], 1, &mut of_null)?;
+                ids.extend(of_row.iter().map(|id| id.unwrap_or(of_null[0])));
+            }
+            return Ok(());
+        }
+        let columns: std::result::Result<Vec<ArrayRef>, _> = columns
+            .iter()
+            .zip(&self.types)
+            .map(|(column, wanted)| match wanted {
+                DataType::Dictionary(_, values) => cast(column, values),
+                _ => Ok(column.clone()),
+            })
+            .collect();
+        self.assign_plain(&columns?, rows, ids)
+    }
+
+    fn assign_plain(&mut self, columns: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<()> {
+        match &mut self.kind {
+            Kind::Global { seen } => {
+                *seen |= rows > 0;
+                ids.resize(ids.len() + rows, 0);
+                Ok(())
+            }
+            Kind::Integers(keys) => keys.assign(&columns[0], ids),
+            Kind::Rows(keys) => keys.assign(columns, ids),
+        }
+    }
+
+    /// The distinct keys, one entry per id, as columns of the types that were given.
+    pub fn values(&self) -> Result<Vec<ArrayRef>> {
+        let values = match &self.kind {
+            Kind::Global { .. } => vec![],
+            Kind::Integers(keys) => vec![keys.values()?],
+            Kind::Rows(keys) => keys.values()?,
+        };
+        values
+            .into_iter()
+            .zip(&self.types)
+            .map(|(array, wanted)| if array.data_type() == wanted { Ok(array) } else { Ok(cast(&array, wanted)?) })
+            .collect()
+    }
+
+    /// Takes in another index's keys; entry `k` of the result is this index's id for the other's `k`.
+    pub fn absorb(&mut self, other: &KeyIndex) -> Result<Vec<u32>> {
+        let mut ids = Vec::with_capacity(other.len());
+        let columns = match &other.kind {
+            Kind::Global { .. } => vec![],
+            Kind::Integers(keys) => vec![keys.values()?],
+            Kind::Rows(keys) => keys.values()?,
+        };
+        self.assign_plain(&columns, other.len(), &mut ids)?;
+        Ok(ids)
+    }
+}
+
+/// The type of a dictionary's values; any other type as it is.
+fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{DictionaryArray, Float64Array, Int64Array, StringArray, types::Int32Type};
+    use std::sync::Arc;
+
+    fn ids(index: &mut KeyIndex, columns: Vec<ArrayRef>) -> Vec<u32> {
+        let mut ids = Vec::new();
+        index.assign(&columns, columns[0].len(), &mut ids).unwrap();
+        ids
+    }
+
+    #[test]
+    fn floats_are_equal_as_in_sql() {
+        let mut index = KeyIndex::new(vec![DataType::Float64]).unwrap();
+        let keys = Float64Array::from(vec![Some(0.0), Some(-0.0), Some(f64::NAN), Some(-f64::NAN), None, None]);
+        assert_eq!(ids(&mut index, vec![Arc::new(keys)]), [0, 0, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn dictionaries_with_different_codes_agree() {
+        let mut index =
+            KeyIndex::new(vec![DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into())]).unwrap();
+        let first: DictionaryArray<Int32Type> = vec![Some("a"), Some("b"), None, Some("a")].into_iter().collect();
+        let second: DictionaryArray<Int32Type> = vec![Some("b"), Some("a"), Some("c"), None].into_iter().collect();
+        let (first, second) = (ids(&mut index, vec![Arc::new(first)]), ids(&mut index, vec![Arc::new(second)]));
+        assert_eq!(first[0], first[3]);
+        assert_eq!([second[0], second[1], second[3]], [first[1], first[0], first[2]]);
+        let values = cast(&index.values().unwrap()[0], &DataType::Utf8).unwrap();
+        let values = values.as_any().downcast_ref::<StringArray>().unwrap();
+        assert_eq!(values.value(first[1] as usize), "b");
+        assert!(values.is_null(first[2] as usize));
+    }
+
+    #[test]
+    fn far_apart_integers_leave_the_direct_table() {
+        let mut index = KeyIndex::new(vec![DataType::Int64]).unwrap();
+        let near = Int64Array::from(vec![Some(5), Some(7), None, Some(5)]);
+        let far = Int64Array::from(vec![Some(i64::MIN), Some(7), Some(i64::MAX), None]);
+        assert_eq!(ids(&mut index, vec![Arc::new(near)]), [0, 1, 2, 0]);
+        assert_eq!(ids(&mut index, vec![Arc::new(far)]), [3, 1, 4, 2]);
+        let values = index.values().unwrap();
+        let values = values[0].as_any().downcast_ref::<Int64Array>().unwrap();
+        assert_eq!(values, &Int64Array::from(vec![Some(5), Some(7), None, Some(i64::MIN), Some(i64::MAX)]));
+    }
+}

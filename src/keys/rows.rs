@@ -1,0 +1,100 @@
+//! Keys of any types and any number of columns, by their row encoding.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, StructArray, cast::AsArray, types::*};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::DataType;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use crate::{Error, Result};
+
+/// Distinct rows.
+pub(super) struct RowKeys {
+    converter: RowConverter,
+    batch: Rows,
+    distinct: Rows,
+    table: HashTable<u32>,
+    hasher: FixedState,
+}
+
+impl RowKeys {
+    pub(super) fn new(types: Vec<DataType>) -> Result<Self> {
+        let fields: Vec<SortField> = types.iter().cloned().map(SortField::new).collect();
+        if !RowConverter::supports_fields(&fields) {
+            let given: Vec<String> = types.iter().map(ToString::to_string).collect();
+            return Err(Error::InvalidType(format!(
+                "by: columns of types {} cannot all be keys; allowed are all types but maps and unions",
+                given.join(", ")
+            )));
+        }
+        let converter = RowConverter::new(fields)?;
+        let (batch, distinct) = (converter.empty_rows(0, 0), converter.empty_rows(0, 0));
+        Ok(Self { converter, batch, distinct, table: HashTable::new(), hasher: FixedState::default() })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.distinct.num_rows()
+    }
+
+    pub(super) fn assign(&mut self, columns: &[ArrayRef], out: &mut Vec<u32>) -> Result<()> {
+        let columns: Vec<ArrayRef> = columns.iter().map(normalised).collect();
+        self.batch.clear();
+        self.converter.append(&mut self.batch, &columns)?;
+        let Self { batch, distinct, table, hasher, .. } = self;
+        out.reserve(batch.num_rows());
+        for row in batch.iter() {
+            let hash = hasher.hash_one(row.data());
+            let id = match table.find(hash, |&id| distinct.row(id as usize) == row) {
+                Some(&id) => id,
+                None => {
+                    let id = distinct.num_rows() as u32;
+                    distinct.push(row);
+                    table.insert_unique(hash, id, |&id| hasher.hash_one(distinct.row(id as usize).data()));
+                    id
+                }
+            };
+            out.push(id);
+        }
+        Ok(())
+    }
+
+    pub(super) fn values(&self) -> Result<Vec<ArrayRef>> {
+        Ok(self.converter.convert_rows(self.distinct.iter())?)
+    }
+}
+
+/// The column with floats as SQL compares them: one NaN, one zero; also within structs.
+fn normalised(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float16 => canonical::<Float16Type>(column, |v| v.is_nan(), half_nan(), Default::default()),
+        DataType::Float32 => canonical::<Float32Type>(column, |v| v.is_nan(), f32::NAN, 0.0),
+        DataType::Float64 => canonical::<Float64Type>(column, |v| v.is_nan(), f64::NAN, 0.0),
+        DataType::Struct(fields) => {
+            let parts = column.as_struct();
+            let children = parts.columns().iter().map(normalised).collect();
+            match StructArray::try_new_with_length(fields.clone(), children, parts.nulls().cloned(), parts.len()) {
+                Ok(array) => Arc::new(array),
+                // The same fields, lengths and nulls as before cannot fail to make a struct.
+                Err(error) => unreachable!("{error}"),
+            }
+        }
+        _ => column.clone(),
+    }
+}
+
+fn half_nan() -> <Float16Type as ArrowPrimitiveType>::Native {
+    <Float16Type as ArrowPrimitiveType>::Native::NAN
+}
+
+fn canonical<T: ArrowPrimitiveType>(
+    column: &ArrayRef,
+    is_nan: impl Fn(T::Native) -> bool,
+    nan: T::Native,
+    zero: T::Native,
+) -> ArrayRef {
+    let one = |value| if is_nan(value) { nan } else if value == zero { zero } else { value };
+    Arc::new(column.as_primitive::<T>().unary::<_, T>(one))
+}

@@ -1,0 +1,33 @@
+//! Window aggregation over Arrow data.
+//!
+//! Rows are reduced to *slices*, non-overlapping chunks of one key's time line with one partial aggregate per function
+//! (Traub et al., *Efficient Window Aggregation with General Stream Slicing*, EDBT 2019), and windows are answered
+//! from slices, however many windows overlap. One way for data:
+//!
+//! ```text
+//! Arrow batch -> measure column + dense key ids -> slice slots -> partials -> windows -> Arrow batch
+//! ```
+//!
+//! The modules are rooms in that order; a lower one never uses a higher one.
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`kernels`] | arrays in, arrays out; no keys, no state |
+//! | [`aggregate`] | one file a function: lift, combine, lower; columnar partials |
+//! | [`window`] | window types as `windows()`, `extent()`, `wids()`; measures |
+//! | [`keys`] | key columns to dense ids |
+//! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
+//! | [`operator`] | plans bound to a schema and the operator that runs them |
+
+pub mod aggregate;
+pub mod error;
+pub mod kernels;
+pub mod keys;
+pub mod operator;
+pub mod slice;
+pub mod window;
+
+#[cfg(feature = "python")]
+mod python;
+
+pub use error::{Error, Result};

@@ -1,0 +1,236 @@
+//! The operator for bounded input: all rows first, then all windows.
+
+use std::sync::Arc;
+use std::thread;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::Schema;
+use arrow_select::filter::filter;
+
+use super::output::{Layout, Output};
+use super::plan::Plan;
+use crate::aggregate::Rows;
+use crate::keys::KeyIndex;
+use crate::slice::{SliceTable, Slicer, order_by_key};
+use crate::{Error, Result};
+
+/// Rows that go through keys, slicer and partials at a time: their columns stay in the cache.
+const CHUNK_ROWS: usize = 8192;
+
+/// Slots that may gather before those of one slice are merged for the first time.
+const FIRST_COMPACTION: usize = 16 << 20;
+
+/// Takes rows (or slices) in any order and number of batches, then answers every window.
+pub struct Bounded {
+    plan: Arc<Plan>,
+    worker: Worker,
+    compact_at: usize,
+}
+
+/// Keys, slicer and slices of one thread.
+struct Worker {
+    keys: KeyIndex,
+    slicer: Slicer,
+    table: SliceTable,
+    ids: Vec<u32>,
+    slots: Vec<u32>,
+}
+
+/// The columns of a batch that a query reads, without rows whose time is null.
+struct Columns {
+    keys: Vec<ArrayRef>,
+    times: ScalarBuffer<i64>,
+    inputs: Vec<Option<ArrayRef>>,
+}
+
+impl Bounded {
+    /// An operator without rows.
+    pub fn new(plan: Arc<Plan>) -> Result<Self> {
+        let worker = Worker::new(&plan)?;
+        Ok(Self { plan, worker, compact_at: FIRST_COMPACTION })
+    }
+
+    /// An operator for slices of this schema: stage 2 of a distributed job. See [`Plan::for_slices`].
+    pub fn for_slices(plan: &Plan, slices: &Schema) -> Result<Self> {
+        Self::new(Arc::new(plan.for_slices(slices)?))
+    }
+
+    /// Takes in rows, on up to `threads` threads; each takes a contiguous part, so that rows in order stay in order.
+    pub fn push(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        self.worker.table.check_room(rows)?;
+        let threads = threads.clamp(1, rows.div_ceil(4 * CHUNK_ROWS).max(1));
+        let mut parts = split(batches, rows.div_ceil(threads)).into_iter();
+        let own = parts.next().unwrap_or_default();
+        let plan = &self.plan;
+        let worker = &mut self.worker;
+        let others: Vec<Result<Worker>> = thread::scope(|scope| {
+            let helpers: Vec<_> = parts
+                .map(|part| {
+                    scope.spawn(move || {
+                        let mut helper = Worker::new(plan)?;
+                        part.iter().try_for_each(|batch| helper.push(plan, batch))?;
+                        Ok(helper)
+                    })
+                })
+                .collect();
+            let pushed = own.iter().try_for_each(|batch| worker.push(plan, batch));
+            let joined = helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            let others: Vec<_> = joined.collect();
+            pushed.map(|()| others)
+        })?;
+        for other in others {
+            let other = other?;
+            let translate = self.worker.keys.absorb(&other.keys)?;
+            self.worker.table.append(other.table, &translate);
+        }
+        self.compact();
+        Ok(())
+    }
+
+    /// Takes in slices: keys, start, with sessions last, then each partial's state columns.
+    pub fn push_slices(&mut self, batch: &RecordBatch) -> Result<()> {
+        let plan = &self.plan;
+        self.worker.table.check_room(batch.num_rows())?;
+        let mut columns = batch.columns().iter();
+        let keys: Vec<ArrayRef> = columns.by_ref().take(plan.by().len()).cloned().collect();
+        let mut time = |what: &str| match columns.next() {
+            Some(column) if column.null_count() == 0 => plan.measure().read(column),
+            Some(_) => Err(Error::InvalidValue(format!("slices: column '{what}' holds nulls; a slice has a time"))),
+            None => Err(Error::InvalidValue(format!("slices: column '{what}' is missing"))),
+        };
+        let starts = time("start")?;
+        let lasts = plan.edges().gap().map(|_| time("last")).transpose()?;
+        check_times(plan, &starts)?;
+        if let Some(lasts) = &lasts {
+            check_times(plan, lasts)?;
+        }
+        let states: Vec<Vec<ArrayRef>> = (0..plan.partials().len())
+            .map(|i| {
+                let width = plan.partials()[i].0.state_columns(&plan.partial_input(i));
+                columns.by_ref().take(width).cloned().collect()
+            })
+            .collect();
+        let Worker { keys: index, table, ids, .. } = &mut self.worker;
+        ids.clear();
+        index.assign(&keys, batch.num_rows(), ids)?;
+        table.push_slices(ids, &starts, lasts.as_deref(), &states)?;
+        self.compact();
+        Ok(())
+    }
+
+    /// All windows of what was pushed.
+    pub fn finish(self, layout: Layout) -> Result<Output> {
+        Output::new(self.plan, self.worker.keys, self.worker.table, layout)
+    }
+
+    /// Merges the slots of each slice once they have doubled, so that memory follows slices, not rows, in any order.
+    fn compact(&mut self) {
+        let Worker { keys, slicer, table, .. } = &mut self.worker;
+        if table.len() < self.compact_at {
+            return;
+        }
+        let all = table.take();
+        *table = all.regroup(&order_by_key(all.keys(), keys.len()), 0, keys.len(), self.plan.edges());
+        slicer.reset();
+        self.compact_at = FIRST_COMPACTION.max(2 * table.len());
+    }
+}
+
+impl Worker {
+    fn new(plan: &Plan) -> Result<Self> {
+        let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
+        let partials = (0..plan.partials().len())
+            .map(|i| plan.partials()[i].0.column(&plan.partial_input(i)))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            keys: KeyIndex::new(types.collect())?,
+            slicer: Slicer::new(plan.edges().clone()),
+            table: SliceTable::new(partials, plan.edges().gap().is_some()),
+            ids: Vec::new(),
+            slots: Vec::new(),
+        })
+    }
+
+    fn push(&mut self, plan: &Plan, batch: &RecordBatch) -> Result<()> {
+        let columns = Columns::of(plan, batch)?;
+        for from in (0..columns.times.len()).step_by(CHUNK_ROWS) {
+            let rows = CHUNK_ROWS.min(columns.times.len() - from);
+            let slice = |array: &ArrayRef| array.slice(from, rows);
+            let times = &columns.times[from..from + rows];
+            self.ids.clear();
+            self.keys.assign(&columns.keys.iter().map(slice).collect::<Vec<_>>(), rows, &mut self.ids)?;
+            self.slicer.assign(times, &self.ids, self.keys.len(), &mut self.table, &mut self.slots);
+            let inputs: Vec<Option<ArrayRef>> = columns.inputs.iter().map(|input| input.as_ref().map(slice)).collect();
+            self.table.update(&inputs, Rows { slots: &self.slots, times })?;
+        }
+        Ok(())
+    }
+}
+
+impl Columns {
+    fn of(plan: &Plan, batch: &RecordBatch) -> Result<Self> {
+        if batch.schema_ref().fields().len() != plan.input().fields().len() {
+            return Err(Error::InvalidValue("batch: its schema is not the one that the query was bound to".into()));
+        }
+        let time = batch.column(plan.time());
+        let valid = time.nulls().filter(|nulls| nulls.null_count() > 0);
+        let valid = valid.map(|nulls| BooleanArray::new(nulls.inner().clone(), None));
+        let column = |position: usize| -> Result<ArrayRef> {
+            let (array, wanted) = (batch.column(position), plan.input().field(position).data_type());
+            if array.data_type() != wanted {
+                return Err(Error::InvalidType(format!(
+                    "batch: column '{}' is {}; the query was bound to {wanted}",
+                    plan.input().field(position).name(),
+                    array.data_type()
+                )));
+            }
+            Ok(match &valid {
+                Some(valid) => filter(array, valid)?,
+                None => array.clone(),
+            })
+        };
+        let keys = plan.by().iter().map(|&position| column(position)).collect::<Result<_>>()?;
+        let times = plan.measure().read(&column(plan.time())?)?;
+        check_times(plan, &times)?;
+        let inputs = plan.partials().iter().map(|&(_, position)| position.map(&column).transpose());
+        Ok(Self { keys, times, inputs: inputs.collect::<Result<_>>()? })
+    }
+}
+
+/// Refuses times whose windows' edges would leave the range of int64.
+fn check_times(plan: &Plan, times: &[i64]) -> Result<()> {
+    let (low, high) = times.iter().fold((i64::MAX, i64::MIN), |(low, high), &t| (low.min(t), high.max(t)));
+    let reach = plan.reach();
+    let (least, most) = (i64::MIN + 2 * reach, i64::MAX - 2 * reach);
+    if low > high || (low >= least && high <= most) {
+        return Ok(());
+    }
+    let far = if low < least { low } else { high };
+    Err(Error::Overflow(format!(
+        "time: column '{}' holds {far} {}, so near the end of int64 that its windows would not fit; allowed are \
+         values from {least} to {most}",
+        plan.measure().column(),
+        plan.measure().unit_name()
+    )))
+}
+
+/// Batches in contiguous parts of `rows` rows (the last may have fewer).
+fn split(batches: &[RecordBatch], rows: usize) -> Vec<Vec<RecordBatch>> {
+    let mut parts = vec![Vec::new()];
+    let mut room = rows;
+    for batch in batches {
+        let mut from = 0;
+        while from < batch.num_rows() {
+            if room == 0 {
+                parts.push(Vec::new());
+                room = rows;
+            }
+            let take = room.min(batch.num_rows() - from);
+            parts.last_mut().expect("there is a part").push(batch.slice(from, take));
+            (from, room) = (from + take, room - take);
+        }
+    }
+    parts
+}

@@ -1,0 +1,351 @@
+//! A query bound to a schema: every check that needs no data, and what the query's slices store.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+
+use crate::aggregate::{Function, Partial};
+use crate::keys::KeyIndex;
+use crate::slice::Edges;
+use crate::window::{Measure, Session, Sliding, Window};
+use crate::{Error, Result};
+
+/// The window types of the language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowKind {
+    /// Windows side by side.
+    Tumbling,
+    /// Windows that overlap.
+    Sliding,
+    /// Windows closed by a gap without rows; their gap is the spec's `size`.
+    Session,
+}
+
+/// A window as a query states it, its lengths not yet in the column's unit.
+#[derive(Debug, Clone)]
+pub struct WindowSpec {
+    /// Its type.
+    pub kind: WindowKind,
+    /// Its name, which tells windows of one query apart and names it in errors.
+    pub name: String,
+    /// Size, or a session's gap.
+    pub size: i128,
+    /// Distance of starts.
+    pub slide: i128,
+    /// Shift of starts.
+    pub offset: i128,
+    /// Whether lengths are nanoseconds; else they are units of an integer measure.
+    pub is_time: bool,
+}
+
+/// An aggregate as a query states it.
+#[derive(Debug, Clone)]
+pub struct AggregateSpec {
+    /// Name of the function, one of [`Function::NAMES`].
+    pub function: String,
+    /// Its column, if it reads one.
+    pub column: Option<String>,
+    /// Name of its result.
+    pub name: String,
+}
+
+/// An aggregate bound to its column.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    pub(super) function: Function,
+    /// Which of the plan's partials it is lowered from.
+    pub(super) partials: Vec<usize>,
+    pub(super) input: DataType,
+}
+
+/// A query bound to a schema.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    input: SchemaRef,
+    by: Vec<usize>,
+    time: usize,
+    measure: Measure,
+    windows: Vec<(String, Window)>,
+    edges: Edges,
+    partials: Vec<(Partial, Option<usize>)>,
+    aggregates: Vec<Planned>,
+    output: SchemaRef,
+    spec: Spec,
+}
+
+/// What a plan was made of, to bind it again.
+#[derive(Debug, Clone)]
+struct Spec {
+    by: Vec<String>,
+    time: String,
+    windows: Vec<WindowSpec>,
+    aggregates: Vec<AggregateSpec>,
+}
+
+impl Plan {
+    /// Binds a query to a schema.
+    ///
+    /// # Errors
+    /// `UnknownColumn`, `InvalidType` or `InvalidValue`, naming the argument, what was given, and what is allowed.
+    pub fn new(
+        input: SchemaRef,
+        by: Vec<String>,
+        time: String,
+        windows: Vec<WindowSpec>,
+        aggregates: Vec<AggregateSpec>,
+    ) -> Result<Self> {
+        Self::bind(input, Spec { by, time, windows, aggregates })
+    }
+
+    fn bind(input: SchemaRef, spec: Spec) -> Result<Self> {
+        let by: Vec<usize> = spec.by.iter().map(|name| find(&input, "by", name)).collect::<Result<_>>()?;
+        KeyIndex::new(by.iter().map(|&column| input.field(column).data_type().clone()).collect())?;
+        let time = find(&input, "time", &spec.time)?;
+        let measure = Measure::new(&spec.time, input.field(time).data_type())?;
+        if spec.windows.is_empty() {
+            return Err(Error::InvalidValue("windows: none given; at least one is needed".into()));
+        }
+        let windows: Vec<(String, Window)> =
+            spec.windows.iter().map(|window| Ok((window.name.clone(), bind_window(window, &measure)?))).collect::<Result<_>>()?;
+        let edges = Edges::of(&windows.iter().map(|(_, window)| *window).collect::<Vec<_>>());
+        if spec.aggregates.is_empty() {
+            return Err(Error::InvalidValue("aggs: none given; at least one is needed".into()));
+        }
+        let mut partials = Vec::new();
+        let mut planned = Vec::new();
+        let mut results = Vec::new();
+        for aggregate in &spec.aggregates {
+            let (bound, field) = bind_aggregate(aggregate, &input, &mut partials)?;
+            planned.push(bound);
+            results.push(field);
+        }
+        let output = output_schema(&input, &by, &measure, &windows, results)?;
+        Ok(Self { input, by, time, measure, windows, edges, partials, aggregates: planned, output, spec })
+    }
+
+    /// The schema that the query is bound to.
+    pub fn input(&self) -> &SchemaRef {
+        &self.input
+    }
+
+    /// The schema of the result.
+    pub fn output(&self) -> &SchemaRef {
+        &self.output
+    }
+
+    /// Positions of the key columns.
+    pub fn by(&self) -> &[usize] {
+        &self.by
+    }
+
+    /// Position of the time column.
+    pub fn time(&self) -> usize {
+        self.time
+    }
+
+    /// The measure that windows range over.
+    pub fn measure(&self) -> &Measure {
+        &self.measure
+    }
+
+    /// Names and windows, in units of the measure.
+    pub fn windows(&self) -> &[(String, Window)] {
+        &self.windows
+    }
+
+    /// Where slices are cut.
+    pub fn edges(&self) -> &Edges {
+        &self.edges
+    }
+
+    /// The distinct partials that slices store, each with the position of its column.
+    pub fn partials(&self) -> &[(Partial, Option<usize>)] {
+        &self.partials
+    }
+
+    pub(super) fn aggregates(&self) -> &[Planned] {
+        &self.aggregates
+    }
+
+    /// The type that partial `index` reads; int64 for those that read no column.
+    pub fn partial_input(&self, index: usize) -> DataType {
+        self.partials[index].1.map_or(DataType::Int64, |column| self.input.field(column).data_type().clone())
+    }
+
+    /// How far windows reach beyond their rows.
+    pub fn reach(&self) -> i64 {
+        self.windows.iter().map(|(_, window)| window.reach()).max().unwrap_or(0)
+    }
+
+    /// The plan for slices that arrive as columns (keys, start, with sessions last, states): the same query where the
+    /// types of keys and extrema are those that arrive, such as large strings for strings.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the columns are not as many as the query's slices have.
+    pub fn for_slices(&self, slices: &Schema) -> Result<Self> {
+        let fixed = self.by.len() + 1 + usize::from(self.edges.gap().is_some());
+        let states = (0..self.partials.len()).map(|i| self.partials[i].0.state_columns(&self.partial_input(i)));
+        let expected = fixed + states.clone().sum::<usize>();
+        if slices.fields().len() != expected {
+            return Err(Error::InvalidValue(format!(
+                "schema: slices of this query have {expected} columns, {} given",
+                slices.fields().len()
+            )));
+        }
+        let mut fields: Vec<Field> = self.input.fields().iter().map(|field| field.as_ref().clone()).collect();
+        for (position, &column) in self.by.iter().enumerate() {
+            fields[column] = fields[column].clone().with_data_type(slices.field(position).data_type().clone());
+        }
+        let mut position = fixed;
+        for (&(partial, column), width) in self.partials.iter().zip(states) {
+            let is_value = !matches!(partial, Partial::CountAll | Partial::Count | Partial::Sum | Partial::Moments);
+            if let (true, Some(column)) = (is_value, column) {
+                fields[column] = fields[column].clone().with_data_type(slices.field(position).data_type().clone());
+            }
+            position += width;
+        }
+        Self::bind(Arc::new(Schema::new(fields)), self.spec.clone())
+    }
+}
+
+fn find(schema: &Schema, argument: &str, name: &str) -> Result<usize> {
+    let mut matching = schema.fields().iter().enumerate().filter(|(_, field)| field.name() == name);
+    match (matching.next(), matching.next()) {
+        (Some((position, _)), None) => Ok(position),
+        (Some(_), Some(_)) => {
+            Err(Error::InvalidValue(format!("{argument}: column '{name}' occurs more than once; names must be unique")))
+        }
+        (None, _) => {
+            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            Err(Error::UnknownColumn(format!("{argument}: no column '{name}'; there are {}", names.join(", "))))
+        }
+    }
+}
+
+fn bind_window(spec: &WindowSpec, measure: &Measure) -> Result<Window> {
+    let name = &spec.name;
+    let column = measure.column();
+    let units = match (spec.is_time, measure.nanos_per_unit()) {
+        (true, None) => {
+            return Err(Error::InvalidType(format!(
+                "windows: {name} has a duration, but column '{column}' is an integer; allowed are integers"
+            )));
+        }
+        (false, Some(_)) => {
+            return Err(Error::InvalidType(format!(
+                "windows: {name} has an integer length, but column '{column}' counts {}; allowed are durations \
+                 such as '10 minutes'",
+                measure.unit_name()
+            )));
+        }
+        (_, nanos) => i128::from(nanos.unwrap_or(1)),
+    };
+    let finest = i128::from(measure.resolution().unwrap_or(1));
+    let bind = |what: &str, length: i128| {
+        if length % finest != 0 {
+            return Err(Error::InvalidValue(format!(
+                "windows: the {what} of {name} is finer than column '{column}', which counts {}; allowed are \
+                 multiples of its unit",
+                measure.unit_name()
+            )));
+        }
+        i64::try_from(length / units).ok().filter(|length| length.unsigned_abs() < 1 << 61).ok_or_else(|| {
+            Error::InvalidValue(format!(
+                "windows: the {what} of {name} is too long for column '{column}'; allowed are lengths below 2^61 {}",
+                measure.unit_name()
+            ))
+        })
+    };
+    let positive = |what: &str, length: i128| match bind(what, length)? {
+        length if length > 0 => Ok(length),
+        length => Err(Error::InvalidValue(format!("windows: the {what} of {name} is {length}; it must be above zero"))),
+    };
+    Ok(match spec.kind {
+        WindowKind::Session => Window::Session(Session::new(positive("gap", spec.size)?)),
+        WindowKind::Tumbling => {
+            let size = positive("size", spec.size)?;
+            Window::Sliding(Sliding::new(size, size, bind("start_time", spec.offset)?))
+        }
+        WindowKind::Sliding => {
+            let (size, slide) = (positive("size", spec.size)?, positive("slide", spec.slide)?);
+            if slide > size {
+                return Err(Error::InvalidValue(format!(
+                    "windows: the slide of {name} is greater than its size; rows between two windows would belong to none"
+                )));
+            }
+            Window::Sliding(Sliding::new(size, slide, bind("start_time", spec.offset)?))
+        }
+    })
+}
+
+fn bind_aggregate(
+    spec: &AggregateSpec,
+    input: &Schema,
+    partials: &mut Vec<(Partial, Option<usize>)>,
+) -> Result<(Planned, Field)> {
+    let function = Function::parse(&spec.function)?;
+    let column = match (&spec.column, function.needs_column()) {
+        (Some(name), true) => Some(find(input, "aggs", name)?),
+        (None, false) => None,
+        (None, true) => {
+            return Err(Error::InvalidValue(format!("aggs: {} needs a column; none was given", spec.function)));
+        }
+        (Some(name), false) => {
+            return Err(Error::InvalidValue(format!("aggs: {} reads no column; '{name}' was given", spec.function)));
+        }
+    };
+    let data_type = column.map_or(DataType::Int64, |column| input.field(column).data_type().clone());
+    let output = function.output_type(&data_type).map_err(|error| match (&spec.column, error) {
+        (Some(name), Error::InvalidType(why)) => {
+            Error::InvalidType(format!("aggs: {} has no meaning for column '{name}' of type {why}", spec.function))
+        }
+        (_, other) => other,
+    })?;
+    let own = function.partials().iter().map(|&partial| {
+        let stored = (partial, column);
+        partials.iter().position(|&known| known == stored).unwrap_or_else(|| {
+            partials.push(stored);
+            partials.len() - 1
+        })
+    });
+    let planned = Planned { function, partials: own.collect(), input: data_type };
+    Ok((planned, Field::new(&spec.name, output, function.nullable())))
+}
+
+fn output_schema(
+    input: &Schema,
+    by: &[usize],
+    measure: &Measure,
+    windows: &[(String, Window)],
+    results: Vec<Field>,
+) -> Result<SchemaRef> {
+    let mut fields: Vec<Field> = by
+        .iter()
+        .map(|&column| input.field(column))
+        .map(|field| Field::new(field.name(), field.data_type().clone(), field.is_nullable()))
+        .collect();
+    if windows.len() > 1 {
+        fields.push(Field::new("window_name", DataType::Utf8, false));
+    }
+    let all_sessions = windows.iter().all(|(_, window)| matches!(window, Window::Session(_)));
+    let window = if all_sessions { "session_window" } else { "window" };
+    fields.push(Field::new(window, DataType::Struct(extent_fields(measure)), false));
+    fields.extend(results);
+    let mut names = HashSet::new();
+    match fields.iter().find(|field| !names.insert(field.name().as_str())) {
+        Some(twice) => Err(Error::InvalidValue(format!(
+            "aggs: the result would have two columns '{}'; give one of them another name with .alias()",
+            twice.name()
+        ))),
+        None => Ok(Arc::new(Schema::new(fields))),
+    }
+}
+
+/// The fields `start` and `end` of a window column.
+pub(super) fn extent_fields(measure: &Measure) -> Fields {
+    Fields::from(vec![
+        Field::new("start", measure.data_type(), false),
+        Field::new("end", measure.data_type(), false),
+    ])
+}

@@ -1,0 +1,135 @@
+//! `windowkit._native.Engine`: batches in one after the other, then windows; and `Batches`, the windows as they come.
+
+use std::sync::Mutex;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use pyo3::prelude::*;
+use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
+
+use super::errors::{detached, exception};
+use crate::operator::{Bounded, Layout, Output};
+use crate::{Error, Result};
+
+/// Takes batches of rows, or of slices made elsewhere, and then answers every window.
+#[pyclass(name = "Engine", module = "windowkit._native", frozen)]
+pub(super) struct PyEngine {
+    /// None once finished, or once a push failed half-way.
+    bounded: Mutex<Option<Bounded>>,
+    input: Input,
+}
+
+#[derive(Clone, Copy)]
+enum Input {
+    Rows,
+    Slices(Layout),
+}
+
+impl PyEngine {
+    pub(super) fn rows(bounded: Bounded) -> Self {
+        Self { bounded: Mutex::new(Some(bounded)), input: Input::Rows }
+    }
+
+    pub(super) fn slices(bounded: Bounded, layout: Layout) -> Self {
+        Self { bounded: Mutex::new(Some(bounded)), input: Input::Slices(layout) }
+    }
+
+    fn take(&self) -> Result<Bounded> {
+        let mut bounded = self.bounded.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
+        bounded.take().ok_or_else(|| Error::InvalidValue("engine: it has finished or failed; make another".into()))
+    }
+
+    fn put(&self, bounded: Bounded) -> Result<()> {
+        *self.bounded.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))? = Some(bounded);
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl PyEngine {
+    /// Takes in a batch.
+    fn push(&self, py: Python<'_>, batch: PyRecordBatch) -> PyResult<()> {
+        let batch: RecordBatch = batch.into_inner();
+        detached(py, move || {
+            let mut bounded = self.take()?;
+            match self.input {
+                Input::Rows => bounded.push(&[batch], 1)?,
+                Input::Slices(_) => bounded.push_slices(&batch)?,
+            }
+            self.put(bounded)
+        })
+    }
+
+    /// All windows of what was pushed.
+    fn finish(&self, py: Python<'_>) -> PyResult<PyBatches> {
+        detached(py, move || {
+            let layout = match self.input {
+                Input::Rows => Layout::Struct,
+                Input::Slices(layout) => layout,
+            };
+            Ok(PyBatches::new(self.take()?.finish(layout)?))
+        })
+    }
+}
+
+/// Batches of windows, computed as they are asked for: an iterator, and an Arrow stream.
+#[pyclass(name = "Batches", module = "windowkit._native", frozen)]
+pub(super) struct PyBatches {
+    schema: SchemaRef,
+    output: Mutex<Option<Output>>,
+}
+
+impl PyBatches {
+    pub(super) fn new(output: Output) -> Self {
+        Self { schema: output.schema().clone(), output: Mutex::new(Some(output)) }
+    }
+}
+
+#[pymethods]
+impl PyBatches {
+    /// The schema of the batches.
+    #[getter]
+    fn schema(&self) -> PySchema {
+        PySchema::new(self.schema.clone())
+    }
+
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatch>> {
+        detached(py, || {
+            let mut output = self.output.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
+            Ok(output.as_mut().and_then(Iterator::next).transpose()?.map(PyRecordBatch::new))
+        })
+    }
+
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let output = self.output.lock().ok().and_then(|mut output| output.take());
+        let gone = || exception(py, &Error::InvalidValue("batches: the stream was handed out before".into()));
+        let reader = PyRecordBatchReader::new(Box::new(Reader(output.ok_or_else(gone)?)));
+        Bound::new(py, reader)?.call_method1("__arrow_c_stream__", (requested_schema,))
+    }
+}
+
+/// An [`Output`] as arrow-rs's own reader.
+struct Reader(Output);
+
+impl Iterator for Reader {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.next()?.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema().clone()
+    }
+}

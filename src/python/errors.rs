@@ -1,0 +1,36 @@
+//! Rust errors and panics as the exceptions of `windowkit.errors`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pyo3::prelude::*;
+
+use crate::{Error, Result};
+
+/// Runs `work` without the GIL; its error, or a panic in it, becomes the fitting exception.
+pub(super) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    let result = outcome.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(Error::Internal(format!(
+            "a defect of windowkit, please report it: {}",
+            text.unwrap_or("panic without a message")
+        )))
+    });
+    result.map_err(|error| exception(py, &error))
+}
+
+/// The exception for an error.
+pub(super) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    let class = match error {
+        Error::InvalidValue(_) => "InvalidValue",
+        Error::InvalidType(_) => "InvalidType",
+        Error::UnknownColumn(_) => "UnknownColumn",
+        Error::Overflow(_) => "Overflow",
+        Error::Internal(_) => "InternalError",
+    };
+    let raise = || py.import("windowkit.errors")?.getattr(class)?.call1((error.to_string(),));
+    match raise() {
+        Ok(value) => PyErr::from_value(value),
+        Err(failure) => failure,
+    }
+}

@@ -1,0 +1,161 @@
+//! `windowkit._native.Plan`.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use pyo3::prelude::*;
+use pyo3_arrow::input::AnyRecordBatch;
+use pyo3_arrow::{PyRecordBatchReader, PySchema};
+
+use super::engine::{PyBatches, PyEngine};
+use super::errors::{detached, exception};
+use crate::operator::{AggregateSpec, Bounded, Layout, Plan, WindowKind, WindowSpec};
+use crate::{Error, Result};
+
+/// Rows taken from a stream before they are shared out to threads.
+const ROUND_ROWS: usize = 4 << 20;
+
+/// A query bound to a schema.
+#[pyclass(name = "Plan", module = "windowkit._native", frozen)]
+pub(super) struct PyPlan(Arc<Plan>);
+
+/// Kind, name, size, slide, offset, is_time.
+type WindowTuple = (String, String, i128, i128, i128, bool);
+/// Function, column, name.
+type AggregateTuple = (String, Option<String>, String);
+
+#[pymethods]
+impl PyPlan {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        schema: PySchema,
+        by: Vec<String>,
+        time: String,
+        windows: Vec<WindowTuple>,
+        aggregates: Vec<AggregateTuple>,
+    ) -> PyResult<Self> {
+        detached(py, move || {
+            let windows = windows.into_iter().map(window).collect::<Result<_>>()?;
+            let aggregates =
+                aggregates.into_iter().map(|(function, column, name)| AggregateSpec { function, column, name });
+            Ok(Self(Arc::new(Plan::new(schema.into_inner(), by, time, windows, aggregates.collect())?)))
+        })
+    }
+
+    /// The schema of the result.
+    #[getter]
+    fn output_schema(&self) -> PySchema {
+        PySchema::new(self.0.output().clone())
+    }
+
+    /// The distinct partials that slices store: kind and column.
+    #[getter]
+    fn partials(&self) -> Vec<(&'static str, Option<String>)> {
+        let column = |position: usize| self.0.input().field(position).name().clone();
+        self.0.partials().iter().map(|&(partial, position)| (partial.name(), position.map(column))).collect()
+    }
+
+    /// Families of slice edges: period and offset in units of the measure.
+    #[getter]
+    fn edges(&self) -> Vec<(i64, i64)> {
+        self.0.edges().families().to_vec()
+    }
+
+    /// The same for an engine that cuts at fixed times only: sessions become panes as wide as their gap.
+    #[getter]
+    fn pane_edges(&self) -> Vec<(i64, i64)> {
+        self.0.edges().panes()
+    }
+
+    /// Whether a window is a session.
+    #[getter]
+    fn has_session(&self) -> bool {
+        self.0.edges().gap().is_some()
+    }
+
+    /// How the time column's unit is called.
+    #[getter]
+    fn unit(&self) -> &'static str {
+        self.0.measure().unit_name()
+    }
+
+    /// All windows of a stream of rows, on `threads` threads.
+    fn run(&self, py: Python<'_>, stream: AnyRecordBatch, threads: usize) -> PyResult<PyRecordBatchReader> {
+        let reader = stream.into_reader()?;
+        let plan = self.0.clone();
+        detached(py, move || {
+            let output = aggregate(plan, reader, threads)?;
+            let schema = output.schema().clone();
+            let batches = output.collect(threads)?;
+            let reader = arrow_array::RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
+            Ok(PyRecordBatchReader::new(Box::new(reader)))
+        })
+    }
+
+    /// The same, computed as it is read.
+    fn batches(&self, py: Python<'_>, stream: AnyRecordBatch, threads: usize) -> PyResult<PyBatches> {
+        let reader = stream.into_reader()?;
+        let plan = self.0.clone();
+        detached(py, move || Ok(PyBatches::new(aggregate(plan, reader, threads)?)))
+    }
+
+    /// An operator for rows that come batch by batch.
+    fn engine(&self, py: Python<'_>) -> PyResult<PyEngine> {
+        Ok(PyEngine::rows(Bounded::new(self.0.clone()).map_err(|error| exception(py, &error))?))
+    }
+
+    /// An operator for slices that come batch by batch: stage 2 of a distributed job.
+    #[pyo3(signature = (schema, layout = "struct"))]
+    fn slices_engine(&self, py: Python<'_>, schema: PySchema, layout: &str) -> PyResult<PyEngine> {
+        let layout = match layout {
+            "struct" => Layout::Struct,
+            "flat" => Layout::Flat,
+            "start" => Layout::Start,
+            _ => {
+                let why = format!("layout: '{layout}' is unknown; allowed are 'struct', 'flat' and 'start'");
+                return Err(exception(py, &Error::InvalidValue(why)));
+            }
+        };
+        let schema: arrow_schema::SchemaRef = schema.into_inner();
+        let bounded = Bounded::for_slices(&self.0, &schema).map_err(|error| exception(py, &error))?;
+        Ok(PyEngine::slices(bounded, layout))
+    }
+}
+
+fn window((kind, name, size, slide, offset, is_time): WindowTuple) -> Result<WindowSpec> {
+    let kind = match kind.as_str() {
+        "tumbling" => WindowKind::Tumbling,
+        "sliding" => WindowKind::Sliding,
+        "session" => WindowKind::Session,
+        _ => {
+            return Err(Error::InvalidValue(format!(
+                "windows: kind '{kind}' is unknown; allowed are 'tumbling', 'sliding' and 'session'"
+            )));
+        }
+    };
+    Ok(WindowSpec { kind, name, size, slide, offset, is_time })
+}
+
+/// Pushes a whole stream, some batches at a time so that a stream larger than memory can be aggregated.
+fn aggregate(
+    plan: Arc<Plan>,
+    reader: Box<dyn RecordBatchReader + Send>,
+    threads: usize,
+) -> Result<crate::operator::Output> {
+    let mut bounded = Bounded::new(plan)?;
+    let mut round: Vec<RecordBatch> = Vec::new();
+    let mut rows = 0;
+    for batch in reader {
+        let batch = batch.map_err(|error| Error::InvalidValue(format!("data: its stream broke off: {error}")))?;
+        rows += batch.num_rows();
+        round.push(batch);
+        if rows >= ROUND_ROWS {
+            bounded.push(&round, threads)?;
+            round.clear();
+            rows = 0;
+        }
+    }
+    bounded.push(&round, threads)?;
+    bounded.finish(Layout::Struct)
+}

@@ -1,0 +1,107 @@
+//! The stream slicer: rows to slots.
+
+use super::Edges;
+use super::table::SliceTable;
+
+/// "No slot yet."
+const NONE: u32 = u32::MAX;
+/// Slots remembered once a stream turns out to be out of order (a power of two).
+const CACHE: usize = 1 << 16;
+
+/// Where a key stands: its latest slice.
+#[derive(Clone, Copy)]
+struct Cursor {
+    start: i64,
+    slot: u32,
+}
+
+/// Gives each row the slot of its slice.
+///
+/// Each key keeps a cursor to its latest slice, so that a row in order costs one comparison with the current slice's
+/// edges and one with its key's cursor, whatever the number of windows. Once a row comes out of order, recent slots
+/// are remembered in a small direct-mapped cache; a row that misses it opens a new slot, to be merged later.
+#[derive(Clone)]
+pub struct Slicer {
+    edges: Edges,
+    cursors: Vec<Cursor>,
+    current: (i64, i64),
+    cache: Vec<u32>,
+}
+
+impl Slicer {
+    /// A slicer for these edges.
+    pub fn new(edges: Edges) -> Self {
+        Self { edges, cursors: Vec::new(), current: (0, 0), cache: Vec::new() }
+    }
+
+    /// Forgets all slots: the next rows go to another table.
+    pub fn reset(&mut self) {
+        self.cursors.clear();
+        self.cache.clear();
+    }
+
+    /// Writes the slot of each row into `slots`, opening slots in `table` as needed.
+    ///
+    /// `times` and `keys` have one entry per row; `keys` are below `key_count`.
+    pub fn assign(&mut self, times: &[i64], keys: &[u32], key_count: usize, table: &mut SliceTable, slots: &mut Vec<u32>) {
+        slots.clear();
+        slots.reserve(times.len());
+        if self.cursors.len() < key_count {
+            self.cursors.resize(key_count, Cursor { start: 0, slot: NONE });
+        }
+        match self.edges.gap() {
+            None => self.assign_context_free(times, keys, table, slots),
+            Some(gap) => self.assign_sessions(gap, times, keys, table, slots),
+        }
+    }
+
+    fn assign_context_free(&mut self, times: &[i64], keys: &[u32], table: &mut SliceTable, slots: &mut Vec<u32>) {
+        let (mut start, mut end) = self.current;
+        for (&t, &key) in times.iter().zip(keys) {
+            if t < start || t >= end {
+                if t < start && self.cache.is_empty() {
+                    self.cache = vec![NONE; CACHE];
+                }
+                (start, end) = self.edges.slice_of(t);
+            }
+            let cursor = &mut self.cursors[key as usize];
+            if cursor.start != start || cursor.slot == NONE {
+                let slot = find_or_open(&mut self.cache, key, start, table);
+                *cursor = Cursor { start, slot };
+            }
+            slots.push(cursor.slot);
+        }
+        self.current = (start, end);
+    }
+
+    fn assign_sessions(&mut self, gap: i64, times: &[i64], keys: &[u32], table: &mut SliceTable, slots: &mut Vec<u32>) {
+        let (mut start, mut end) = self.current;
+        for (&t, &key) in times.iter().zip(keys) {
+            if t < start || t >= end {
+                (start, end) = self.edges.slice_of(t);
+            }
+            let cursor = &mut self.cursors[key as usize];
+            // A fragment takes the row if both lie in one slice and the row is within the gap of the fragment.
+            if cursor.slot == NONE || cursor.start != start || !table.extend(cursor.slot, t, gap) {
+                *cursor = Cursor { start, slot: table.open(key, t) };
+            }
+            slots.push(cursor.slot);
+        }
+        self.current = (start, end);
+    }
+}
+
+/// The slot of `(key, start)` if the cache has it, else a new one.
+#[inline(never)]
+fn find_or_open(cache: &mut [u32], key: u32, start: i64, table: &mut SliceTable) -> u32 {
+    if cache.is_empty() {
+        return table.open(key, start);
+    }
+    // Fibonacci hashing of both parts; the top bits index the cache.
+    let hash = (start as u64 ^ (u64::from(key) << 40)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let entry = &mut cache[(hash >> 48) as usize % CACHE];
+    if *entry == NONE || !table.is_at(*entry, key, start) {
+        *entry = table.open(key, start);
+    }
+    *entry
+}
