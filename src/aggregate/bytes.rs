@@ -74,7 +74,9 @@ impl Aggregate for BytesExtremum {
         let values = match required(input)? {
             // A dictionary of fixed-size binaries has no direct way to views.
             encoded if matches!(encoded.data_type(), DataType::Dictionary(..)) => {
-                let DataType::Dictionary(_, plain) = encoded.data_type() else { unreachable!("checked above") };
+                let DataType::Dictionary(_, plain) = encoded.data_type() else {
+                    unreachable!("checked above")
+                };
                 cast_to(&cast_to(encoded, plain)?, &column.monoid().physical)?
             }
             plain => cast_to(plain, &column.monoid().physical)?,

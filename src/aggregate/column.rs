@@ -73,7 +73,13 @@ impl<M: Monoid> Column<M> {
     ///
     /// Each new slot must have at least one row, null or not, among these.
     #[inline]
-    pub fn fold(&mut self, slots: &[u32], nulls: Option<&NullBuffer>, len: usize, lift: impl Fn(usize) -> M::State) {
+    pub fn fold(
+        &mut self,
+        slots: &[u32],
+        nulls: Option<&NullBuffer>,
+        len: usize,
+        lift: impl Fn(usize) -> M::State,
+    ) {
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         if nulls.is_some() {
             self.track_seen();
@@ -127,7 +133,10 @@ impl<M: Monoid> Column<M> {
             let combine = |state, &slot: &u32| self.monoid.combine(state, self.states[slot as usize]);
             each().map(|group| group[1..].iter().fold(self.states[group[0] as usize], combine)).collect()
         };
-        let seen = self.seen.as_ref().map(|seen| each().map(|group| group.iter().any(|&s| seen[s as usize])).collect());
+        let seen = self
+            .seen
+            .as_ref()
+            .map(|seen| each().map(|group| group.iter().any(|&s| seen[s as usize])).collect());
         Self { monoid: self.monoid.clone(), states, seen }
     }
 

@@ -14,7 +14,11 @@ use crate::Result;
 /// An empty column of minima (or maxima) over values of type `input`, if those are ordered primitives.
 pub(super) fn extrema(input: &DataType, max: bool) -> Option<Box<dyn Partials>> {
     use DataType::*;
-    fn column<T: ArrowPrimitiveType<Native: Ordered>>(physical: DataType, output: &DataType, max: bool) -> Box<dyn Partials> {
+    fn column<T: ArrowPrimitiveType<Native: Ordered>>(
+        physical: DataType,
+        output: &DataType,
+        max: bool,
+    ) -> Box<dyn Partials> {
         let output = output.clone();
         if max {
             Box::new(Column::new(Extremum::<T, true> { physical, output, value: std::marker::PhantomData }))

@@ -29,8 +29,20 @@ pub enum Function {
 impl Function {
     /// Names that [`Function::parse`] knows.
     pub const NAMES: [&'static str; 14] = [
-        "count_all", "count", "sum", "min", "max", "mean", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "first",
-        "last", "first_valid", "last_valid",
+        "count_all",
+        "count",
+        "sum",
+        "min",
+        "max",
+        "mean",
+        "var_samp",
+        "var_pop",
+        "stddev_samp",
+        "stddev_pop",
+        "first",
+        "last",
+        "first_valid",
+        "last_valid",
     ];
 
     /// The function of this name.

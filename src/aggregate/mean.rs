@@ -28,14 +28,16 @@ pub(super) fn mean(sums: &dyn Partials, counts: &dyn Partials, input: &DataType)
     let counts = counts.as_any().downcast_ref::<Column<Count>>().ok_or_else(mismatch)?.states();
     let nulls = Some(NullBuffer::from_iter(counts.iter().map(|&count| count > 0)));
     if let Some(sums) = sums.as_any().downcast_ref::<Column<FloatSum>>() {
-        let means: Vec<f64> = sums.states().iter().zip(counts).map(|(&sum, &count)| sum / count as f64).collect();
+        let means: Vec<f64> =
+            sums.states().iter().zip(counts).map(|(&sum, &count)| sum / count as f64).collect();
         return Ok(Arc::new(Float64Array::new(means.into(), nulls)));
     }
     let sums = sums.as_any().downcast_ref::<Column<ExactSum>>().ok_or_else(mismatch)?.states();
     let output = mean_type(input).ok_or_else(mismatch)?;
     Ok(match (&output, input) {
         (DataType::Float64, _) => {
-            let means: Vec<f64> = sums.iter().zip(counts).map(|(&sum, &count)| sum as f64 / count as f64).collect();
+            let means: Vec<f64> =
+                sums.iter().zip(counts).map(|(&sum, &count)| sum as f64 / count as f64).collect();
             Arc::new(Float64Array::new(means.into(), nulls))
         }
         (DataType::Decimal128(precision, scale), DataType::Decimal128(_, given)) => {
@@ -43,8 +45,9 @@ pub(super) fn mean(sums: &dyn Partials, counts: &dyn Partials, input: &DataType)
             let bound = 10i128.pow(u32::from(*precision));
             let means: Option<Vec<i128>> =
                 quotients.map(|mean| mean.to_i128().filter(|mean| mean.abs() < bound)).collect();
-            let means = means
-                .ok_or_else(|| Error::Overflow(format!("the mean of a window of {input} does not fit {output}")))?;
+            let means = means.ok_or_else(|| {
+                Error::Overflow(format!("the mean of a window of {input} does not fit {output}"))
+            })?;
             Arc::new(Decimal128Array::new(means.into(), nulls).with_precision_and_scale(*precision, *scale)?)
         }
         (DataType::Duration(unit), _) => {
@@ -52,9 +55,15 @@ pub(super) fn mean(sums: &dyn Partials, counts: &dyn Partials, input: &DataType)
             let means: Vec<i64> = quotients(sums, counts, 1).map(|mean| mean.as_i128() as i64).collect();
             match unit {
                 TimeUnit::Second => Arc::new(PrimitiveArray::<DurationSecondType>::new(means.into(), nulls)),
-                TimeUnit::Millisecond => Arc::new(PrimitiveArray::<DurationMillisecondType>::new(means.into(), nulls)),
-                TimeUnit::Microsecond => Arc::new(PrimitiveArray::<DurationMicrosecondType>::new(means.into(), nulls)),
-                TimeUnit::Nanosecond => Arc::new(PrimitiveArray::<DurationNanosecondType>::new(means.into(), nulls)),
+                TimeUnit::Millisecond => {
+                    Arc::new(PrimitiveArray::<DurationMillisecondType>::new(means.into(), nulls))
+                }
+                TimeUnit::Microsecond => {
+                    Arc::new(PrimitiveArray::<DurationMicrosecondType>::new(means.into(), nulls))
+                }
+                TimeUnit::Nanosecond => {
+                    Arc::new(PrimitiveArray::<DurationNanosecondType>::new(means.into(), nulls))
+                }
             }
         }
         _ => return Err(mismatch()),

@@ -5,7 +5,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Float64Array, cast::AsArray, types::{Float64Type, Int64Type}};
+use arrow_array::{
+    Array, ArrayRef, Float64Array,
+    cast::AsArray,
+    types::{Float64Type, Int64Type},
+};
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
@@ -62,9 +66,13 @@ impl Aggregate for Moments {
             return Err(Error::Internal(format!("moments of three columns came with {}", state.len())));
         };
         let counts = cast_to(counts, &DataType::Int64)?;
-        let (counts, means, m2s) =
-            (counts.as_primitive::<Int64Type>(), means.as_primitive::<Float64Type>(), m2s.as_primitive::<Float64Type>());
-        let moment = |row| Moment { count: counts.value(row) as f64, mean: means.value(row), m2: m2s.value(row) };
+        let (counts, means, m2s) = (
+            counts.as_primitive::<Int64Type>(),
+            means.as_primitive::<Float64Type>(),
+            m2s.as_primitive::<Float64Type>(),
+        );
+        let moment =
+            |row| Moment { count: counts.value(row) as f64, mean: means.value(row), m2: m2s.value(row) };
         column.fold(rows.slots, means.nulls(), len, moment);
         Ok(())
     }

@@ -63,8 +63,12 @@ impl Partial {
         Ok(match self {
             Partial::CountAll | Partial::Count => Box::new(Column::new(Count)),
             Partial::Sum => sums(input).ok_or_else(refused)?,
-            Partial::Min => bytes_extrema(input, false).or_else(|| extrema(input, false)).ok_or_else(refused)?,
-            Partial::Max => bytes_extrema(input, true).or_else(|| extrema(input, true)).ok_or_else(refused)?,
+            Partial::Min => {
+                bytes_extrema(input, false).or_else(|| extrema(input, false)).ok_or_else(refused)?
+            }
+            Partial::Max => {
+                bytes_extrema(input, true).or_else(|| extrema(input, true)).ok_or_else(refused)?
+            }
             Partial::Moments if is_number(input) => Box::new(Column::new(Moments)),
             Partial::Moments => return Err(refused()),
             Partial::First => Box::new(Column::new(FirstLast::first(input, false))),
@@ -88,7 +92,9 @@ impl Partial {
         match self {
             Partial::Sum => "integers, floats, decimal128 and durations",
             Partial::Moments => "integers, floats and decimal128",
-            _ => "integers, floats, decimal128, booleans, dates, times, timestamps, durations, strings and binaries",
+            _ => {
+                "integers, floats, decimal128, booleans, dates, times, timestamps, durations, strings and binaries"
+            }
         }
     }
 }

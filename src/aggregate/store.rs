@@ -69,7 +69,11 @@ impl Store {
 
     /// Drops values that none of the `live` positions points to, once they are most of the store. Amortised O(1) per
     /// row pushed.
-    pub(super) fn compact<'a>(&mut self, live: usize, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
+    pub(super) fn compact<'a>(
+        &mut self,
+        live: usize,
+        positions: impl Iterator<Item = &'a mut Position>,
+    ) -> Result<()> {
         if self.rows < 2 * live + SLACK {
             return Ok(());
         }

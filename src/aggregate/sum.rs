@@ -54,7 +54,9 @@ impl Monoid for FloatSum {
 
 impl Aggregate for FloatSum {
     fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
-        fold_primitive::<Float64Type, _>(column, required(input)?, &DataType::Float64, rows, len, |value| value)
+        fold_primitive::<Float64Type, _>(column, required(input)?, &DataType::Float64, rows, len, |value| {
+            value
+        })
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
@@ -100,7 +102,9 @@ impl Aggregate for ExactSum {
         let input = required(input)?;
         let output = column.monoid().output.clone();
         match &output {
-            DataType::UInt64 => fold_primitive::<UInt64Type, _>(column, input, &output, rows, len, i128::from),
+            DataType::UInt64 => {
+                fold_primitive::<UInt64Type, _>(column, input, &output, rows, len, i128::from)
+            }
             DataType::Decimal128(..) => {
                 // The unscaled values of any precision are summed as they stand.
                 let physical = input.data_type().clone();
@@ -132,9 +136,15 @@ impl Aggregate for ExactSum {
             DataType::Int64 => fitting::<Int64Type>(sums, nulls, output)?,
             DataType::UInt64 => fitting::<UInt64Type>(sums, nulls, output)?,
             DataType::Duration(TimeUnit::Second) => fitting::<DurationSecondType>(sums, nulls, output)?,
-            DataType::Duration(TimeUnit::Millisecond) => fitting::<DurationMillisecondType>(sums, nulls, output)?,
-            DataType::Duration(TimeUnit::Microsecond) => fitting::<DurationMicrosecondType>(sums, nulls, output)?,
-            DataType::Duration(TimeUnit::Nanosecond) => fitting::<DurationNanosecondType>(sums, nulls, output)?,
+            DataType::Duration(TimeUnit::Millisecond) => {
+                fitting::<DurationMillisecondType>(sums, nulls, output)?
+            }
+            DataType::Duration(TimeUnit::Microsecond) => {
+                fitting::<DurationMicrosecondType>(sums, nulls, output)?
+            }
+            DataType::Duration(TimeUnit::Nanosecond) => {
+                fitting::<DurationNanosecondType>(sums, nulls, output)?
+            }
             DataType::Decimal128(precision, scale) => {
                 let bound = 10i128.pow(u32::from(*precision));
                 if let Some(sum) = sums.iter().find(|&&sum| sum == OVERFLOWN || sum.abs() >= bound) {
@@ -148,7 +158,11 @@ impl Aggregate for ExactSum {
     }
 }
 
-fn fitting<T: ArrowPrimitiveType>(sums: &[i128], nulls: Option<NullBuffer>, output: &DataType) -> Result<ArrayRef>
+fn fitting<T: ArrowPrimitiveType>(
+    sums: &[i128],
+    nulls: Option<NullBuffer>,
+    output: &DataType,
+) -> Result<ArrayRef>
 where
     T::Native: TryFrom<i128>,
 {

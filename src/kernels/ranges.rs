@@ -52,10 +52,7 @@ impl Ranges {
 #[cfg(test)]
 pub(super) fn arbitrary_ranges() -> impl proptest::strategy::Strategy<Value = (Vec<i64>, Ranges)> {
     use proptest::prelude::*;
-    (
-        prop::collection::vec(-1000i64..1000, 1..200),
-        prop::collection::vec((0usize..6, 0usize..6), 0..100),
-    )
+    (prop::collection::vec(-1000i64..1000, 1..200), prop::collection::vec((0usize..6, 0usize..6), 0..100))
         .prop_map(|(column, steps)| {
             let mut ranges = Ranges::default();
             let (mut lo, mut hi) = (0, 1);

@@ -13,7 +13,12 @@
 use super::Ranges;
 
 /// Answers each range. `combine(a, b)` has `a` before `b` in the column.
-pub fn two_stacks<S: Copy>(column: &[S], ranges: &Ranges, identity: S, combine: impl Fn(S, S) -> S) -> Vec<S> {
+pub fn two_stacks<S: Copy>(
+    column: &[S],
+    ranges: &Ranges,
+    identity: S,
+    combine: impl Fn(S, S) -> S,
+) -> Vec<S> {
     // front[i] is the aggregate of column[base + i .. mid].
     let mut front: Vec<S> = Vec::new();
     let (mut base, mut mid, mut end) = (0, 0, 0);

@@ -89,7 +89,9 @@ impl IntegerKeys {
             }
             Lookup::Hashed(table) => {
                 let hash = hasher.hash_one(value);
-                if let Some(&id) = table.find(hash, |&id| values[id as usize] == value && Some(id) != self.null) {
+                if let Some(&id) =
+                    table.find(hash, |&id| values[id as usize] == value && Some(id) != self.null)
+                {
                     return id;
                 }
                 table.insert_unique(hash, id, |&id| hasher.hash_one(values[id as usize]));
@@ -108,7 +110,9 @@ impl IntegerKeys {
 
     /// Makes the direct table cover these values, or gives it up where it would be much larger than the data.
     fn make_room(&mut self, values: &[i64], nulls: Option<&NullBuffer>) {
-        let Lookup::Direct { base, ids } = &self.lookup else { return };
+        let Lookup::Direct { base, ids } = &self.lookup else {
+            return;
+        };
         let ends = |(low, high): (i64, i64), &value: &i64| (low.min(value), high.max(value));
         let (low, high) = match nulls {
             None => values.iter().fold((i64::MAX, i64::MIN), ends),
@@ -118,7 +122,11 @@ impl IntegerKeys {
         if low > high || covered {
             return;
         }
-        let (low, high) = if ids.is_empty() { (low, high) } else { (low.min(*base), high.max(base + (ids.len() as i64 - 1))) };
+        let (low, high) = if ids.is_empty() {
+            (low, high)
+        } else {
+            (low.min(*base), high.max(base + (ids.len() as i64 - 1)))
+        };
         let span = i128::from(high) - i128::from(low) + 1;
         let valid = self.values.iter().enumerate().filter(|&(id, _)| Some(id as u32) != self.null);
         // Four table entries a row seen are less than what a hash table of the rows would take.
@@ -143,8 +151,10 @@ impl IntegerKeys {
             Some(4) => Buffer::from_iter(self.values.iter().map(|&value| value as i32)),
             _ => Buffer::from_slice_ref(&self.values),
         };
-        let nulls = self.null.map(|null| (0..self.values.len() as u32).map(|id| id != null).collect::<NullBuffer>());
-        let data = ArrayData::builder(self.data_type.clone()).len(self.values.len()).add_buffer(buffer).nulls(nulls);
+        let nulls =
+            self.null.map(|null| (0..self.values.len() as u32).map(|id| id != null).collect::<NullBuffer>());
+        let data =
+            ArrayData::builder(self.data_type.clone()).len(self.values.len()).add_buffer(buffer).nulls(nulls);
         Ok(make_array(data.build()?))
     }
 }

@@ -38,7 +38,9 @@ impl KeyIndex {
     pub fn new(types: Vec<DataType>) -> Result<Self> {
         let kind = match &types[..] {
             [] => Kind::Global { seen: false },
-            [one] if IntegerKeys::supports(plain(one)) => Kind::Integers(IntegerKeys::new(plain(one).clone())),
+            [one] if IntegerKeys::supports(plain(one)) => {
+                Kind::Integers(IntegerKeys::new(plain(one).clone()))
+            }
             _ => Kind::Rows(RowKeys::new(types.iter().map(plain).cloned().collect())?),
         };
         Ok(Self { types, kind })
@@ -118,7 +120,11 @@ impl KeyIndex {
         values
             .into_iter()
             .zip(&self.types)
-            .map(|(array, wanted)| if array.data_type() == wanted { Ok(array) } else { Ok(cast(&array, wanted)?) })
+            .map(
+                |(array, wanted)| {
+                    if array.data_type() == wanted { Ok(array) } else { Ok(cast(&array, wanted)?) }
+                },
+            )
             .collect()
     }
 
@@ -158,7 +164,8 @@ mod tests {
     #[test]
     fn floats_are_equal_as_in_sql() {
         let mut index = KeyIndex::new(vec![DataType::Float64]).unwrap();
-        let keys = Float64Array::from(vec![Some(0.0), Some(-0.0), Some(f64::NAN), Some(-f64::NAN), None, None]);
+        let keys =
+            Float64Array::from(vec![Some(0.0), Some(-0.0), Some(f64::NAN), Some(-f64::NAN), None, None]);
         assert_eq!(ids(&mut index, vec![Arc::new(keys)]), [0, 0, 1, 1, 2, 2]);
     }
 
@@ -166,9 +173,12 @@ mod tests {
     fn dictionaries_with_different_codes_agree() {
         let mut index =
             KeyIndex::new(vec![DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into())]).unwrap();
-        let first: DictionaryArray<Int32Type> = vec![Some("a"), Some("b"), None, Some("a")].into_iter().collect();
-        let second: DictionaryArray<Int32Type> = vec![Some("b"), Some("a"), Some("c"), None].into_iter().collect();
-        let (first, second) = (ids(&mut index, vec![Arc::new(first)]), ids(&mut index, vec![Arc::new(second)]));
+        let first: DictionaryArray<Int32Type> =
+            vec![Some("a"), Some("b"), None, Some("a")].into_iter().collect();
+        let second: DictionaryArray<Int32Type> =
+            vec![Some("b"), Some("a"), Some("c"), None].into_iter().collect();
+        let (first, second) =
+            (ids(&mut index, vec![Arc::new(first)]), ids(&mut index, vec![Arc::new(second)]));
         assert_eq!(first[0], first[3]);
         assert_eq!([second[0], second[1], second[3]], [first[1], first[0], first[2]]);
         let values = cast(&index.values().unwrap()[0], &DataType::Utf8).unwrap();

@@ -75,7 +75,12 @@ fn normalised(column: &ArrayRef) -> ArrayRef {
         DataType::Struct(fields) => {
             let parts = column.as_struct();
             let children = parts.columns().iter().map(normalised).collect();
-            match StructArray::try_new_with_length(fields.clone(), children, parts.nulls().cloned(), parts.len()) {
+            match StructArray::try_new_with_length(
+                fields.clone(),
+                children,
+                parts.nulls().cloned(),
+                parts.len(),
+            ) {
                 Ok(array) => Arc::new(array),
                 // The same fields, lengths and nulls as before cannot fail to make a struct.
                 Err(error) => unreachable!("{error}"),
@@ -95,6 +100,14 @@ fn canonical<T: ArrowPrimitiveType>(
     nan: T::Native,
     zero: T::Native,
 ) -> ArrayRef {
-    let one = |value| if is_nan(value) { nan } else if value == zero { zero } else { value };
+    let one = |value| {
+        if is_nan(value) {
+            nan
+        } else if value == zero {
+            zero
+        } else {
+            value
+        }
+    };
     Arc::new(column.as_primitive::<T>().unary::<_, T>(one))
 }

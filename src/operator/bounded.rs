@@ -76,7 +76,9 @@ impl Bounded {
                 })
                 .collect();
             let pushed = own.iter().try_for_each(|batch| worker.push(plan, batch));
-            let joined = helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            let joined = helpers
+                .into_iter()
+                .map(|helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             let others: Vec<_> = joined.collect();
             pushed.map(|()| others)
         })?;
@@ -97,7 +99,9 @@ impl Bounded {
         let keys: Vec<ArrayRef> = columns.by_ref().take(plan.by().len()).cloned().collect();
         let mut time = |what: &str| match columns.next() {
             Some(column) if column.null_count() == 0 => plan.measure().read(column),
-            Some(_) => Err(Error::InvalidValue(format!("slices: column '{what}' holds nulls; a slice has a time"))),
+            Some(_) => {
+                Err(Error::InvalidValue(format!("slices: column '{what}' holds nulls; a slice has a time")))
+            }
             None => Err(Error::InvalidValue(format!("slices: column '{what}' is missing"))),
         };
         let starts = time("start")?;
@@ -162,7 +166,8 @@ impl Worker {
             self.ids.clear();
             self.keys.assign(&columns.keys.iter().map(slice).collect::<Vec<_>>(), rows, &mut self.ids)?;
             self.slicer.assign(times, &self.ids, self.keys.len(), &mut self.table, &mut self.slots);
-            let inputs: Vec<Option<ArrayRef>> = columns.inputs.iter().map(|input| input.as_ref().map(slice)).collect();
+            let inputs: Vec<Option<ArrayRef>> =
+                columns.inputs.iter().map(|input| input.as_ref().map(slice)).collect();
             self.table.update(&inputs, Rows { slots: &self.slots, times })?;
         }
         Ok(())
@@ -172,7 +177,9 @@ impl Worker {
 impl Columns {
     fn of(plan: &Plan, batch: &RecordBatch) -> Result<Self> {
         if batch.schema_ref().fields().len() != plan.input().fields().len() {
-            return Err(Error::InvalidValue("batch: its schema is not the one that the query was bound to".into()));
+            return Err(Error::InvalidValue(
+                "batch: its schema is not the one that the query was bound to".into(),
+            ));
         }
         let time = batch.column(plan.time());
         let valid = time.nulls().filter(|nulls| nulls.null_count() > 0);

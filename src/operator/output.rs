@@ -127,7 +127,11 @@ impl Output {
         let ends = measure.array(std::mem::take(&mut windows.ends))?;
         match self.layout {
             Layout::Struct => {
-                columns.push(Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], None)?));
+                columns.push(Arc::new(StructArray::try_new(
+                    extent_fields(measure),
+                    vec![starts, ends],
+                    None,
+                )?));
             }
             Layout::Flat => columns.extend([starts, ends]),
             Layout::Start => columns.push(starts),
@@ -234,7 +238,11 @@ fn sliding_windows(
 }
 
 /// Every session: fragments that come within the gap of each other are one.
-fn sessions(session: &Session, slices: &SliceTable, flush: &mut impl FnMut(&mut Windows) -> Result<()>) -> Result<()> {
+fn sessions(
+    session: &Session,
+    slices: &SliceTable,
+    flush: &mut impl FnMut(&mut Windows) -> Result<()>,
+) -> Result<()> {
     let starts = slices.starts();
     let lasts = slices.lasts().expect("a plan with sessions keeps last times");
     let mut windows = Windows::new();
@@ -269,7 +277,9 @@ fn blocks(plan: &Plan, order: &KeyOrder) -> Vec<usize> {
     let keys = order.bounds.len() - 1;
     let mut blocks = vec![0];
     for key in 0..keys {
-        if order.bounds[key + 1] - order.bounds[*blocks.last().expect("begins with 0")] >= slots || key + 1 == keys {
+        if order.bounds[key + 1] - order.bounds[*blocks.last().expect("begins with 0")] >= slots
+            || key + 1 == keys
+        {
             blocks.push(key + 1);
         }
     }

@@ -106,8 +106,11 @@ impl Plan {
         if spec.windows.is_empty() {
             return Err(Error::InvalidValue("windows: none given; at least one is needed".into()));
         }
-        let windows: Vec<(String, Window)> =
-            spec.windows.iter().map(|window| Ok((window.name.clone(), bind_window(window, &measure)?))).collect::<Result<_>>()?;
+        let windows: Vec<(String, Window)> = spec
+            .windows
+            .iter()
+            .map(|window| Ok((window.name.clone(), bind_window(window, &measure)?)))
+            .collect::<Result<_>>()?;
         let edges = Edges::of(&windows.iter().map(|(_, window)| *window).collect::<Vec<_>>());
         if spec.aggregates.is_empty() {
             return Err(Error::InvalidValue("aggs: none given; at least one is needed".into()));
@@ -185,7 +188,8 @@ impl Plan {
     /// `InvalidValue` if the columns are not as many as the query's slices have.
     pub fn for_slices(&self, slices: &Schema) -> Result<Self> {
         let fixed = self.by.len() + 1 + usize::from(self.edges.gap().is_some());
-        let states = (0..self.partials.len()).map(|i| self.partials[i].0.state_columns(&self.partial_input(i)));
+        let states =
+            (0..self.partials.len()).map(|i| self.partials[i].0.state_columns(&self.partial_input(i)));
         let expected = fixed + states.clone().sum::<usize>();
         if slices.fields().len() != expected {
             return Err(Error::InvalidValue(format!(
@@ -195,13 +199,16 @@ impl Plan {
         }
         let mut fields: Vec<Field> = self.input.fields().iter().map(|field| field.as_ref().clone()).collect();
         for (position, &column) in self.by.iter().enumerate() {
-            fields[column] = fields[column].clone().with_data_type(slices.field(position).data_type().clone());
+            fields[column] =
+                fields[column].clone().with_data_type(slices.field(position).data_type().clone());
         }
         let mut position = fixed;
         for (&(partial, column), width) in self.partials.iter().zip(states) {
-            let is_value = !matches!(partial, Partial::CountAll | Partial::Count | Partial::Sum | Partial::Moments);
+            let is_value =
+                !matches!(partial, Partial::CountAll | Partial::Count | Partial::Sum | Partial::Moments);
             if let (true, Some(column)) = (is_value, column) {
-                fields[column] = fields[column].clone().with_data_type(slices.field(position).data_type().clone());
+                fields[column] =
+                    fields[column].clone().with_data_type(slices.field(position).data_type().clone());
             }
             position += width;
         }
@@ -213,12 +220,15 @@ fn find(schema: &Schema, argument: &str, name: &str) -> Result<usize> {
     let mut matching = schema.fields().iter().enumerate().filter(|(_, field)| field.name() == name);
     match (matching.next(), matching.next()) {
         (Some((position, _)), None) => Ok(position),
-        (Some(_), Some(_)) => {
-            Err(Error::InvalidValue(format!("{argument}: column '{name}' occurs more than once; names must be unique")))
-        }
+        (Some(_), Some(_)) => Err(Error::InvalidValue(format!(
+            "{argument}: column '{name}' occurs more than once; names must be unique"
+        ))),
         (None, _) => {
             let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            Err(Error::UnknownColumn(format!("{argument}: no column '{name}'; there are {}", names.join(", "))))
+            Err(Error::UnknownColumn(format!(
+                "{argument}: no column '{name}'; there are {}",
+                names.join(", ")
+            )))
         }
     }
 }
@@ -259,7 +269,9 @@ fn bind_window(spec: &WindowSpec, measure: &Measure) -> Result<Window> {
     };
     let positive = |what: &str, length: i128| match bind(what, length)? {
         length if length > 0 => Ok(length),
-        length => Err(Error::InvalidValue(format!("windows: the {what} of {name} is {length}; it must be above zero"))),
+        length => Err(Error::InvalidValue(format!(
+            "windows: the {what} of {name} is {length}; it must be above zero"
+        ))),
     };
     Ok(match spec.kind {
         WindowKind::Session => Window::Session(Session::new(positive("gap", spec.size)?)),
@@ -289,17 +301,24 @@ fn bind_aggregate(
         (Some(name), true) => Some(find(input, "aggs", name)?),
         (None, false) => None,
         (None, true) => {
-            return Err(Error::InvalidValue(format!("aggs: {} needs a column; none was given", spec.function)));
+            return Err(Error::InvalidValue(format!(
+                "aggs: {} needs a column; none was given",
+                spec.function
+            )));
         }
         (Some(name), false) => {
-            return Err(Error::InvalidValue(format!("aggs: {} reads no column; '{name}' was given", spec.function)));
+            return Err(Error::InvalidValue(format!(
+                "aggs: {} reads no column; '{name}' was given",
+                spec.function
+            )));
         }
     };
     let data_type = column.map_or(DataType::Int64, |column| input.field(column).data_type().clone());
     let output = function.output_type(&data_type).map_err(|error| match (&spec.column, error) {
-        (Some(name), Error::InvalidType(why)) => {
-            Error::InvalidType(format!("aggs: {} has no meaning for column '{name}' of type {why}", spec.function))
-        }
+        (Some(name), Error::InvalidType(why)) => Error::InvalidType(format!(
+            "aggs: {} has no meaning for column '{name}' of type {why}",
+            spec.function
+        )),
         (_, other) => other,
     })?;
     let own = function.partials().iter().map(|&partial| {

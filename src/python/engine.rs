@@ -35,8 +35,11 @@ impl PyEngine {
     }
 
     fn take(&self) -> Result<Bounded> {
-        let mut bounded = self.bounded.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
-        bounded.take().ok_or_else(|| Error::InvalidValue("engine: it has finished or failed; make another".into()))
+        let mut bounded =
+            self.bounded.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
+        bounded
+            .take()
+            .ok_or_else(|| Error::InvalidValue("engine: it has finished or failed; make another".into()))
     }
 
     fn put(&self, bounded: Bounded) -> Result<()> {
@@ -99,7 +102,8 @@ impl PyBatches {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatch>> {
         detached(py, || {
-            let mut output = self.output.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
+            let mut output =
+                self.output.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
             Ok(output.as_mut().and_then(Iterator::next).transpose()?.map(PyRecordBatch::new))
         })
     }

@@ -37,8 +37,11 @@ impl PyPlan {
     ) -> PyResult<Self> {
         detached(py, move || {
             let windows = windows.into_iter().map(window).collect::<Result<_>>()?;
-            let aggregates =
-                aggregates.into_iter().map(|(function, column, name)| AggregateSpec { function, column, name });
+            let aggregates = aggregates.into_iter().map(|(function, column, name)| AggregateSpec {
+                function,
+                column,
+                name,
+            });
             Ok(Self(Arc::new(Plan::new(schema.into_inner(), by, time, windows, aggregates.collect())?)))
         })
     }
@@ -147,7 +150,8 @@ fn aggregate(
     let mut round: Vec<RecordBatch> = Vec::new();
     let mut rows = 0;
     for batch in reader {
-        let batch = batch.map_err(|error| Error::InvalidValue(format!("data: its stream broke off: {error}")))?;
+        let batch =
+            batch.map_err(|error| Error::InvalidValue(format!("data: its stream broke off: {error}")))?;
         rows += batch.num_rows();
         round.push(batch);
         if rows >= ROUND_ROWS {

@@ -86,7 +86,11 @@ mod tests {
 
     #[test]
     fn sessions_become_panes_only_where_asked() {
-        let edges = Edges::of(&[Window::Session(Session::new(30)), Window::Session(Session::new(50)), sliding(60, 60, 0)]);
+        let edges = Edges::of(&[
+            Window::Session(Session::new(30)),
+            Window::Session(Session::new(50)),
+            sliding(60, 60, 0),
+        ]);
         assert_eq!(edges.families(), [(60, 0)]);
         assert_eq!(edges.panes(), [(30, 0)]);
         assert_eq!(edges.gap(), Some(30));

@@ -1,7 +1,7 @@
 //! Slots sorted by key and time, with those of one slice merged.
 
+use super::Edges;
 use super::table::SliceTable;
-use super::{Edges};
 
 /// Slots in the order of their keys.
 pub struct KeyOrder {

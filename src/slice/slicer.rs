@@ -43,7 +43,14 @@ impl Slicer {
     /// Writes the slot of each row into `slots`, opening slots in `table` as needed.
     ///
     /// `times` and `keys` have one entry per row; `keys` are below `key_count`.
-    pub fn assign(&mut self, times: &[i64], keys: &[u32], key_count: usize, table: &mut SliceTable, slots: &mut Vec<u32>) {
+    pub fn assign(
+        &mut self,
+        times: &[i64],
+        keys: &[u32],
+        key_count: usize,
+        table: &mut SliceTable,
+        slots: &mut Vec<u32>,
+    ) {
         slots.clear();
         slots.reserve(times.len());
         if self.cursors.len() < key_count {
@@ -55,7 +62,13 @@ impl Slicer {
         }
     }
 
-    fn assign_context_free(&mut self, times: &[i64], keys: &[u32], table: &mut SliceTable, slots: &mut Vec<u32>) {
+    fn assign_context_free(
+        &mut self,
+        times: &[i64],
+        keys: &[u32],
+        table: &mut SliceTable,
+        slots: &mut Vec<u32>,
+    ) {
         let (mut start, mut end) = self.current;
         for (&t, &key) in times.iter().zip(keys) {
             if t < start || t >= end {
@@ -74,7 +87,14 @@ impl Slicer {
         self.current = (start, end);
     }
 
-    fn assign_sessions(&mut self, gap: i64, times: &[i64], keys: &[u32], table: &mut SliceTable, slots: &mut Vec<u32>) {
+    fn assign_sessions(
+        &mut self,
+        gap: i64,
+        times: &[i64],
+        keys: &[u32],
+        table: &mut SliceTable,
+        slots: &mut Vec<u32>,
+    ) {
         let (mut start, mut end) = self.current;
         for (&t, &key) in times.iter().zip(keys) {
             if t < start || t >= end {

@@ -83,7 +83,9 @@ impl SliceTable {
     /// Widens a session's fragment to `t` if `t` is within the gap of it.
     #[inline]
     pub(super) fn extend(&mut self, slot: u32, t: i64, gap: i64) -> bool {
-        let Some(lasts) = &mut self.lasts else { return false };
+        let Some(lasts) = &mut self.lasts else {
+            return false;
+        };
         let (first, last) = (&mut self.starts[slot as usize], &mut lasts[slot as usize]);
         if t > last.saturating_add(gap) || t.saturating_add(gap) < *first {
             return false;
@@ -107,7 +109,10 @@ impl SliceTable {
     /// Folds rows into their slots' partials: `inputs[i]` is the column of partial `i`.
     pub fn update(&mut self, inputs: &[Option<ArrayRef>], rows: Rows<'_>) -> Result<()> {
         let len = self.len();
-        self.partials.iter_mut().zip(inputs).try_for_each(|(partial, input)| partial.update(input.as_ref(), rows, len))
+        self.partials
+            .iter_mut()
+            .zip(inputs)
+            .try_for_each(|(partial, input)| partial.update(input.as_ref(), rows, len))
     }
 
     /// Adds slots that already are partials, one per entry of `keys` (stage 2 of a distributed job).

@@ -172,7 +172,9 @@ mod tests {
     #[test]
     fn reads_what_it_writes() {
         let zoned = DataType::Timestamp(TimeUnit::Millisecond, Some("+02:00".into()));
-        for given in [DataType::Int64, DataType::Date32, DataType::Date64, zoned, DataType::Duration(TimeUnit::Second)] {
+        for given in
+            [DataType::Int64, DataType::Date32, DataType::Date64, zoned, DataType::Duration(TimeUnit::Second)]
+        {
             let measure = Measure::new("t", &given).unwrap();
             let array = measure.array(vec![-5, 0, 7]).unwrap();
             assert_eq!(array.data_type(), &given);
