@@ -20,6 +20,7 @@
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 
 pub mod aggregate;
+mod dictionary;
 pub mod error;
 pub mod kernels;
 pub mod keys;

@@ -7,21 +7,18 @@ use super::column::{Column, Monoid};
 use super::lift::{Aggregate, Partials, Rows, cast_to, required};
 use super::store::{NOWHERE, Position, Store};
 use crate::Result;
+use crate::dictionary::{plain, widened};
 
 /// An empty column of minima (or maxima) over values of type `input`, if those are bytes.
 pub(super) fn bytes_extrema(input: &DataType, max: bool) -> Option<Box<dyn Partials>> {
     use DataType::*;
-    let values = match input {
-        Dictionary(_, values) => values.as_ref(),
-        plain => plain,
-    };
-    let physical = match values {
+    let physical = match plain(input) {
         Utf8 | LargeUtf8 | Utf8View => Utf8View,
         Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => BinaryView,
         _ => return None,
     };
     let store = Store::new(physical.clone());
-    Some(Box::new(Column::new(BytesExtremum { max, physical, output: input.clone(), store })))
+    Some(Box::new(Column::new(BytesExtremum { max, physical, output: widened(input), store })))
 }
 
 /// The least or greatest of byte strings, which states point at.
@@ -71,16 +68,9 @@ impl Monoid for BytesExtremum {
 
 impl Aggregate for BytesExtremum {
     fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
-        let values = match required(input)? {
-            // A dictionary of fixed-size binaries has no direct way to views.
-            encoded if matches!(encoded.data_type(), DataType::Dictionary(..)) => {
-                let DataType::Dictionary(_, plain) = encoded.data_type() else {
-                    unreachable!("checked above")
-                };
-                cast_to(&cast_to(encoded, plain)?, &column.monoid().physical)?
-            }
-            plain => cast_to(plain, &column.monoid().physical)?,
-        };
+        let input = required(input)?;
+        // Two steps: a dictionary of fixed-size binaries has no direct way to views.
+        let values = cast_to(&cast_to(input, plain(input.data_type()))?, &column.monoid().physical)?;
         let base = column.monoid_mut().store.push(values.clone());
         column.fold(rows.slots, values.nulls(), len, |row| base + row as Position);
         let (monoid, states) = column.parts_mut();
@@ -96,7 +86,11 @@ impl Aggregate for BytesExtremum {
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
-        let values = column.monoid().store.take(column.states().iter().copied())?;
-        cast_to(&values, &column.monoid().output)
+        let mut values = column.monoid().store.take(column.states().iter().copied())?;
+        let output = &column.monoid().output;
+        if matches!(plain(output), DataType::FixedSizeBinary(_)) {
+            values = cast_to(&cast_to(&values, &DataType::Binary)?, plain(output))?;
+        }
+        cast_to(&values, output)
     }
 }

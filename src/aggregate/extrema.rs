@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use super::column::{Column, Monoid};
 use super::lift::{Aggregate, Partials, Rows, cast_to, fold_primitive, required};
 use crate::Result;
+use crate::dictionary::{plain, widened};
 
 /// An empty column of minima (or maxima) over values of type `input`, if those are ordered primitives.
 pub(super) fn extrema(input: &DataType, max: bool) -> Option<Box<dyn Partials>> {
@@ -26,22 +27,19 @@ pub(super) fn extrema(input: &DataType, max: bool) -> Option<Box<dyn Partials>> 
             Box::new(Column::new(Extremum::<T, false> { physical, output, value: std::marker::PhantomData }))
         }
     }
-    let values = match input {
-        Dictionary(_, values) => values.as_ref(),
-        plain => plain,
-    };
+    let (values, output) = (plain(input), &widened(input));
     Some(match values {
-        Boolean | UInt8 => column::<UInt8Type>(UInt8, input, max),
-        Int8 => column::<Int8Type>(Int8, input, max),
-        Int16 => column::<Int16Type>(Int16, input, max),
-        Int32 | Date32 | Time32(_) => column::<Int32Type>(Int32, input, max),
-        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => column::<Int64Type>(Int64, input, max),
-        UInt16 => column::<UInt16Type>(UInt16, input, max),
-        UInt32 => column::<UInt32Type>(UInt32, input, max),
-        UInt64 => column::<UInt64Type>(UInt64, input, max),
-        Float16 | Float32 => column::<Float32Type>(Float32, input, max),
-        Float64 => column::<Float64Type>(Float64, input, max),
-        Decimal128(..) => column::<Decimal128Type>(values.clone(), input, max),
+        Boolean | UInt8 => column::<UInt8Type>(UInt8, output, max),
+        Int8 => column::<Int8Type>(Int8, output, max),
+        Int16 => column::<Int16Type>(Int16, output, max),
+        Int32 | Date32 | Time32(_) => column::<Int32Type>(Int32, output, max),
+        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => column::<Int64Type>(Int64, output, max),
+        UInt16 => column::<UInt16Type>(UInt16, output, max),
+        UInt32 => column::<UInt32Type>(UInt32, output, max),
+        UInt64 => column::<UInt64Type>(UInt64, output, max),
+        Float16 | Float32 => column::<Float32Type>(Float32, output, max),
+        Float64 => column::<Float64Type>(Float64, output, max),
+        Decimal128(..) => column::<Decimal128Type>(values.clone(), output, max),
         _ => return None,
     })
 }

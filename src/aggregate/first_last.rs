@@ -7,15 +7,17 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Rows, required};
+use super::lift::{Aggregate, Rows, cast_to, required};
 use super::store::{NOWHERE, Position, Store};
 use crate::Result;
+use crate::dictionary::{plain, widened};
 
 /// First or last of any values.
 #[derive(Clone)]
 pub struct FirstLast {
     last: bool,
     skip_nulls: bool,
+    output: DataType,
     store: Store,
 }
 
@@ -29,12 +31,12 @@ pub struct Stamped {
 impl FirstLast {
     /// The earliest value.
     pub fn first(input: &DataType, skip_nulls: bool) -> Self {
-        Self { last: false, skip_nulls, store: Store::new(input.clone()) }
+        Self { last: false, skip_nulls, output: widened(input), store: Store::new(plain(input).clone()) }
     }
 
     /// The latest value.
     pub fn last(input: &DataType, skip_nulls: bool) -> Self {
-        Self { last: true, skip_nulls, store: Store::new(input.clone()) }
+        Self { last: true, skip_nulls, output: widened(input), store: Store::new(plain(input).clone()) }
     }
 }
 
@@ -65,7 +67,8 @@ impl Monoid for FirstLast {
 impl Aggregate for FirstLast {
     fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
         let input = required(input)?;
-        let base = column.monoid_mut().store.push(input.clone());
+        let values = cast_to(input, plain(input.data_type()))?;
+        let base = column.monoid_mut().store.push(values);
         let nulls = input.logical_nulls().filter(|_| column.monoid().skip_nulls);
         let stamped = |row: usize| Stamped { time: rows.times[row], at: base + row as Position };
         column.fold(rows.slots, nulls.as_ref(), len, stamped);
@@ -82,6 +85,7 @@ impl Aggregate for FirstLast {
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
-        column.monoid().store.take(column.states().iter().map(|state| state.at))
+        let values = column.monoid().store.take(column.states().iter().map(|state| state.at))?;
+        cast_to(&values, &column.monoid().output)
     }
 }

@@ -8,6 +8,7 @@ use super::mean::{mean, mean_type};
 use super::moments::variance;
 use super::partial::{Partial, is_number};
 use super::sum::sum_type;
+use crate::dictionary::widened;
 use crate::{Error, Result};
 
 /// An aggregate function by name.
@@ -110,7 +111,7 @@ impl Function {
         Ok(match self {
             Function::Plain(Partial::CountAll | Partial::Count) => DataType::Int64,
             Function::Plain(Partial::Sum) => sum_type(input).ok_or_else(refused)?,
-            Function::Plain(_) => input.clone(),
+            Function::Plain(_) => widened(input),
             Function::Mean => mean_type(input).ok_or_else(refused)?,
             Function::Variance { .. } if is_number(input) => DataType::Float64,
             Function::Variance { .. } => return Err(refused()),

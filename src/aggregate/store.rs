@@ -77,7 +77,9 @@ impl Store {
         if self.rows < 2 * live + SLACK {
             return Ok(());
         }
-        let positions: Vec<&mut Position> = positions.filter(|position| **position != NOWHERE).collect();
+        let mut positions: Vec<&mut Position> = positions.filter(|position| **position != NOWHERE).collect();
+        // Positions are also arrival numbers: their order must stay.
+        positions.sort_unstable_by_key(|position| **position);
         let kept = self.take(positions.iter().map(|position| **position))?;
         (self.rows, self.chunks) = (kept.len(), Arc::new(vec![kept]));
         for (row, position) in positions.into_iter().enumerate() {

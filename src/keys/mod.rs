@@ -12,6 +12,7 @@ use arrow_schema::DataType;
 use arrow_select::take::take;
 
 use crate::Result;
+use crate::dictionary::{plain, widened};
 use integers::IntegerKeys;
 use rows::RowKeys;
 
@@ -110,7 +111,8 @@ impl KeyIndex {
         }
     }
 
-    /// The distinct keys, one entry per id, as columns of the types that were given.
+    /// The distinct keys, one entry per id, as columns of the types that were given (dictionaries with 32-bit
+    /// codes).
     pub fn values(&self) -> Result<Vec<ArrayRef>> {
         let values = match &self.kind {
             Kind::Global { .. } => vec![],
@@ -120,11 +122,10 @@ impl KeyIndex {
         values
             .into_iter()
             .zip(&self.types)
-            .map(
-                |(array, wanted)| {
-                    if array.data_type() == wanted { Ok(array) } else { Ok(cast(&array, wanted)?) }
-                },
-            )
+            .map(|(array, given)| {
+                let wanted = widened(given);
+                if array.data_type() == &wanted { Ok(array) } else { Ok(cast(&array, &wanted)?) }
+            })
             .collect()
     }
 
@@ -138,14 +139,6 @@ impl KeyIndex {
         };
         self.assign_plain(&columns, other.len(), &mut ids)?;
         Ok(ids)
-    }
-}
-
-/// The type of a dictionary's values; any other type as it is.
-fn plain(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => values,
-        other => other,
     }
 }
 

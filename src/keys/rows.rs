@@ -23,7 +23,7 @@ pub(super) struct RowKeys {
 impl RowKeys {
     pub(super) fn new(types: Vec<DataType>) -> Result<Self> {
         let fields: Vec<SortField> = types.iter().cloned().map(SortField::new).collect();
-        if !RowConverter::supports_fields(&fields) {
+        if !RowConverter::supports_fields(&fields) || types.iter().any(holds_map) {
             let given: Vec<String> = types.iter().map(ToString::to_string).collect();
             return Err(Error::InvalidType(format!(
                 "by: columns of types {} cannot all be keys; allowed are all types but maps and unions",
@@ -63,6 +63,18 @@ impl RowKeys {
 
     pub(super) fn values(&self) -> Result<Vec<ArrayRef>> {
         Ok(self.converter.convert_rows(self.distinct.iter())?)
+    }
+}
+
+/// Whether maps are in it: two equal maps may list their entries in another order.
+fn holds_map(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Map(..) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| holds_map(field.data_type())),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            holds_map(item.data_type())
+        }
+        _ => false,
     }
 }
 

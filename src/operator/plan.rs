@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use crate::aggregate::{Function, Partial};
+use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
 use crate::window::{Measure, Session, Sliding, Window};
@@ -342,7 +343,7 @@ fn output_schema(
     let mut fields: Vec<Field> = by
         .iter()
         .map(|&column| input.field(column))
-        .map(|field| Field::new(field.name(), field.data_type().clone(), field.is_nullable()))
+        .map(|field| Field::new(field.name(), widened(field.data_type()), field.is_nullable()))
         .collect();
     if windows.len() > 1 {
         fields.push(Field::new("window_name", DataType::Utf8, false));

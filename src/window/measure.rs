@@ -120,14 +120,14 @@ impl Measure {
     /// Window edges as an array of [`Measure::data_type`].
     ///
     /// # Errors
-    /// `InvalidValue` for an edge that a 32-bit date cannot hold.
+    /// `Overflow` for an edge that a 32-bit date cannot hold.
     pub fn array(&self, edges: Vec<i64>) -> Result<ArrayRef> {
         Ok(match self.data_type() {
             DataType::Int64 => Arc::new(Int64Array::from(edges)),
             DataType::Date32 => {
                 let days = edges.into_iter().map(|edge| {
                     i32::try_from(edge).map_err(|_| {
-                        Error::InvalidValue(format!(
+                        Error::Overflow(format!(
                             "time: a window of column '{}' would end at day {edge}; allowed are days of 32 bits",
                             self.column
                         ))

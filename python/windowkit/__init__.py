@@ -1,0 +1,92 @@
+"""Window aggregation over Arrow data, in this process and inside Spark.
+
+>>> import pyarrow as pa
+>>> import windowkit as wk
+>>> query = wk.query(
+...     by="device",
+...     time="t",
+...     windows=wk.sliding(10, 5),
+...     aggs=[wk.count().alias("n"), wk.max("v").alias("peak")],
+... )
+>>> table = pa.table({"device": ["a", "a", "a"], "t": [3, 6, 14], "v": [1.5, 4.0, 2.5]})
+>>> for row in query.run(table).sort_by([("peak", "ascending"), ("n", "ascending")]).to_pylist():
+...     print(row)
+{'device': 'a', 'window': {'start': -5, 'end': 5}, 'n': 1, 'peak': 1.5}
+{'device': 'a', 'window': {'start': 10, 'end': 20}, 'n': 1, 'peak': 2.5}
+{'device': 'a', 'window': {'start': 0, 'end': 10}, 'n': 2, 'peak': 4.0}
+{'device': 'a', 'window': {'start': 5, 'end': 15}, 'n': 2, 'peak': 4.0}
+
+A query is written once and runs on any Arrow data of this process (pyarrow, Polars, pandas, DuckDB) and on
+Spark DataFrames. Importing this package needs neither Spark nor any of these but pyarrow.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from windowkit.aggregates import (
+    Aggregate,
+    avg,
+    count,
+    first,
+    last,
+    max,
+    mean,
+    min,
+    stddev,
+    stddev_pop,
+    stddev_samp,
+    sum,
+    var_pop,
+    var_samp,
+    variance,
+)
+from windowkit.durations import Duration, Length
+from windowkit.errors import (
+    InternalError,
+    InvalidType,
+    InvalidValue,
+    Overflow,
+    UnknownColumn,
+    WindowKitError,
+)
+from windowkit.query import Query, query
+from windowkit.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
+
+__all__ = [
+    "Aggregate",
+    "Duration",
+    "InternalError",
+    "InvalidType",
+    "InvalidValue",
+    "Length",
+    "Overflow",
+    "Query",
+    "Session",
+    "Sliding",
+    "Tumbling",
+    "UnknownColumn",
+    "Window",
+    "WindowKitError",
+    "avg",
+    "count",
+    "first",
+    "last",
+    "max",
+    "mean",
+    "min",
+    "query",
+    "session",
+    "sliding",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "sum",
+    "tumbling",
+    "var_pop",
+    "var_samp",
+    "variance",
+]
+
+try:
+    __version__ = version("windowkit")
+except PackageNotFoundError:  # run from a source tree
+    __version__ = "0"

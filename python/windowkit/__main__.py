@@ -1,0 +1,7 @@
+"""``python -m windowkit``."""
+
+import sys
+
+from windowkit.cli import main
+
+sys.exit(main())

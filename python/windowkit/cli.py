@@ -1,0 +1,376 @@
+"""The command ``windowkit``: queries over files, in this process or in Spark.
+
+Exit status is 0, 2 for arguments that are refused, or 1 for a job that fails, either with one line on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet
+
+import windowkit
+from windowkit import aggregates, local, windows
+from windowkit.errors import WindowKitError
+from windowkit.query import Query, query
+from windowkit.windows import COMMA, unquoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["main"]
+
+REFUSED: Final = 2
+FAILED: Final = 1
+INTERRUPTED: Final = 130
+ENDINGS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
+# Rows in a row group of Parquet output, at most: what readers skip and share out by.
+ROW_GROUP_ROWS: Final = 2**20
+
+
+class Refusal(Exception):
+    """Arguments that cannot be used; the message is for the user."""
+
+
+class Failure(Exception):
+    """A job that did not succeed; the message is for the user."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments (those of the process by default); return its exit status.
+
+    Examples
+    --------
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    SystemExit: 0
+    """
+    arguments = parser().parse_args(argv)
+    status = REFUSED
+    try:
+        run: Callable[[], None] = arguments.prepare(arguments)
+        status = FAILED
+        run()
+    except (Refusal, Failure, WindowKitError, OSError, pa.ArrowException) as error:
+        return complain(error, status)
+    except KeyboardInterrupt:
+        return complain("interrupted", INTERRUPTED)
+    return 0
+
+
+def complain(error: object, status: int) -> int:
+    print(f"windowkit: error: {' '.join(str(error).split())}", file=sys.stderr)
+    return status
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.exit(complain(f"{message}; see {self.prog} --help", REFUSED))
+
+
+def parser() -> Parser:
+    """Return the parser of the command line."""
+    top = Parser(
+        prog="windowkit", description="Window aggregation over Arrow data, in this process or in Spark."
+    )
+    top.add_argument("--version", action="version", version=f"windowkit {windowkit.__version__}")
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    one = commands.add_parser(
+        "aggregate",
+        help="aggregate the rows of a file or directory in windows",
+        description="Aggregate the rows of a Parquet or CSV file, or of a directory of them, in windows.",
+        epilog=f"{windows.WINDOW_FORMS}. {aggregates.AGGREGATE_FORMS}. In CSV output the window is two "
+        "columns, window_start and window_end.",
+        allow_abbrev=False,
+    )
+    one.set_defaults(prepare=prepare)
+    add = one.add_argument
+    add(
+        "--input", required=True, metavar="PATH", help="a .parquet or .csv file, or a directory of such files"
+    )
+    add("--output", metavar="PATH", help="a file to write (with --engine spark a directory)")
+    add(
+        "--by",
+        action="append",
+        default=[],
+        metavar="COLUMNS",
+        help="key columns, comma-separated; repeatable",
+    )
+    add(
+        "--time",
+        required=True,
+        metavar="COLUMN",
+        help="the column of timestamps, dates, durations or integers",
+    )
+    add("--window", action="append", required=True, metavar="WINDOW", help="repeatable; see below")
+    add("--agg", action="append", required=True, metavar="AGGREGATE", help="repeatable; see below")
+    add("--engine", choices=["local", "spark"], default="local", help="where to run (default: local)")
+    add("--master", metavar="URL", help="Spark's master (default: local[*])")
+    add("--threads", type=int, metavar="N", help="threads of the local engine (default: all usable cores)")
+    add("--format", choices=["parquet", "csv"], help="of paths that do not end in .parquet, .pq or .csv")
+    add("--overwrite", action="store_true", help="replace an existing output")
+    add("--explain", action="store_true", help="print how the query would be evaluated, and do nothing else")
+    add("--progress", action="store_true", help="show progress even if stderr is no terminal")
+    return top
+
+
+def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
+    """Check the arguments as far as is possible without reading rows; return what runs the job."""
+    made = query(
+        by=[unquoted("by", name.strip()) for listed in arguments.by for name in COMMA.split(listed)],
+        time=arguments.time,
+        windows=[windows.parse(text) for text in arguments.window],
+        aggs=[aggregates.parse(text) for text in arguments.agg],
+    )
+    if arguments.output is None and not arguments.explain:
+        raise Refusal("--output: none is given; a job writes to a path, unless --explain is given")
+    if arguments.engine == "spark":
+        return prepare_spark(made, arguments)
+    if arguments.master is not None:
+        raise Refusal(
+            f"--master: {arguments.master!r} is given without --engine spark; only Spark has a master"
+        )
+    return prepare_local(made, arguments)
+
+
+# The local engine.
+
+
+def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
+    source = Path(arguments.input)
+    data = pyarrow.dataset.dataset(str(source), format=format_of_input(source, arguments.format))
+    made.schema(data.schema)
+    if arguments.explain:
+        return lambda: print(made.explain(data.schema))
+    threads = local.checked_threads(arguments.threads)
+    output = Path(arguments.output)
+    kind = format_of("--output", output, arguments.format)
+    refuse_output(output, arguments.overwrite)
+    if output.is_dir():
+        raise Refusal(f"--output: {str(output)!r} is a directory; the local engine writes a file")
+    if kind == "csv":
+        refuse_clash(made)
+
+    def run() -> None:
+        with progress(data, made.inputs, arguments.progress) as reader, replacing(output) as temporary:
+            write(made.batches(reader, threads=threads), temporary, kind, made.window_column)
+
+    return run
+
+
+@contextmanager
+def progress(
+    data: pyarrow.dataset.Dataset, columns: Sequence[str], always: bool
+) -> Iterator[pa.RecordBatchReader]:
+    """Read columns of a data set, and show on stderr how far it has got."""
+    from tqdm import tqdm
+
+    scanner = data.scanner(columns={name: pyarrow.dataset.field(name) for name in columns})
+    shown = always or sys.stderr.isatty()
+    # Parquet says in its footers how many rows it has; to count those of CSV would be to read it twice.
+    parquet = isinstance(data.format, pyarrow.dataset.ParquetFileFormat)
+    total = data.count_rows() if shown and parquet else None
+    with tqdm(total=total, unit=" rows", unit_scale=True, disable=not shown, file=sys.stderr) as bar:
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in scanner.to_batches():
+                yield batch
+                bar.update(batch.num_rows)
+
+        yield pa.RecordBatchReader.from_batches(scanner.projected_schema, batches())
+
+
+def write(batches: pa.RecordBatchReader, path: Path, kind: str, window_column: str) -> None:
+    """Write batches to a new file, a row group at a time."""
+    if kind == "parquet":
+        with pyarrow.parquet.ParquetWriter(path, batches.schema) as parquet:
+            for table in gathered(batches):
+                parquet.write_table(table)
+        return
+    schema = flat(batches.schema.empty_table(), window_column).schema
+    with pyarrow.csv.CSVWriter(path, schema) as csv:
+        for table in gathered(batches):
+            csv.write_table(flat(table, window_column))
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the batches as tables of about `ROW_GROUP_ROWS` rows."""
+    gathering: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        gathering.append(batch)
+        rows += batch.num_rows
+        if rows >= ROW_GROUP_ROWS:
+            yield pa.Table.from_batches(gathering)
+            gathering, rows = [], 0
+    if gathering:
+        yield pa.Table.from_batches(gathering)
+
+
+def flat(table: pa.Table, window_column: str) -> pa.Table:
+    """Replace the column of windows by two, as CSV has no structs."""
+    at = table.schema.get_field_index(window_column)
+    start, end = table[window_column].flatten()
+    return table.remove_column(at).add_column(at, "window_start", start).add_column(at + 1, "window_end", end)
+
+
+def format_of_input(path: Path, given: str | None) -> str:
+    if not path.exists():
+        raise Refusal(f"--input: {str(path)!r} does not exist; it is a file, or a directory of files")
+    if path.is_dir() and path.suffix.lower() not in ENDINGS:
+        for file in sorted(path.rglob("*")):
+            if file.is_file() and file.suffix.lower() in ENDINGS:
+                return ENDINGS[file.suffix.lower()]
+    return format_of("--input", path, given)
+
+
+def format_of(argument: str, path: Path, given: str | None) -> str:
+    """Return the format of a path: what its ending says, or else what `--format` does."""
+    found = ENDINGS.get(path.suffix.lower(), given)
+    if found is None:
+        raise Refusal(
+            f"{argument}: {str(path)!r} does not say its format; paths end in {', '.join(ENDINGS)}, or "
+            "--format is given"
+        )
+    return found
+
+
+def refuse_output(output: Path, overwrite: bool) -> None:
+    """Refuse a path that cannot or may not be written."""
+    if output.exists() and not overwrite:
+        raise Refusal(f"--output: {str(output)!r} exists; --overwrite replaces it")
+    if not output.parent.is_dir():
+        raise Refusal(
+            f"--output: {str(output.parent)!r} is no directory; an output is put into one that exists"
+        )
+
+
+def refuse_clash(made: Query) -> None:
+    """Refuse output columns that have the names CSV output gives to the window."""
+    for name in ("window_start", "window_end"):
+        if name in made.columns:
+            raise Refusal(
+                f"--format: csv has a column {name!r} for the window; other columns have other names"
+            )
+
+
+@contextmanager
+def replacing(output: Path) -> Iterator[Path]:
+    """Give a name to write to, and move what is written there to `output` only once all of it is."""
+    temporary = output.with_name(f".{output.name}.{secrets.token_hex(6)}.part")
+    try:
+        yield temporary
+        if output.is_dir() or temporary.is_dir():
+            # Only a file takes the place of a file in one step.
+            remove(output)
+        os.replace(temporary, output)
+    finally:
+        remove(temporary)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or directory, if there is one."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+# The Spark engine: the same files, read and written by Spark.
+
+
+def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise Refusal(
+            f"--engine: spark needs pyspark, which cannot be imported ({error}); "
+            'pip install "windowkit[spark]"'
+        ) from None
+    if arguments.threads is not None:
+        raise Refusal(f"--threads: {arguments.threads} is given with --engine spark; Spark has its own tasks")
+    master = arguments.master or "local[*]"
+    # Elsewhere than in local mode a path is of the cluster's file system, and Spark's own affair.
+    here = master.startswith("local")
+    source = Path(arguments.input)
+    given = arguments.format
+    source_kind = format_of_input(source, given) if here else format_of("--input", source, given)
+    if arguments.output is not None:
+        output = Path(arguments.output).absolute()
+        kind = format_of("--output", output, given)
+        if here:
+            refuse_output(output, arguments.overwrite)
+        if kind == "csv":
+            refuse_clash(made)
+
+    if here:
+        # Workers import windowkit, which another python3 of the PATH may not have.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = SparkSession.builder.master(master).appName("windowkit").getOrCreate()
+    with spark_errors(Refusal):
+        frame = session.read.load(
+            f"file://{source.absolute()}" if here else arguments.input,
+            source_kind,
+            header=True,
+            inferSchema=True,
+        )
+        if arguments.explain:
+            text = made.explain(frame)
+            return lambda: print(text)
+        result = made.run(frame)
+
+    def run() -> None:
+        flattened = flat_frame(result, made.window_column) if kind == "csv" else result
+        writer = flattened.write.format(kind).option("header", True)
+        with spark_errors(Failure):
+            if here:
+                with replacing(output) as temporary:
+                    writer.save(f"file://{temporary}")
+            else:
+                writer.mode("overwrite" if arguments.overwrite else "error").save(arguments.output)
+
+    return run
+
+
+@contextmanager
+def spark_errors(kind: type[Exception]) -> Iterator[None]:
+    """Raise `kind`, with one line, for what Spark raises."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        # Our own errors come out of a worker within the text of Spark's.
+        ours = re.search(r"windowkit\.errors\.\w+: (.*)", str(error))
+        first, *_ = str(error).splitlines() or [type(error).__name__]
+        raise kind(ours[1] if ours else first) from None
+
+
+def flat_frame(frame: DataFrame, window_column: str) -> DataFrame:
+    """Replace the column of windows by two; see `flat`."""
+    from pyspark.sql import functions
+
+    columns: list[Column] = []
+    for name in frame.columns:
+        column = functions.col("`" + name.replace("`", "``") + "`")
+        if name == window_column:
+            columns += [column.getField(edge).alias(f"window_{edge}") for edge in ("start", "end")]
+        else:
+            columns.append(column)
+    return frame.select(*columns)

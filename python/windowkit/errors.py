@@ -1,0 +1,51 @@
+"""What windowkit raises: one family of exceptions, each also the fitting builtin.
+
+Every message has the form ``argument: what was given; what is allowed``. The native core raises these
+very classes, so ``except windowkit.WindowKitError`` catches whatever the package refuses, and ``except
+ValueError`` (``TypeError``, ``KeyError``, ``OverflowError``) does what it says.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "InternalError",
+    "InvalidType",
+    "InvalidValue",
+    "Overflow",
+    "UnknownColumn",
+    "WindowKitError",
+]
+
+
+class WindowKitError(Exception):
+    """Base of everything windowkit raises on purpose."""
+
+
+class InvalidValue(WindowKitError, ValueError):
+    """An argument of the right type has a value outside what is allowed."""
+
+
+class InvalidType(WindowKitError, TypeError):
+    """An argument, or a column an argument names, has a type outside what is allowed."""
+
+
+class UnknownColumn(WindowKitError, KeyError):
+    """An argument names a column that the data does not have.
+
+    Examples
+    --------
+    >>> print(UnknownColumn("time: no column 'when'; columns are 'ts', 'v'"))
+    time: no column 'when'; columns are 'ts', 'v'
+    """
+
+    def __str__(self) -> str:
+        # KeyError shows the repr of its argument; ours is a sentence, not a key.
+        return Exception.__str__(self)
+
+
+class Overflow(WindowKitError, OverflowError):
+    """A result does not fit its type: the true sum or mean of a window, or a window's start or end."""
+
+
+class InternalError(WindowKitError, RuntimeError):
+    """A defect of windowkit itself, caught at the boundary of the native core. Please report it."""

@@ -1,0 +1,139 @@
+"""Say how a query is evaluated in this process: classes of windows, slices, and what they store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit.aggregates import Aggregate
+from windowkit.durations import NANOSECONDS, Duration
+from windowkit.local import plan, schema_of
+from windowkit.query import Query
+from windowkit.windows import Session, Sliding, Tumbling, Window, quoted, units
+
+__all__ = ["explain"]
+
+UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+# What an aggregate is computed from, where that is not a partial aggregate of its own name.
+COMPUTED_FROM: Final = {
+    "mean": ("sum", "count"),
+    **dict.fromkeys(["var_samp", "var_pop", "stddev_samp", "stddev_pop"], ("moments",)),
+}
+
+
+def explain(query: Query, data: Any = None) -> str:
+    """Say how `query` is evaluated; see `windowkit.Query.explain`.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> query = wk.query(
+    ...     by="device",
+    ...     time="ts",
+    ...     windows=[wk.sliding("10 minutes", "1 minute"), wk.session("30 seconds")],
+    ...     aggs=[wk.sum("v"), wk.mean("v"), wk.stddev("v")],
+    ... )
+    >>> print(query.explain())
+    query by device over ts
+    windows
+      sliding(10 minutes, 1 minute): context free; a row is in 10 of them
+      session(30 seconds): context aware, but its fragments merge, so that no rows are kept
+    slices, of each key
+      begin every 1 minute, and after 30 seconds without rows
+      store sum(v), count(v), moments(v)
+    windows from slices
+      sliding: O(1) per window, by Subtract-on-Evict for counts and exact sums, else by Two-Stacks
+      session: slices no further apart than the gap are joined
+    aggregates from what slices store
+      sum(v): sum(v)
+      avg(v): sum(v) and count(v)
+      stddev(v): moments(v)
+    """
+    bound = data is not None
+    schema = schema_of(data) if bound else assumed(query)
+    planned = plan(query, schema)
+    unit = nanoseconds_per_unit(schema.field(query.time).type)
+    begin = [cut(period, offset, unit) for period, offset in planned.edges]
+    gaps = [window.gap for window in query.windows if isinstance(window, Session)]
+    if gaps:
+        begin.append(f"after {min(gaps, key=units)} without rows")
+    lines = [
+        f"query by {', '.join(query.by) or 'nothing'} over {query.time}",
+        "windows",
+        *(f"  {window}: {character(window)}" for window in query.windows),
+        f"slices, of {'each key' if query.by else 'all rows'}",
+        f"  begin {', and '.join(begin)}",
+        f"  store {', '.join(partial(kind, column) for kind, column in planned.partials)}",
+        "windows from slices",
+        *answers(query),
+        "aggregates from what slices store",
+        *(f"  {each.name}: {' and '.join(sources(each))}" for each in query.aggs),
+    ]
+    if bound:
+        counted = f"counts {planned.unit}" if unit else "is an integer"
+        lines[0] += f", which {counted}"
+        output = pa.schema(planned.output_schema)
+        lines += ["output", *(f"  {field.name}: {field.type}" for field in output)]
+    return "\n".join(lines)
+
+
+def assumed(query: Query) -> pa.Schema:
+    """Return a schema that the query fits: what slices store does not depend on which."""
+    fields = dict.fromkeys(query.inputs, pa.float64())
+    fields[query.time] = pa.int64()
+    if query.windows[0].is_time:
+        lengths = [length for window in query.windows for length in window.specification()[2:5]]
+        fields[query.time] = pa.timestamp("ns" if any(length % 1_000 for length in lengths) else "us")
+    return pa.schema(fields)
+
+
+def nanoseconds_per_unit(time_type: pa.DataType) -> int | None:
+    """Return what one unit of the column means; None for integers."""
+    if pa.types.is_date32(time_type):
+        return NANOSECONDS["day"]
+    if pa.types.is_date64(time_type):
+        return NANOSECONDS["millisecond"]
+    return None if pa.types.is_integer(time_type) else NANOSECONDS[UNITS[time_type.unit]]
+
+
+def cut(period: int, offset: int, unit: int | None) -> str:
+    """Say where a family of edges ``{offset + k * period}`` lies."""
+    every, shift = (str(length if unit is None else Duration(length * unit)) for length in (period, offset))
+    return f"every {every}" + (f" shifted by {shift}" if offset else "")
+
+
+def character(window: Window) -> str:
+    """Say the class of a window (Traub et al. 2019, §4.4) and what follows (Fig. 4)."""
+    if isinstance(window, Session):
+        return "context aware, but its fragments merge, so that no rows are kept"
+    _, _, size, slide, _, _ = window.specification()
+    count, rest = divmod(size, slide)
+    among = f"{count} or {count + 1}" if rest else f"{count}"
+    return f"context free; a row is in {among} of them"
+
+
+def answers(query: Query) -> Iterator[str]:
+    """Say how each type of window is computed from slices."""
+    types = {type(window) for window in query.windows}
+    if Tumbling in types:
+        yield f"  tumbling: a window {'is a slice' if len(query.windows) == 1 else 'joins its own slices'}"
+    if Sliding in types:
+        yield "  sliding: O(1) per window, by Subtract-on-Evict for counts and exact sums, else by Two-Stacks"
+    if Session in types:
+        yield "  session: slices no further apart than the gap are joined"
+
+
+def sources(aggregate: Aggregate) -> list[str]:
+    """Return the partial aggregates that `aggregate` is computed from."""
+    kinds = COMPUTED_FROM.get(aggregate.function, (aggregate.function,))
+    return [partial(kind, aggregate.column) for kind in kinds]
+
+
+def partial(kind: str, column: str | None) -> str:
+    """Return the text form of a partial aggregate."""
+    if column is None:
+        return "count(*)"
+    function = kind.removesuffix("_valid")
+    return f"{function}({quoted(column)}{'' if function == kind else ', ignore_nulls'})"

@@ -1,0 +1,170 @@
+"""Evaluate a query in this process: Arrow data in, Arrow data out, with the GIL released around all work."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.query import Query, is_spark
+
+__all__ = ["batches", "plan", "run", "schema", "schema_of"]
+
+ACCEPTED: Final = (
+    "data is anything with an Arrow interface (__arrow_c_stream__ or __arrow_c_array__) that holds a table, "
+    "like a pyarrow Table or RecordBatchReader, a Polars, pandas or DuckDB table, or a Spark DataFrame"
+)
+INSTEAD: Final = {
+    ("polars", "LazyFrame"): "call .collect() on it first",
+    ("pyarrow", "Dataset"): "use dataset.scanner(columns=query.inputs).to_reader()",
+    ("pyarrow", "Scanner"): "use scanner.to_reader()",
+    ("pyspark", "DataFrame"): "call .to_spark() on it first",
+    ("builtins", "dict"): "make it a table with pyarrow.table(data)",
+    ("builtins", "list"): "make it a table with pyarrow.Table.from_batches or pyarrow.Table.from_pylist",
+}
+
+
+def run(query: Query, data: Any, *, threads: int | None = None) -> pa.Table:
+    """Evaluate `query`; see `windowkit.Query.run`."""
+    count = checked_threads(threads)
+    source = Source(reader_of(data))
+    planned = plan(query, source.schema)
+    with source:
+        return pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
+
+
+def batches(query: Query, data: Any, *, threads: int | None = None) -> pa.RecordBatchReader:
+    """Evaluate `query` batch by batch; see `windowkit.Query.batches`."""
+    count = checked_threads(threads)
+    source = Source(reader_of(data))
+    planned = plan(query, source.schema)
+    with source:
+        result = planned.batches(source, count)
+    # As an iterator the core raises its own exceptions, of which a C stream would keep only the text.
+    return pa.RecordBatchReader.from_batches(pa.schema(result.schema), map(pa.record_batch, result))
+
+
+def schema(query: Query, data: Any) -> pa.Schema:
+    """Return the schema of the result; see `windowkit.Query.schema`."""
+    return pa.schema(plan(query, schema_of(data)).output_schema)
+
+
+def plan(query: Query, schema: pa.Schema) -> _native.Plan:
+    """Check `query` against the schema of its input.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The query does not fit.
+    """
+    return _native.Plan(
+        schema,
+        list(query.by),
+        query.time,
+        [window.specification() for window in query.windows],
+        [(aggregate.function, aggregate.column, aggregate.name) for aggregate in query.aggs],
+    )
+
+
+def schema_of(data: Any) -> pa.Schema:
+    """Return the schema that `data` is or has."""
+    if isinstance(data, pa.Schema):
+        return data
+    if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.Field | pa.DataType):
+        return pa.schema(data)
+    return reader_of(data).schema
+
+
+def reader_of(data: Any) -> pa.RecordBatchReader:
+    """Return the batches of `data`, none of them read yet.
+
+    Raises
+    ------
+    InvalidType
+        `data` has no Arrow interface, or is a column rather than a table.
+    """
+    if is_spark(data):
+        raise InvalidType(
+            "data: a Spark DataFrame has no batches or schema in this process; use query.run(data), or "
+            "query.run(data).schema"
+        )
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+        if hasattr(data, "__arrow_c_array__"):
+            batch = pa.record_batch(data)
+            return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    except pa.ArrowInvalid as error:
+        # Only what pyarrow says of arrays that are no tables; the data's own failures pass.
+        if re.search("non-struct type|imported as RecordBatch", str(error)) is None:
+            raise
+        raise InvalidType(
+            f"data: a {type(data).__name__} is a column, not a table ({error}); {ACCEPTED}"
+        ) from None
+    for kind in type(data).__mro__:
+        instead = INSTEAD.get((kind.__module__.split(".")[0], kind.__name__))
+        if instead is not None:
+            raise InvalidType(
+                f"data: a {kind.__module__.split('.')[0]} {kind.__name__} has no Arrow interface; {instead}"
+            )
+    raise InvalidType(f"data: a {type(data).__name__} has no Arrow interface; {ACCEPTED}")
+
+
+def checked_threads(threads: int | None) -> int:
+    """Return the number of threads to use: all usable cores by default."""
+    if threads is None:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if isinstance(threads, bool) or not hasattr(threads, "__index__"):
+        raise InvalidType(
+            f"threads: {threads!r} is a {type(threads).__name__}; threads is an int of at least 1, or None"
+        )
+    count = operator.index(threads)
+    if count < 1:
+        raise InvalidValue(f"threads: {count} is too few; threads is an int of at least 1, or None")
+    return count
+
+
+class Source:
+    """The batches of a reader, as a stream that remembers why it failed.
+
+    The Arrow C stream carries errors as text. An error that its consumer raises within ``with source:``
+    because the reader failed is replaced by the reader's own exception.
+    """
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self.schema = reader.schema
+        self._reader = reader
+        self._failure: BaseException | None = None
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        stream = pa.RecordBatchReader.from_batches(self.schema, self._batches())
+        return stream.__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._reader
+        except (Exception, KeyboardInterrupt) as failure:
+            self._failure = failure
+            raise
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None and self._failure is not None:
+            raise self._failure from None

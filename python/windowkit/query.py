@@ -1,0 +1,315 @@
+"""A query: keys, a time column, windows and aggregates, independent of any data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from windowkit.aggregates import Aggregate
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.windows import Session, Window, checked_name
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Query", "query"]
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Query:
+    """Window aggregation, to be run on any data; made by `query`.
+
+    A query is a plain value: frozen, hashable, picklable, and bound to no data and no engine.
+
+    Parameters
+    ----------
+    by : tuple of str
+        Key columns; () for one group of all rows.
+    time : str
+        The time column.
+    windows : tuple of Window
+    aggs : tuple of Aggregate
+    """
+
+    by: tuple[str, ...]
+    time: str
+    windows: tuple[Window, ...]
+    aggs: tuple[Aggregate, ...]
+
+    def __post_init__(self) -> None:
+        if not self.windows:
+            raise InvalidValue("windows: () is empty; a query has at least one window")
+        if not self.aggs:
+            raise InvalidValue("aggs: () is empty; a query has at least one aggregate")
+        refuse_duplicates("windows", "window", [window.name for window in self.windows])
+        refuse_duplicates("query", "output column", self.columns)
+
+    @property
+    def window_column(self) -> str:
+        """Name of the output column that holds windows: Spark's, ``window`` or ``session_window``."""
+        return "session_window" if all(isinstance(w, Session) for w in self.windows) else "window"
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the output columns.
+
+        Examples
+        --------
+        >>> from windowkit import query, sliding, sum
+        >>> query(by="k", time="ts", windows=sliding("10 minutes", "1 minute"), aggs=sum("v")).columns
+        ['k', 'window', 'sum(v)']
+        """
+        window_name = ["window_name"] if len(self.windows) > 1 else []
+        return [*self.by, *window_name, self.window_column, *(aggregate.name for aggregate in self.aggs)]
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the input columns the query reads, each once, in order of first use."""
+        aggregated = (aggregate.column for aggregate in self.aggs if aggregate.column is not None)
+        return list(dict.fromkeys([*self.by, self.time, *aggregated]))
+
+    def run(self, data: Any, threads: int | None = None, route: str | None = None) -> Any:
+        """Evaluate the query.
+
+        Parameters
+        ----------
+        data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a Spark DataFrame
+            For instance a pyarrow Table, RecordBatch or RecordBatchReader, or a Polars, pandas or DuckDB
+            table. A stream is read once, batch by batch.
+        threads : int, optional
+            Threads to use, at least 1; all usable cores if None. Not for Spark.
+        route : str, optional
+            Which plan to use in Spark, rather than the one the planner chooses. Only for Spark.
+
+        Returns
+        -------
+        pyarrow.Table or pyspark.sql.DataFrame
+            One row per key and window that has rows; of a Spark DataFrame a DataFrame, evaluated when an
+            action runs. Columns: `by`, ``window_name`` (only of several windows), ``window``
+            (``session_window`` if all windows are sessions), a struct of ``start`` and ``end`` in the time
+            column's own type, and the aggregates. The order of rows is not specified.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            The data is not Arrow data, or the query does not fit its schema.
+        Overflow
+            The sum or mean of integers, decimals or durations in a window does not fit its type, or a time is
+            so near the end of its type's range that windows would reach beyond it.
+
+        Notes
+        -----
+        O(rows + windows) work for sliding and tumbling windows whatever their overlap, and memory for one
+        slice per key between neighbouring window edges (Traub et al. 2019, §5.3); rows are not kept.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> table = pa.table({"k": ["a", "a", "b"], "t": [1, 12, 7], "v": [1.0, 2.0, 4.0]})
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+        >>> for row in query.run(table).sort_by([("k", "ascending")]).to_pylist():
+        ...     print(row)
+        {'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 1.0}
+        {'k': 'a', 'window': {'start': 10, 'end': 20}, 'sum(v)': 2.0}
+        {'k': 'b', 'window': {'start': 0, 'end': 10}, 'sum(v)': 4.0}
+        """
+        if is_spark(data):
+            if threads is not None:
+                raise InvalidValue(
+                    f"threads: {threads!r} is given with a Spark DataFrame; Spark has its own tasks"
+                )
+            from windowkit import spark
+
+            return spark.aggregate(data, self, route=route)
+        refuse_route(route)
+        from windowkit import local
+
+        return local.run(self, data, threads=threads)
+
+    def batches(self, data: Any, threads: int | None = None) -> pyarrow.RecordBatchReader:
+        """Evaluate the query, and give the result batch by batch.
+
+        Parameters
+        ----------
+        data, threads
+            As for `run`, but not a Spark DataFrame.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The rows of `run`, in batches of at most 65,536 rows, made when they are read. All of `data` is
+            read before the first.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue, Overflow
+            As `run`; an overflow possibly when the reader is read.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> table = pa.table({"t": [1, 12, 7]})
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> sum(batch.num_rows for batch in query.batches(table))
+        2
+        """
+        from windowkit import local
+
+        return local.batches(self, data, threads=threads)
+
+    def schema(self, data: Any) -> pyarrow.Schema:
+        """Return the schema of the result, without evaluating anything.
+
+        Parameters
+        ----------
+        data : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
+            Data is not read, except that a stream of another library than pyarrow may not be usable again.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            The query does not fit the schema.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="ts", windows=wk.session("5 minutes"), aggs=wk.mean("v"))
+        >>> print(query.schema(pa.schema({"ts": pa.timestamp("ms"), "v": pa.int32()})))
+        session_window: struct<start: timestamp[ms] not null, end: timestamp[ms] not null> not null
+          child 0, start: timestamp[ms] not null
+          child 1, end: timestamp[ms] not null
+        avg(v): double
+        """
+        from windowkit import local
+
+        return local.schema(self, data)
+
+    def explain(self, data: Any = None, *, route: str | None = None) -> str:
+        """Say how the query is evaluated, and why so.
+
+        Parameters
+        ----------
+        data : schema or data, optional
+            As for `schema`, or a Spark DataFrame. With it the text has units, output types and, for Spark,
+            which stage runs where and the rule that decided.
+        route : str, optional
+            As for `run`. Only for Spark.
+
+        Returns
+        -------
+        str
+            Classes of the windows, what a slice stores, where slices begin, how windows are answered.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="ts", windows=wk.session("30 seconds"), aggs=wk.sum("v"))
+        >>> print(query.explain().splitlines()[0])
+        query by k over ts
+        """
+        if data is not None and is_spark(data):
+            from windowkit import spark
+
+            return str(spark.explain(data, self, route=route))
+        refuse_route(route)
+        from windowkit import explain
+
+        return explain.explain(self, data)
+
+
+def query(
+    *,
+    by: str | Sequence[str],
+    time: str,
+    windows: Window | Sequence[Window],
+    aggs: Aggregate | Sequence[Aggregate],
+) -> Query:
+    """Describe a window aggregation.
+
+    Parameters
+    ----------
+    by : str or sequence of str
+        Key columns; ``[]`` for one group of all rows. A null key is a group of its own, NaN keys are one
+        group, and so are 0.0 and -0.0.
+    time : str
+        The time column: timestamps of any unit and zone, dates, durations or integers. Rows without time are
+        dropped; rows need no order.
+    windows : Window or sequence of Window
+        At least one, of different names.
+    aggs : Aggregate or sequence of Aggregate
+        At least one, of different output names.
+
+    Returns
+    -------
+    Query
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        An argument has the wrong type or is empty, or two windows or two output columns have one name.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> query = wk.query(
+    ...     by=["device"],
+    ...     time="ts",
+    ...     windows=[wk.sliding("10 minutes", "1 minute"), wk.session("30 seconds")],
+    ...     aggs=[wk.sum("v"), wk.max("v").alias("peak")],
+    ... )
+    >>> query.columns
+    ['device', 'window_name', 'window', 'sum(v)', 'peak']
+    """
+    return Query(
+        by=tuple(checked_name("by", name) for name in items("by", by, str, "a str or a sequence of str")),
+        time=checked_name("time", time),
+        windows=items(
+            "windows",
+            windows,
+            Window,  # type: ignore[type-abstract]  # only isinstance is asked of it
+            "tumbling(...), sliding(...), session(...), or a sequence of them",
+        ),
+        aggs=items("aggs", aggs, Aggregate, "an aggregate like windowkit.sum('v'), or a sequence of them"),
+    )
+
+
+def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed: str) -> tuple[Item, ...]:
+    """Return one item, or all of a sequence of them, as a tuple."""
+    if isinstance(given, kind):
+        return (given,)
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise InvalidType(f"{argument}: {given!r} is a {type(given).__name__}; {argument} is {allowed}")
+    members = tuple(given)
+    for member in members:
+        if not isinstance(member, kind):
+            raise InvalidType(f"{argument}: {member!r} is a {type(member).__name__}; {argument} is {allowed}")
+    return members
+
+
+def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise InvalidValue(
+                f"{argument}: two of them are named {name!r}; {what}s have different names, see .alias()"
+            )
+        seen.add(name)
+
+
+def refuse_route(route: str | None) -> None:
+    if route is not None:
+        raise InvalidValue(f"route: {route!r} is given without a Spark DataFrame; only Spark has routes")
+
+
+def is_spark(data: Any) -> bool:
+    """Whether `data` is a Spark DataFrame, classic or Connect; pyspark is not imported to tell."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.split(".")[:2] == ["pyspark", "sql"]
+        for kind in type(data).__mro__
+    )

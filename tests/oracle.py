@@ -1,0 +1,405 @@
+"""What a query means, evaluated naively from the definitions, in plain Python and exact arithmetic.
+
+Windows are Li's ``extent()`` (2008, §5.1): for each window the rows it contains, found by looking at all of
+them. Nothing here knows slices, panes or partial aggregates, and nothing is shared with the package but the
+query itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+import windowkit as wk
+
+UNIT_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+DAY_NANOSECONDS = 86_400 * 10**9
+INT64 = range(-(2**63), 2**63)
+UINT64 = range(2**64)
+EXACT = Context(prec=200)
+ROUNDOFF = 2.0**-53
+NAN = "NaN"
+
+
+@dataclass(frozen=True)
+class Close:
+    """A float64 result, equal to what lies within `tolerance` of `value`."""
+
+    value: float
+    tolerance: float
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, float):
+            return False
+        if not math.isfinite(self.value):
+            return other == self.value or (math.isnan(self.value) and math.isnan(other))
+        return abs(other - self.value) <= self.tolerance
+
+
+@dataclass(frozen=True)
+class RootClose:
+    """A float64 result whose square is `square`."""
+
+    square: Close
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, float) and (other >= 0 or math.isnan(other)) and self.square == other * other
+
+
+Row = tuple[Any, ...]
+"""Keys, window name if there are several windows, start, end."""
+
+
+def evaluate(query: wk.Query, table: pa.Table) -> dict[Row, list[Any]]:
+    """Return ``{(*keys, [window name,] start, end): aggregates}``.
+
+    Raises OverflowError if an aggregate does not fit its type. Times are such that windows fit theirs.
+    """
+    time_type = table.schema.field(query.time).type
+    times = plain(table[query.time])
+    keys = [[key(value) for value in plain(table[name])] for name in query.by]
+    groups: dict[Row, list[int]] = defaultdict(list)
+    for row, time in enumerate(times):
+        if time is not None:
+            groups[tuple(column[row] for column in keys)].append(row)
+
+    columns = {name: plain(table[name]) for name in query.inputs}
+    result: dict[Row, list[Any]] = {}
+    for window in query.windows:
+        name = (window.name,) if len(query.windows) > 1 else ()
+        for group, rows in groups.items():
+            for start, end, inside in extents(window, rows, times, time_type):
+                result[(*group, *name, start, end)] = [
+                    aggregate(each, inside, times, columns, table.schema) for each in query.aggs
+                ]
+    return result
+
+
+def extents(
+    window: wk.Window, rows: Sequence[int], times: Sequence[int], time_type: pa.DataType
+) -> Iterable[tuple[int, int, list[int]]]:
+    """Yield start, end and rows of each window that has rows."""
+    if isinstance(window, wk.Session):
+        gap = in_units(window.gap, time_type)
+        session: list[int] = []
+        for row in sorted(rows, key=lambda row: times[row]):
+            if session and times[row] - times[session[-1]] > gap:
+                yield times[session[0]], times[session[-1]] + gap, session
+                session = []
+            session.append(row)
+        if session:
+            yield times[session[0]], times[session[-1]] + gap, session
+        return
+    size = in_units(window.size, time_type)
+    slide = size if isinstance(window, wk.Tumbling) else in_units(window.slide, time_type)
+    offset = in_units(window.start_time or 0, time_type)
+    # Window k is [offset + k * slide, offset + k * slide + size); these are all k that have a row.
+    numbers = {
+        k
+        for row in rows
+        for k in range((times[row] - size - offset) // slide + 1, (times[row] - offset) // slide + 1)
+    }
+    for k in numbers:
+        start = offset + k * slide
+        yield start, start + size, [row for row in rows if start <= times[row] < start + size]
+
+
+def aggregate(
+    each: wk.Aggregate,
+    rows: Sequence[int],
+    times: Sequence[int],
+    columns: dict[str, list[Any]],
+    schema: pa.Schema,
+) -> Any:
+    """Return the value of one aggregate of `rows`."""
+    if each.column is None:
+        return len(rows)
+    column, kind = columns[each.column], value_type(schema.field(each.column).type)
+    values = [column[row] for row in rows if column[row] is not None]
+    match each.function:
+        case "count":
+            return len(values)
+        case "first":
+            return column[min(rows, key=lambda row: (times[row], row))]
+        case "last":
+            return column[max(rows, key=lambda row: (times[row], row))]
+    if not values:
+        return None
+    valid = [row for row in rows if column[row] is not None]
+    match each.function:
+        case "first_valid":
+            return column[min(valid, key=lambda row: (times[row], row))]
+        case "last_valid":
+            return column[max(valid, key=lambda row: (times[row], row))]
+        case "min":
+            return min(values, key=nan_last)
+        case "max":
+            return max(values, key=nan_last)
+        case "sum":
+            return total(values, kind)
+        case "mean":
+            return mean(values, kind)
+        case "var_pop":
+            return variance(values, len(values))
+        case "var_samp":
+            return variance(values, len(values) - 1)
+        case "stddev_pop":
+            return root(variance(values, len(values)))
+        case "stddev_samp":
+            return root(variance(values, len(values) - 1))
+    raise NotImplementedError(each.function)
+
+
+def total(values: Sequence[Any], kind: pa.DataType) -> Any:
+    if pa.types.is_floating(kind):
+        return float_total(values, len(values))
+    exact = exact_sum(values)
+    require_fits(exact, sum_type(kind))
+    return exact
+
+
+def mean(values: Sequence[Any], kind: pa.DataType) -> Any:
+    if pa.types.is_duration(kind):
+        return half_up(Fraction(exact_sum(values), len(values)))
+    if pa.types.is_decimal(kind):
+        out = mean_type(kind)
+        unscaled = half_up(Fraction(exact_sum(values)) / len(values) * 10**out.scale)
+        result = EXACT.scaleb(Decimal(unscaled), -out.scale)
+        require_fits(result, out)
+        return result
+    count = len(values)
+    if pa.types.is_integer(kind):
+        exact = Fraction(exact_sum(values), count)
+        return Close(float(exact), 4 * ROUNDOFF * abs(float(exact)))
+    whole = float_total(values, count)
+    return Close(whole.value / count, whole.tolerance / count + 2 * ROUNDOFF * abs(whole.value / count))
+
+
+def half_up(value: Fraction) -> int:
+    """Round to an integer, halves away from zero."""
+    rounded = (2 * abs(value.numerator) + value.denominator) // (2 * value.denominator)
+    return rounded if value >= 0 else -rounded
+
+
+def float_total(values: Sequence[float], count: int) -> Close:
+    if not all(map(math.isfinite, values)):
+        # IEEE arithmetic is exact about what is not finite: inf, -inf or NaN, in any order.
+        return Close(sum(value for value in values if not math.isfinite(value)), 0.0)
+    exact = sum(map(Fraction, values))
+    return Close(float(exact), 2 * count * ROUNDOFF * math.fsum(map(abs, values)))
+
+
+def variance(values: Sequence[Any], divisor: int) -> Close | None:
+    """Mean squared deviation, as close as the pairwise method's error bound promises (Chan et al. 1983)."""
+    if divisor == 0:
+        return None
+    if not all(math.isfinite(value) for value in values):
+        return Close(math.nan, 0.0)
+    exact = [Fraction(value) for value in values]
+    count = len(exact)
+    center = sum(exact) / count
+    squares = sum((value - center) ** 2 for value in exact)
+    result = float(squares / divisor)
+    spread = float(sum(value**2 for value in exact) / divisor)
+    roundoff = 8 * count * ROUNDOFF
+    return Close(result, roundoff * math.sqrt(result * spread) + roundoff**2 * spread)
+
+
+def root(squared: Close | None) -> RootClose | None:
+    if squared is None:
+        return None
+    return RootClose(Close(squared.value, squared.tolerance + 4 * ROUNDOFF * abs(squared.value)))
+
+
+def exact_sum(values: Sequence[Any]) -> Any:
+    if isinstance(values[0], Decimal):
+        result = Decimal(0)
+        for value in values:
+            result = EXACT.add(result, value)
+        return result
+    return sum(values)
+
+
+def require_fits(value: Any, kind: pa.DataType) -> None:
+    """Raise OverflowError unless `kind` can hold `value`."""
+    if pa.types.is_decimal(kind):
+        fits = abs(EXACT.scaleb(value, kind.scale)) < 10**kind.precision
+    elif pa.types.is_uint64(kind):
+        fits = value in UINT64
+    else:
+        fits = value in INT64
+    if not fits:
+        raise OverflowError(f"{value} does not fit {kind}")
+
+
+# Types of a result.
+
+
+def window_type(time_type: pa.DataType) -> pa.DataType:
+    return pa.int64() if pa.types.is_integer(time_type) else time_type
+
+
+def sum_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(min(38, kind.precision + 10), kind.scale)
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_duration(kind):
+        return kind
+    return pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
+
+
+def mean_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(min(38, kind.precision + 4), min(38, kind.scale + 4))
+    return kind if pa.types.is_duration(kind) else pa.float64()
+
+
+def output_type(function: str, kind: pa.DataType | None) -> pa.DataType:
+    """Return the type of an aggregate of a column of type `kind`."""
+    by_function: dict[str, Callable[[Any], pa.DataType]] = {"sum": sum_type, "mean": mean_type}
+    if function.startswith("count"):
+        return pa.int64()
+    if function.startswith(("var", "stddev")):
+        return pa.float64()
+    return by_function.get(function, value_type)(kind)
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def functions_of(kind: pa.DataType) -> list[Callable[[str], wk.Aggregate]]:
+    """Return the aggregates that mean something for a column of type `kind`."""
+    functions: list[Callable[[str], wk.Aggregate]] = [
+        wk.count,
+        wk.min,
+        wk.max,
+        wk.first,
+        wk.last,
+        lambda name: wk.first(name, ignore_nulls=True),
+        lambda name: wk.last(name, ignore_nulls=True),
+    ]
+    if is_number(kind) or pa.types.is_duration(kind):
+        functions += [wk.sum, wk.mean]
+    if is_number(kind):
+        functions += [wk.var_samp, wk.var_pop, wk.stddev_samp, wk.stddev_pop]
+    return functions
+
+
+# Values as plain Python: integers for all that is a time, so that nothing is rounded or localised.
+
+
+def plain(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """Return the values of a column; temporal ones as integers in the column's unit."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return plain(column.cast(kind.value_type))
+    if pa.types.is_temporal(kind):
+        width = pa.int32() if kind.bit_width == 32 else pa.int64()
+        # A view, and not a cast: a date64 casts to whole days.
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        return [value for chunk in chunks for value in chunk.view(width).to_pylist()]
+    return [float(value) if isinstance(value, float) else value for value in column.to_pylist()]
+
+
+def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return an array whose `plain` values these are."""
+    if pa.types.is_dictionary(kind):
+        return column(values, kind.value_type).dictionary_encode().cast(kind)
+    if pa.types.is_temporal(kind):
+        return pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    return pa.array(values, kind)
+
+
+def key(value: Any) -> Any:
+    """Return what groups equal keys: NaN equals NaN, and -0.0 equals 0.0."""
+    if isinstance(value, float):
+        return NAN if math.isnan(value) else value + 0.0
+    return value
+
+
+def nan_last(value: Any) -> Any:
+    return (True, 0) if isinstance(value, float) and math.isnan(value) else (False, value)
+
+
+def same(expected: Any, got: Any) -> bool:
+    """Whether `got` is the expected value of an aggregate."""
+    if isinstance(expected, Close | RootClose):
+        return expected == got
+    if isinstance(expected, float) and math.isnan(expected):
+        return isinstance(got, float) and math.isnan(got)
+    return type(expected) is type(got) and bool(expected == got)
+
+
+def in_units(measure: wk.Duration | int, time_type: pa.DataType) -> int:
+    """Return a window's length in the units of its time column, exactly."""
+    if not isinstance(measure, wk.Duration):
+        return measure
+    units, rest = divmod(measure.nanoseconds, nanoseconds_per_unit(time_type))
+    assert rest == 0, "a test's windows fit the unit of its column"
+    return units
+
+
+def nanoseconds_per_unit(time_type: pa.DataType) -> int:
+    if pa.types.is_date32(time_type):
+        return DAY_NANOSECONDS
+    if pa.types.is_date64(time_type):
+        return UNIT_NANOSECONDS["ms"]
+    return UNIT_NANOSECONDS[time_type.unit]
+
+
+# Comparison.
+
+
+def rows_of(query: wk.Query, result: pa.Table) -> dict[Row, list[Any]]:
+    """Return a result as `evaluate` does, having checked that each window is there once."""
+    starts_and_ends = result[query.window_column].combine_chunks()
+    keys = [[key(value) for value in plain(result[name])] for name in query.by]
+    names = [plain(result["window_name"])] if len(query.windows) > 1 else []
+    spans = [plain(starts_and_ends.field("start")), plain(starts_and_ends.field("end"))]
+    aggregates = [plain(result[each.name]) for each in query.aggs]
+    rows: dict[Row, list[Any]] = {}
+    for row in range(result.num_rows):
+        at = tuple(column[row] for column in [*keys, *names, *spans])
+        assert at not in rows, f"window {at} twice"
+        rows[at] = [column[row] for column in aggregates]
+    return rows
+
+
+def assert_equal(expected: dict[Row, list[Any]], got: dict[Row, list[Any]]) -> None:
+    assert got.keys() - expected.keys() == set(), "windows that are not"
+    assert expected.keys() - got.keys() == set(), "windows that are missing"
+    for at, values in expected.items():
+        for wanted, value in zip(values, got[at], strict=True):
+            assert same(wanted, value), f"window {at}: wanted {values}, got {got[at]}"
+
+
+def assert_types(query: wk.Query, schema: pa.Schema, result: pa.Schema) -> None:
+    """Check names and types of the columns of a result of data of type `schema`."""
+    wanted = [(name, schema.field(name).type) for name in query.by]
+    if len(query.windows) > 1:
+        wanted.append(("window_name", pa.string()))
+    wanted.append((query.window_column, span_type(schema.field(query.time).type)))
+    for each in query.aggs:
+        kind = None if each.column is None else schema.field(each.column).type
+        wanted.append((each.name, output_type(each.function, kind)))
+    # Whether values of a dictionary stay encoded is the core's choice.
+    got = [(field.name, value_type(field.type)) for field in result]
+    assert got == [(name, value_type(kind)) for name, kind in wanted]
+
+
+def span_type(time_type: pa.DataType) -> pa.DataType:
+    edge = window_type(time_type)
+    return pa.struct([pa.field("start", edge, nullable=False), pa.field("end", edge, nullable=False)])

@@ -1,0 +1,431 @@
+"""The command `windowkit`, as a user runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+from pyspark.sql import SparkSession
+
+import windowkit as wk
+from windowkit.cli import main
+
+TABLE = pa.table(
+    {
+        "device": ["a", "b", "a", None, "a"],
+        "site": [1, 1, 2, 2, 2],
+        "ts": pa.array([0, 1, 2, 11, 13], pa.timestamp("s")),
+        "v": [1.0, None, 3.0, 4.0, 5.0],
+        "unused": [[1], [2], [3], [4], [5]],
+    }
+)
+QUERY = wk.query(
+    by=["device", "site"],
+    time="ts",
+    windows=wk.sliding("10 seconds", "5 seconds"),
+    aggs=[wk.sum("v").alias("total"), wk.count()],
+)
+ASKED = [
+    *("--by", "device,site", "--time", "ts", "--window", "sliding(10 seconds, 5 seconds)"),
+    *("--agg", "sum(v) as total", "--agg", "count(*)"),
+]
+
+
+def rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(map(str, row.values())) for row in table.to_pylist())
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "readings.parquet"
+    pa.parquet.write_table(TABLE, path)
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], arguments: Sequence[str | Path]) -> tuple[int, str, str]:
+    """Run the command; return its status and what it printed to stdout and stderr."""
+    try:
+        status = main(["aggregate", *map(str, arguments)])
+    except SystemExit as exit:
+        status = int(exit.code or 0)
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def refused(capsys: pytest.CaptureFixture[str], arguments: Sequence[str | Path], status: int = 2) -> str:
+    """Run the command, which fails with one line on stderr; return that line's message."""
+    got, out, err = run(capsys, arguments)
+    assert (got, out) == (status, "")
+    assert err.startswith("windowkit: error: ")
+    assert err.endswith("\n")
+    assert err.count("\n") == 1
+    return err.removeprefix("windowkit: error: ").rstrip("\n")
+
+
+class TestJobs:
+    def test_parquet_to_parquet(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        output = tmp_path / "out.parquet"
+        assert run(capsys, ["--input", source, "--output", output, *ASKED]) == (0, "", "")
+        result = pa.parquet.read_table(output)
+        wanted = QUERY.run(TABLE)
+        assert result.column_names == wanted.column_names
+        assert rows(result) == rows(wanted.cast(result.schema))
+
+    def test_csv_to_csv_with_the_window_in_two_columns(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+        source.write_text(
+            "k,ts,n\na,2024-01-01 00:00:01,1\na,2024-01-01 00:00:59,2\nb,2024-01-01 00:01:00,4\n"
+        )
+        asked = ["--by", "k", "--time", "ts", "--window", "tumbling(1 minute)", "--agg", "sum(n)"]
+        assert run(capsys, ["--input", source, "--output", output, *asked]) == (0, "", "")
+        assert sorted(output.read_text().splitlines()) == [
+            '"a",2024-01-01 00:00:00,2024-01-01 00:01:00,3',
+            '"b",2024-01-01 00:01:00,2024-01-01 00:02:00,4',
+            '"k","window_start","window_end","sum(n)"',
+        ]
+
+    def test_a_directory_is_one_table(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        directory = tmp_path / "readings"
+        (directory / "deep").mkdir(parents=True)
+        pa.parquet.write_table(TABLE.slice(0, 2), directory / "one.parquet")
+        pa.parquet.write_table(TABLE.slice(2), directory / "deep" / "two.parquet")
+        (directory / "_SUCCESS").touch()
+        output = tmp_path / "out.parquet"
+        assert run(capsys, ["--input", directory, "--output", output, *ASKED]) == (0, "", "")
+        assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
+
+    def test_paths_without_an_ending_take_the_format_given(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        bare, output = source.rename(tmp_path / "readings"), tmp_path / "out"
+        assert run(capsys, ["--input", bare, "--output", output, "--format", "parquet", *ASKED])[0] == 0
+        assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
+
+    def test_several_windows_threads_and_quoted_names(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+        table = pa.table({"a,b": ["x", "y"], "t": [1, 2], "v(1)": [1, 2]})
+        pa.parquet.write_table(table, source)
+        asked = ["--by", "`a,b`", "--time", "t", "--threads", "2", "--agg", "max(`v(1)`) as `top, max`"]
+        asked += ["--window", "tumbling(10) as ten", "--window", "session(3)"]
+        assert run(capsys, ["--input", source, "--output", output, *asked]) == (0, "", "")
+        query = wk.query(
+            by="a,b",
+            time="t",
+            windows=[wk.tumbling(10).alias("ten"), wk.session(3)],
+            aggs=wk.max("v(1)").alias("top, max"),
+        )
+        assert rows(pa.parquet.read_table(output)) == rows(query.run(table))
+
+    def test_nothing_in_nothing_out(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source = tmp_path / "in.parquet"
+        pa.parquet.write_table(TABLE.slice(0, 0), source)
+        for output in (tmp_path / "out.parquet", tmp_path / "out.csv"):
+            assert run(capsys, ["--input", source, "--output", output, *ASKED]) == (0, "", "")
+        assert pa.parquet.read_table(tmp_path / "out.parquet").num_rows == 0
+        assert (tmp_path / "out.csv").read_text().count("\n") == 1
+
+    def test_progress_is_shown_where_asked_for(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        asked = ["--input", source, "--output", tmp_path / "out.parquet", "--progress", *ASKED]
+        status, out, err = run(capsys, asked)
+        assert (status, out) == (0, "")
+        assert "100%" in err
+        assert "5.00/5.00" in err
+
+    def test_explain_prints_and_writes_nothing(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        status, out, err = run(capsys, ["--input", source, "--explain", *ASKED])
+        assert (status, err) == (0, "")
+        assert out == QUERY.explain(pa.parquet.read_schema(source)) + "\n"
+        assert [path.name for path in tmp_path.iterdir()] == ["readings.parquet"]
+
+    def test_more_rows_than_a_row_group_holds(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+        pa.parquet.write_table(pa.table({"t": [0, 600_000]}), source)
+        asked = ["--time", "t", "--window", "sliding(1000000, 1)", "--agg", "count(*) as n"]
+        assert run(capsys, ["--input", source, "--output", output, *asked]) == (0, "", "")
+        written = pa.parquet.ParquetFile(output)
+        assert written.metadata.num_rows == 1_600_000
+        assert written.metadata.num_row_groups == 2
+
+
+class TestOutputs:
+    def test_an_existing_output_is_kept_unless_it_may_be_replaced(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        output = tmp_path / "out.parquet"
+        output.write_text("precious")
+        asked = ["--input", source, "--output", output, *ASKED]
+        assert refused(capsys, asked) == f"--output: {str(output)!r} exists; --overwrite replaces it"
+        assert output.read_text() == "precious"
+        assert run(capsys, [*asked, "--overwrite"]) == (0, "", "")
+        assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
+
+    def test_the_input_may_be_replaced(self, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(capsys, ["--input", source, "--output", source, "--overwrite", *ASKED]) == (0, "", "")
+        assert rows(pa.parquet.read_table(source)) == rows(QUERY.run(TABLE))
+
+    @pytest.mark.parametrize("ending", ["parquet", "csv"])
+    def test_a_job_that_fails_leaves_no_file_and_keeps_the_old_one(
+        self, ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source, output = tmp_path / "in.parquet", tmp_path / f"out.{ending}"
+        table = pa.table({"t": range(100_000), "v": [1] * 99_998 + [2**63 - 1, 1]})
+        pa.parquet.write_table(table, source)
+        asked = [
+            "--time",
+            "t",
+            "--window",
+            "tumbling(2)",
+            "--agg",
+            "sum(v)",
+            "--input",
+            source,
+            "--output",
+            output,
+        ]
+        assert "does not fit" in refused(capsys, asked, status=1)
+        assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+        output.write_text("precious")
+        assert "does not fit" in refused(capsys, [*asked, "--overwrite"], status=1)
+        assert output.read_text() == "precious"
+        assert len(list(tmp_path.iterdir())) == 2
+
+    def test_a_broken_input_is_a_failed_job(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source = tmp_path / "in.csv"
+        source.write_text("t,v\n" + "1,2\n" * 600_000 + "1,oops\n")
+        asked = ["--time", "t", "--window", "tumbling(2)", "--agg", "sum(v)", "--input", source]
+        assert "oops" in refused(capsys, [*asked, "--output", tmp_path / "out.parquet"], status=1)
+        assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+    def test_a_type_that_csv_cannot_hold_is_a_failed_job(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        asked = [
+            "--time",
+            "ts",
+            "--window",
+            "tumbling(1 minute)",
+            "--agg",
+            "first(unused)",
+            "--input",
+            source,
+        ]
+        refused(capsys, [*asked, "--output", tmp_path / "out.csv"], status=1)
+        assert [path.name for path in tmp_path.iterdir()] == ["readings.parquet"]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("changed", "message"),
+        [
+            (
+                {"--input": "nowhere.parquet"},
+                "--input: 'nowhere.parquet' does not exist; it is a file, or a dir",
+            ),
+            (
+                {"--output": None},
+                "--output: none is given; a job writes to a path, unless --explain is given",
+            ),
+            (
+                {"--output": "nowhere/out.parquet"},
+                "--output: 'nowhere' is no directory; an output is put into one",
+            ),
+            (
+                {"--output": "out.txt"},
+                "--output: 'out.txt' does not say its format; paths end in .parquet, .pq, ",
+            ),
+            ({"--time": "when"}, "time: no column 'when'; "),
+            ({"--time": "device"}, "time: column 'device' is "),
+            ({"--by": "device,nope"}, "by: no column 'nope'; "),
+            ({"--by": "device,,site"}, "by: '' is empty; a name has at least one character"),
+            (
+                {"--window": "sliding(10 seconds)"},
+                "window: 'sliding(10 seconds)' is no window; windows are tumbling(",
+            ),
+            ({"--window": "tumbling(1 month)"}, "size: '1 month' has the calendar unit 'month'"),
+            (
+                {"--window": "sliding(1 second, 2 seconds)"},
+                "slide: '2 seconds' is greater than size '1 second'; ",
+            ),
+            (
+                {"--agg": "median(v)"},
+                "aggregate: 'median(v)' is no aggregate; aggregates are count(*) and f(col",
+            ),
+            ({"--agg": "sum(device)"}, "aggs: sum has no meaning for column 'device'"),
+            ({"--agg": "sum(v) as ts2", "--by": "ts2"}, "query: two of them are named 'ts2'; "),
+            ({"--threads": "0"}, "threads: 0 is too few; threads is an int of at least 1"),
+            (
+                {"--threads": "many"},
+                "argument --threads: invalid int value: 'many'; see windowkit aggregate --help",
+            ),
+            ({"--engine": "dask"}, "argument --engine: invalid choice: 'dask' "),
+            (
+                {"--master": "local[2]"},
+                "--master: 'local[2]' is given without --engine spark; only Spark has a m",
+            ),
+            ({"--nope": "1"}, "unrecognized arguments: --nope 1; see windowkit --help"),
+            (
+                {"--window": None},
+                "the following arguments are required: --window; see windowkit aggregate --help",
+            ),
+        ],
+        ids=str,
+    )
+    def test_bad_arguments_are_one_line_and_status_2(
+        self,
+        changed: dict[str, str | None],
+        message: str,
+        source: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.chdir(source.parent)
+        given: dict[str, str | None] = {
+            "--input": "readings.parquet",
+            "--output": "out.parquet",
+            "--by": "device",
+            "--time": "ts",
+            "--window": "tumbling(1 minute)",
+            "--agg": "sum(v)",
+        }
+        options = (given | changed).items()
+        arguments = [part for name, value in options if value is not None for part in (name, value)]
+        assert refused(capsys, arguments).startswith(message)
+        assert [path.name for path in source.parent.iterdir()] == ["readings.parquet"]
+
+    def test_the_window_of_csv_output_needs_its_names(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        asked = ["--input", source, "--output", tmp_path / "out.csv", *ASKED, "--agg", "max(v) as window_end"]
+        assert refused(capsys, asked).startswith(
+            "--format: csv has a column 'window_end' for the window; other"
+        )
+
+    def test_a_directory_is_not_replaced_by_a_file(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "out.parquet").mkdir()
+        asked = ["--input", source, "--output", tmp_path / "out.parquet", "--overwrite", *ASKED]
+        assert "is a directory; the local engine writes a file" in refused(capsys, asked)
+
+
+class TestProcess:
+    """The command as a process of its own."""
+
+    def spawn(self, *arguments: str | Path, program: str = "import windowkit.__main__") -> Any:
+        command = [sys.executable, "-c", program, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    def test_status_and_output_of_a_job(self, source: Path, tmp_path: Path) -> None:
+        output = tmp_path / "out.parquet"
+        done = self.spawn("aggregate", "--input", source, "--output", output, *ASKED)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        again = self.spawn("aggregate", "--input", source, "--output", output, *ASKED)
+        assert (again.returncode, again.stdout) == (2, "")
+        assert (
+            again.stderr == f"windowkit: error: --output: {str(output)!r} exists; --overwrite replaces it\n"
+        )
+
+    def test_help_names_the_forms_of_windows_and_aggregates(self) -> None:
+        done = self.spawn("aggregate", "--help")
+        assert done.returncode == 0
+        words = " ".join(done.stdout.split())
+        assert "sliding(10 minutes, 1 minute)" in words
+        assert "count(*)" in words
+        assert self.spawn("--version").stdout == f"windowkit {wk.__version__}\n"
+
+    def test_without_pyspark_the_spark_engine_says_how_to_install_it(
+        self, source: Path, tmp_path: Path
+    ) -> None:
+        program = "import sys; sys.modules['pyspark'] = None; import windowkit.__main__"
+        asked = ["--input", source, "--output", tmp_path / "out.parquet", "--engine", "spark", *ASKED]
+        done = self.spawn("aggregate", *asked, program=program)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(
+            "windowkit: error: --engine: spark needs pyspark, which cannot be imported"
+        )
+        assert done.stderr.endswith('pip install "windowkit[spark]"\n')
+
+
+class TestSpark:
+    """The same command with ``--engine spark``: the same rows."""
+
+    OPTIONS = ("--engine", "spark", "--master", "local[1]")
+
+    @pytest.fixture(autouse=True)
+    def no_session_is_left(self) -> Iterator[None]:
+        before = SparkSession.getActiveSession()
+        yield
+        started = SparkSession.getActiveSession()
+        if before is None and started is not None:
+            started.stop()
+
+    def test_jobs_and_their_failures(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        table = TABLE.drop_columns("unused").set_column(2, "ts", TABLE["ts"].cast(pa.timestamp("us", "UTC")))
+        pa.parquet.write_table(table, source)
+        asked = ["--input", source, *ASKED, *self.OPTIONS]
+        wanted = QUERY.run(table)
+        types = pa.schema([(field.name, field.type) for field in wanted.schema])
+
+        output = tmp_path / "out.parquet"
+        assert run(capsys, [*asked, "--output", output])[:2] == (0, "")
+        assert rows(pa.dataset.dataset(output).to_table().cast(types)) == rows(wanted)
+        assert refused(capsys, [*asked, "--output", output]).endswith("exists; --overwrite replaces it")
+        assert run(capsys, [*asked, "--output", output, "--overwrite"])[:2] == (0, "")
+        assert rows(pa.dataset.dataset(output).to_table().cast(types)) == rows(wanted)
+
+        text = tmp_path / "out.csv"
+        assert run(capsys, [*asked, "--output", text])[:2] == (0, "")
+        written = pa.dataset.dataset(text, format="csv").to_table()
+        assert written.column_names == ["device", "site", "window_start", "window_end", "total", "count(1)"]
+        assert written.num_rows == wanted.num_rows
+
+        status, out, _ = run(capsys, [*asked, "--explain"])
+        assert status == 0
+        assert out.startswith("query by device, site over ts\n")
+
+        unknown = ["--input", source, "--output", tmp_path / "no", "--format", "csv", *self.OPTIONS]
+        unknown += ["--time", "ts", "--window", "tumbling(1 day)", "--agg", "sum(nope)"]
+        assert "no column 'nope'" in refused(capsys, unknown)
+
+        pa.parquet.write_table(pa.table({"t": [1, 1], "v": [2**63 - 1, 1]}), source)
+        overflow = ["--input", source, "--output", tmp_path / "no.parquet", *self.OPTIONS]
+        overflow += ["--time", "t", "--window", "sliding(10, 3)", "--agg", "sum(v)"]
+        assert "does not fit" in refused(capsys, overflow, status=1)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.parquet", source.name]
+
+    def test_threads_are_not_for_spark(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        asked = [
+            "--input",
+            source,
+            "--output",
+            tmp_path / "out.parquet",
+            *ASKED,
+            *self.OPTIONS,
+            "--threads",
+            "2",
+        ]
+        assert refused(capsys, asked) == "--threads: 2 is given with --engine spark; Spark has its own tasks"

@@ -1,0 +1,181 @@
+"""Durations: Spark's interval grammar, exact to the nanosecond."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import timedelta
+
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import windowkit as wk
+from windowkit.durations import NANOSECONDS, duration, length
+
+SIGNED_64_BIT = st.integers(-(2**63) + 1, 2**63 - 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("10 minutes", 600 * 10**9),
+        ("1 hour 30 minutes", 5_400 * 10**9),
+        ("interval 5 seconds", 5 * 10**9),
+        ("INTERVAL 5 SECONDS", 5 * 10**9),
+        ("1.5 seconds", 1_500_000_000),
+        ("0.000000001 seconds", 1),
+        ("1.123456789 second", 1_123_456_789),
+        (".25 seconds", 250_000_000),
+        ("1. seconds", 10**9),
+        ("1 week", 604_800 * 10**9),
+        ("1 day", 86_400 * 10**9),
+        ("3 milliseconds 4 microseconds 5 nanoseconds", 3_004_005),
+        ("1 hour -30 minutes", 1_800 * 10**9),
+        ("-15 seconds", -15 * 10**9),
+        ("- 15 seconds", -15 * 10**9),
+        ("+15 seconds", 15 * 10**9),
+        ("-1.5 seconds", -1_500_000_000),
+        ("1 minute 1 minute", 120 * 10**9),
+        ("  10\tminutes\n", 600 * 10**9),
+        ("007 nanoseconds", 7),
+        ("0 seconds", 0),
+        ("9223372036854775807 nanoseconds", 2**63 - 1),
+    ],
+)
+def test_spark_interval_strings_are_read(text: str, nanoseconds: int) -> None:
+    assert duration("size", text).nanoseconds == nanoseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "is no duration"),
+        ("   ", "is no duration"),
+        ("interval", "lacks|is no duration"),
+        ("minutes", "is no duration"),
+        ("10", "is no duration"),
+        ("10minutes", "is no duration"),
+        ("interval10 minutes", "is no duration"),
+        ("ten minutes", "is no duration"),
+        ("10 minutes,", "is no duration"),
+        ("10 minutes and", "is no duration"),
+        ("1 hour-30 minutes", "is no duration"),
+        ("--1 hour", "is no duration"),
+        ("1e3 seconds", "is no duration"),
+        ("0x10 seconds", "is no duration"),
+        ("1_000 seconds", "is no duration"),
+        ("\N{ARABIC-INDIC DIGIT THREE} seconds", "is no duration"),
+        ("nan seconds", "is no duration"),
+        (". seconds", "lacks a number"),
+        ("- seconds", "lacks a number"),
+        ("10 min", "unknown unit 'min'"),
+        ("10 minutess", "unknown unit 'minutess'"),
+        ("10 fortnights", "unknown unit 'fortnights'"),
+        ("10 secondly", "unknown unit 'secondly'"),
+        ("1.5 minutes", "fraction of a minute"),
+        ("1.5 milliseconds", "fraction of a millisecond"),
+        ("1.1234567890 seconds", "more than nine digits"),
+        ("1 month", "calendar unit 'month'"),
+        ("2 Months 3 days", "calendar unit 'month'"),
+        ("1 year", "calendar unit 'year'"),
+        ("0 years 1 day", "calendar unit 'year'"),
+        ("1 quarter", "calendar unit 'quarter'"),
+    ],
+)
+def test_other_strings_are_refused_with_argument_value_and_what_is_allowed(text: str, what: str) -> None:
+    with pytest.raises(wk.InvalidValue, match=what) as refusal:
+        duration("size", text)
+    message = str(refusal.value)
+    assert message.startswith(f"size: {text!r} ")
+    assert "'10 minutes'" in message
+    assert "week, day, hour, minute, second, millisecond, microsecond, nanosecond" in message
+
+
+@pytest.mark.parametrize(
+    "text", ["9223372036854775808 nanoseconds", "16000 weeks", f"{'9' * 10_000} seconds", "-300000 days"]
+)
+def test_a_duration_beyond_64_bits_of_nanoseconds_is_refused(text: str) -> None:
+    with pytest.raises(wk.InvalidValue, match=r"size: .* is out of range; a duration is below 2\*\*63"):
+        duration("size", text)
+
+
+def test_a_sum_within_range_may_have_parts_beyond_it() -> None:
+    assert duration("size", "200000 days -199999 days").nanoseconds == NANOSECONDS["day"]
+
+
+@given(SIGNED_64_BIT)
+@example(-(2**63) + 1)
+def test_the_canonical_text_reads_back_exactly(nanoseconds: int) -> None:
+    read = wk.Duration(nanoseconds)
+    assert duration("size", str(read)) == read
+    assert duration("size", str(read)).nanoseconds == nanoseconds
+
+
+@given(st.timedeltas(timedelta(days=-100_000), timedelta(days=100_000)))
+def test_a_timedelta_is_read_exactly(delta: timedelta) -> None:
+    assert duration("size", delta).nanoseconds == delta // timedelta(microseconds=1) * 1_000
+
+
+@given(st.lists(st.tuples(st.integers(-(10**6), 10**6), st.sampled_from(sorted(NANOSECONDS))), min_size=1))
+def test_a_string_is_the_sum_of_its_pairs(pairs: list[tuple[int, str]]) -> None:
+    total = sum(count * NANOSECONDS[unit] for count, unit in pairs)
+    text = " ".join(f"{count} {unit}s" for count, unit in pairs)
+    if abs(total) < 2**63:
+        assert duration("size", text).nanoseconds == total
+    else:
+        with pytest.raises(wk.InvalidValue, match="out of range"):
+            duration("size", text)
+
+
+@given(st.text(st.sampled_from("0123456789.+- intervalsecodmuhykw\t"), max_size=40))
+def test_no_string_makes_anything_but_a_duration_or_a_refusal(text: str) -> None:
+    try:
+        read = duration("size", text)
+    except wk.InvalidValue:
+        return
+    assert abs(read.nanoseconds) < 2**63
+
+
+@pytest.mark.parametrize(
+    ("delta", "text"),
+    [
+        (timedelta(minutes=10), "10 minutes"),
+        (timedelta(minutes=90), "1 hour 30 minutes"),
+        (timedelta(seconds=1), "1 second"),
+        (timedelta(days=8), "8 days"),
+        (timedelta(milliseconds=1, microseconds=2), "1 millisecond 2 microseconds"),
+        (timedelta(0), "0 seconds"),
+        (timedelta(seconds=-90), "-1 minute -30 seconds"),
+    ],
+)
+def test_a_timedelta_is_written_largest_unit_first(delta: timedelta, text: str) -> None:
+    assert str(duration("size", delta)) == text
+
+
+def test_a_pandas_timedelta_keeps_its_nanoseconds() -> None:
+    assert duration("size", pd.Timedelta(1_000_001, "ns")).nanoseconds == 1_000_001
+    assert duration("size", pd.Timedelta("2 days 00:00:00.123456789")).nanoseconds == 172_800_123_456_789
+
+
+def test_equal_lengths_are_equal_however_they_were_written() -> None:
+    assert duration("size", "90 minutes") == duration("size", timedelta(hours=1.5))
+    assert hash(duration("size", "90 minutes")) == hash(duration("size", "interval 1 hour 30 minutes"))
+    assert duration("size", "90 minutes").text == "90 minutes"
+
+
+def test_a_duration_survives_pickling() -> None:
+    read = duration("size", "90 minutes")
+    assert pickle.loads(pickle.dumps(read)) == read
+
+
+@pytest.mark.parametrize("value", [True, 1.5, None, b"10 minutes", ["10 minutes"], 10 + 0j])
+def test_what_is_no_length_is_a_type_error(value: object) -> None:
+    with pytest.raises(wk.InvalidType, match=r"size: .* is a \w+; a length is a string like '10 minutes'"):
+        length("size", value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63), 10**30])
+def test_an_int_beyond_64_bits_is_refused(value: int) -> None:
+    with pytest.raises(wk.InvalidValue, match=rf"size: {value} is out of range; an int length is below"):
+        length("size", value)

@@ -1,0 +1,293 @@
+"""The language: windows, aggregates and queries as values, and their text forms."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import windowkit as wk
+from windowkit import aggregates, windows
+
+NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(
+    ["v", "window_name", "a b", "a,b", "f(x)", "`", "``", " v", "as", "x as y", "*", "1", "ignore_nulls", "é"]
+)
+DURATIONS = st.integers(1, 2**62).map(wk.Duration) | st.sampled_from(
+    ["10 minutes", "90 seconds", "1.5 seconds", "1 week", timedelta(hours=1)]
+)
+COLUMN_FUNCTIONS = [
+    wk.count,
+    wk.sum,
+    wk.min,
+    wk.max,
+    wk.mean,
+    wk.avg,
+    wk.variance,
+    wk.var_samp,
+    wk.var_pop,
+    wk.stddev,
+    wk.stddev_samp,
+    wk.stddev_pop,
+    wk.first,
+    wk.last,
+]
+
+
+@st.composite
+def any_window(draw: st.DrawFn) -> wk.Window:
+    integers = draw(st.booleans())
+
+    def scaled(units: int) -> wk.Duration | int:
+        return units if integers else wk.Duration(units * draw(st.just(unit)))
+
+    unit = draw(st.sampled_from([1, 1_000, 10**9, 60 * 10**9]))
+    size = draw(st.integers(1, 10**6))
+    kind = draw(st.sampled_from(["tumbling", "sliding", "session"]))
+    if kind == "session":
+        window: wk.Window = wk.session(scaled(size))
+    else:
+        slide = size if kind == "tumbling" else draw(st.integers(1, size))
+        offset = draw(st.none() | st.integers(-slide + 1, slide - 1))
+        start_time = None if offset is None else scaled(offset)
+        if kind == "tumbling":
+            window = wk.tumbling(scaled(size), start_time=start_time)
+        else:
+            window = wk.sliding(scaled(size), scaled(slide), start_time=start_time)
+    name = draw(st.none() | NAMES)
+    return window if name is None else window.alias(name)
+
+
+@st.composite
+def any_aggregate(draw: st.DrawFn) -> wk.Aggregate:
+    function = draw(st.sampled_from(COLUMN_FUNCTIONS))
+    column = draw(NAMES)
+    if function in (wk.first, wk.last):
+        aggregate = function(column, ignore_nulls=draw(st.booleans()))
+    else:
+        aggregate = function(column)
+    name = draw(st.none() | NAMES)
+    return aggregate if name is None else aggregate.alias(name)
+
+
+class TestWindows:
+    @pytest.mark.parametrize(
+        ("window", "text"),
+        [
+            (wk.tumbling("10 minutes"), "tumbling(10 minutes)"),
+            (wk.sliding("10 minutes", "1 minute"), "sliding(10 minutes, 1 minute)"),
+            (
+                wk.sliding("10 minutes", "1 minute", start_time="15 seconds"),
+                "sliding(10 minutes, 1 minute, start_time=15 seconds)",
+            ),
+            (wk.tumbling(timedelta(minutes=90)), "tumbling(1 hour 30 minutes)"),
+            (wk.session("30 seconds"), "session(30 seconds)"),
+            (wk.sliding(600, 60), "sliding(600, 60)"),
+            (wk.tumbling(600, start_time=-5), "tumbling(600, start_time=-5)"),
+        ],
+    )
+    def test_the_text_form_is_the_default_name(self, window: wk.Window, text: str) -> None:
+        assert str(window) == window.name == text
+        assert windows.parse(text) == window
+
+    def test_an_alias_is_the_name_and_follows_the_text_form(self) -> None:
+        window = wk.sliding("10 minutes", "1 minute").alias("recent")
+        assert window.name == "recent"
+        assert str(window) == "sliding(10 minutes, 1 minute) as recent"
+
+    @given(any_window())
+    def test_every_window_reads_back_from_its_text(self, window: wk.Window) -> None:
+        assert windows.parse(str(window)) == window
+
+    @given(any_window())
+    def test_windows_are_values(self, window: wk.Window) -> None:
+        copy = pickle.loads(pickle.dumps(window))
+        assert copy == window
+        assert hash(copy) == hash(window)
+
+    def test_the_same_window_written_differently_is_equal(self) -> None:
+        assert wk.tumbling("60 seconds") == wk.tumbling("1 minute") == wk.tumbling(timedelta(minutes=1))
+        assert wk.tumbling("1 minute") != wk.tumbling("1 minute").alias("m")
+        assert wk.tumbling(60) != wk.tumbling(wk.Duration(60))
+
+    def test_the_text_form_is_read_leniently(self) -> None:
+        assert windows.parse(" Sliding( 600 seconds ,1 minute,start_time = -15 seconds )  AS  x y ") == (
+            wk.sliding("10 minutes", "1 minute", start_time="-15 seconds").alias("x y")
+        )
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "sliding",
+            "sliding()",
+            "sliding(10 minutes)",
+            "sliding(10 minutes, 1 minute, 5 seconds)",
+            "sliding(10 minutes, 1 minute) recent",
+            "sliding(10 minutes, 1 minute) as",
+            "sliding(10 minutes, start_time=1 minute, 1 minute)",
+            "sliding(10 minutes, 1 minute, start_time)",
+            "sliding(10 minutes, 1 minute, start_times=1 second)",
+            "tumbling(10 minutes, 1 minute)",
+            "session(1 minute, start_time=1 second)",
+            "hopping(10 minutes, 1 minute)",
+            "tumbling(10 minutes))",
+            "sliding(10 minutes; 1 minute)",
+        ],
+    )
+    def test_what_is_no_window_is_refused(self, text: str) -> None:
+        with pytest.raises(wk.InvalidValue, match=r"window: |size: ") as refusal:
+            windows.parse(text)
+        assert "10 minutes" in str(refusal.value)
+
+    def test_a_text_form_is_a_str(self) -> None:
+        with pytest.raises(wk.InvalidType, match=r"window: 600 is a int; the text form is a str"):
+            windows.parse(600)  # type: ignore[arg-type]
+
+
+class TestAggregates:
+    @pytest.mark.parametrize(
+        ("aggregate", "function", "name"),
+        [
+            (wk.count(), "count_all", "count(1)"),
+            (wk.count("*"), "count_all", "count(1)"),
+            (wk.count("v"), "count", "count(v)"),
+            (wk.sum("v"), "sum", "sum(v)"),
+            (wk.min("v"), "min", "min(v)"),
+            (wk.max("v"), "max", "max(v)"),
+            (wk.mean("v"), "mean", "avg(v)"),
+            (wk.avg("v"), "mean", "avg(v)"),
+            (wk.variance("v"), "var_samp", "variance(v)"),
+            (wk.var_samp("v"), "var_samp", "var_samp(v)"),
+            (wk.var_pop("v"), "var_pop", "var_pop(v)"),
+            (wk.stddev("v"), "stddev_samp", "stddev(v)"),
+            (wk.stddev_samp("v"), "stddev_samp", "stddev_samp(v)"),
+            (wk.stddev_pop("v"), "stddev_pop", "stddev_pop(v)"),
+            (wk.first("v"), "first", "first(v)"),
+            (wk.first("v", ignore_nulls=True), "first_valid", "first(v)"),
+            (wk.last("v"), "last", "last(v)"),
+            (wk.last("v", ignore_nulls=True), "last_valid", "last(v)"),
+        ],
+    )
+    def test_default_names_are_those_of_spark(
+        self, aggregate: wk.Aggregate, function: str, name: str
+    ) -> None:
+        assert (aggregate.function, aggregate.name) == (function, name)
+        assert aggregates.parse(str(aggregate)) == aggregate
+
+    @given(any_aggregate())
+    def test_every_aggregate_reads_back_from_its_text(self, aggregate: wk.Aggregate) -> None:
+        assert aggregates.parse(str(aggregate)) == aggregate
+
+    @given(NAMES)
+    def test_a_count_of_rows_reads_back_under_any_name(self, name: str) -> None:
+        assert aggregates.parse(str(wk.count().alias(name))) == wk.count().alias(name)
+
+    @given(any_aggregate())
+    def test_aggregates_are_values(self, aggregate: wk.Aggregate) -> None:
+        copy = pickle.loads(pickle.dumps(aggregate))
+        assert copy == aggregate
+        assert hash(copy) == hash(aggregate)
+
+    @pytest.mark.parametrize(
+        ("text", "aggregate"),
+        [
+            ("count(*)", wk.count()),
+            ("COUNT()", wk.count()),
+            ("count(1)", wk.count()),
+            ("count(`1`)", wk.count("1")),
+            ("count( v ) as n", wk.count("v").alias("n")),
+            ("Avg(v)", wk.mean("v")),
+            ("mean(v)", wk.mean("v")),
+            ("sum(some column) AS total cpu", wk.sum("some column").alias("total cpu")),
+            ("sum(`a,b(c)`)", wk.sum("a,b(c)")),
+            ("sum(`a``b`)", wk.sum("a`b")),
+            ("first(v, ignore_nulls)", wk.first("v", ignore_nulls=True)),
+            ("last(v,ignore_nulls) as x", wk.last("v", ignore_nulls=True).alias("x")),
+        ],
+    )
+    def test_the_text_form_is_read_leniently(self, text: str, aggregate: wk.Aggregate) -> None:
+        assert aggregates.parse(text) == aggregate
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "sum",
+            "sum()",
+            "sum(a, b)",
+            "sum(a,)",
+            "median(v)",
+            "sum(v, ignore_nulls)",
+            "first(v, skip)",
+            "sum(`v)",
+            "sum(`a`b)",
+            "sum(v) total",
+            "sum(v) as",
+            "sum(sum(v))",
+            "sum(v) as `x",
+        ],
+    )
+    def test_what_is_no_aggregate_is_refused(self, text: str) -> None:
+        with pytest.raises(wk.InvalidValue, match=r"^aggregate: "):
+            aggregates.parse(text)
+
+    def test_ignore_nulls_is_a_bool(self) -> None:
+        with pytest.raises(wk.InvalidType, match=r"ignore_nulls: 'v' is a str; it is True or False"):
+            wk.first("v", "v")  # type: ignore[arg-type]
+
+
+class TestQueries:
+    def test_one_of_anything_needs_no_list(self) -> None:
+        one = wk.query(by="k", time="ts", windows=wk.tumbling(10), aggs=wk.sum("v"))
+        assert one == wk.query(by=["k"], time="ts", windows=[wk.tumbling(10)], aggs=[wk.sum("v")])
+
+    def test_queries_are_values(self) -> None:
+        query = wk.query(
+            by=["a", "b"],
+            time="ts",
+            windows=[wk.sliding("10 minutes", "1 minute"), wk.session("30 seconds").alias("visit")],
+            aggs=[wk.sum("v"), wk.first("v", ignore_nulls=True).alias("opening")],
+        )
+        copy = pickle.loads(pickle.dumps(query))
+        assert copy == query
+        assert hash(copy) == hash(query)
+        with pytest.raises(AttributeError):
+            query.time = "other"  # type: ignore[misc]
+
+    @pytest.mark.parametrize(
+        ("window_list", "columns"),
+        [
+            ([wk.tumbling(10)], ["k", "window", "sum(v)"]),
+            ([wk.session(10)], ["k", "session_window", "sum(v)"]),
+            ([wk.session(10), wk.session(20)], ["k", "window_name", "session_window", "sum(v)"]),
+            ([wk.session(10), wk.tumbling(20)], ["k", "window_name", "window", "sum(v)"]),
+        ],
+    )
+    def test_output_columns_are_keys_window_and_aggregates(
+        self, window_list: list[wk.Window], columns: list[str]
+    ) -> None:
+        query = wk.query(by="k", time="ts", windows=window_list, aggs=wk.sum("v"))
+        assert query.columns == columns
+
+    def test_inputs_are_each_column_once(self) -> None:
+        query = wk.query(
+            by=["k", "v"], time="ts", windows=wk.tumbling(1), aggs=[wk.sum("v"), wk.count(), wk.max("ts")]
+        )
+        assert query.inputs == ["k", "v", "ts"]
+
+
+def test_importing_the_package_needs_neither_spark_nor_pandas_nor_polars() -> None:
+    program = (
+        "import sys, windowkit as wk;"
+        "wk.query(by=[], time='t', windows=wk.tumbling('1 day'), aggs=wk.count());"
+        "print([name for name in ('pyspark', 'pandas', 'polars', 'duckdb') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,262 @@
+"""Random queries over random tables against the oracle."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import (
+    assert_equal,
+    assert_types,
+    column,
+    evaluate,
+    functions_of,
+    is_number,
+    nanoseconds_per_unit,
+    rows_of,
+)
+
+import windowkit as wk
+
+WORDS = st.sampled_from(
+    ["", "a", "b", "ab", "a\0", "long enough not to be inlined", "é", "\N{GRINNING FACE}"]
+)
+FLOATS = st.integers(-5, 5).map(float) | st.sampled_from(
+    [float("nan"), float("inf"), float("-inf"), -0.0, 0.1, 1e6, -1e-6]
+)
+KEYS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.int64(), st.integers(-1, 2)),
+    (pa.int8(), st.integers(-128, -126)),
+    (pa.uint64(), st.integers(2**64 - 3, 2**64 - 1)),
+    (pa.string(), WORDS),
+    (pa.large_string(), WORDS),
+    (pa.string_view(), WORDS),
+    (pa.dictionary(pa.int8(), pa.string()), WORDS),
+    (pa.dictionary(pa.int32(), pa.large_string()), WORDS),
+    (pa.bool_(), st.booleans()),
+    (pa.float64(), FLOATS),
+    (pa.float32(), st.sampled_from([float("nan"), 0.0, -0.0, 1.5])),
+    (pa.date32(), st.integers(-1, 1)),
+    (pa.decimal128(10, 2), st.sampled_from([Decimal("0.00"), Decimal("-1.50"), Decimal("99999999.99")])),
+    (pa.binary(), st.sampled_from([b"", b"\0", b"\0\0", b"\xff"])),
+    (pa.binary(2), st.sampled_from([b"\0\0", b"ab"])),
+    (pa.timestamp("us", "UTC"), st.integers(-1, 1)),
+    (pa.time64("ns"), st.integers(0, 2)),
+    (pa.duration("s"), st.integers(-1, 1)),
+]
+TIMES = [
+    *(
+        pa.timestamp(unit, zone)
+        for unit in ("s", "ms", "us", "ns")
+        for zone in (None, "UTC", "Europe/Berlin")
+    ),
+    *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
+    pa.date32(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.uint8(),
+    pa.uint16(),
+    pa.uint32(),
+    pa.uint64(),
+]
+INTEGERS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (kind, st.integers(low, high) | st.integers(max(low, -3), 3))
+    for bits in (8, 16, 32, 64)
+    for kind, low, high in [
+        (pa.type_for_alias(f"int{bits}"), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1),
+        (pa.type_for_alias(f"uint{bits}"), 0, 2**bits - 1),
+    ]
+]
+NUMBERS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    *INTEGERS,
+    (pa.float64(), FLOATS | st.floats(-1e6, 1e6)),
+    (pa.float32(), st.floats(-1e6, 1e6, width=32) | st.sampled_from([float("nan"), float("-inf")])),
+    (pa.decimal128(9, 2), st.decimals(-(10**6), 10**6, places=2, allow_nan=False)),
+    (pa.decimal128(38, 3), st.decimals(-(10**9), 10**9, places=3, allow_nan=False)),
+]
+
+
+OTHERS = [(kind, values) for kind, values in KEYS if not is_number(kind)]
+
+
+class Case(NamedTuple):
+    table: pa.Table
+    query: wk.Query
+
+
+def columns_of(
+    draw: st.DrawFn, kind: pa.DataType, values: st.SearchStrategy[Any], rows: int
+) -> pa.ChunkedArray:
+    """Draw a column, its nulls, its chunks (some empty), and the offsets at which their buffers are read."""
+    nullable = draw(st.booleans())
+    drawn = draw(st.lists(values | st.none() if nullable else values, min_size=rows, max_size=rows))
+    cuts = sorted(draw(st.lists(st.integers(0, rows), max_size=3)))
+    chunks = []
+    for low, high in zip([0, *cuts], [*cuts, rows], strict=True):
+        offset = draw(st.sampled_from([0, 0, 1, 9]))
+        padded = column([None] * offset + drawn[low:high] + [None], kind)
+        chunks.append(padded.slice(offset, high - low))
+    return pa.chunked_array(chunks, kind)
+
+
+@st.composite
+def window_lists(draw: st.DrawFn, time_type: pa.DataType) -> list[wk.Window]:
+    integer = pa.types.is_integer(time_type)
+
+    def scaled(units: int) -> wk.Duration | int:
+        return units if integer else wk.Duration(units * nanoseconds_per_unit(time_type))
+
+    drawn: list[wk.Window] = []
+    for number in range(draw(st.sampled_from([1, 1, 2, 3]))):
+        kind = draw(st.sampled_from(["tumbling", "sliding", "sliding", "session"]))
+        size = draw(st.integers(1, 25))
+        slide = size if kind == "tumbling" else draw(st.integers(1, size))
+        start_time = scaled(draw(st.integers(-slide + 1, slide - 1)))
+        window: wk.Window
+        if kind == "session":
+            window = wk.session(scaled(size))
+        elif kind == "tumbling":
+            window = wk.tumbling(scaled(size), start_time=start_time)
+        else:
+            window = wk.sliding(scaled(size), scaled(slide), start_time=start_time)
+        drawn.append(window.alias(f"w{number}"))
+    return drawn
+
+
+@st.composite
+def cases(draw: st.DrawFn, values: list[tuple[pa.DataType, st.SearchStrategy[Any]]]) -> Case:
+    rows = draw(st.integers(0, 25))
+    time_type = draw(st.sampled_from(TIMES))
+    base = 0
+    if not pa.types.is_integer(time_type) and time_type.bit_width == 64:
+        base = draw(st.sampled_from([0, 0, -(10**14), 10**14 + 7]))
+    low = 0 if pa.types.is_unsigned_integer(time_type) else -40
+    times = st.integers(base + low, base + 60) | st.sampled_from([base + 5, base + 10])
+    columns = {"t": columns_of(draw, time_type, times, rows)}
+    by = [f"k{number}" for number in range(draw(st.sampled_from([0, 1, 1, 2, 3])))]
+    for name in by:
+        kind, strategy = draw(st.sampled_from(KEYS))
+        columns[name] = columns_of(draw, kind, strategy, rows)
+    kind, strategy = draw(st.sampled_from(values))
+    columns["v"] = columns_of(draw, kind, strategy, rows)
+    functions = draw(st.lists(st.sampled_from(functions_of(kind)), min_size=1, max_size=5))
+    aggs = [function("v").alias(f"a{number}") for number, function in enumerate(functions)]
+    if draw(st.booleans()):
+        aggs.append(wk.count())
+    query = wk.query(by=by, time="t", windows=draw(window_lists(time_type)), aggs=aggs)
+    order = draw(st.permutations(sorted(columns)))
+    return Case(pa.table({name: columns[name] for name in order}), query)
+
+
+def check(case: Case, threads: int) -> None:
+    table, query = case
+    try:
+        expected = evaluate(query, table)
+    except OverflowError:
+        with pytest.raises(wk.Overflow):
+            query.run(table, threads=threads)
+        return
+    result = query.run(table, threads=threads)
+    assert result.schema == query.schema(table)
+    assert_types(query, table.schema, result.schema)
+    assert_equal(expected, rows_of(query, result))
+
+
+@settings(max_examples=250)
+@given(cases(NUMBERS), st.integers(1, 3))
+def test_numbers_equal_the_oracle(case: Case, threads: int) -> None:
+    check(case, threads)
+
+
+@settings(max_examples=150)
+@given(cases(INTEGERS), st.integers(1, 3))
+def test_integers_equal_the_oracle_or_overflow_with_it(case: Case, threads: int) -> None:
+    check(case, threads)
+
+
+@settings(max_examples=120)
+@given(cases(OTHERS), st.integers(1, 3))
+def test_types_without_arithmetic_equal_the_oracle(case: Case, threads: int) -> None:
+    check(case, threads)
+
+
+def big_table(seed: int, rows: int, keys: int, span: int, disorder: int) -> pa.Table:
+    """Many rows in order of time but for a random delay, a third of them of one hot key."""
+    chance = random.Random(seed)
+    times = sorted(chance.randrange(-span, span) for _ in range(rows))
+    times = [time - chance.choice([0, 0, 0, chance.randrange(disorder + 1)]) for time in times]
+    return pa.table(
+        {
+            "k": pa.array(
+                [chance.choice([0, chance.randrange(keys), chance.randrange(keys)]) for _ in times]
+            ),
+            "t": pa.array([None if chance.random() < 0.01 else time for time in times], pa.int64()),
+            "v": pa.array([None if chance.random() < 0.1 else chance.gauss(0, 100) for _ in times]),
+            "n": pa.array([chance.randrange(-(2**60), 2**60) for _ in times]),
+        }
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("keys", "span", "disorder", "batch"),
+    [(1, 500, 0, 64), (7, 2_000, 300, 1), (400, 2_000, 20, 1_000), (3_000, 100_000, 100_000, 333)],
+)
+def test_many_rows_in_many_batches_equal_the_oracle(
+    keys: int, span: int, disorder: int, batch: int, threads: int
+) -> None:
+    table = big_table(seed=keys, rows=3_000, keys=keys, span=span, disorder=disorder)
+    query = wk.query(
+        by="k",
+        time="t",
+        windows=[
+            wk.sliding(37, 10, start_time=3),
+            wk.tumbling(25),
+            wk.session(11),
+            wk.session(60),
+            wk.sliding(20, 20, start_time=-7),
+        ],
+        aggs=[
+            wk.count(),
+            wk.sum("v"),
+            wk.max("v"),
+            wk.first("n"),
+            wk.last("n"),
+            wk.stddev("v"),
+            wk.mean("n"),
+        ],
+    )
+    reader = pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=batch)))
+    assert_equal(evaluate(query, table), rows_of(query, query.run(reader, threads=threads)))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_row_in_hundreds_of_windows_equals_the_oracle(threads: int) -> None:
+    table = big_table(seed=5, rows=400, keys=3, span=300, disorder=30)
+    query = wk.query(
+        by="k", time="t", windows=wk.sliding(600, 1), aggs=[wk.sum("v"), wk.min("v"), wk.mean("n")]
+    )
+    assert_equal(evaluate(query, table), rows_of(query, query.run(table, threads=threads)))
+
+
+def test_threads_do_not_change_which_of_tied_rows_is_first_or_last() -> None:
+    rows = 10_000
+    table = pa.table({"t": pa.array([0] * rows), "v": pa.array(range(rows))})
+    query = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=[wk.first("v"), wk.last("v")])
+    for threads in (1, 2, 3):
+        reader = pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=100)))
+        assert rows_of(query, query.run(reader, threads=threads)) == {(0, 1): [0, rows - 1]}
+
+
+def test_rows_far_apart_make_no_windows_between_them() -> None:
+    far = 10**18
+    table = pa.table({"t": pa.array([-far, 0, far])})
+    query = wk.query(by=[], time="t", windows=[wk.sliding(3, 1), wk.session(2)], aggs=wk.count())
+    assert_equal(evaluate(query, table), rows_of(query, query.run(table)))
