@@ -47,33 +47,45 @@ impl IntegerKeys {
 
     pub(super) fn assign(&mut self, column: &ArrayRef, out: &mut Vec<u32>) -> Result<()> {
         let values = read(column);
-        let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
         self.rows += values.len();
-        self.make_room(&values, nulls);
-        out.reserve(values.len());
-        match nulls {
-            None => self.assign_valid(&values, out),
+        match column.nulls().filter(|nulls| nulls.null_count() > 0) {
+            None => out.extend(values.iter().enumerate().map(|(row, &value)| {
+                self.known(value).unwrap_or_else(|| self.id_of_new(value, values[row..].iter()))
+            })),
             Some(nulls) => {
-                for (&value, valid) in values.iter().zip(nulls) {
-                    out.push(if valid { self.id_of(value) } else { self.id_of_null() });
-                }
+                let valid = |from: usize| nulls.valid_indices().skip_while(move |&row| row < from);
+                out.extend(values.iter().enumerate().map(|(row, &value)| match self.known(value) {
+                    _ if nulls.is_null(row) => self.id_of_null(),
+                    Some(id) => id,
+                    None => self.id_of_new(value, valid(row).map(|row| &values[row])),
+                }));
             }
         }
         Ok(())
     }
 
-    fn assign_valid(&mut self, values: &[i64], out: &mut Vec<u32>) {
-        for &value in values {
-            if let Lookup::Direct { base, ids } = &self.lookup {
-                let id = ids[value.wrapping_sub(*base) as usize];
-                if id != NONE {
-                    out.push(id);
-                    continue;
-                }
+    /// The id of a value that the direct table has.
+    #[inline]
+    fn known(&self, value: i64) -> Option<u32> {
+        match &self.lookup {
+            Lookup::Direct { base, ids } => {
+                ids.get(value.wrapping_sub(*base) as usize).copied().filter(|&id| id != NONE)
             }
-            let id = self.id_of(value);
-            out.push(id);
+            Lookup::Hashed(_) => None,
         }
+    }
+
+    /// The id of any value. `rest` are the values from it to the end of the batch: what the table should have room for.
+    #[inline(never)]
+    fn id_of_new<'a>(&mut self, value: i64, rest: impl Iterator<Item = &'a i64>) -> u32 {
+        let covered = match &self.lookup {
+            Lookup::Direct { base, ids } => (value.wrapping_sub(*base) as usize) < ids.len(),
+            Lookup::Hashed(_) => true,
+        };
+        if !covered {
+            self.make_room(rest);
+        }
+        self.id_of(value)
     }
 
     fn id_of(&mut self, value: i64) -> u32 {
@@ -109,29 +121,20 @@ impl IntegerKeys {
     }
 
     /// Makes the direct table cover these values, or gives it up where it would be much larger than the data.
-    fn make_room(&mut self, values: &[i64], nulls: Option<&NullBuffer>) {
-        let Lookup::Direct { base, ids } = &self.lookup else {
-            return;
-        };
-        let ends = |(low, high): (i64, i64), &value: &i64| (low.min(value), high.max(value));
-        let (low, high) = match nulls {
-            None => values.iter().fold((i64::MAX, i64::MIN), ends),
-            Some(nulls) => nulls.valid_indices().map(|row| &values[row]).fold((i64::MAX, i64::MIN), ends),
-        };
-        let covered = low >= *base && i128::from(high) - i128::from(*base) < ids.len() as i128;
-        if low > high || covered {
-            return;
-        }
-        let (low, high) = if ids.is_empty() {
-            (low, high)
-        } else {
-            (low.min(*base), high.max(base + (ids.len() as i64 - 1)))
-        };
+    fn make_room<'a>(&mut self, rest: impl Iterator<Item = &'a i64>) {
+        let Lookup::Direct { base, ids } = &self.lookup else { return };
+        let known =
+            if ids.is_empty() { (i64::MAX, i64::MIN) } else { (*base, base + (ids.len() as i64 - 1)) };
+        let (low, high) = rest.fold(known, |(low, high), &value| (low.min(value), high.max(value)));
         let span = i128::from(high) - i128::from(low) + 1;
         let valid = self.values.iter().enumerate().filter(|&(id, _)| Some(id as u32) != self.null);
         // Four table entries a row seen are less than what a hash table of the rows would take.
         if span <= (1 << 16).max(4 * self.rows as i128) {
-            let mut ids = vec![NONE; span as usize];
+            // Room to grow on the side that grew: keys that count upwards must not cost a new table each batch.
+            let grown = ids.len() as i64;
+            let low = if low < known.0 { low.saturating_sub(grown) } else { low };
+            let high = if high > known.1 { high.saturating_add(grown) } else { high };
+            let mut ids = vec![NONE; (high - low) as usize + 1];
             valid.for_each(|(id, &value)| ids[(value - low) as usize] = id as u32);
             self.lookup = Lookup::Direct { base: low, ids };
         } else {

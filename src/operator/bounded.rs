@@ -165,7 +165,9 @@ impl Worker {
             let times = &columns.times[from..from + rows];
             self.ids.clear();
             self.keys.assign(&columns.keys.iter().map(slice).collect::<Vec<_>>(), rows, &mut self.ids)?;
-            self.slicer.assign(times, &self.ids, self.keys.len(), &mut self.table, &mut self.slots);
+            self.slicer
+                .assign(times, &self.ids, self.keys.len(), &mut self.table, &mut self.slots)
+                .map_err(|t| out_of_bounds(plan, t))?;
             let inputs: Vec<Option<ArrayRef>> =
                 columns.inputs.iter().map(|input| input.as_ref().map(slice)).collect();
             self.table.update(&inputs, Rows { slots: &self.slots, times })?;
@@ -200,27 +202,25 @@ impl Columns {
         };
         let keys = plan.by().iter().map(|&position| column(position)).collect::<Result<_>>()?;
         let times = plan.measure().read(&column(plan.time())?)?;
-        check_times(plan, &times)?;
         let inputs = plan.partials().iter().map(|&(_, position)| position.map(&column).transpose());
         Ok(Self { keys, times, inputs: inputs.collect::<Result<_>>()? })
     }
 }
 
-/// Refuses times whose windows' edges would leave the range of int64.
+/// Refuses slices whose windows' edges would leave the range of int64.
 fn check_times(plan: &Plan, times: &[i64]) -> Result<()> {
-    let (low, high) = times.iter().fold((i64::MAX, i64::MIN), |(low, high), &t| (low.min(t), high.max(t)));
-    let reach = plan.reach();
-    let (least, most) = (i64::MIN + 2 * reach, i64::MAX - 2 * reach);
-    if low > high || (low >= least && high <= most) {
-        return Ok(());
-    }
-    let far = if low < least { low } else { high };
-    Err(Error::Overflow(format!(
-        "time: column '{}' holds {far} {}, so near the end of int64 that its windows would not fit; allowed are \
+    let (least, most) = plan.edges().bounds();
+    times.iter().find(|&&t| t < least || t > most).map_or(Ok(()), |&t| Err(out_of_bounds(plan, t)))
+}
+
+fn out_of_bounds(plan: &Plan, t: i64) -> Error {
+    let (least, most) = plan.edges().bounds();
+    Error::Overflow(format!(
+        "time: column '{}' holds {t} {}, so near the end of int64 that its windows would not fit; allowed are \
          values from {least} to {most}",
         plan.measure().column(),
         plan.measure().unit_name()
-    )))
+    ))
 }
 
 /// Batches in contiguous parts of `rows` rows (the last may have fewer).

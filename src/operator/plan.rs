@@ -177,11 +177,6 @@ impl Plan {
         self.partials[index].1.map_or(DataType::Int64, |column| self.input.field(column).data_type().clone())
     }
 
-    /// How far windows reach beyond their rows.
-    pub fn reach(&self) -> i64 {
-        self.windows.iter().map(|(_, window)| window.reach()).max().unwrap_or(0)
-    }
-
     /// The plan for slices that arrive as columns (keys, start, with sessions last, states): the same query where the
     /// types of keys and extrema are those that arrive, such as large strings for strings.
     ///

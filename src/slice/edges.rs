@@ -10,6 +10,8 @@ use crate::window::Window;
 pub struct Edges {
     families: Vec<(i64, i64)>,
     gap: Option<i64>,
+    /// Least and greatest time whose windows' edges stay within int64.
+    bounds: (i64, i64),
 }
 
 impl Edges {
@@ -24,7 +26,12 @@ impl Edges {
             Window::Session(session) => Some(session.gap()),
             Window::Sliding(_) => None,
         });
-        Self { families: without_contained(edges.flatten().collect()), gap: gaps.min() }
+        let reach = windows.iter().map(Window::reach).max().unwrap_or(0);
+        Self {
+            families: without_contained(edges.flatten().collect()),
+            gap: gaps.min(),
+            bounds: (i64::MIN + 2 * reach, i64::MAX - 2 * reach),
+        }
     }
 
     /// Periods and offsets of the families.
@@ -43,7 +50,12 @@ impl Edges {
         without_contained(self.families.iter().copied().chain(self.gap.map(|gap| (gap, 0))).collect())
     }
 
-    /// `[start, end)` of the slice that `t` lies in.
+    /// Least and greatest time whose windows' edges stay within the range of int64.
+    pub fn bounds(&self) -> (i64, i64) {
+        self.bounds
+    }
+
+    /// `[start, end)` of the slice that `t`, within [`Edges::bounds`], lies in.
     #[inline]
     pub fn slice_of(&self, t: i64) -> (i64, i64) {
         let (mut start, mut end) = (i64::MIN, i64::MAX);

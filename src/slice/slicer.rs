@@ -3,8 +3,10 @@
 use super::Edges;
 use super::table::SliceTable;
 
-/// "No slot yet."
+/// "No slot" in the cache.
 const NONE: u32 = u32::MAX;
+/// A slice that no time lies in, and whose start no slice has.
+const NOWHERE: (i64, i64) = (i64::MIN, i64::MIN);
 /// Slots remembered once a stream turns out to be out of order (a power of two).
 const CACHE: usize = 1 << 16;
 
@@ -31,7 +33,7 @@ pub struct Slicer {
 impl Slicer {
     /// A slicer for these edges.
     pub fn new(edges: Edges) -> Self {
-        Self { edges, cursors: Vec::new(), current: (0, 0), cache: Vec::new() }
+        Self { edges, cursors: Vec::new(), current: NOWHERE, cache: Vec::new() }
     }
 
     /// Forgets all slots: the next rows go to another table.
@@ -42,7 +44,10 @@ impl Slicer {
 
     /// Writes the slot of each row into `slots`, opening slots in `table` as needed.
     ///
-    /// `times` and `keys` have one entry per row; `keys` are below `key_count`.
+    /// `times` and `keys` have one entry per row; `keys` are below `key_count`. O(1) per row.
+    ///
+    /// # Errors
+    /// A time outside [`Edges::bounds`], if there is one. The slots of other rows are opened nevertheless.
     pub fn assign(
         &mut self,
         times: &[i64],
@@ -50,11 +55,10 @@ impl Slicer {
         key_count: usize,
         table: &mut SliceTable,
         slots: &mut Vec<u32>,
-    ) {
+    ) -> Result<(), i64> {
         slots.clear();
-        slots.reserve(times.len());
         if self.cursors.len() < key_count {
-            self.cursors.resize(key_count, Cursor { start: 0, slot: NONE });
+            self.cursors.resize(key_count, Cursor { start: i64::MAX, slot: 0 });
         }
         match self.edges.gap() {
             None => self.assign_context_free(times, keys, table, slots),
@@ -68,23 +72,26 @@ impl Slicer {
         keys: &[u32],
         table: &mut SliceTable,
         slots: &mut Vec<u32>,
-    ) {
-        let (mut start, mut end) = self.current;
-        for (&t, &key) in times.iter().zip(keys) {
+    ) -> Result<(), i64> {
+        let Self { edges, cursors, current, cache } = self;
+        let (mut start, mut end) = *current;
+        let mut outside = Ok(());
+        // `extend` over slices reserves once and checks no capacity per row, unlike `push`.
+        slots.extend(times.iter().zip(keys).map(|(&t, &key)| {
             if t < start || t >= end {
-                if t < start && self.cache.is_empty() {
-                    self.cache = vec![NONE; CACHE];
+                if t < start && cache.is_empty() {
+                    cache.resize(CACHE, NONE);
                 }
-                (start, end) = self.edges.slice_of(t);
+                (start, end) = slice_within(edges, t, &mut outside);
             }
-            let cursor = &mut self.cursors[key as usize];
-            if cursor.start != start || cursor.slot == NONE {
-                let slot = find_or_open(&mut self.cache, key, start, table);
-                *cursor = Cursor { start, slot };
+            let cursor = &mut cursors[key as usize];
+            if cursor.start != start {
+                *cursor = Cursor { start, slot: find_or_open(cache, key, start, table) };
             }
-            slots.push(cursor.slot);
-        }
-        self.current = (start, end);
+            cursor.slot
+        }));
+        *current = (start, end);
+        outside
     }
 
     fn assign_sessions(
@@ -94,21 +101,35 @@ impl Slicer {
         keys: &[u32],
         table: &mut SliceTable,
         slots: &mut Vec<u32>,
-    ) {
-        let (mut start, mut end) = self.current;
-        for (&t, &key) in times.iter().zip(keys) {
+    ) -> Result<(), i64> {
+        let Self { edges, cursors, current, .. } = self;
+        let (mut start, mut end) = *current;
+        let mut outside = Ok(());
+        slots.extend(times.iter().zip(keys).map(|(&t, &key)| {
             if t < start || t >= end {
-                (start, end) = self.edges.slice_of(t);
+                (start, end) = slice_within(edges, t, &mut outside);
             }
-            let cursor = &mut self.cursors[key as usize];
+            let cursor = &mut cursors[key as usize];
             // A fragment takes the row if both lie in one slice and the row is within the gap of the fragment.
-            if cursor.slot == NONE || cursor.start != start || !table.extend(cursor.slot, t, gap) {
+            if cursor.start != start || !table.extend(cursor.slot, t, gap) {
                 *cursor = Cursor { start, slot: table.open(key, t) };
             }
-            slots.push(cursor.slot);
-        }
-        self.current = (start, end);
+            cursor.slot
+        }));
+        *current = (start, end);
+        outside
     }
+}
+
+/// The slice of `t`, cut at the bounds, so that no row within it needs to be checked against them.
+fn slice_within(edges: &Edges, t: i64, outside: &mut Result<(), i64>) -> (i64, i64) {
+    let (least, most) = edges.bounds();
+    if t < least || t > most {
+        *outside = Err(t);
+        return NOWHERE;
+    }
+    let (start, end) = edges.slice_of(t);
+    (start.max(least), end.min(most + 1))
 }
 
 /// The slot of `(key, start)` if the cache has it, else a new one.
