@@ -17,6 +17,13 @@ pub trait Monoid: Clone + Send + Sync + 'static {
     /// Joins two partials; `earlier` comes before `later` in time.
     fn combine(&self, earlier: Self::State, later: Self::State) -> Self::State;
 
+    /// `*state = combine(*state, later)`. Functions whose state seldom changes write only when it does, so that the
+    /// next row of the slot need not wait for the write.
+    #[inline]
+    fn absorb(&self, state: &mut Self::State, later: Self::State) {
+        *state = self.combine(*state, later);
+    }
+
     /// The same monoid without the context of any state.
     fn emptied(&self) -> Self {
         self.clone()
@@ -91,14 +98,14 @@ impl<M: Monoid> Column<M> {
                 seen.resize(len, false);
                 for row in nulls.valid_indices() {
                     let slot = slots[row] as usize;
-                    states[slot] = monoid.combine(states[slot], lift(row));
+                    monoid.absorb(&mut states[slot], lift(row));
                     seen[slot] = true;
                 }
             }
             (_, seen) => {
                 for (row, &slot) in slots.iter().enumerate() {
                     let slot = slot as usize;
-                    states[slot] = monoid.combine(states[slot], lift(row));
+                    monoid.absorb(&mut states[slot], lift(row));
                 }
                 if let Some(seen) = seen {
                     seen.resize(len, false);

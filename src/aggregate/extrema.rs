@@ -91,6 +91,13 @@ impl<T, const MAX: bool> Clone for Extremum<T, MAX> {
     }
 }
 
+impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Extremum<T, MAX> {
+    #[inline]
+    fn wins(value: T::Native, over: T::Native) -> bool {
+        if MAX { over.is_below(value) } else { value.is_below(over) }
+    }
+}
+
 impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Monoid for Extremum<T, MAX> {
     type State = T::Native;
 
@@ -100,8 +107,14 @@ impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Monoid for Extremu
 
     #[inline]
     fn combine(&self, earlier: T::Native, later: T::Native) -> T::Native {
-        let later_wins = if MAX { earlier.is_below(later) } else { later.is_below(earlier) };
-        if later_wins { later } else { earlier }
+        if Self::wins(later, earlier) { later } else { earlier }
+    }
+
+    #[inline]
+    fn absorb(&self, state: &mut T::Native, later: T::Native) {
+        if Self::wins(later, *state) {
+            *state = later;
+        }
     }
 }
 

@@ -25,6 +25,7 @@ const FIRST_COMPACTION: usize = 16 << 20;
 pub struct Bounded {
     plan: Arc<Plan>,
     worker: Worker,
+    first_compaction: usize,
     compact_at: usize,
 }
 
@@ -48,7 +49,7 @@ impl Bounded {
     /// An operator without rows.
     pub fn new(plan: Arc<Plan>) -> Result<Self> {
         let worker = Worker::new(&plan)?;
-        Ok(Self { plan, worker, compact_at: FIRST_COMPACTION })
+        Ok(Self { plan, worker, first_compaction: FIRST_COMPACTION, compact_at: FIRST_COMPACTION })
     }
 
     /// An operator for slices of this schema: stage 2 of a distributed job. See [`Plan::for_slices`].
@@ -138,7 +139,7 @@ impl Bounded {
         let all = table.take();
         *table = all.regroup(&order_by_key(all.keys(), keys.len()), 0, keys.len(), self.plan.edges());
         slicer.reset();
-        self.compact_at = FIRST_COMPACTION.max(2 * table.len());
+        self.compact_at = self.first_compaction.max(2 * table.len());
     }
 }
 
@@ -240,4 +241,124 @@ fn split(batches: &[RecordBatch], rows: usize) -> Vec<Vec<RecordBatch>> {
         }
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::{AggregateSpec, WindowKind, WindowSpec};
+    use crate::window::{Session, Sliding};
+    use arrow_array::{Int64Array, cast::AsArray, types::Int64Type};
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    type Rows = Vec<(i64, i64, i64)>;
+    /// Window number, key, start, end; then sum, min, first value and count.
+    type Windows = BTreeMap<(usize, i64, i64, i64), [i64; 4]>;
+
+    fn windows() -> Vec<WindowSpec> {
+        let spec = |kind, name: &str, size, slide, offset| WindowSpec {
+            kind,
+            name: name.into(),
+            size,
+            slide,
+            offset,
+            is_time: false,
+        };
+        vec![
+            spec(WindowKind::Sliding, "0", 10, 3, 1),
+            spec(WindowKind::Tumbling, "1", 8, 8, 0),
+            spec(WindowKind::Session, "2", 4, 0, 0),
+        ]
+    }
+
+    /// The definition: every window's extent, over all rows.
+    fn oracle(rows: &Rows) -> Windows {
+        let mut result = Windows::new();
+        for key in rows.iter().map(|row| row.0).collect::<BTreeSet<_>>() {
+            let own: Vec<_> = rows.iter().filter(|row| row.0 == key).collect();
+            let mut times: Vec<i64> = own.iter().map(|row| row.1).collect();
+            times.sort_unstable();
+            let (low, high) = (times[0], times[times.len() - 1]);
+            let extents = |window: Sliding| window.windows(low, high).map(move |w| window.extent(w));
+            let sessions =
+                Session::new(4).windows(&times).into_iter().map(|(a, b)| Session::new(4).extent(a, b));
+            let all = extents(Sliding::new(10, 3, 1)).map(|extent| (0, extent));
+            let all = all.chain(extents(Sliding::new(8, 8, 0)).map(|extent| (1, extent)));
+            for (window, (start, end)) in all.chain(sessions.map(|extent| (2, extent))) {
+                let inside: Vec<_> = own.iter().filter(|row| start <= row.1 && row.1 < end).collect();
+                let Some(first) = inside.iter().min_by_key(|row| row.1) else { continue };
+                let sum = inside.iter().map(|row| row.2).sum();
+                let min = inside.iter().map(|row| row.2).min().expect("not empty");
+                result.insert((window, key, start, end), [sum, min, first.2, inside.len() as i64]);
+            }
+        }
+        result
+    }
+
+    fn column(values: impl Iterator<Item = i64>) -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(values))
+    }
+
+    fn run(rows: &Rows, batch_rows: usize, threads: usize, compaction: usize) -> Windows {
+        let batches: Vec<RecordBatch> = rows
+            .chunks(batch_rows)
+            .map(|rows| {
+                let columns = [
+                    ("k", column(rows.iter().map(|row| row.0))),
+                    ("t", column(rows.iter().map(|row| row.1))),
+                    ("v", column(rows.iter().map(|row| row.2))),
+                ];
+                RecordBatch::try_from_iter(columns).unwrap()
+            })
+            .collect();
+        let aggregates = ["sum", "min", "first", "count"].map(|function| AggregateSpec {
+            function: function.into(),
+            column: Some("v".into()),
+            name: function.into(),
+        });
+        let plan = Plan::new(batches[0].schema(), vec!["k".into()], "t".into(), windows(), aggregates.into())
+            .unwrap();
+        let mut bounded = Bounded::new(Arc::new(plan)).unwrap();
+        (bounded.first_compaction, bounded.compact_at) = (compaction, compaction);
+        let (first, rest) = batches.split_at(batches.len() / 2);
+        bounded.push(first, threads).unwrap();
+        bounded.push(rest, threads).unwrap();
+        let mut result = Windows::new();
+        for batch in bounded.finish(Layout::Flat).unwrap().collect(threads).unwrap() {
+            let names = batch.column(1).as_string::<i32>();
+            let at =
+                |position: usize, row: usize| batch.column(position).as_primitive::<Int64Type>().value(row);
+            for row in 0..batch.num_rows() {
+                let window = (names.value(row).parse().unwrap(), at(0, row), at(2, row), at(3, row));
+                let values = [at(4, row), at(5, row), at(6, row), at(7, row)];
+                assert_eq!(result.insert(window, values), None, "a window comes once");
+            }
+        }
+        result
+    }
+
+    proptest! {
+        #[test]
+        fn equals_the_definition(
+            rows in prop::collection::vec((0i64..4, -40i64..40, -9i64..9), 1..80),
+            batch_rows in 1usize..30, compaction in 4usize..64,
+        ) {
+            prop_assert_eq!(run(&rows, batch_rows, 1, compaction), oracle(&rows));
+        }
+    }
+
+    /// Enough rows that several threads take part, in order and in disorder.
+    #[test]
+    fn threads_do_not_change_results() {
+        let noise = |i: i64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64) >> 40;
+        let in_order: Rows = (0..150_000).map(|i| (noise(i) & 15, i / 200, noise(i + 1) % 1000)).collect();
+        let disorder: Rows = in_order.iter().map(|row| (row.0, (row.1 * 379) % 751, row.2)).collect();
+        for rows in [in_order, disorder] {
+            let one = run(&rows, 50_000, 1, FIRST_COMPACTION);
+            assert_eq!(run(&rows, 50_000, 3, FIRST_COMPACTION), one);
+            assert_eq!(run(&rows, 1_000, 2, 5_000), one);
+            assert_eq!(one, oracle(&rows));
+        }
+    }
 }
