@@ -58,7 +58,8 @@ impl Monoid for Moments {
 impl Aggregate for Moments {
     fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
         // The deviation of a value from itself is 0, but of an infinity or NaN it is NaN, as in Spark.
-        let lift = |value: f64| Moment { count: 1.0, mean: value, m2: value - value };
+        let from_itself = |value: f64| if value.is_finite() { 0.0 } else { f64::NAN };
+        let lift = |value| Moment { count: 1.0, mean: value, m2: from_itself(value) };
         fold_primitive::<Float64Type, _>(column, required(input)?, &DataType::Float64, rows, len, lift)
     }
 

@@ -1,6 +1,5 @@
 //! Windows out of slices, batch by batch: the window manager of bounded input (Traub et al. 2019, §5.3.3).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -19,6 +18,9 @@ use crate::window::{Session, Sliding, Window};
 
 /// Rows in a batch of results, at most: what crosses a boundary fastest.
 pub const BATCH_ROWS: usize = 65_536;
+
+/// Blocks that a thread takes before a round of [`Output::next_round`] ends.
+const BLOCKS_PER_THREAD: usize = 16;
 
 /// How a result carries its windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +44,16 @@ pub struct Output {
     /// Keys `blocks[i]..blocks[i + 1]` are one block.
     blocks: Vec<usize>,
     next_block: usize,
-    ready: VecDeque<RecordBatch>,
+    /// The block that is being read batch by batch.
+    current: Option<Block>,
+}
+
+/// The slices of some keys, and how far their windows have been listed.
+struct Block {
+    slices: SliceTable,
+    /// Which of the query's windows.
+    window: usize,
+    cursor: Cursor,
 }
 
 /// Windows on their way out, as columns.
@@ -59,7 +70,7 @@ impl Output {
         let blocks = blocks(&plan, &order);
         let schema = schema(&plan, layout);
         let keys = keys.values()?;
-        Ok(Self { plan, layout, schema, keys, table, order, blocks, next_block: 0, ready: VecDeque::new() })
+        Ok(Self { plan, layout, schema, keys, table, order, blocks, next_block: 0, current: None })
     }
 
     /// The schema of the batches.
@@ -67,23 +78,29 @@ impl Output {
         &self.schema
     }
 
-    /// All batches at once, on up to `threads` threads.
-    pub fn collect(self, threads: usize) -> Result<Vec<RecordBatch>> {
-        let blocks = self.blocks.len() - 1;
-        let next = AtomicUsize::new(0);
+    /// The next batches, from up to `BLOCKS_PER_THREAD` blocks of keys for each of `threads` threads; none at the end.
+    ///
+    /// Batches come in the same order whatever the number of threads.
+    pub fn next_round(&mut self, threads: usize) -> Result<Vec<RecordBatch>> {
+        let (from, threads) = (self.next_block, threads.max(1));
+        let to = (from + BLOCKS_PER_THREAD * threads).min(self.blocks.len() - 1);
+        self.next_block = to;
+        let next = AtomicUsize::new(from);
+        let this = &*self;
         let work = || -> Result<Vec<(usize, Vec<RecordBatch>)>> {
             let mut done = Vec::new();
             loop {
-                let block = next.fetch_add(1, Ordering::Relaxed);
-                if block >= blocks {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= to {
                     return Ok(done);
                 }
-                done.push((block, self.block(block)?));
+                let mut block = this.block(number);
+                let batches = std::iter::from_fn(|| this.batch_of(&mut block).transpose());
+                done.push((number, batches.collect::<Result<_>>()?));
             }
         };
-        let threads = threads.clamp(1, blocks.max(1));
         let mut done = thread::scope(|scope| {
-            let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let helpers: Vec<_> = (1..threads.min(to - from)).map(|_| scope.spawn(work)).collect();
             let mut all = work()?;
             for helper in helpers {
                 all.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
@@ -94,37 +111,66 @@ impl Output {
         Ok(done.into_iter().flat_map(|(_, batches)| batches).collect())
     }
 
-    /// The windows of one block of keys.
-    fn block(&self, block: usize) -> Result<Vec<RecordBatch>> {
-        let (from, to) = (self.blocks[block], self.blocks[block + 1]);
-        let slices = self.table.regroup(&self.order, from, to, self.plan.edges());
-        let mut batches = Vec::new();
-        for (name, window) in self.plan.windows() {
-            let mut flush = |windows: &mut Windows| {
-                batches.push(self.batch(name, &slices, windows)?);
-                windows.clear();
-                Ok(())
-            };
-            match window {
-                Window::Sliding(sliding) => sliding_windows(sliding, &slices, &mut flush)?,
-                Window::Session(session) => sessions(session, &slices, &mut flush)?,
-            }
+    /// All batches that are left, on up to `threads` threads.
+    pub fn collect(mut self, threads: usize) -> Result<Vec<RecordBatch>> {
+        let mut all = Vec::new();
+        while !self.is_done() {
+            all.extend(self.next_round(threads)?);
         }
-        Ok(batches)
+        Ok(all)
+    }
+
+    /// Whether every block of keys has been read.
+    pub fn is_done(&self) -> bool {
+        self.next_block + 1 >= self.blocks.len()
+    }
+
+    /// A block of keys, its slices sorted and merged.
+    fn block(&self, number: usize) -> Block {
+        let (from, to) = (self.blocks[number], self.blocks[number + 1]);
+        let slices = self.table.regroup(&self.order, from, to, self.plan.edges());
+        Block { slices, window: 0, cursor: Cursor::default() }
+    }
+
+    /// The next batch of a block's windows, if there is one.
+    fn batch_of(&self, block: &mut Block) -> Result<Option<RecordBatch>> {
+        while let Some((name, window)) = self.plan.windows().get(block.window) {
+            let mut windows =
+                Windows::with_capacity(BATCH_ROWS.min(self.most_windows(window, &block.slices)));
+            match window {
+                Window::Sliding(sliding) => block.cursor.list_sliding(sliding, &block.slices, &mut windows),
+                Window::Session(session) => block.cursor.list_sessions(session, &block.slices, &mut windows),
+            }
+            if !windows.keys.is_empty() {
+                return self.batch(name, &block.slices, windows).map(Some);
+            }
+            block.window += 1;
+            block.cursor = Cursor::default();
+        }
+        Ok(None)
+    }
+
+    /// No more windows of this type than this come out of these slices.
+    fn most_windows(&self, window: &Window, slices: &SliceTable) -> usize {
+        let each = match window {
+            Window::Sliding(sliding) => (sliding.size() / sliding.slide()) as usize + 1,
+            Window::Session(_) => 1,
+        };
+        slices.len().saturating_mul(each)
     }
 
     /// A batch of results for these windows over these slices.
-    fn batch(&self, name: &str, slices: &SliceTable, windows: &mut Windows) -> Result<RecordBatch> {
+    fn batch(&self, name: &str, slices: &SliceTable, windows: Windows) -> Result<RecordBatch> {
         let rows = windows.keys.len();
-        let ids = UInt32Array::from(std::mem::take(&mut windows.keys));
+        let ids = UInt32Array::from(windows.keys);
         let mut columns: Vec<ArrayRef> =
             self.keys.iter().map(|key| take(key, &ids, None)).collect::<std::result::Result<_, _>>()?;
         if self.plan.windows().len() > 1 {
             columns.push(Arc::new(StringArray::from_iter_values(std::iter::repeat_n(name, rows))));
         }
         let measure = self.plan.measure();
-        let starts = measure.array(std::mem::take(&mut windows.starts))?;
-        let ends = measure.array(std::mem::take(&mut windows.ends))?;
+        let starts = measure.array(windows.starts)?;
+        let ends = measure.array(windows.ends)?;
         match self.layout {
             Layout::Struct => {
                 columns.push(Arc::new(StructArray::try_new(
@@ -151,116 +197,128 @@ impl Iterator for Output {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.ready.is_empty() && self.next_block + 1 < self.blocks.len() {
-            match self.block(self.next_block) {
-                Ok(batches) => self.ready.extend(batches),
+        loop {
+            let mut block = match self.current.take() {
+                Some(block) => block,
+                None if self.is_done() => return None,
+                None => {
+                    self.next_block += 1;
+                    self.block(self.next_block - 1)
+                }
+            };
+            match self.batch_of(&mut block) {
+                Ok(None) => {}
+                Ok(Some(batch)) => {
+                    self.current = Some(block);
+                    return Some(Ok(batch));
+                }
                 Err(error) => {
                     self.next_block = self.blocks.len();
                     return Some(Err(error));
                 }
             }
-            self.next_block += 1;
         }
-        self.ready.pop_front().map(Ok)
     }
 }
 
 impl Windows {
-    fn new() -> Self {
-        let room = || Vec::with_capacity(BATCH_ROWS);
-        Self { keys: room_u32(), starts: room(), ends: room(), ranges: Ranges::with_capacity(BATCH_ROWS) }
-    }
-
-    fn clear(&mut self) {
-        *self = Self::new();
+    fn with_capacity(rows: usize) -> Self {
+        Self {
+            keys: Vec::with_capacity(rows),
+            starts: Vec::with_capacity(rows),
+            ends: Vec::with_capacity(rows),
+            ranges: Ranges::with_capacity(rows),
+        }
     }
 
     #[inline]
-    fn push(&mut self, key: u32, extent: (i64, i64), lo: usize, hi: usize) -> bool {
+    fn push(&mut self, key: u32, extent: (i64, i64), lo: usize, hi: usize) {
         self.keys.push(key);
         self.starts.push(extent.0);
         self.ends.push(extent.1);
         self.ranges.push(lo as u32, hi as u32);
-        self.keys.len() == BATCH_ROWS
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.keys.len() >= BATCH_ROWS
     }
 }
 
-fn room_u32() -> Vec<u32> {
-    Vec::with_capacity(BATCH_ROWS)
+/// A place in the list of windows of sorted slices.
+#[derive(Debug, Default, Clone, Copy)]
+struct Cursor {
+    /// End of the current key's slices.
+    to: usize,
+    /// The current window's slices are `lo..hi`, or will be.
+    lo: usize,
+    hi: usize,
+    /// Start of the current sliding window.
+    start: i64,
 }
 
-/// Runs of one key: `(key, from, to)`.
-fn runs(keys: &[u32]) -> impl Iterator<Item = (u32, usize, usize)> + '_ {
-    let mut from = 0;
-    std::iter::from_fn(move || {
-        let &key = keys.get(from)?;
-        let to = keys[from..].iter().position(|&k| k != key).map_or(keys.len(), |len| from + len);
-        let run = (key, from, to);
-        from = to;
-        Some(run)
-    })
-}
+impl Cursor {
+    /// Steps to the next key; whether there is one.
+    fn next_key(&mut self, keys: &[u32]) -> bool {
+        let from = self.to;
+        let Some(&key) = keys.get(from) else { return false };
+        self.to = keys[from..].iter().position(|&k| k != key).map_or(keys.len(), |len| from + len);
+        (self.lo, self.hi) = (from, from);
+        true
+    }
 
-/// Every window with at least one slice, key by key, in the order of time. O(slices + windows).
-fn sliding_windows(
-    sliding: &Sliding,
-    slices: &SliceTable,
-    flush: &mut impl FnMut(&mut Windows) -> Result<()>,
-) -> Result<()> {
-    let starts = slices.starts();
-    let mut windows = Windows::new();
-    for (key, from, to) in runs(slices.keys()) {
-        let (mut lo, mut hi) = (from, from);
-        let mut start = sliding.first_covering(starts[from]);
-        loop {
-            let extent = sliding.extent(start);
-            while lo < to && starts[lo] < extent.0 {
-                lo += 1;
+    /// Lists windows with at least one slice, key by key, in the order of time, until the batch is full or all are
+    /// listed. O(slices + windows).
+    fn list_sliding(&mut self, sliding: &Sliding, slices: &SliceTable, windows: &mut Windows) {
+        let (keys, starts) = (slices.keys(), slices.starts());
+        while !windows.is_full() {
+            if self.lo == self.to {
+                if !self.next_key(keys) {
+                    return;
+                }
+                self.start = sliding.first_covering(starts[self.lo]);
             }
-            if lo == to {
-                break;
+            let Cursor { to, mut lo, mut hi, mut start } = *self;
+            while !windows.is_full() {
+                let extent = sliding.extent(start);
+                while lo < to && starts[lo] < extent.0 {
+                    lo += 1;
+                }
+                if lo == to {
+                    break;
+                }
+                while hi < to && starts[hi] < extent.1 {
+                    hi += 1;
+                }
+                if lo == hi {
+                    // Nothing in this window: on to the first that has something.
+                    start = sliding.first_covering(starts[lo]);
+                    continue;
+                }
+                windows.push(keys[lo], extent, lo, hi);
+                start += sliding.slide();
             }
-            while hi < to && starts[hi] < extent.1 {
-                hi += 1;
-            }
-            if lo == hi {
-                // Nothing in this window: on to the first that has something.
-                start = sliding.first_covering(starts[lo]);
-                continue;
-            }
-            if windows.push(key, extent, lo, hi) {
-                flush(&mut windows)?;
-            }
-            start += sliding.slide();
+            *self = Cursor { to, lo, hi, start };
         }
     }
-    if windows.keys.is_empty() { Ok(()) } else { flush(&mut windows) }
-}
 
-/// Every session: fragments that come within the gap of each other are one.
-fn sessions(
-    session: &Session,
-    slices: &SliceTable,
-    flush: &mut impl FnMut(&mut Windows) -> Result<()>,
-) -> Result<()> {
-    let starts = slices.starts();
-    let lasts = slices.lasts().expect("a plan with sessions keeps last times");
-    let mut windows = Windows::new();
-    for (key, from, to) in runs(slices.keys()) {
-        let mut lo = from;
-        while lo < to {
-            let (mut hi, mut last) = (lo + 1, lasts[lo]);
-            while hi < to && session.joins(last, starts[hi]) {
+    /// Lists sessions: fragments that come within the gap of each other are one. O(slices).
+    fn list_sessions(&mut self, session: &Session, slices: &SliceTable, windows: &mut Windows) {
+        let (keys, starts) = (slices.keys(), slices.starts());
+        let lasts = slices.lasts().expect("a plan with sessions keeps last times");
+        while !windows.is_full() {
+            if self.lo == self.to && !self.next_key(keys) {
+                return;
+            }
+            let (lo, mut hi, mut last) = (self.lo, self.lo + 1, lasts[self.lo]);
+            while hi < self.to && session.joins(last, starts[hi]) {
                 last = last.max(lasts[hi]);
                 hi += 1;
             }
-            if windows.push(key, session.extent(starts[lo], last), lo, hi) {
-                flush(&mut windows)?;
-            }
-            lo = hi;
+            windows.push(keys[lo], session.extent(starts[lo], last), lo, hi);
+            self.lo = hi;
         }
     }
-    if windows.keys.is_empty() { Ok(()) } else { flush(&mut windows) }
 }
 
 /// Blocks of keys: some batches of results each, so that memory stays small and threads find enough of them.
@@ -273,7 +331,7 @@ fn blocks(plan: &Plan, order: &KeyOrder) -> Vec<usize> {
             Window::Session(_) => 1,
         })
         .sum();
-    let slots = (4 * BATCH_ROWS as i64 / overlap.max(1)).clamp(1024, BATCH_ROWS as i64) as usize;
+    let slots = (4 * BATCH_ROWS as i64 / overlap.max(1)).clamp(64, BATCH_ROWS as i64) as usize;
     let keys = order.bounds.len() - 1;
     let mut blocks = vec![0];
     for key in 0..keys {

@@ -9,7 +9,7 @@ use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
 use super::engine::{PyBatches, PyEngine};
 use super::errors::{detached, exception};
-use crate::operator::{AggregateSpec, Bounded, Layout, Plan, WindowKind, WindowSpec};
+use crate::operator::{AggregateSpec, Bounded, Layout, Output, Plan, WindowKind, WindowSpec};
 use crate::{Error, Result};
 
 /// Rows taken from a stream before they are shared out to threads.
@@ -85,22 +85,20 @@ impl PyPlan {
 
     /// All windows of a stream of rows, on `threads` threads.
     fn run(&self, py: Python<'_>, stream: AnyRecordBatch, threads: usize) -> PyResult<PyRecordBatchReader> {
-        let reader = stream.into_reader()?;
-        let plan = self.0.clone();
-        detached(py, move || {
-            let output = aggregate(plan, reader, threads)?;
-            let schema = output.schema().clone();
-            let batches = output.collect(threads)?;
-            let reader = arrow_array::RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
-            Ok(PyRecordBatchReader::new(Box::new(reader)))
-        })
+        let mut output = aggregate(py, self.0.clone(), stream.into_reader()?, threads)?;
+        let mut batches = Vec::new();
+        while !output.is_done() {
+            batches.extend(detached(py, || output.next_round(threads))?);
+            py.check_signals()?;
+        }
+        let batches =
+            arrow_array::RecordBatchIterator::new(batches.into_iter().map(Ok), output.schema().clone());
+        Ok(PyRecordBatchReader::new(Box::new(batches)))
     }
 
     /// The same, computed as it is read.
     fn batches(&self, py: Python<'_>, stream: AnyRecordBatch, threads: usize) -> PyResult<PyBatches> {
-        let reader = stream.into_reader()?;
-        let plan = self.0.clone();
-        detached(py, move || Ok(PyBatches::new(aggregate(plan, reader, threads)?)))
+        Ok(PyBatches::new(aggregate(py, self.0.clone(), stream.into_reader()?, threads)?))
     }
 
     /// An operator for rows that come batch by batch.
@@ -140,26 +138,35 @@ fn window((kind, name, size, slide, offset, is_time): WindowTuple) -> Result<Win
     Ok(WindowSpec { kind, name, size, slide, offset, is_time })
 }
 
-/// Pushes a whole stream, some batches at a time so that a stream larger than memory can be aggregated.
+/// Pushes a whole stream, some batches at a time: a stream may be larger than memory, and a user may lose patience.
 fn aggregate(
+    py: Python<'_>,
     plan: Arc<Plan>,
-    reader: Box<dyn RecordBatchReader + Send>,
+    mut reader: Box<dyn RecordBatchReader + Send>,
     threads: usize,
-) -> Result<crate::operator::Output> {
-    let mut bounded = Bounded::new(plan)?;
-    let mut round: Vec<RecordBatch> = Vec::new();
-    let mut rows = 0;
-    for batch in reader {
+) -> PyResult<Output> {
+    let mut bounded = detached(py, || Bounded::new(plan))?;
+    let mut more = true;
+    while more {
+        more = detached(py, || {
+            let round = next_batches(reader.as_mut())?;
+            bounded.push(&round, threads)?;
+            Ok(!round.is_empty())
+        })?;
+        py.check_signals()?;
+    }
+    detached(py, move || bounded.finish(Layout::Struct))
+}
+
+/// The next `ROUND_ROWS` rows or some more; none at the end.
+fn next_batches(reader: &mut (dyn RecordBatchReader + Send)) -> Result<Vec<RecordBatch>> {
+    let (mut round, mut rows) = (Vec::new(), 0);
+    while rows < ROUND_ROWS {
+        let Some(batch) = reader.next() else { break };
         let batch =
             batch.map_err(|error| Error::InvalidValue(format!("data: its stream broke off: {error}")))?;
         rows += batch.num_rows();
         round.push(batch);
-        if rows >= ROUND_ROWS {
-            bounded.push(&round, threads)?;
-            round.clear();
-            rows = 0;
-        }
     }
-    bounded.push(&round, threads)?;
-    bounded.finish(Layout::Struct)
+    Ok(round)
 }

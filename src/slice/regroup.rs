@@ -42,11 +42,16 @@ impl SliceTable {
         let mut keys = Vec::with_capacity(slots.len());
         let mut merged_starts = Vec::with_capacity(slots.len());
         let mut merged_lasts = self.lasts().map(|_| Vec::with_capacity(slots.len()));
+        let mut pairs: Vec<(i64, u32)> = Vec::new();
         for key in from..to {
             let (a, b) = (order.bounds[key] - base, order.bounds[key + 1] - base);
             let own = &mut slots[a..b];
             if !own.is_sorted_by_key(|&slot| starts[slot as usize]) {
-                own.sort_unstable_by_key(|&slot| (starts[slot as usize], slot));
+                // Sorted by value, not through `starts`: comparisons then stay in one place of memory.
+                pairs.clear();
+                pairs.extend(own.iter().map(|&slot| (starts[slot as usize], slot)));
+                pairs.sort_unstable();
+                own.iter_mut().zip(&pairs).for_each(|(slot, pair)| *slot = pair.1);
             }
             let mut slice_end = i64::MIN;
             for (i, &slot) in own.iter().enumerate() {
