@@ -54,8 +54,8 @@ def run(capsys: pytest.CaptureFixture[str], arguments: Sequence[str | Path]) -> 
     """Run the command; return its status and what it printed to stdout and stderr."""
     try:
         status = main(["aggregate", *map(str, arguments)])
-    except SystemExit as exit:
-        status = int(exit.code or 0)
+    except SystemExit as ended:
+        status = int(ended.code or 0)
     out, err = capsys.readouterr()
     return status, out, err
 
@@ -331,8 +331,8 @@ class TestRefusals:
 class TestProcess:
     """The command as a process of its own."""
 
-    def spawn(self, *arguments: str | Path, program: str = "import windowkit.__main__") -> Any:
-        command = [sys.executable, "-c", program, *map(str, arguments)]
+    def spawn(self, *arguments: str | Path, python: Sequence[str] = ("-m", "windowkit")) -> Any:
+        command = [sys.executable, *python, *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     def test_status_and_output_of_a_job(self, source: Path, tmp_path: Path) -> None:
@@ -356,9 +356,11 @@ class TestProcess:
     def test_without_pyspark_the_spark_engine_says_how_to_install_it(
         self, source: Path, tmp_path: Path
     ) -> None:
-        program = "import sys; sys.modules['pyspark'] = None; import windowkit.__main__"
+        program = (
+            "import sys; sys.modules['pyspark'] = None; from windowkit.cli import main; sys.exit(main())"
+        )
         asked = ["--input", source, "--output", tmp_path / "out.parquet", "--engine", "spark", *ASKED]
-        done = self.spawn("aggregate", *asked, program=program)
+        done = self.spawn("aggregate", *asked, python=("-c", program))
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(
             "windowkit: error: --engine: spark needs pyspark, which cannot be imported"
@@ -391,12 +393,14 @@ class TestSpark:
         output = tmp_path / "out.parquet"
         assert run(capsys, [*asked, "--output", output])[:2] == (0, "")
         assert rows(pa.dataset.dataset(output).to_table().cast(types)) == rows(wanted)
-        assert refused(capsys, [*asked, "--output", output]).endswith("exists; --overwrite replaces it")
-        assert run(capsys, [*asked, "--output", output, "--overwrite"])[:2] == (0, "")
-        assert rows(pa.dataset.dataset(output).to_table().cast(types)) == rows(wanted)
 
         text = tmp_path / "out.csv"
-        assert run(capsys, [*asked, "--output", text])[:2] == (0, "")
+        text.mkdir()
+        (text / "precious").touch()
+        assert refused(capsys, [*asked, "--output", text]).endswith("exists; --overwrite replaces it")
+        assert (text / "precious").exists()
+        assert run(capsys, [*asked, "--output", text, "--overwrite"])[:2] == (0, "")
+        assert not (text / "precious").exists()
         written = pa.dataset.dataset(text, format="csv").to_table()
         assert written.column_names == ["device", "site", "window_start", "window_end", "total", "count(1)"]
         assert written.num_rows == wanted.num_rows

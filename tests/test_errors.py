@@ -200,6 +200,12 @@ class TestQueries:
         with refused(wk.InvalidValue, "alias: '' is empty; a name has at least one character"):
             made.alias("")
 
+    @pytest.mark.parametrize("name", ["a\0b", "\0", "\ud800", "x\udfff"])
+    def test_a_name_is_one_that_arrow_can_hold(self, name: str) -> None:
+        for make in (wk.sum, wk.sum("v").alias, wk.tumbling(1).alias, lambda by: query(by=by)):
+            with refused(wk.InvalidValue, repr(name), "; a name is what Arrow can hold, UTF-8 without NUL"):
+                make(name)
+
     def test_an_aggregate_made_by_hand_is_checked_too(self) -> None:
         with refused(wk.InvalidValue, "function: 'median' is unknown; functions are ", "var_samp"):
             wk.Aggregate("median", "v", "x")
@@ -380,6 +386,9 @@ class TestRun:
             with refused(wk.InvalidValue, f"threads: {threads} is too few; threads is an int of at least 1"):
                 run(TABLE, threads=threads)
 
+    def test_more_threads_than_can_be_are_no_error(self) -> None:
+        assert query().run(TABLE, threads=10**30).num_rows == 2
+
     @pytest.mark.parametrize("threads", [1.0, "2", True])
     def test_threads_are_an_int(self, threads: Any) -> None:
         with refused(
@@ -430,3 +439,14 @@ class TestRun:
             wk.InvalidValue, "route: 'rows' is given without a Spark DataFrame; only Spark has routes"
         ):
             query().explain(TABLE, route="rows")
+
+    def test_a_spark_dataframe_is_told_by_its_class_and_takes_no_threads(self) -> None:
+        # No pyspark is needed to tell, so that this stand-in will do.
+        frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+        with refused(wk.InvalidValue, "threads: 2 is given with a Spark DataFrame; Spark has its own tasks"):
+            query().run(frame, threads=2)
+        for ask in (query().batches, query().schema):
+            with refused(
+                wk.InvalidType, "data: a Spark DataFrame has no batches or schema in this process; use"
+            ):
+                ask(frame)

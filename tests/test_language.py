@@ -7,14 +7,17 @@ import subprocess
 import sys
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import windowkit as wk
-from windowkit import aggregates, windows
+from windowkit import aggregates, explain, local, windows
 
-NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12
+) | st.sampled_from(
     ["v", "window_name", "a b", "a,b", "f(x)", "`", "``", " v", "as", "x as y", "*", "1", "ignore_nulls", "é"]
 )
 DURATIONS = st.integers(1, 2**62).map(wk.Duration) | st.sampled_from(
@@ -279,6 +282,86 @@ class TestQueries:
             by=["k", "v"], time="ts", windows=wk.tumbling(1), aggs=[wk.sum("v"), wk.count(), wk.max("ts")]
         )
         assert query.inputs == ["k", "v", "ts"]
+
+
+class TestExplain:
+    QUERY = wk.query(
+        by=["k", "j"],
+        time="ts",
+        windows=[
+            wk.sliding("10 minutes", "7 minutes", start_time="1 minute"),
+            wk.tumbling("1 hour"),
+            wk.session("30 seconds").alias("visit"),
+            wk.session("90 seconds"),
+        ],
+        aggs=[wk.sum("v"), wk.mean("v"), wk.count("v"), wk.stddev("v"), wk.var_pop("v"), wk.first("v", True)],
+    )
+
+    def test_it_tells_classes_slices_and_sharing(self) -> None:
+        session = "context aware, but its fragments merge, so that no rows are kept"
+        assert self.QUERY.explain().splitlines() == [
+            "query by k, j over ts",
+            "windows",
+            "  sliding(10 minutes, 7 minutes, start_time=1 minute): context free; a row is in 1 or 2 of them",
+            "  tumbling(1 hour): context free; a row is in one of them",
+            f"  session(30 seconds) as visit: {session}",
+            f"  session(1 minute 30 seconds): {session}",
+            "slices, of each key",
+            "  begin every 7 minutes shifted by 1 minute, and every 7 minutes shifted by 4 minutes, and "
+            "every 1 hour, and after 30 seconds without rows",
+            "  store sum(v), count(v), moments(v), first(v, ignore_nulls)",
+            "windows from slices",
+            "  tumbling: a window joins its own slices",
+            "  sliding: O(1) per window, by Subtract-on-Evict for counts and exact sums, else by Two-Stacks",
+            "  session: slices no further apart than the gap are joined",
+            "aggregates from what slices store",
+            "  sum(v): sum(v)",
+            "  avg(v): sum(v) and count(v)",
+            "  count(v): count(v)",
+            "  stddev(v): moments(v)",
+            "  var_pop(v): moments(v)",
+            "  first(v): first(v, ignore_nulls)",
+        ]
+
+    @pytest.mark.parametrize(
+        ("time", "unit"),
+        [
+            (pa.timestamp("s"), "seconds"),
+            (pa.timestamp("ns", "UTC"), "nanoseconds"),
+            (pa.duration("us"), "microseconds"),
+        ],
+        ids=str,
+    )
+    def test_a_schema_adds_units_and_output_types_and_changes_nothing_else(
+        self, time: pa.DataType, unit: str
+    ) -> None:
+        schema = pa.schema({"k": pa.string(), "j": pa.date32(), "ts": time, "v": pa.decimal128(9, 2)})
+        lines = self.QUERY.explain(schema).splitlines()
+        without = self.QUERY.explain().splitlines()
+        assert lines[0] == f"{without[0]}, which counts {unit}"
+        assert lines[1 : len(without)] == without[1:]
+        assert lines[len(without)] == "output"
+        assert lines[len(without) + 1] == "  k: string"
+        assert lines[-1] == "  first(v): decimal128(9, 2)"
+        assert self.QUERY.explain(schema.empty_table()).splitlines() == lines
+
+    def test_dates_and_integers_have_units_too(self) -> None:
+        days = wk.query(by=[], time="d", windows=wk.tumbling("7 days"), aggs=wk.count())
+        text = days.explain(pa.schema({"d": pa.date32()}))
+        assert text.startswith("query by nothing over d, which counts days\n")
+        assert "slices, of all rows\n  begin every 7 days\n  store count(*)\n" in text
+        assert "  tumbling: a window is a slice\n" in text
+        integers = wk.query(by=[], time="n", windows=wk.sliding(10, 4), aggs=wk.count())
+        text = integers.explain(pa.schema({"n": pa.uint8()}))
+        assert text.startswith("query by nothing over n, which is an integer\n")
+        assert "  begin every 4, and every 4 shifted by 2\n" in text
+
+    @given(st.lists(any_aggregate(), min_size=1, max_size=6))
+    def test_aggregates_are_computed_from_what_slices_store(self, drawn: list[wk.Aggregate]) -> None:
+        aggs = [aggregate.alias(f"a{at}") for at, aggregate in enumerate(drawn)]
+        query = wk.query(by=[], time="the time", windows=wk.tumbling(10), aggs=aggs)
+        stored = [explain.partial(*partial) for partial in local.plan(query, explain.assumed(query)).partials]
+        assert list(dict.fromkeys(source for each in aggs for source in explain.sources(each))) == stored
 
 
 def test_importing_the_package_needs_neither_spark_nor_pandas_nor_polars() -> None:

@@ -6,6 +6,8 @@ import random
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -246,12 +248,78 @@ def test_every_row_in_hundreds_of_windows_equals_the_oracle(threads: int) -> Non
     assert_equal(evaluate(query, table), rows_of(query, query.run(table, threads=threads)))
 
 
+@pytest.mark.parametrize("by", [["k"], ["word", "k"], []], ids=str)
+def test_enough_rows_for_many_threads_equal_sql(by: list[str]) -> None:
+    # A thread takes on some ten thousand rows at least, too many for the oracle of this file.
+    count = 70_000
+    chance = np.random.default_rng(7)
+    times = np.sort(chance.integers(-20_000, 20_000, count)) - chance.integers(0, 200, count)
+    table = pa.table(
+        {
+            "k": pa.array(chance.integers(0, 300, count), mask=chance.random(count) < 0.01),
+            "word": pa.array(
+                [f"word {number}" for number in chance.integers(0, 5, count)]
+            ).dictionary_encode(),
+            "t": times,
+            "v": pa.array(chance.integers(-1_000, 1_000, count), mask=chance.random(count) < 0.1),
+            "row": np.arange(count),
+        }
+    )
+    query = wk.query(
+        by=by,
+        time="t",
+        windows=[wk.sliding(50, 20, start_time=-3).alias("sliding"), wk.session(25).alias("session")],
+        aggs=[
+            wk.count().alias("n"),
+            wk.sum("v").alias("s"),
+            wk.max("v").alias("m"),
+            wk.first("row").alias("f"),
+            wk.last("row").alias("l"),
+        ],
+    )
+    connection = duckdb.connect()
+    connection.register("data", table)
+    keys = ", ".join([*by, ""])
+    partition = f"OVER (PARTITION BY {keys} 0 ORDER BY t ROWS UNBOUNDED PRECEDING)"
+    wanted = connection.sql(
+        f"""
+        WITH slid AS (
+            SELECT *, 'sliding' AS name, t - (t + 3 + 20_000_000) % 20 - 20 * back AS start
+            FROM data, range(3) AS windows(back)
+        ), paused AS (
+            SELECT *, t - lag(t) OVER (PARTITION BY {keys} 0 ORDER BY t) AS pause FROM data
+        ), counted AS (
+            SELECT *, sum((pause IS NULL OR pause > 25)::INT) {partition} AS number FROM paused
+        ), in_session AS (
+            SELECT *, min(t) OVER (PARTITION BY {keys} number) AS start,
+                   max(t) OVER (PARTITION BY {keys} number) + 25 AS "end"
+            FROM counted
+        ), all_rows AS (
+            SELECT {keys} name, start, start + 50 AS "end", t, v, "row" FROM slid WHERE t < start + 50
+            UNION ALL
+            SELECT {keys} 'session', start, "end", t, v, "row" FROM in_session
+        )
+        SELECT {keys} name, start, "end", count(*), sum(v)::BIGINT, max(v),
+               arg_min("row", (t, "row")), arg_max("row", (t, "row"))
+        FROM all_rows
+        GROUP BY {keys} name, start, "end"
+        """
+    ).fetchall()
+    key_count = len(by) + 3
+    expected = {row[:key_count]: list(row[key_count:]) for row in wanted}
+    assert len(expected) == len(wanted)
+    batches = table.to_batches(max_chunksize=7_000)
+    for threads in (1, 2, 3):
+        reader = pa.RecordBatchReader.from_batches(table.schema, iter(batches))
+        assert_equal(expected, rows_of(query, query.run(reader, threads=threads)))
+
+
 def test_threads_do_not_change_which_of_tied_rows_is_first_or_last() -> None:
-    rows = 10_000
+    rows = 200_000
     table = pa.table({"t": pa.array([0] * rows), "v": pa.array(range(rows))})
     query = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=[wk.first("v"), wk.last("v")])
     for threads in (1, 2, 3):
-        reader = pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=100)))
+        reader = pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=9_999)))
         assert rows_of(query, query.run(reader, threads=threads)) == {(0, 1): [0, rows - 1]}
 
 

@@ -46,6 +46,7 @@ NESTED: list[tuple[pa.DataType, list[Any]]] = [
     (pa.list_(pa.int32()), [[1], [], None, [1], [1, None], [2]]),
     (pa.large_list(pa.string()), [["a"], [], None, ["a"], ["a", "b"], ["b"]]),
     (pa.struct([("x", pa.int32()), ("y", pa.string())]), [{"x": 1, "y": "a"}, None, {"x": 1, "y": "a"}] * 2),
+    (pa.month_day_nano_interval(), [(1, 2, 3), (1, 2, 4), None, (1, 2, 3), (0, 0, 0), (-1, 0, 3)]),
 ]
 
 
@@ -77,6 +78,7 @@ def test_every_type_is_a_key_alone_and_beside_another(kind: pa.DataType, values:
 def test_nested_types_are_keys_and_counted_and_first_and_last(kind: pa.DataType, values: list[Any]) -> None:
     table = pa.table({"k": pa.array(values, kind), "t": range(6)})
     query = wk.query(by="k", time="t", windows=wk.tumbling(100), aggs=wk.count().alias("n"))
+    values = table["k"].to_pylist()
     counted = {str(row["k"]): row["n"] for row in query.run(table).to_pylist()}
     assert counted == {str(value): values.count(value) for value in values}
     aggs = [wk.first("k"), wk.last("k", ignore_nulls=True), wk.count("k")]

@@ -255,7 +255,7 @@ def variance(column: str) -> Aggregate:
 
 
 def var_samp(column: str) -> Aggregate:
-    """Sample variance of the values of a numeric column: squared deviations over n - 1.
+    """Variance of the values of a numeric column as a sample: squared deviations over n - 1.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def var_samp(column: str) -> Aggregate:
 
 
 def var_pop(column: str) -> Aggregate:
-    """Population variance of the values of a numeric column: squared deviations over n.
+    """Variance of the values of a numeric column as a population: squared deviations over n.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def stddev(column: str) -> Aggregate:
 
 
 def stddev_samp(column: str) -> Aggregate:
-    """Sample standard deviation: the square root of `var_samp`.
+    """Square root of `var_samp`: standard deviation as a sample.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def stddev_samp(column: str) -> Aggregate:
 
 
 def stddev_pop(column: str) -> Aggregate:
-    """Population standard deviation: the square root of `var_pop`.
+    """Square root of `var_pop`: standard deviation as a population.
 
     Parameters
     ----------

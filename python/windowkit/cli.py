@@ -40,11 +40,11 @@ ENDINGS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
 ROW_GROUP_ROWS: Final = 2**20
 
 
-class Refusal(Exception):
+class ArgumentsError(Exception):
     """Arguments that cannot be used; the message is for the user."""
 
 
-class Failure(Exception):
+class JobError(Exception):
     """A job that did not succeed; the message is for the user."""
 
 
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         run: Callable[[], None] = arguments.prepare(arguments)
         status = FAILED
         run()
-    except (Refusal, Failure, WindowKitError, OSError, pa.ArrowException) as error:
+    except (ArgumentsError, JobError, WindowKitError, OSError, pa.ArrowException) as error:
         return complain(error, status)
     except KeyboardInterrupt:
         return complain("interrupted", INTERRUPTED)
@@ -138,11 +138,11 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
         aggs=[aggregates.parse(text) for text in arguments.agg],
     )
     if arguments.output is None and not arguments.explain:
-        raise Refusal("--output: none is given; a job writes to a path, unless --explain is given")
+        raise ArgumentsError("--output: none is given; a job writes to a path, unless --explain is given")
     if arguments.engine == "spark":
         return prepare_spark(made, arguments)
     if arguments.master is not None:
-        raise Refusal(
+        raise ArgumentsError(
             f"--master: {arguments.master!r} is given without --engine spark; only Spark has a master"
         )
     return prepare_local(made, arguments)
@@ -162,7 +162,7 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     kind = format_of("--output", output, arguments.format)
     refuse_output(output, arguments.overwrite)
     if output.is_dir():
-        raise Refusal(f"--output: {str(output)!r} is a directory; the local engine writes a file")
+        raise ArgumentsError(f"--output: {str(output)!r} is a directory; the local engine writes a file")
     if kind == "csv":
         refuse_clash(made)
 
@@ -231,7 +231,7 @@ def flat(table: pa.Table, window_column: str) -> pa.Table:
 
 def format_of_input(path: Path, given: str | None) -> str:
     if not path.exists():
-        raise Refusal(f"--input: {str(path)!r} does not exist; it is a file, or a directory of files")
+        raise ArgumentsError(f"--input: {str(path)!r} does not exist; it is a file, or a directory of files")
     if path.is_dir() and path.suffix.lower() not in ENDINGS:
         for file in sorted(path.rglob("*")):
             if file.is_file() and file.suffix.lower() in ENDINGS:
@@ -243,7 +243,7 @@ def format_of(argument: str, path: Path, given: str | None) -> str:
     """Return the format of a path: what its ending says, or else what `--format` does."""
     found = ENDINGS.get(path.suffix.lower(), given)
     if found is None:
-        raise Refusal(
+        raise ArgumentsError(
             f"{argument}: {str(path)!r} does not say its format; paths end in {', '.join(ENDINGS)}, or "
             "--format is given"
         )
@@ -253,9 +253,9 @@ def format_of(argument: str, path: Path, given: str | None) -> str:
 def refuse_output(output: Path, overwrite: bool) -> None:
     """Refuse a path that cannot or may not be written."""
     if output.exists() and not overwrite:
-        raise Refusal(f"--output: {str(output)!r} exists; --overwrite replaces it")
+        raise ArgumentsError(f"--output: {str(output)!r} exists; --overwrite replaces it")
     if not output.parent.is_dir():
-        raise Refusal(
+        raise ArgumentsError(
             f"--output: {str(output.parent)!r} is no directory; an output is put into one that exists"
         )
 
@@ -264,7 +264,7 @@ def refuse_clash(made: Query) -> None:
     """Refuse output columns that have the names CSV output gives to the window."""
     for name in ("window_start", "window_end"):
         if name in made.columns:
-            raise Refusal(
+            raise ArgumentsError(
                 f"--format: csv has a column {name!r} for the window; other columns have other names"
             )
 
@@ -298,12 +298,14 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise Refusal(
+        raise ArgumentsError(
             f"--engine: spark needs pyspark, which cannot be imported ({error}); "
             'pip install "windowkit[spark]"'
         ) from None
     if arguments.threads is not None:
-        raise Refusal(f"--threads: {arguments.threads} is given with --engine spark; Spark has its own tasks")
+        raise ArgumentsError(
+            f"--threads: {arguments.threads} is given with --engine spark; Spark has its own tasks"
+        )
     master = arguments.master or "local[*]"
     # Elsewhere than in local mode a path is of the cluster's file system, and Spark's own affair.
     here = master.startswith("local")
@@ -322,7 +324,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         # Workers import windowkit, which another python3 of the PATH may not have.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = SparkSession.builder.master(master).appName("windowkit").getOrCreate()
-    with spark_errors(Refusal):
+    with spark_errors(ArgumentsError):
         frame = session.read.load(
             f"file://{source.absolute()}" if here else arguments.input,
             source_kind,
@@ -337,7 +339,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     def run() -> None:
         flattened = flat_frame(result, made.window_column) if kind == "csv" else result
         writer = flattened.write.format(kind).option("header", True)
-        with spark_errors(Failure):
+        with spark_errors(JobError):
             if here:
                 with replacing(output) as temporary:
                     writer.save(f"file://{temporary}")
@@ -350,7 +352,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
 @contextmanager
 def spark_errors(kind: type[Exception]) -> Iterator[None]:
     """Raise `kind`, with one line, for what Spark raises."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:

@@ -2,7 +2,8 @@
 
 Every message has the form ``argument: what was given; what is allowed``. The native core raises these
 very classes, so ``except windowkit.WindowKitError`` catches whatever the package refuses, and ``except
-ValueError`` (``TypeError``, ``KeyError``, ``OverflowError``) does what it says.
+ValueError`` (``TypeError``, ``KeyError``, ``OverflowError``) does what it says. A name says what is wrong, as
+``windowkit.UnknownColumn`` does; the suffix "Error" would add nothing to it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ class WindowKitError(Exception):
     """Base of everything windowkit raises on purpose."""
 
 
-class InvalidValue(WindowKitError, ValueError):
+class InvalidValue(WindowKitError, ValueError):  # noqa: N818
     """An argument of the right type has a value outside what is allowed."""
 
 
-class InvalidType(WindowKitError, TypeError):
+class InvalidType(WindowKitError, TypeError):  # noqa: N818
     """An argument, or a column an argument names, has a type outside what is allowed."""
 
 
-class UnknownColumn(WindowKitError, KeyError):
+class UnknownColumn(WindowKitError, KeyError):  # noqa: N818
     """An argument names a column that the data does not have.
 
     Examples
@@ -43,7 +44,7 @@ class UnknownColumn(WindowKitError, KeyError):
         return Exception.__str__(self)
 
 
-class Overflow(WindowKitError, OverflowError):
+class Overflow(WindowKitError, OverflowError):  # noqa: N818
     """A result does not fit its type: the true sum or mean of a window, or a window's start or end."""
 
 

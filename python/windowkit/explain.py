@@ -108,10 +108,10 @@ def character(window: Window) -> str:
     """Say the class of a window (Traub et al. 2019, §4.4) and what follows (Fig. 4)."""
     if isinstance(window, Session):
         return "context aware, but its fragments merge, so that no rows are kept"
-    _, _, size, slide, _, _ = window.specification()
-    count, rest = divmod(size, slide)
-    among = f"{count} or {count + 1}" if rest else f"{count}"
-    return f"context free; a row is in {among} of them"
+    if isinstance(window, Sliding):
+        count, rest = divmod(units(window.size), units(window.slide))
+        return f"context free; a row is in {count} {f'or {count + 1} ' if rest else ''}of them"
+    return "context free; a row is in one of them"
 
 
 def answers(query: Query) -> Iterator[str]:

@@ -34,7 +34,7 @@ INSTEAD: Final = {
 def run(query: Query, data: Any, *, threads: int | None = None) -> pa.Table:
     """Evaluate `query`; see `windowkit.Query.run`."""
     count = checked_threads(threads)
-    source = Source(reader_of(data))
+    source = Source(data)
     planned = plan(query, source.schema)
     with source:
         return pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
@@ -43,7 +43,7 @@ def run(query: Query, data: Any, *, threads: int | None = None) -> pa.Table:
 def batches(query: Query, data: Any, *, threads: int | None = None) -> pa.RecordBatchReader:
     """Evaluate `query` batch by batch; see `windowkit.Query.batches`."""
     count = checked_threads(threads)
-    source = Source(reader_of(data))
+    source = Source(data)
     planned = plan(query, source.schema)
     with source:
         result = planned.batches(source, count)
@@ -134,23 +134,31 @@ def checked_threads(threads: int | None) -> int:
     count = operator.index(threads)
     if count < 1:
         raise InvalidValue(f"threads: {count} is too few; threads is an int of at least 1, or None")
-    return count
+    # More than there can be rows for is as good as any; the core takes a machine word.
+    return min(count, 2**31)
 
 
 class Source:
-    """The batches of a reader, as a stream that remembers why it failed.
+    """Data as a stream that remembers why it failed.
 
     The Arrow C stream carries errors as text. An error that its consumer raises within ``with source:``
-    because the reader failed is replaced by the reader's own exception.
+    because the data failed is replaced by the data's own exception.
     """
 
-    def __init__(self, reader: pa.RecordBatchReader) -> None:
-        self.schema = reader.schema
-        self._reader = reader
+    def __init__(self, data: Any) -> None:
+        self._reader = reader_of(data)
+        self._may_fail = not isinstance(data, pa.Table | pa.RecordBatch)
         self._failure: BaseException | None = None
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return self._reader.schema
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        stream = pa.RecordBatchReader.from_batches(self.schema, self._batches())
+        stream = self._reader
+        if self._may_fail:
+            stream = pa.RecordBatchReader.from_batches(self.schema, self._batches())
         return stream.__arrow_c_stream__(requested_schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeVar
+from typing import ClassVar, Final, NamedTuple, TypeVar
 
 from windowkit.durations import Duration, Length, Measure, length
 from windowkit.errors import InvalidType, InvalidValue
@@ -18,6 +18,8 @@ __all__ = ["Session", "Sliding", "Tumbling", "Window", "parse", "session", "slid
 
 Specification = tuple[str, str, int, int, int, bool]
 """``(kind, name, size, slide, offset, is_time)``, as the native core takes a window."""
+
+Lengths = tuple[Measure, Measure | None, Measure | None]
 
 AnyWindow = TypeVar("AnyWindow", bound="Window")
 
@@ -29,6 +31,9 @@ class Window(ABC):
     A window is a set of intervals ``[start, end)`` of the time column. A result has those of them, key by
     key, that contain a row. ``str(window)`` is a text form, and `parse` reads it back.
     """
+
+    kind: ClassVar[str]
+    """``tumbling``, ``sliding`` or ``session``."""
 
     label: str | None = field(default=None, kw_only=True)
     """The alias, if one was given."""
@@ -60,24 +65,35 @@ class Window(ABC):
         return self.text if self.label is None else f"{self.text} as {quoted(self.label)}"
 
     @property
-    @abstractmethod
     def text(self) -> str:
         """The text form without alias, as in ``sliding(10 minutes, 1 minute)``."""
+        size, slide, start_time = self._lengths()
+        written = str(size) if slide is None else f"{size}, {slide}"
+        return f"{self.kind}({written}{'' if start_time is None else f', start_time={start_time}'})"
 
     @property
-    @abstractmethod
     def is_time(self) -> bool:
         """Whether lengths are durations; else they are units of an integer time column."""
+        return isinstance(self._lengths()[0], Duration)
+
+    def specification(self) -> Specification:
+        """Return ``(kind, name, size, slide, offset, is_time)``, lengths in nanoseconds or in units.
+
+        What there is not is 0: only a sliding window has a slide, and a session's size is its gap.
+        """
+        size, slide, start_time = map(units, self._lengths())
+        return self.kind, self.name, size, slide, start_time, self.is_time
 
     @abstractmethod
-    def specification(self) -> Specification:
-        """Return ``(kind, name, size, slide, offset, is_time)``, lengths in nanoseconds or in units."""
+    def _lengths(self) -> Lengths:
+        """Return size (or gap), slide and start_time; None for what the type does not have."""
 
 
 @dataclass(frozen=True)
 class Tumbling(Window):
     """Windows ``[start_time + k * size, start_time + (k + 1) * size)``; see `tumbling`."""
 
+    kind: ClassVar[str] = "tumbling"
     size: Measure
     start_time: Measure | None = None
 
@@ -85,23 +101,15 @@ class Tumbling(Window):
         require_positive("size", self.size)
         require_start_time(self.start_time, "size", self.size)
 
-    @property
-    def text(self) -> str:
-        return f"tumbling({self.size}{start_time_text(self.start_time)})"
-
-    @property
-    def is_time(self) -> bool:
-        return isinstance(self.size, Duration)
-
-    def specification(self) -> Specification:
-        size = units(self.size)
-        return "tumbling", self.name, size, size, units(self.start_time), self.is_time
+    def _lengths(self) -> Lengths:
+        return self.size, None, self.start_time
 
 
 @dataclass(frozen=True)
 class Sliding(Window):
     """Windows ``[start_time + k * slide, start_time + k * slide + size)``; see `sliding`."""
 
+    kind: ClassVar[str] = "sliding"
     size: Measure
     slide: Measure
     start_time: Measure | None = None
@@ -117,44 +125,22 @@ class Sliding(Window):
             )
         require_start_time(self.start_time, "slide", self.slide)
 
-    @property
-    def text(self) -> str:
-        return f"sliding({self.size}, {self.slide}{start_time_text(self.start_time)})"
-
-    @property
-    def is_time(self) -> bool:
-        return isinstance(self.size, Duration)
-
-    def specification(self) -> Specification:
-        return (
-            "sliding",
-            self.name,
-            units(self.size),
-            units(self.slide),
-            units(self.start_time),
-            self.is_time,
-        )
+    def _lengths(self) -> Lengths:
+        return self.size, self.slide, self.start_time
 
 
 @dataclass(frozen=True)
 class Session(Window):
     """Windows that end once no row has come for `gap`; see `session`."""
 
+    kind: ClassVar[str] = "session"
     gap: Measure
 
     def __post_init__(self) -> None:
         require_positive("gap", self.gap)
 
-    @property
-    def text(self) -> str:
-        return f"session({self.gap})"
-
-    @property
-    def is_time(self) -> bool:
-        return isinstance(self.gap, Duration)
-
-    def specification(self) -> Specification:
-        return "session", self.name, units(self.gap), 0, 0, self.is_time
+    def _lengths(self) -> Lengths:
+        return self.gap, None, None
 
 
 def tumbling(size: Length, *, start_time: Length | None = None) -> Tumbling:
@@ -331,10 +317,6 @@ def optional_length(argument: str, value: Length | None) -> Measure | None:
     return None if value is None else length(argument, value)
 
 
-def start_time_text(start_time: Measure | None) -> str:
-    return "" if start_time is None else f", start_time={start_time}"
-
-
 def require_positive(argument: str, measure: Measure) -> None:
     if units(measure) <= 0:
         raise InvalidValue(f"{argument}: {shown(measure)} is not positive; a {argument} is greater than zero")
@@ -343,12 +325,12 @@ def require_positive(argument: str, measure: Measure) -> None:
 def require_same_kind(argument: str, measure: Measure, other: str, reference: Measure) -> None:
     if isinstance(measure, Duration) != isinstance(reference, Duration):
         raise InvalidType(
-            f"{argument}: {shown(measure)} is {kind(measure)} where {other} {shown(reference)} is "
-            f"{kind(reference)}; the lengths of a window are all durations or all integers"
+            f"{argument}: {shown(measure)} is {kind_of(measure)} where {other} {shown(reference)} is "
+            f"{kind_of(reference)}; the lengths of a window are all durations or all integers"
         )
 
 
-def kind(measure: Measure) -> str:
+def kind_of(measure: Measure) -> str:
     return "a duration" if isinstance(measure, Duration) else "an integer"
 
 
@@ -419,4 +401,9 @@ def checked_name(argument: str, name: str) -> str:
         raise InvalidType(f"{argument}: {name!r} is a {type(name).__name__}; a name is a str")
     if not name:
         raise InvalidValue(f"{argument}: '' is empty; a name has at least one character")
+    if re.search("[\0\ud800-\udfff]", name):
+        raise InvalidValue(
+            f"{argument}: {name!r} has a NUL or half a surrogate pair; a name is what Arrow can hold, UTF-8 "
+            "without NUL"
+        )
     return name

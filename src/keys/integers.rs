@@ -33,7 +33,8 @@ enum Lookup {
 
 impl IntegerKeys {
     pub(super) fn supports(data_type: &DataType) -> bool {
-        data_type.is_integer() || (data_type.is_temporal() && data_type.primitive_width().is_some())
+        (data_type.is_integer() || data_type.is_temporal())
+            && data_type.primitive_width().is_some_and(|width| width <= 8)
     }
 
     pub(super) fn new(data_type: DataType) -> Self {

@@ -163,6 +163,24 @@ mod tests {
     }
 
     #[test]
+    fn floats_within_lists_and_structs_too() {
+        let lists = |values: [f64; 2]| -> ArrayRef {
+            let mut builder =
+                arrow_array::builder::ListBuilder::new(arrow_array::builder::Float64Builder::new());
+            values.into_iter().for_each(|value| builder.append_value([Some(value), None]));
+            Arc::new(builder.finish())
+        };
+        let column = lists([0.0, -0.0]);
+        let mut index = KeyIndex::new(vec![column.data_type().clone()]).unwrap();
+        assert_eq!(ids(&mut index, vec![column]), [0, 0]);
+        let field = arrow_schema::Field::new("f", DataType::Float64, true);
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![f64::NAN, -f64::NAN]));
+        let column: ArrayRef = Arc::new(arrow_array::StructArray::from(vec![(Arc::new(field), floats)]));
+        let mut index = KeyIndex::new(vec![column.data_type().clone()]).unwrap();
+        assert_eq!(ids(&mut index, vec![column]), [0, 0]);
+    }
+
+    #[test]
     fn dictionaries_with_different_codes_agree() {
         let mut index =
             KeyIndex::new(vec![DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into())]).unwrap();

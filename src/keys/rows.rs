@@ -3,9 +3,12 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, StructArray, cast::AsArray, types::*};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray,
+    cast::AsArray, types::*,
+};
 use arrow_row::{RowConverter, Rows, SortField};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, FieldRef};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
@@ -78,7 +81,7 @@ fn holds_map(data_type: &DataType) -> bool {
     }
 }
 
-/// The column with floats as SQL compares them: one NaN, one zero; also within structs.
+/// The column with floats as SQL compares them: one NaN, one zero; also within structs and lists.
 fn normalised(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float16 => canonical::<Float16Type>(column, |v| v.is_nan(), half_nan(), Default::default()),
@@ -98,8 +101,22 @@ fn normalised(column: &ArrayRef) -> ArrayRef {
                 Err(error) => unreachable!("{error}"),
             }
         }
+        DataType::List(item) => normalised_list::<i32>(column, item),
+        DataType::LargeList(item) => normalised_list::<i64>(column, item),
+        DataType::FixedSizeList(item, size) => {
+            let lists = column.as_fixed_size_list();
+            let (values, nulls) = (normalised(lists.values()), lists.nulls().cloned());
+            Arc::new(FixedSizeListArray::new(item.clone(), *size, values, nulls))
+        }
         _ => column.clone(),
     }
+}
+
+fn normalised_list<O: OffsetSizeTrait>(column: &ArrayRef, item: &FieldRef) -> ArrayRef {
+    let lists = column.as_list::<O>();
+    let (offsets, values, nulls) =
+        (lists.offsets().clone(), normalised(lists.values()), lists.nulls().cloned());
+    Arc::new(GenericListArray::new(item.clone(), offsets, values, nulls))
 }
 
 fn half_nan() -> <Float16Type as ArrowPrimitiveType>::Native {
