@@ -76,20 +76,27 @@ impl Slicer {
         let Self { edges, cursors, current, cache } = self;
         let (mut start, mut end) = *current;
         let mut outside = Ok(());
-        // `extend` over slices reserves once and checks no capacity per row, unlike `push`.
-        slots.extend(times.iter().zip(keys).map(|(&t, &key)| {
+        let mut row = 0;
+        while let Some(&t) = times.get(row) {
             if t < start || t >= end {
                 if t < start && cache.is_empty() {
                     cache.resize(CACHE, NONE);
                 }
                 (start, end) = slice_within(edges, t, &mut outside);
             }
-            let cursor = &mut cursors[key as usize];
-            if cursor.start != start {
-                *cursor = Cursor { start, slot: find_or_open(cache, key, start, table) };
-            }
-            cursor.slot
-        }));
+            // Rows of one slice, mostly many: their times need no second look.
+            let rest = &times[row..];
+            let run =
+                rest.iter().skip(1).position(|&t| t < start || t >= end).map_or(rest.len(), |more| more + 1);
+            slots.extend(keys[row..row + run].iter().map(|&key| {
+                let cursor = &mut cursors[key as usize];
+                if cursor.start != start {
+                    *cursor = Cursor { start, slot: find_or_open(cache, key, start, table) };
+                }
+                cursor.slot
+            }));
+            row += run;
+        }
         *current = (start, end);
         outside
     }
