@@ -1,0 +1,134 @@
+# Every target sets up what it needs: the virtual environment .venv, what pyproject.toml lists, the Rust toolchain
+# that rust-toolchain.toml names, and the extension module. Stamps remember what is done.
+
+PYTHON ?= python3
+
+# A Python that is asked for is the one to take; else any that will do.
+PYTHONS = $(PYTHON) $(if $(filter file,$(origin PYTHON)),python3.14 python3.13 python3.12 python3.11 python3.10)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+NATIVE := python/windowkit/_native.abi3.so
+RUST := $(shell find src -name '*.rs') Cargo.toml Cargo.lock rust-toolchain.toml
+# The toolchain in use stands in a file, as it is not known before its recipe has run.
+WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
+WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
+
+.PHONY: help demo test bench bench-full lint format wheel clean java
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do \
+		printf '  make %-12s%s\n' "$$name" "$$text"; done
+
+demo: java $(NATIVE)  ## New York's flights of 2013 in windows: windowkit beside Spark's own functions
+	@$(BIN)/python examples/flights.py
+
+test: java $(NATIVE)  ## all tests of the Rust core, the Python package and Spark
+	$(WITH_RUST) cargo test --locked
+	$(BIN)/python -m pytest
+
+bench: java $(NATIVE)  ## benchmarks, to look at: about a quarter of an hour, results in target/bench
+	$(WITH_RUST) cargo bench --locked
+	$(BIN)/python bench/local_grid.py --output-dir target/bench
+	$(BIN)/python bench/spark_grid.py --quick --output-dir target/bench
+
+bench-full: java $(NATIVE)  ## every cell of the Python benchmarks, recorded in docs/benchmarks: hours
+	$(BIN)/python bench/local_grid.py --output-dir docs/benchmarks
+	$(BIN)/python bench/spark_grid.py --output-dir docs/benchmarks
+
+lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warnings denied
+	$(WITH_RUST) cargo fmt --check
+	$(WITH_RUST) cargo clippy --locked --all-targets -- -D warnings
+	$(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" \
+		cargo clippy --locked --all-targets --features python -- -D warnings
+	$(WITH_RUST) RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(STAMPS)/toolchain $(STAMPS)/python  ## format Rust and Python, and mend what ruff can
+	$(WITH_RUST) cargo fmt
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+wheel: $(STAMPS)/toolchain $(STAMPS)/python  ## a wheel for every Python from 3.10 on, in dist
+	@rm -rf dist
+	$(WITH_RUST) $(WITH_VENV) maturin build --release --locked --out dist
+
+clean:  ## remove everything that make has made, the environment included
+	rm -rf $(VENV) target dist python/windowkit/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf spark-warehouse metastore_db derby.log flights.png
+	find python tests bench examples -name __pycache__ -prune -exec rm -rf {} +
+
+# Set-up.
+
+$(STAMPS):
+	@for python in $(PYTHONS); do \
+		if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then \
+			echo "$$python -m venv $(VENV)"; \
+			"$$python" -m venv $(VENV) && mkdir -p $@ && exit; \
+			echo "error: no virtual environment could be made; on Debian: apt-get install python3-venv" >&2; \
+			exit 1; \
+		fi; \
+	done; \
+	echo "error: no Python 3.10 or newer is among: $(PYTHONS); make PYTHON=/path/to/python3 names one" >&2; exit 1
+
+# pip takes an extra only together with its project, which would compile it; so its requirements are read out.
+define requirements
+import importlib.util, re, sys
+if importlib.util.find_spec("tomllib"):
+    import tomllib
+else:
+    from pip._vendor import tomli as tomllib
+with open("pyproject.toml", "rb") as file:
+    project = tomllib.load(file)["project"]
+extras = project["optional-dependencies"]
+wanted = [*project["dependencies"], *extras["dev"]]
+while wanted:
+    requirement = wanted.pop(0)
+    own = re.fullmatch(re.escape(project["name"]) + r"\[(.*)\]", requirement)
+    if own:
+        wanted += [each for extra in own[1].split(",") for each in extras[extra]]
+    else:
+        print(requirement)
+endef
+export requirements
+
+$(STAMPS)/python: pyproject.toml | $(STAMPS)
+	$(BIN)/python -c "$$requirements" > $(STAMPS)/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(STAMPS)/requirements.txt
+	@touch $@
+
+# Where the pinned nightly cannot be fetched, the installed one has to do.
+$(STAMPS)/toolchain: rust-toolchain.toml | $(STAMPS)
+	@command -v rustup >/dev/null || { \
+		echo "error: rustup, Rust's installer, is missing; https://rustup.rs says how to get it" >&2; exit 1; }
+	@pinned=$$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml); \
+	complete() { \
+		rustup run "$$1" cargo fmt --version && rustup run "$$1" cargo clippy --version; \
+	} >/dev/null 2>&1; \
+	if complete "$$pinned" || { \
+		rustup toolchain install "$$pinned" --profile minimal --component rustfmt --component clippy \
+		&& complete "$$pinned"; }; \
+	then echo "$$pinned" > $@; \
+	elif complete nightly; then \
+		echo "warning: Rust $$pinned cannot be fetched; the installed nightly is used" >&2; \
+		echo nightly > $@; \
+	else \
+		echo "error: Rust $$pinned cannot be fetched, and no other nightly is installed; see the lines above" >&2; \
+		exit 1; \
+	fi
+
+$(NATIVE): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
+	$(WITH_RUST) $(WITH_VENV) maturin develop --release --locked
+	@touch $@
+
+java:
+	@java=java; if [ -n "$$JAVA_HOME" ]; then java="$$JAVA_HOME/bin/java"; fi; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
+	[ "$${version:-0}" -ge 17 ] || { \
+		echo "error: Spark needs Java 17 or newer; on Debian: apt-get install openjdk-17-jre-headless" >&2; \
+		exit 1; }

@@ -1,0 +1,303 @@
+"""Spark's own windows against windowkit's, over a grid of keys and windows.
+
+Every cell aggregates the same cached rows (a key, a timestamp 10 ms after the last, a random double) by sum and
+max, and writes to Spark's ``noop`` sink. Sides, measured one after the other in each round:
+
+spark
+    ``windowkit.spark.reference``: Spark's own ``groupBy(key, window(...)).agg(...)``.
+windowkit
+    ``query.run(df)``, by the route the planner chooses.
+rows
+    ``query.run(df, route="rows")``.
+identity
+    The job of route "catalyst-panes" with stage 2 replaced by a function that yields the slices it is given:
+    stage 1, the shuffle and the way of the slices into Python and back. It cannot yield the windows, so where
+    there are more windows than slices it is a bound from below that no stage 2 reaches.
+premade
+    The same with a function that takes the slices and yields batches made beforehand, of as many rows and of
+    the same columns as the real result (shared out by slices): all of the job but the work of stage 2. Stage 2
+    is judged by this one.
+
+Spark's own takes minutes in some cells; those are run once, without warming up, and marked so.
+
+    python bench/spark_grid.py --cells '16 keys*' --repeats 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+import windowkit as wk
+import windowkit.spark
+from windowkit.spark import catalyst, panes
+from windowkit.spark.job import Job, job
+from windowkit.spark.reference import output_schema
+
+SIDES = ("spark", "windowkit", "rows", "identity", "premade")
+BATCH_ROWS = 65_536
+START = 1_700_000_000_000_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of keys and one window; `spark_seconds` is about what Spark's own takes with 4 M rows."""
+
+    keys: int
+    label: str
+    window: wk.Window
+    per_row: str
+    spark_seconds: float
+
+    @property
+    def name(self) -> str:
+        """What ``--cells`` patterns match."""
+        return f"{self.keys} keys, {self.label}"
+
+
+TUMBLING = ("tumbling 10 min", wk.tumbling("10 minutes"), "1")
+BY_MINUTE = ("10 min by 1 min", wk.sliding("10 minutes", "1 minute"), "10")
+BY_TEN = ("10 min by 10 s", wk.sliding("10 minutes", "10 seconds"), "60")
+BY_SECOND = ("10 min by 1 s", wk.sliding("10 minutes", "1 second"), "600")
+SESSION = ("session 30 s", wk.session("30 seconds"), "1")
+CELLS = (
+    Cell(16, *TUMBLING, 0.5),
+    Cell(16, *BY_MINUTE, 1.5),
+    Cell(16, *BY_TEN, 8),
+    Cell(16, *BY_SECOND, 460),
+    Cell(16, *SESSION, 3),
+    Cell(1024, *TUMBLING, 0.5),
+    Cell(1024, *BY_MINUTE, 3),
+    Cell(1024, *BY_TEN, 30),
+    Cell(1024, *SESSION, 3),
+    Cell(1_000_000, *TUMBLING, 5),
+    Cell(1_000_000, *BY_MINUTE, 40),
+    Cell(1_000_000, *BY_TEN, 250),
+    Cell(1_000_000, *SESSION, 6),
+)
+
+
+def main() -> None:
+    """Measure the cells asked for; write JSON lines and a table."""
+    options = arguments()
+    cells = [cell for cell in CELLS if any(fnmatch.fnmatch(cell.name, form) for form in options.cells)]
+    spark = session()
+    results = []
+    for keys in dict.fromkeys(cell.keys for cell in cells):
+        frame = rows(spark, options.rows, keys)
+        for cell in (cell for cell in cells if cell.keys == keys):
+            result = measure(frame, cell, options)
+            results.append(result)
+            print(json.dumps(result), flush=True)
+        frame.unpersist()
+    facts = machine(spark, options)
+    spark.stop()
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"machine": facts}), *map(json.dumps, results)]
+    options.output.with_suffix(".jsonl").write_text("\n".join(lines) + "\n")
+    options.output.write_text(report(results, facts, options))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Spark's own windows against windowkit's.")
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="measured runs of each side; the median counts"
+    )
+    parser.add_argument("--cells", nargs="+", default=["*"], help="patterns of names, like '1024 keys*'")
+    parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=SIDES)
+    parser.add_argument("--once-over", type=float, default=100, help="run sides that take longer only once")
+    parser.add_argument(
+        "--skip-spark-over",
+        type=float,
+        default=float("inf"),
+        help="leave out Spark's side if it takes longer",
+    )
+    parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/spark.md"))
+    return parser.parse_args()
+
+
+def session() -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("windowkit bench")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "4g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def rows(spark: SparkSession, count: int, keys: int) -> DataFrame:
+    frame = spark.range(0, count, 1, 4).select(
+        sf.pmod(sf.hash("id"), sf.lit(keys)).alias("k"),
+        sf.timestamp_micros(sf.col("id") * 10_000 + START).alias("ts"),
+        sf.rand(7).alias("v"),
+    )
+    frame = frame.cache()
+    frame.count()
+    return frame
+
+
+def measure(frame: DataFrame, cell: Cell, options: argparse.Namespace) -> dict[str, object]:
+    """Run every side of a cell in turn, and return all times."""
+    query = wk.query(by="k", time="ts", windows=cell.window, aggs=[wk.sum("v"), wk.max("v")])
+    checked = job(frame, query)
+    windows = query.run(frame).count()
+    result: dict[str, object] = {"cell": cell.name, "keys": cell.keys, "window": cell.label}
+    result |= {"windows per row": cell.per_row, "rows": options.rows, "windows": windows}
+    result["route"] = "catalyst" if catalyst.ROUTE.refusal(checked) is None else "catalyst-panes"
+    sides: dict[str, Callable[[], DataFrame]] = {
+        "spark": lambda: windowkit.spark.reference(frame, query),
+        "windowkit": lambda: query.run(frame),
+        "rows": lambda: query.run(frame, route="rows"),
+    }
+    if result["route"] != "catalyst":
+        slices = panes.slices(checked).count()
+        result["slices"] = slices
+        sides["identity"] = lambda: panes.slices(checked).mapInArrow(
+            lambda batches: batches, panes.slices(checked).schema
+        )
+        premade = Premade(pa.schema(checked.plan.output_schema), windows / slices)
+        sides["premade"] = lambda: panes.slices(checked).mapInArrow(premade, output_schema(checked))
+    expected = cell.spark_seconds * options.rows / 4_000_000
+    if expected > options.skip_spark_over:
+        del sides["spark"]
+    sides = {name: side for name, side in sides.items() if name in options.sides}
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    warm = {name for name in sides if name != "spark" or expected <= options.once_over}
+    for name in warm:
+        seconds(sides[name])
+    for _ in range(options.repeats):
+        for name, side in sides.items():
+            if name in warm or not times[name]:
+                times[name].append(seconds(side))
+    result["seconds"] = {name: [round(second, 3) for second in runs] for name, runs in times.items()}
+    return result
+
+
+def seconds(side: Callable[[], DataFrame]) -> float:
+    """Return how long it takes to plan and to run."""
+    began = time.perf_counter()
+    side().write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - began
+
+
+class Premade:
+    """Stands for stage 2: takes slices, and yields `ratio` times as many rows, all of one batch made before."""
+
+    def __init__(self, schema: pa.Schema, ratio: float) -> None:
+        self.schema = schema
+        self.ratio = ratio
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches without computing any."""
+        rest = round(sum(batch.num_rows for batch in batches) * self.ratio)
+        batch = pa.RecordBatch.from_arrays([numbered(kind) for kind in self.schema.types], schema=self.schema)
+        while rest > 0:
+            yield batch.slice(0, rest)
+            rest -= BATCH_ROWS
+
+
+def numbered(kind: pa.DataType) -> pa.Array:
+    if pa.types.is_struct(kind):
+        fields = [kind.field(position) for position in range(kind.num_fields)]
+        return pa.StructArray.from_arrays([numbered(field.type) for field in fields], fields=fields)
+    if pa.types.is_timestamp(kind):
+        return pa.array(range(START, START + BATCH_ROWS)).cast(kind)
+    return pa.array(range(BATCH_ROWS)).cast(kind)
+
+
+def machine(spark: SparkSession, options: argparse.Namespace) -> dict[str, str]:
+    processor = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        models = [
+            line.partition(":")[2].strip()
+            for line in cpuinfo.read_text().splitlines()
+            if "model name" in line
+        ]
+        processor = models[0] if models else processor
+    java = spark.sparkContext._jvm.System.getProperty("java.version")
+    return {
+        "date": datetime.now(timezone.utc).date().isoformat(),
+        "processor": f"{processor}, {os.cpu_count()} cores visible",
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": f"windowkit {wk.__version__}, Spark {pyspark.__version__}, Java {java}, "
+        f"Python {platform.python_version()}, pyarrow {pa.__version__}",
+        "settings": "local[2], 4 shuffle partitions, 4 GB heap, adaptive execution on",
+        "rows": f"{options.rows:,}, cached, 10 ms apart; sum and max of a double; written to noop",
+    }
+
+
+def report(results: list[dict[str, object]], facts: dict[str, str], options: argparse.Namespace) -> str:
+    """Return the page: what was measured, on what, and a table."""
+    lines = [
+        "# Spark: windowkit against Spark's own windows",
+        "",
+        "Made by `bench/spark_grid.py`, whose head says what each column is. Seconds, planning included; medians "
+        f"of {options.repeats} runs, sides in turn, after one run to warm up. A figure with * is of one run, "
+        "without warming up.",
+        "",
+        *(f"- {name}: {fact}" for name, fact in facts.items()),
+        "",
+        "| keys | window | windows per row | slices | windows out | Spark | windowkit | times faster | route "
+        "| by rows | identity | premade | windowkit / premade |",
+        "|--:|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|",
+    ]
+    for result in results:
+        times = result["seconds"]
+        assert isinstance(times, dict)
+        spark, ours, by_rows, identity, premade = (median(times.get(side)) for side in SIDES)
+        cells = [
+            f"{result['keys']:,}",
+            result["window"],
+            result["windows per row"],
+            f"{result['slices']:,}" if "slices" in result else "",
+            f"{result['windows']:,}",
+            shown(spark) + ("*" if spark is not None and len(times["spark"]) < options.repeats else ""),
+            shown(ours),
+            "" if spark is None or ours is None else f"{spark / ours:.2g}",
+            result["route"],
+            shown(by_rows),
+            shown(identity),
+            shown(premade),
+            "" if premade is None or ours is None else f"{ours / premade:.2f}",
+        ]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def median(runs: list[float] | None) -> float | None:
+    return statistics.median(runs) if runs else None
+
+
+def shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+"""Window queries over Spark DataFrames, classic and Connect.
+
+``query.run(df)`` and ``df.transform(windowkit.spark.aggregate, query)`` are the same call. The result has the
+columns, types and nullability of Spark's own ``df.groupBy(keys, window(...)).agg(...)``, and its rows. It is
+lazy, as every DataFrame is, and built with the public DataFrame interface only. This package needs pyspark;
+``import windowkit`` does not.
+"""
+
+from windowkit.spark.available import MissingPySparkError
+from windowkit.spark.planner import aggregate, explain
+from windowkit.spark.reference import reference
+
+__all__ = ["MissingPySparkError", "aggregate", "explain", "reference"]

@@ -1,0 +1,182 @@
+"""A job: one query checked against one Spark DataFrame, without running anything in Spark.
+
+Every route starts from `Job.rows`, the DataFrame reduced to the columns the query reads, under names of our
+own (``c0``, ``c1``, ...): no name of the user's, whatever its dots, backticks or case, is ever resolved by
+Spark again, and none can collide with a name a route invents.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.functions import col
+
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.local import plan
+from windowkit.query import Query, is_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from windowkit._native import Plan
+
+__all__ = ["Job", "identifier", "job"]
+
+ARROW: Final[dict[type[spark.DataType], pa.DataType]] = {
+    spark.BooleanType: pa.bool_(),
+    spark.ByteType: pa.int8(),
+    spark.ShortType: pa.int16(),
+    spark.IntegerType: pa.int32(),
+    spark.LongType: pa.int64(),
+    spark.FloatType: pa.float32(),
+    spark.DoubleType: pa.float64(),
+    spark.BinaryType: pa.binary(),
+    spark.DateType: pa.date32(),
+    # Which zone does not matter: it moves no instant, and a result has the zone of the session that reads it.
+    spark.TimestampType: pa.timestamp("us", "UTC"),
+    spark.TimestampNTZType: pa.timestamp("us"),
+    spark.NullType: pa.null(),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A query that fits a DataFrame.
+
+    Parameters
+    ----------
+    query : Query
+    frame : DataFrame
+        The input.
+    positions : dict of str to int
+        Where in `frame` each of ``query.inputs`` is.
+    schema : pyarrow.Schema
+        Of ``query.inputs``, in that order and by those names.
+    plan : Plan
+        The core's, for `schema`.
+    """
+
+    query: Query
+    frame: DataFrame
+    positions: dict[str, int]
+    schema: pa.Schema
+    plan: Plan
+
+    def type_of(self, column: str) -> spark.DataType:
+        """Return the Spark type of one of ``query.inputs``."""
+        return self.frame.schema.fields[self.positions[column]].dataType
+
+    def internal(self, column: str) -> str:
+        """Return the name in `rows` of one of ``query.inputs``."""
+        return f"c{self.query.inputs.index(column)}"
+
+    @property
+    def keys(self) -> list[str]:
+        """Names in `rows` of the key columns."""
+        return [self.internal(column) for column in self.query.by]
+
+    @property
+    def time(self) -> str:
+        """Name in `rows` of the time column."""
+        return self.internal(self.query.time)
+
+    @property
+    def is_timestamp(self) -> bool:
+        """Whether Spark's own ``window()`` takes the time column as it is."""
+        return isinstance(self.type_of(self.query.time), spark.TimestampType | spark.TimestampNTZType)
+
+    @cached_property
+    def rows(self) -> DataFrame:
+        """Return the columns the query reads, by internal names, of the rows that have a time."""
+        numbered = self.frame.toDF(*(f"i{position}" for position in range(len(self.frame.columns))))
+        inputs = (
+            col(f"i{self.positions[column]}").alias(self.internal(column)) for column in self.query.inputs
+        )
+        return numbered.select(*inputs).where(col(self.time).isNotNull())
+
+
+def job(frame: DataFrame, query: Query) -> Job:
+    """Check `query` against the schema of `frame`; starts no Spark job.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The query does not fit; or `frame` is no DataFrame, or a streaming one.
+    """
+    if not is_spark(frame):
+        raise InvalidType(f"df: a {type(frame).__name__} is given; df is a Spark DataFrame")
+    if not isinstance(query, Query):
+        raise InvalidType(f"query: a {type(query).__name__} is given; query is a windowkit.Query")
+    if frame.isStreaming:
+        raise InvalidValue(
+            "df: a streaming DataFrame is given; df is a batch DataFrame, for instance that of foreachBatch"
+        )
+    names = frame.columns
+    positions = {
+        column: position
+        for column in query.inputs
+        if (position := position_of(column, names, frame)) is not None
+    }
+    read = {column: arrow_type(column, frame.schema.fields[at].dataType) for column, at in positions.items()}
+    # The other columns only have to be named where the core says which columns there are.
+    others = [(name, pa.null()) for name in names if name not in read]
+    planned = plan(query, pa.schema([*read.items(), *others]))
+    return Job(query, frame, positions, pa.schema(list(read.items())), planned)
+
+
+def position_of(column: str, names: list[str], frame: DataFrame) -> int | None:
+    """Return where `column` is: an exact match, or else the only one in any case unless Spark minds case."""
+    found = [position for position, name in enumerate(names) if name == column]
+    if not found and frame.sparkSession.conf.get("spark.sql.caseSensitive") == "false":
+        found = [position for position, name in enumerate(names) if name.lower() == column.lower()]
+    if len(found) > 1:
+        raise InvalidValue(
+            f"query: column {column!r} is ambiguous, as the columns of df are {', '.join(map(repr, names))}; "
+            "a query reads columns whose names are not repeated"
+        )
+    return found[0] if found else None
+
+
+def arrow_type(column: str, kind: spark.DataType) -> pa.DataType:
+    """Return the type in which Spark sends `kind` to a worker, and takes it back.
+
+    Raises
+    ------
+    InvalidType
+        Spark cannot, or not without loss: types that become another one on the way, and strings that are
+        compared by another order than that of their bytes.
+    """
+    if type(kind) in ARROW:
+        return ARROW[type(kind)]
+    if isinstance(kind, spark.StringType) and kind == spark.StringType():
+        return pa.string()
+    if isinstance(kind, spark.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, spark.DayTimeIntervalType) and kind == spark.DayTimeIntervalType():
+        return pa.duration("us")
+    if isinstance(kind, spark.ArrayType):
+        return pa.list_(pa.field("element", arrow_type(column, kind.elementType), kind.containsNull))
+    if isinstance(kind, spark.MapType):
+        value = pa.field("value", arrow_type(column, kind.valueType), kind.valueContainsNull)
+        return pa.map_(pa.field("key", arrow_type(column, kind.keyType), nullable=False), value)
+    if isinstance(kind, spark.StructType):
+        return pa.struct(
+            [
+                pa.field(field.name, arrow_type(column, field.dataType), field.nullable)
+                for field in kind.fields
+            ]
+        )
+    raise InvalidType(
+        f"query: column {column!r} has type {kind.simpleString()}, which Spark does not exchange with Arrow "
+        "as it is; cast it first, intervals to INTERVAL DAY TO SECOND, strings to the collation UTF8_BINARY"
+    )
+
+
+def identifier(name: str) -> str:
+    """Return `name` as SQL writes it."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,108 @@
+"""Route "catalyst-panes": Catalyst makes slices where the rows are, one `mapInArrow` makes windows of them.
+
+A pane lies between two neighbouring edges of all windows of a query, so that it is inside a window or outside
+of it, never across (Li 2008, §6.2); of a session it is as wide as the gap, so that its rows are in one
+session. Slices, not rows, cross the shuffle and enter Python, and their number does not depend on how many
+windows overlap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import types as spark
+from pyspark.sql.functions import col, expr
+
+from windowkit.spark import sql, worker
+from windowkit.spark.catalyst import is_wide
+from windowkit.spark.job import Job, identifier
+from windowkit.spark.reference import output_schema
+from windowkit.spark.route import Route
+from windowkit.spark.rows import by_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["ROUTE"]
+
+
+def refusal(job: Job) -> str | None:
+    if isinstance(job.type_of(job.query.time), spark.DayTimeIntervalType):
+        return f"Catalyst cannot round the intervals of {identifier(job.query.time)} to panes"
+    for kind, column in job.plan.partials:
+        if kind == "sum" and column is not None and is_wide(job.type_of(column)):
+            return (
+                f"Catalyst cannot hold sums of {identifier(column)}, a {job.type_of(column).simpleString()}, "
+                "beyond 38 digits"
+            )
+    return None
+
+
+def run(job: Job) -> DataFrame:
+    return slices(job).mapInArrow(worker.Slices(job.query, job.schema), output_schema(job))
+
+
+def slices(job: Job) -> DataFrame:
+    """Return what stage 2 takes: keys, start, with sessions the last time, and partials; by key in partitions."""
+    frame = job.rows
+    # Spark takes one window() per projection.
+    for position, text in enumerate(panes(job, job.time)):
+        frame = frame.withColumn(f"p{position}", expr(text))
+    held_by_name = {f"a{position}": expr(text) for position, text in enumerate(held(job, internal=True))}
+    sliced = frame.groupBy(*(col(key) for key in job.keys), expr(start(job)).alias("pane")).agg(
+        *(column.alias(name) for name, column in held_by_name.items())
+    )
+    times = [] if job.plan.has_session else ["pane"]
+    return by_key(job, sliced.select(*job.keys, *times, *held_by_name))
+
+
+def panes(job: Job, time: str) -> list[str]:
+    """Return an expression per family of edges: where the pane of a row would start, were there no other."""
+    kind = job.type_of(job.query.time)
+    return [sql.pane(period, offset, kind, time) for period, offset in job.plan.pane_edges]
+
+
+def start(job: Job) -> str:
+    """Return the start of a row's pane: the last edge of all families."""
+    families = [f"p{position}" for position in range(len(job.plan.pane_edges))]
+    return families[0] if len(families) == 1 else f"greatest({', '.join(families)})"
+
+
+def held(job: Job, *, internal: bool) -> list[str]:
+    """Return what a slice holds beside its keys and pane, by internal or by user's names.
+
+    With sessions that begins with its first and last time, for which its pane is too coarse.
+    """
+
+    def name(column: str) -> str:
+        return job.internal(column) if internal else identifier(column)
+
+    time = name(job.query.time)
+    measure = time
+    if isinstance(job.type_of(job.query.time), spark.IntegralType):
+        measure = f"bigint({time})"
+    texts = [f"min({measure})", f"max({measure})"] if job.plan.has_session else []
+    for kind, column in job.plan.partials:
+        if column is None:
+            texts += sql.partial(kind, None, "", time)
+        else:
+            texts += sql.partial(kind, job.type_of(column), name(column), time)
+    return texts
+
+
+def explain(job: Job) -> list[str]:
+    query = job.query
+    edges = panes(job, identifier(query.time))
+    pane = edges[0] if len(edges) == 1 else f"greatest({', '.join(edges)})"
+    keys = ", ".join(map(identifier, query.by))
+    return [
+        "stage 1, in Catalyst: a slice per key and pane; no row enters Python",
+        f"  group by: {keys + ', ' if keys else ''}{pane}",
+        *(f"  partial: {text}" for text in held(job, internal=False)),
+        f"shuffle: slices, {f'by {keys}' if keys else 'to one partition'}",
+        "stage 2, in Rust inside one mapInArrow: slices into windows, all keys of a partition at once",
+    ]
+
+
+MERIT: Final = "possible, and slices instead of rows in Python"
+ROUTE: Final = Route("catalyst-panes", MERIT, refusal, run, explain)

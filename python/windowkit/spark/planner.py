@@ -1,0 +1,117 @@
+"""Which route a job takes, and `explain`, which says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.query import Query
+from windowkit.spark import catalyst, panes, rows
+from windowkit.spark.job import Job, identifier, job
+from windowkit.spark.route import Route
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["aggregate", "explain"]
+
+ROUTES: Final = (catalyst.ROUTE, panes.ROUTE, rows.ROUTE)
+"""The rule: a job takes the first of these that does not refuse it. The last refuses none."""
+
+
+def aggregate(df: DataFrame, query: Query, route: str | None = None) -> DataFrame:
+    """Evaluate a query in Spark, lazily.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A batch DataFrame, classic or Connect. Columns are found by name: exactly, or else in any case as
+        ``spark.sql.caseSensitive`` has it. A name is that of a column, not a path into a struct.
+    query : Query
+        Of timestamps, with or without zone, dates or integers (whose windows keep the type: bigint for all
+        integers). Spark's times are microseconds, and so no length is finer.
+    route : str, optional
+        ``"catalyst"``, ``"catalyst-panes"`` or ``"rows"``; see `explain`. By default the first that can
+        evaluate the query.
+
+    Returns
+    -------
+    DataFrame
+        One row per key and window that has rows, in no order: what Spark's own ``groupBy`` by keys and
+        ``window(...)`` returns, with its names, types and nullability. ``first`` and ``last`` are by time.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The query does not fit `df`, `df` is streaming, or `route` is unknown or cannot evaluate the query.
+        No Spark job has started then. An integer or decimal sum that overflows fails the action that runs it,
+        whatever ``spark.sql.ansi.enabled`` says.
+
+    Notes
+    -----
+    One pass over the rows; O(slices + windows) in Python, where slices are per key and pane between
+    neighbouring window edges (Li 2008, §6.2). Spark's own costs O(rows x windows that contain a row).
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> window = wk.sliding("10 minutes", "1 second")
+    >>> query = wk.query(by="device", time="ts", windows=window, aggs=wk.sum("v"))
+    >>> df.transform(wk.spark.aggregate, query)  # doctest: +SKIP
+    DataFrame[device: string, window: struct<start:timestamp,end:timestamp>, sum(v): double]
+    """
+    checked = job(df, query)
+    return chosen(checked, route).run(checked)
+
+
+def explain(df: DataFrame, query: Query, route: str | None = None) -> str:
+    """Say how `aggregate` evaluates a query: which route, why, and what runs where.
+
+    Parameters
+    ----------
+    df, query, route
+        As for `aggregate`, which raises the same errors.
+
+    Returns
+    -------
+    str
+        Lines of text, with the Catalyst expressions under the names of `df`.
+    """
+    checked = job(df, query)
+    taken = chosen(checked, route)
+    keys = ", ".join(map(identifier, query.by)) or "nothing"
+    lines = [
+        f"query by {keys} over {identifier(query.time)}",
+        *(f"  window: {window}" for window in query.windows),
+        *(f"  answer: {aggregate}" for aggregate in query.aggs),
+        f"route: {taken.name}, {'the first that can evaluate the query' if route is None else 'as asked'}",
+    ]
+    for other in ROUTES:
+        if other is not taken:
+            reason = other.refusal(checked)
+            lines.append(f"  {other.name}: {other.merit if reason is None else f'refused, as {reason}'}")
+    return "\n".join([*lines, *taken.explain(checked)])
+
+
+def chosen(checked: Job, route: str | None) -> Route:
+    """Return the route to take.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `route` is none, or refuses the job.
+    """
+    if route is None:
+        return next(candidate for candidate in ROUTES if candidate.refusal(checked) is None)
+    if not isinstance(route, str):
+        raise InvalidType(f"route: {route!r} is a {type(route).__name__}; a route is a str, or None")
+    names = ", ".join(repr(candidate.name) for candidate in ROUTES)
+    for candidate in ROUTES:
+        if candidate.name == route:
+            reason = candidate.refusal(checked)
+            if reason is not None:
+                raise InvalidValue(
+                    f"route: {route!r} cannot evaluate the query, as {reason}; routes are {names}"
+                )
+            return candidate
+    raise InvalidValue(f"route: {route!r} is unknown; routes are {names}")

@@ -1,0 +1,70 @@
+"""A sum that does not fit is an error on every route and in both ANSI modes; one that fits never is."""
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+import windowkit as wk
+
+LEAST, GREATEST = -(2**63), 2**63 - 1
+TUMBLING = wk.tumbling("1 minute")
+SLIDING = wk.sliding("1 minute", "20 seconds")
+SESSION = wk.session("30 seconds")
+ROUTES = [
+    ("catalyst", TUMBLING),
+    ("catalyst-panes", TUMBLING),
+    ("catalyst-panes", SLIDING),
+    ("catalyst-panes", SESSION),
+    ("rows", SLIDING),
+]
+
+
+def seconds(count):
+    return pa.array([row * 1_000_000 for row in range(count)], pa.timestamp("us", tz="UTC"))
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize(("route", "windows"), ROUTES, ids=lambda part: str(part))
+def test_bigints(from_arrow, settings, route, windows, ansi):
+    query = wk.query(by=[], time="ts", windows=windows, aggs=wk.sum("v"))
+
+    def summed(values):
+        frame = from_arrow({"ts": seconds(len(values)), "v": pa.array(values, pa.int64())}, partitions=2)
+        return {row["sum(v)"] for row in query.run(frame, route=route).collect()}
+
+    with settings({"spark.sql.ansi.enabled": ansi}):
+        for values in ([GREATEST, 1], [LEAST, -1], [GREATEST] * 5, [LEAST] * 5):
+            with pytest.raises(PySparkException, match=r"sum of a window .*does not fit"):
+                summed(values)
+        # Some order of these overflows on the way, if added one by one in 64 bits.
+        assert summed([GREATEST, 1, -1, GREATEST, LEAST, -5]) == {GREATEST - 6}
+        assert summed([LEAST]) == {LEAST}
+        assert summed([GREATEST]) == {GREATEST}
+        assert summed([-1] * 9) == {-9}
+        assert summed([None, None]) == {None}
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize(("route", "windows"), [("catalyst", TUMBLING), ("rows", SLIDING)], ids=str)
+def test_decimals_that_are_too_wide(from_arrow, settings, route, windows, ansi):
+    query = wk.query(by=[], time="ts", windows=windows, aggs=[wk.sum("v"), wk.count()])
+    nines = Decimal("9" * 38)
+
+    def summed(values):
+        columns = {"ts": seconds(len(values)), "v": pa.array(values, pa.decimal128(38, 0))}
+        return {row["sum(v)"] for row in query.run(from_arrow(columns), route=route).collect()}
+
+    with settings({"spark.sql.ansi.enabled": ansi}):
+        with pytest.raises(PySparkException, match=r"does not fit|ARITHMETIC_OVERFLOW"):
+            summed([nines, nines])
+        assert summed([nines]) == {nines}
+        assert summed([None, None]) == {None}
+
+
+def test_a_failure_in_a_worker_says_what_it_is(from_arrow):
+    frame = from_arrow({"ts": seconds(2), "v": pa.array([GREATEST, 1])})
+    query = wk.query(by=[], time="ts", windows=SLIDING, aggs=wk.sum("v").alias("total"))
+    with pytest.raises(PySparkException, match=r"windowkit\.errors\.Overflow: .*does not fit"):
+        query.run(frame).collect()
