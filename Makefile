@@ -30,14 +30,15 @@ test: java $(NATIVE)  ## all tests of the Rust core, the Python package and Spar
 	$(WITH_RUST) cargo test --locked
 	$(BIN)/python -m pytest
 
-bench: java $(NATIVE)  ## benchmarks, to look at: about a quarter of an hour, results in target/bench
+bench: java $(NATIVE)  ## benchmarks, to look at: some ten minutes; pages and pictures in target/bench
 	$(WITH_RUST) cargo bench --locked
-	$(BIN)/python bench/local_grid.py --output-dir target/bench
-	$(BIN)/python bench/spark_grid.py --quick --output-dir target/bench
+	$(BIN)/python bench/local_grid.py --keys 16,1024 --output target/bench/local.md
+	$(BIN)/python bench/spark_grid.py --cells '16 keys*' '1024 keys*' --sides spark windowkit --repeats 1 \
+		--skip-spark-over 10 --output target/bench/spark.md
 
-bench-full: java $(NATIVE)  ## every cell of the Python benchmarks, recorded in docs/benchmarks: hours
-	$(BIN)/python bench/local_grid.py --output-dir docs/benchmarks
-	$(BIN)/python bench/spark_grid.py --output-dir docs/benchmarks
+bench-full: java $(NATIVE)  ## every cell of the Python benchmarks, recorded in docs/benchmarks: an hour or two
+	$(BIN)/python bench/local_grid.py
+	$(BIN)/python bench/spark_grid.py
 
 lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warnings denied
 	$(WITH_RUST) cargo fmt --check

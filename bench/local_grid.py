@@ -9,7 +9,7 @@ max. All sides read the same columns in memory, have the same number of threads 
 Arrow. Before any clock runs, every cell is checked on fewer rows: the sides must agree on each. They are then
 timed in turns.
 
-Written are ``local.jsonl`` (every time measured), ``local.md`` and ``local.png``.
+Written are a page, and beside it every time measured (``.jsonl``) and a picture of the ratios (``.png``).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def parsed() -> argparse.Namespace:
         help="comma-separated, of " + ", ".join(SIDES),
     )
     add("--threads", type=int, default=2, help="of every side; default: %(default)s")
-    add("--repeat", type=int, default=5, help="times each side is timed; default: %(default)s")
+    add("--repeats", type=int, default=5, help="times each side is timed; default: %(default)s")
     add(
         "--slow",
         type=float,
@@ -133,7 +133,7 @@ def parsed() -> argparse.Namespace:
         help="larger results are read batch by batch, and not kept, on all sides; default: %(default)s",
     )
     add("--seed", type=int, default=0)
-    add("--output-dir", type=Path, default=Path("target/bench"), help="default: %(default)s")
+    add("--output", type=Path, default=Path("docs/benchmarks/local.md"), help="default: %(default)s")
     return parser.parse_args()
 
 
@@ -211,14 +211,13 @@ def difference(expected: pa.Table, got: pa.Table) -> str | None:
 
 
 def measure(cell: Cell, sides: Sequence[Side], options: argparse.Namespace) -> Result:
-    """Time the sides in turns, each once before unless it is slow."""
+    """Time the sides in turns, of which the first does not count."""
     results = [Measured(side.name, side.how(cell)) for side in sides]
-    streamed = False
-    for turn in range(options.repeat + 1):
+    streamed = expected_rows(cell, options) > options.max_output_rows
+    for turn in range(options.repeats + 1):
         for side, result in zip(sides, results, strict=True):
             if turn > 3 and max(result.seconds) >= options.slow:
                 continue
-            streamed = expected_rows(cell, options) > options.max_output_rows
             gc.collect()
             begin = time.perf_counter()
             if streamed:
@@ -260,8 +259,8 @@ def line(result: Result) -> str:
 
 def write(options: argparse.Namespace, results: Sequence[Result]) -> None:
     """Write the records and the picture."""
-    options.output_dir.mkdir(parents=True, exist_ok=True)
-    path = options.output_dir / "local.md"
+    path = options.output
+    path.parent.mkdir(parents=True, exist_ok=True)
     records = [{"date": str(date.today()), **environment(options)}]
     records += [
         {
@@ -278,7 +277,7 @@ def write(options: argparse.Namespace, results: Sequence[Result]) -> None:
     path.with_suffix(".jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     path.write_text(page(options, results))
     if "windowkit" in options.sides and len(options.sides) > 1:
-        plot(results, path.with_suffix(".png"))
+        plot(results, f"One process, {options.rows:,} rows, sum and max", path.with_suffix(".png"))
     print(f"written: {path} and its .jsonl and .png")
 
 
@@ -313,8 +312,9 @@ def page(options: argparse.Namespace, results: Sequence[Result]) -> str:
         f"({facts['machine']}), Python {facts['python']}; {versions}.",
         "",
         "All sides read the same columns in memory and give the same columns as Arrow. They are timed in "
-        f"turns, after one turn that does not count; a time is the median of {options.repeat}, or of 3 from "
-        f"{options.slow:g} s on. Before, the sides were compared row by row on fewer rows. Every time is in "
+        f"turns, after one turn that does not count; a time is the median of {options.repeats}"
+        + (f", or of 3 from {options.slow:g} s on" if options.repeats > 3 else "")
+        + ". Before, the sides were compared row by row on fewer rows. Every time is in "
         "`local.jsonl`.",
         "",
         "| " + " | ".join(heads) + " |",
@@ -331,21 +331,17 @@ def page(options: argparse.Namespace, results: Sequence[Result]) -> str:
         lines.append("| " + " | ".join(row) + " |")
     if any(result.streamed for result in results):
         lines += ["", "\\* read batch by batch on all sides, and not kept: whole, it would take about 10 GB."]
-    lines += ["", "How the peers were asked, the fastest way found of each; see `bench/local_sides.py`:", ""]
-    ways = dict.fromkeys(
-        (result.cell.name, side.side, side.how, result.cell.keys)
-        for result in results
-        for side in result.sides
-        if side.side != "windowkit"
-    )
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for name, side_name, how, keys in ways:
-        grouped.setdefault((side_name, how), []).append(f"{name} at {keys:,} keys")
-    lines += [f"- {side_name}, {how}: {', '.join(where)}" for (side_name, how), where in grouped.items()]
+    lines += ["", "How the others were asked, the fastest way found; see `bench/local_sides.py`:", ""]
+    ways: dict[tuple[str, str], dict[str, None]] = {}
+    for result in results:
+        for side in (side for side in result.sides if side.side != "windowkit"):
+            where = f"{result.cell.window} windows at {result.cell.keys:,} keys"
+            ways.setdefault((side.side, side.how), {})[where] = None
+    lines += [f"- {side}, {how}: {', '.join(where)}" for (side, how), where in ways.items()]
     return "\n".join(lines) + "\n"
 
 
-def plot(results: Sequence[Result], path: Path) -> None:
+def plot(results: Sequence[Result], title: str, path: Path) -> None:
     """Draw how many times as long as windowkit the peers take."""
     import matplotlib
 
@@ -369,12 +365,12 @@ def plot(results: Sequence[Result], path: Path) -> None:
     axes.set_yticks(range(len(results)), [f"{each.cell.name}, {each.cell.keys:,} keys" for each in results])
     axes.invert_yaxis()
     axes.set_xlabel("time of the peer / time of windowkit, same threads (log scale)")
-    axes.set_title("One process, 4 M rows: sum and max per key and window", loc="left", fontsize=11)
+    axes.set_title(title, loc="left", fontsize=11)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.xaxis.grid(True, which="major", color="0.9")
     axes.set_axisbelow(True)
-    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(peers), borderaxespad=0.2)
+    figure.legend(frameon=False, loc="outside lower right", ncols=len(peers))
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
 

@@ -1,10 +1,10 @@
 """Spark's own windows against windowkit's, over a grid of keys and windows.
 
-Every cell aggregates the same cached rows (a key, a timestamp 10 ms after the last, a random double) by sum and
-max, and writes to Spark's ``noop`` sink. Sides, measured one after the other in each round:
+Every cell aggregates the same cached rows (a key, a timestamp 10 ms after the last, a random double) by sum
+and max, and writes to Spark's ``noop`` sink. Sides, measured one after the other in each round:
 
 spark
-    ``windowkit.spark.reference``: Spark's own ``groupBy(key, window(...)).agg(...)``.
+    Spark's own ``groupBy(key, window(...)).agg(sum(v), max(v))``.
 windowkit
     ``query.run(df)``, by the route the planner chooses.
 rows
@@ -14,9 +14,9 @@ identity
     stage 1, the shuffle and the way of the slices into Python and back. It cannot yield the windows, so where
     there are more windows than slices it is a bound from below that no stage 2 reaches.
 premade
-    The same with a function that takes the slices and yields batches made beforehand, of as many rows and of
-    the same columns as the real result (shared out by slices): all of the job but the work of stage 2. Stage 2
-    is judged by this one.
+    The same with a function that takes the slices and yields one batch again and again, of the columns of the
+    real result and until there are as many rows (shared out by slices): all of the job but the work of stage
+    2. Stage 2 is judged by this one.
 
 Spark's own takes minutes in some cells; those are run once, without warming up, and marked so.
 
@@ -44,9 +44,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import windowkit as wk
-import windowkit.spark
-from windowkit.spark import catalyst, panes
-from windowkit.spark.job import Job, job
+from windowkit.spark import catalyst, panes, sql
+from windowkit.spark.job import job
 from windowkit.spark.reference import output_schema
 
 SIDES = ("spark", "windowkit", "rows", "identity", "premade")
@@ -166,12 +165,13 @@ def measure(frame: DataFrame, cell: Cell, options: argparse.Namespace) -> dict[s
     """Run every side of a cell in turn, and return all times."""
     query = wk.query(by="k", time="ts", windows=cell.window, aggs=[wk.sum("v"), wk.max("v")])
     checked = job(frame, query)
+    window = sf.expr(sql.window(cell.window, "ts"))
     windows = query.run(frame).count()
     result: dict[str, object] = {"cell": cell.name, "keys": cell.keys, "window": cell.label}
     result |= {"windows per row": cell.per_row, "rows": options.rows, "windows": windows}
     result["route"] = "catalyst" if catalyst.ROUTE.refusal(checked) is None else "catalyst-panes"
     sides: dict[str, Callable[[], DataFrame]] = {
-        "spark": lambda: windowkit.spark.reference(frame, query),
+        "spark": lambda: frame.groupBy("k", window).agg(sf.sum("v"), sf.max("v")),
         "windowkit": lambda: query.run(frame),
         "rows": lambda: query.run(frame, route="rows"),
     }
@@ -207,7 +207,7 @@ def seconds(side: Callable[[], DataFrame]) -> float:
 
 
 class Premade:
-    """Stands for stage 2: takes slices, and yields `ratio` times as many rows, all of one batch made before."""
+    """Stands for stage 2: takes slices, and yields `ratio` times as many rows, all of one batch."""
 
     def __init__(self, schema: pa.Schema, ratio: float) -> None:
         self.schema = schema
@@ -216,19 +216,17 @@ class Premade:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches without computing any."""
         rest = round(sum(batch.num_rows for batch in batches) * self.ratio)
-        batch = pa.RecordBatch.from_arrays([numbered(kind) for kind in self.schema.types], schema=self.schema)
+        batch = pa.RecordBatch.from_arrays([ones(kind) for kind in self.schema.types], schema=self.schema)
         while rest > 0:
             yield batch.slice(0, rest)
             rest -= BATCH_ROWS
 
 
-def numbered(kind: pa.DataType) -> pa.Array:
+def ones(kind: pa.DataType) -> pa.Array:
     if pa.types.is_struct(kind):
         fields = [kind.field(position) for position in range(kind.num_fields)]
-        return pa.StructArray.from_arrays([numbered(field.type) for field in fields], fields=fields)
-    if pa.types.is_timestamp(kind):
-        return pa.array(range(START, START + BATCH_ROWS)).cast(kind)
-    return pa.array(range(BATCH_ROWS)).cast(kind)
+        return pa.StructArray.from_arrays([ones(field.type) for field in fields], fields=fields)
+    return pa.repeat(pa.scalar(1), BATCH_ROWS).cast(kind)
 
 
 def machine(spark: SparkSession, options: argparse.Namespace) -> dict[str, str]:
@@ -241,12 +239,13 @@ def machine(spark: SparkSession, options: argparse.Namespace) -> dict[str, str]:
             if "model name" in line
         ]
         processor = models[0] if models else processor
-    java = spark.sparkContext._jvm.System.getProperty("java.version")
+    java = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").first()
+    assert java is not None
     return {
         "date": datetime.now(timezone.utc).date().isoformat(),
         "processor": f"{processor}, {os.cpu_count()} cores visible",
         "system": f"{platform.system()} {platform.machine()}",
-        "versions": f"windowkit {wk.__version__}, Spark {pyspark.__version__}, Java {java}, "
+        "versions": f"windowkit {wk.__version__}, Spark {pyspark.__version__}, Java {java[0]}, "
         f"Python {platform.python_version()}, pyarrow {pa.__version__}",
         "settings": "local[2], 4 shuffle partitions, 4 GB heap, adaptive execution on",
         "rows": f"{options.rows:,}, cached, 10 ms apart; sum and max of a double; written to noop",
@@ -258,9 +257,9 @@ def report(results: list[dict[str, object]], facts: dict[str, str], options: arg
     lines = [
         "# Spark: windowkit against Spark's own windows",
         "",
-        "Made by `bench/spark_grid.py`, whose head says what each column is. Seconds, planning included; medians "
-        f"of {options.repeats} runs, sides in turn, after one run to warm up. A figure with * is of one run, "
-        "without warming up.",
+        "Made by `bench/spark_grid.py`, whose head says what each column is. Seconds, planning included; "
+        f"medians of {options.repeats} runs, sides in turn, after one run to warm up. A figure with * is of "
+        "one run, without warming up, because Spark's own takes minutes there.",
         "",
         *(f"- {name}: {fact}" for name, fact in facts.items()),
         "",
@@ -280,7 +279,7 @@ def report(results: list[dict[str, object]], facts: dict[str, str], options: arg
             f"{result['windows']:,}",
             shown(spark) + ("*" if spark is not None and len(times["spark"]) < options.repeats else ""),
             shown(ours),
-            "" if spark is None or ours is None else f"{spark / ours:.2g}",
+            "" if spark is None or ours is None else times_faster(spark / ours),
             result["route"],
             shown(by_rows),
             shown(identity),
@@ -293,6 +292,10 @@ def report(results: list[dict[str, object]], facts: dict[str, str], options: arg
 
 def median(runs: list[float] | None) -> float | None:
     return statistics.median(runs) if runs else None
+
+
+def times_faster(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio < 20 else f"{ratio:.0f}"
 
 
 def shown(value: float | None) -> str:

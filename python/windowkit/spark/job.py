@@ -159,6 +159,8 @@ def arrow_type(column: str, kind: spark.DataType) -> pa.DataType:
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, spark.DayTimeIntervalType) and kind == spark.DayTimeIntervalType():
         return pa.duration("us")
+    if type(kind).__name__ == "TimeType" and kind == type(kind)():  # of pyspark 4.1 and later
+        return pa.time64("ns")
     if isinstance(kind, spark.ArrayType):
         return pa.list_(pa.field("element", arrow_type(column, kind.elementType), kind.containsNull))
     if isinstance(kind, spark.MapType):
@@ -173,7 +175,7 @@ def arrow_type(column: str, kind: spark.DataType) -> pa.DataType:
         )
     raise InvalidType(
         f"query: column {column!r} has type {kind.simpleString()}, which Spark does not exchange with Arrow "
-        "as it is; cast it first, intervals to INTERVAL DAY TO SECOND, strings to the collation UTF8_BINARY"
+        "as it is; cast it first, for example intervals to INTERVAL DAY TO SECOND, strings to UTF8_BINARY"
     )
 
 

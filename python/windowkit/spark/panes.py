@@ -43,7 +43,7 @@ def run(job: Job) -> DataFrame:
 
 
 def slices(job: Job) -> DataFrame:
-    """Return what stage 2 takes: keys, start, with sessions the last time, and partials; by key in partitions."""
+    """Return what stage 2 takes, by key in partitions: keys, start, with sessions the last time, partials."""
     frame = job.rows
     # Spark takes one window() per projection.
     for position, text in enumerate(panes(job, job.time)):

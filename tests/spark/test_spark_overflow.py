@@ -25,25 +25,38 @@ def seconds(count):
     return pa.array([row * 1_000_000 for row in range(count)], pa.timestamp("us", tz="UTC"))
 
 
+FITTING = {
+    # Some orders of these overflow on the way, if added one by one in 64 bits.
+    "back again": ([GREATEST, 1, -1, GREATEST, LEAST, -5], GREATEST - 6),
+    "least": ([LEAST], LEAST),
+    "greatest": ([GREATEST], GREATEST),
+    "negative": ([-1] * 9, -9),
+    "nothing": ([None, None], None),
+}
+
+
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize(("route", "windows"), ROUTES, ids=lambda part: str(part))
 def test_bigints(from_arrow, settings, route, windows, ansi):
-    query = wk.query(by=[], time="ts", windows=windows, aggs=wk.sum("v"))
+    query = wk.query(by="k", time="ts", windows=windows, aggs=wk.sum("v"))
 
-    def summed(values):
-        frame = from_arrow({"ts": seconds(len(values)), "v": pa.array(values, pa.int64())}, partitions=2)
-        return {row["sum(v)"] for row in query.run(frame, route=route).collect()}
+    def summed(lists):
+        rows = [(key, second, value) for key, values in lists.items() for second, value in enumerate(values)]
+        keys, times, values = zip(*rows, strict=True)
+        columns = {
+            "k": pa.array(keys),
+            "ts": seconds(9).take(pa.array(times)),
+            "v": pa.array(values, pa.int64()),
+        }
+        result = query.run(from_arrow(columns, partitions=2), route=route).collect()
+        return {(row["k"], row["sum(v)"]) for row in result}
 
     with settings({"spark.sql.ansi.enabled": ansi}):
-        for values in ([GREATEST, 1], [LEAST, -1], [GREATEST] * 5, [LEAST] * 5):
+        for values in ([GREATEST, 1], [LEAST] * 5):
             with pytest.raises(PySparkException, match=r"sum of a window .*does not fit"):
-                summed(values)
-        # Some order of these overflows on the way, if added one by one in 64 bits.
-        assert summed([GREATEST, 1, -1, GREATEST, LEAST, -5]) == {GREATEST - 6}
-        assert summed([LEAST]) == {LEAST}
-        assert summed([GREATEST]) == {GREATEST}
-        assert summed([-1] * 9) == {-9}
-        assert summed([None, None]) == {None}
+                summed({"k": values})
+        fitting = summed({key: values for key, (values, _) in FITTING.items()})
+        assert fitting == {(key, total) for key, (_, total) in FITTING.items()}
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])

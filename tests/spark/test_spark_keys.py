@@ -56,6 +56,18 @@ def test_keys_group_as_spark_groups(from_arrow, check, keys):
     check(frame, wk.query(by=keys, time="ts", windows=window, aggs=[wk.count(), wk.sum("v")]))
 
 
+def test_times_of_day(spark, check, settings):
+    with settings({"spark.sql.timeType.enabled": "true"}):
+        columns = ["time'10:00:00.000001'", "time'00:00:00'", "null"]
+        frame = spark.range(60).selectExpr(
+            f"element_at(array({', '.join(columns)}), int(id % 3) + 1) as k", "timestamp_seconds(id) as ts"
+        )
+        aggs = [wk.count(), wk.max("k"), wk.first("k", ignore_nulls=True)]
+        for window in (wk.sliding("10 seconds", "4 seconds"), wk.tumbling("10 seconds")):
+            check(frame, wk.query(by="k", time="ts", windows=window, aggs=aggs[:1]))
+            check(frame, wk.query(by=[], time="ts", windows=window, aggs=aggs))
+
+
 def test_a_column_may_be_key_time_and_value_at_once(from_arrow, check):
     times = pa.array([row // 3 * 1_000_000 for row in range(ROWS)], pa.timestamp("us", tz="UTC"))
     frame = from_arrow({"ts": times, "v": pa.array(range(ROWS))})
