@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use windowkit::operator::{AggregateSpec, Bounded, Layout, Plan, WindowKind, WindowSpec};
+use windowkit::operator::{AggregateSpec, Bounded, Plan, WindowKind, WindowSpec};
 
 const ROWS: usize = 1 << 20;
 const SECOND: i128 = 1_000_000_000;
@@ -71,11 +71,7 @@ fn grid(criterion: &mut Criterion) {
                         bounded
                     },
                     |bounded| {
-                        bounded
-                            .finish(Layout::Struct)
-                            .expect("keys")
-                            .map(|b| b.expect("windows").num_rows())
-                            .sum::<usize>()
+                        bounded.finish().expect("keys").map(|b| b.expect("windows").num_rows()).sum::<usize>()
                     },
                     BatchSize::PerIteration,
                 );

@@ -1,7 +1,9 @@
 """The native core: what `windowkit.local` and `windowkit.spark` call. Not part of the public interface."""
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
+
+__version__: str
 
 class _ArrowSchema(Protocol):
     def __arrow_c_schema__(self) -> object: ...
@@ -38,9 +40,7 @@ class Plan:
     def run(self, stream: _ArrowStream, threads: int) -> _ArrowStream: ...
     def batches(self, stream: _ArrowStream, threads: int) -> Batches: ...
     def engine(self) -> Engine: ...
-    def slices_engine(
-        self, schema: _ArrowSchema, layout: Literal["struct", "start", "flat"] = "struct"
-    ) -> Engine: ...
+    def slices_engine(self, schema: _ArrowSchema) -> Engine: ...
 
 class Engine:
     """An operator over record batches: rows, or the slices that Catalyst made of them."""

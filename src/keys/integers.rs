@@ -27,8 +27,8 @@ pub(super) struct IntegerKeys {
 enum Lookup {
     /// `ids[value - base]`.
     Direct { base: i64, ids: Vec<u32> },
-    /// Ids by their values' hash.
-    Hashed(HashTable<u32>),
+    /// Ids by their values' hash; all values are from `low` to `high`.
+    Hashed { table: HashTable<u32>, low: i64, high: i64 },
 }
 
 impl IntegerKeys {
@@ -72,7 +72,7 @@ impl IntegerKeys {
             Lookup::Direct { base, ids } => {
                 ids.get(value.wrapping_sub(*base) as usize).copied().filter(|&id| id != NONE)
             }
-            Lookup::Hashed(_) => None,
+            Lookup::Hashed { .. } => None,
         }
     }
 
@@ -81,7 +81,7 @@ impl IntegerKeys {
     fn id_of_new<'a>(&mut self, value: i64, rest: impl Iterator<Item = &'a i64>) -> u32 {
         let covered = match &self.lookup {
             Lookup::Direct { base, ids } => (value.wrapping_sub(*base) as usize) < ids.len(),
-            Lookup::Hashed(_) => true,
+            Lookup::Hashed { .. } => true,
         };
         if !covered {
             self.make_room(rest);
@@ -99,18 +99,24 @@ impl IntegerKeys {
                     return *entry;
                 }
                 *entry = id;
+                values.push(value);
             }
-            Lookup::Hashed(table) => {
+            Lookup::Hashed { table, low, high } => {
                 let hash = hasher.hash_one(value);
-                if let Some(&id) =
-                    table.find(hash, |&id| values[id as usize] == value && Some(id) != self.null)
-                {
+                let null = self.null;
+                if let Some(&id) = table.find(hash, |&id| values[id as usize] == value && Some(id) != null) {
                     return id;
                 }
                 table.insert_unique(hash, id, |&id| hasher.hash_one(values[id as usize]));
+                values.push(value);
+                (*low, *high) = (value.min(*low), value.max(*high));
+                // Looked at whenever the keys have doubled: by now a direct table may be the smaller one.
+                let (low, high) = (*low, *high);
+                if values.len().is_power_of_two() && span(low, high) <= 8 * values.len() as i128 {
+                    self.lookup = self.direct(low, high);
+                }
             }
         }
-        values.push(value);
         id
     }
 
@@ -127,25 +133,34 @@ impl IntegerKeys {
         let known =
             if ids.is_empty() { (i64::MAX, i64::MIN) } else { (*base, base + (ids.len() as i64 - 1)) };
         let (low, high) = rest.fold(known, |(low, high), &value| (low.min(value), high.max(value)));
-        let span = i128::from(high) - i128::from(low) + 1;
-        let valid = self.values.iter().enumerate().filter(|&(id, _)| Some(id as u32) != self.null);
         // Four table entries a row seen are less than what a hash table of the rows would take.
-        if span <= (1 << 16).max(4 * self.rows as i128) {
+        if span(low, high) <= (1 << 16).max(4 * self.rows as i128) {
             // Room to grow on the side that grew: keys that count upwards must not cost a new table each batch.
             let grown = ids.len() as i64;
             let low = if low < known.0 { low.saturating_sub(grown) } else { low };
             let high = if high > known.1 { high.saturating_add(grown) } else { high };
-            let mut ids = vec![NONE; (high - low) as usize + 1];
-            valid.for_each(|(id, &value)| ids[(value - low) as usize] = id as u32);
-            self.lookup = Lookup::Direct { base: low, ids };
+            self.lookup = self.direct(low, high);
         } else {
             let mut table = HashTable::with_capacity(self.values.len());
             let hash = |&id: &u32| self.hasher.hash_one(self.values[id as usize]);
-            valid.for_each(|(id, value)| {
-                table.insert_unique(self.hasher.hash_one(value), id as u32, hash);
+            self.valid().for_each(|(id, value)| {
+                table.insert_unique(self.hasher.hash_one(value), id, hash);
             });
-            self.lookup = Lookup::Hashed(table);
+            self.lookup = Lookup::Hashed { table, low, high };
         }
+    }
+
+    /// A direct table of the keys so far, for values from `low` to `high`.
+    fn direct(&self, low: i64, high: i64) -> Lookup {
+        let mut ids = vec![NONE; (high - low) as usize + 1];
+        self.valid().for_each(|(id, value)| ids[(value - low) as usize] = id);
+        Lookup::Direct { base: low, ids }
+    }
+
+    /// Ids and values of all keys but null.
+    fn valid(&self) -> impl Iterator<Item = (u32, i64)> + '_ {
+        let ids = 0..self.values.len() as u32;
+        ids.zip(self.values.iter().copied()).filter(|&(id, _)| Some(id) != self.null)
     }
 
     pub(super) fn values(&self) -> Result<ArrayRef> {
@@ -161,6 +176,11 @@ impl IntegerKeys {
             ArrayData::builder(self.data_type.clone()).len(self.values.len()).add_buffer(buffer).nulls(nulls);
         Ok(make_array(data.build()?))
     }
+}
+
+/// How many integers there are from `low` to `high`.
+fn span(low: i64, high: i64) -> i128 {
+    i128::from(high) - i128::from(low) + 1
 }
 
 /// The stored integers, sign-extended to 64 bits whatever the type: only equality matters. Zero-copy at 64 bits.

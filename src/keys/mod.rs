@@ -162,6 +162,21 @@ mod tests {
         assert_eq!(ids(&mut index, vec![Arc::new(keys)]), [0, 0, 1, 1, 2, 2]);
     }
 
+    /// Sparse at first, dense later, then sparse again: through every kind of lookup and back.
+    #[test]
+    fn ids_outlive_changes_of_the_lookup() {
+        let mut index = KeyIndex::new(vec![DataType::Int64]).unwrap();
+        let far: Vec<i64> = (0..100).map(|i| i * 5_000).collect();
+        let dense: Vec<i64> = (0..500_000).rev().collect();
+        let mut of = |values: &[i64]| ids(&mut index, vec![Arc::new(Int64Array::from(values.to_vec()))]);
+        let first = of(&far);
+        let all: Vec<u32> = dense.chunks(1000).flat_map(&mut of).collect();
+        of(&[i64::MAX, i64::MIN]);
+        assert_eq!(of(&far), first);
+        assert_eq!(of(&dense), all);
+        assert_eq!(index.len(), 500_002);
+    }
+
     #[test]
     fn floats_within_lists_and_structs_too() {
         let lists = |values: [f64; 2]| -> ArrayRef {

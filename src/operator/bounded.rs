@@ -8,11 +8,11 @@ use arrow_buffer::ScalarBuffer;
 use arrow_schema::Schema;
 use arrow_select::filter::filter;
 
-use super::output::{Layout, Output};
+use super::output::Output;
 use super::plan::Plan;
 use crate::aggregate::Rows;
 use crate::keys::KeyIndex;
-use crate::slice::{SliceTable, Slicer, order_by_key};
+use crate::slice::{SliceTable, Slicer};
 use crate::{Error, Result};
 
 /// Rows that go through keys, slicer and partials at a time: their columns stay in the cache.
@@ -126,8 +126,8 @@ impl Bounded {
     }
 
     /// All windows of what was pushed.
-    pub fn finish(self, layout: Layout) -> Result<Output> {
-        Output::new(self.plan, self.worker.keys, self.worker.table, layout)
+    pub fn finish(self) -> Result<Output> {
+        Output::new(self.plan, self.worker.keys, self.worker.table)
     }
 
     /// Merges the slots of each slice once they have doubled, so that memory follows slices, not rows, in any order.
@@ -137,7 +137,7 @@ impl Bounded {
             return;
         }
         let all = table.take();
-        *table = all.regroup(&order_by_key(all.keys(), keys.len()), 0, keys.len(), self.plan.edges());
+        *table = all.regroup(&all.order_by_key(keys.len()), 0, keys.len(), self.plan.edges());
         slicer.reset();
         self.compact_at = self.first_compaction.max(2 * table.len());
     }
@@ -325,13 +325,14 @@ mod tests {
         bounded.push(first, threads).unwrap();
         bounded.push(rest, threads).unwrap();
         let mut result = Windows::new();
-        for batch in bounded.finish(Layout::Flat).unwrap().collect(threads).unwrap() {
+        for batch in bounded.finish().unwrap().collect(threads).unwrap() {
             let names = batch.column(1).as_string::<i32>();
-            let at =
-                |position: usize, row: usize| batch.column(position).as_primitive::<Int64Type>().value(row);
+            let extent = batch.column(2).as_struct();
+            let of = |column: &ArrayRef, row: usize| column.as_primitive::<Int64Type>().value(row);
             for row in 0..batch.num_rows() {
-                let window = (names.value(row).parse().unwrap(), at(0, row), at(2, row), at(3, row));
-                let values = [at(4, row), at(5, row), at(6, row), at(7, row)];
+                let (start, end) = (of(extent.column(0), row), of(extent.column(1), row));
+                let window = (names.value(row).parse().unwrap(), of(batch.column(0), row), start, end);
+                let values = [3, 4, 5, 6].map(|position| of(batch.column(position), row));
                 assert_eq!(result.insert(window, values), None, "a window comes once");
             }
         }

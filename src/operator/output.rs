@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array};
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use arrow_select::take::take;
 
 use super::plan::{Plan, extent_fields};
-use crate::Result;
 use crate::aggregate::Partials;
 use crate::kernels::Ranges;
 use crate::keys::KeyIndex;
-use crate::slice::{KeyOrder, SliceTable, order_by_key};
+use crate::slice::{KeyOrder, SliceTable};
 use crate::window::{Session, Sliding, Window};
+use crate::{Error, Result};
 
 /// Rows in a batch of results, at most: what crosses a boundary fastest.
 pub const BATCH_ROWS: usize = 65_536;
@@ -22,22 +22,9 @@ pub const BATCH_ROWS: usize = 65_536;
 /// Blocks that a thread takes before a round of [`Output::next_round`] ends.
 const BLOCKS_PER_THREAD: usize = 16;
 
-/// How a result carries its windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
-    /// One column, a struct of start and end.
-    Struct,
-    /// Two columns, `window_start` and `window_end`.
-    Flat,
-    /// One column, `window_start`, for windows of one size.
-    Start,
-}
-
 /// Every window of the rows that were pushed, computed a block of keys at a time.
 pub struct Output {
     plan: Arc<Plan>,
-    layout: Layout,
-    schema: SchemaRef,
     keys: Vec<ArrayRef>,
     table: SliceTable,
     order: KeyOrder,
@@ -65,17 +52,16 @@ struct Windows {
 }
 
 impl Output {
-    pub(super) fn new(plan: Arc<Plan>, keys: KeyIndex, table: SliceTable, layout: Layout) -> Result<Self> {
-        let order = order_by_key(table.keys(), keys.len());
+    pub(super) fn new(plan: Arc<Plan>, keys: KeyIndex, table: SliceTable) -> Result<Self> {
+        let order = table.order_by_key(keys.len());
         let blocks = blocks(&plan, &order);
-        let schema = schema(&plan, layout);
         let keys = keys.values()?;
-        Ok(Self { plan, layout, schema, keys, table, order, blocks, next_block: 0, current: None })
+        Ok(Self { plan, keys, table, order, blocks, next_block: 0, current: None })
     }
 
     /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+        self.plan.output()
     }
 
     /// The next batches, from up to `BLOCKS_PER_THREAD` blocks of keys for each of `threads` threads; none at the end.
@@ -171,25 +157,19 @@ impl Output {
         let measure = self.plan.measure();
         let starts = measure.array(windows.starts)?;
         let ends = measure.array(windows.ends)?;
-        match self.layout {
-            Layout::Struct => {
-                columns.push(Arc::new(StructArray::try_new(
-                    extent_fields(measure),
-                    vec![starts, ends],
-                    None,
-                )?));
-            }
-            Layout::Flat => columns.extend([starts, ends]),
-            Layout::Start => columns.push(starts),
-        }
+        columns.push(Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], None)?));
         let answers: Vec<Box<dyn Partials>> =
             slices.partials().iter().map(|partials| partials.answer(&windows.ranges)).collect();
         for aggregate in self.plan.aggregates() {
             let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i].as_ref()).collect();
-            columns.push(aggregate.function.lower(&own, &aggregate.input)?);
+            let lowered = aggregate.function.lower(&own, &aggregate.input).map_err(|error| match error {
+                Error::Overflow(why) => Error::Overflow(format!("{}: {why}", aggregate.name)),
+                other => other,
+            });
+            columns.push(lowered?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+        Ok(RecordBatch::try_new_with_options(self.schema().clone(), columns, &options)?)
     }
 }
 
@@ -342,23 +322,4 @@ fn blocks(plan: &Plan, order: &KeyOrder) -> Vec<usize> {
         }
     }
     blocks
-}
-
-fn schema(plan: &Plan, layout: Layout) -> SchemaRef {
-    let measure = plan.measure();
-    let at = plan.by().len() + usize::from(plan.windows().len() > 1);
-    let edge = |name: &str| Field::new(name, measure.data_type(), false);
-    let window = match layout {
-        Layout::Struct => return plan.output().clone(),
-        Layout::Flat => vec![edge("window_start"), edge("window_end")],
-        Layout::Start => vec![edge("window_start")],
-    };
-    let fields = plan.output().fields();
-    let all: Vec<Field> = fields[..at]
-        .iter()
-        .map(|field| field.as_ref().clone())
-        .chain(window)
-        .chain(fields[at + 1..].iter().map(|field| field.as_ref().clone()))
-        .collect();
-    Arc::new(Schema::new(all))
 }

@@ -54,6 +54,7 @@ pub struct AggregateSpec {
 /// An aggregate bound to its column.
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
+    pub(super) name: String,
     pub(super) function: Function,
     /// Which of the plan's partials it is lowered from.
     pub(super) partials: Vec<usize>,
@@ -324,7 +325,7 @@ fn bind_aggregate(
             partials.len() - 1
         })
     });
-    let planned = Planned { function, partials: own.collect(), input: data_type };
+    let planned = Planned { name: spec.name.clone(), function, partials: own.collect(), input: data_type };
     Ok((planned, Field::new(&spec.name, output, function.nullable())))
 }
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::{detached, exception};
-use crate::operator::{Bounded, Layout, Output};
+use crate::operator::{Bounded, Output};
 use crate::{Error, Result};
 
 /// Takes batches of rows, or of slices made elsewhere, and then answers every window.
@@ -22,7 +22,7 @@ pub(super) struct PyEngine {
 #[derive(Clone, Copy)]
 enum Input {
     Rows,
-    Slices(Layout),
+    Slices,
 }
 
 impl PyEngine {
@@ -30,8 +30,8 @@ impl PyEngine {
         Self { bounded: Mutex::new(Some(bounded)), input: Input::Rows }
     }
 
-    pub(super) fn slices(bounded: Bounded, layout: Layout) -> Self {
-        Self { bounded: Mutex::new(Some(bounded)), input: Input::Slices(layout) }
+    pub(super) fn slices(bounded: Bounded) -> Self {
+        Self { bounded: Mutex::new(Some(bounded)), input: Input::Slices }
     }
 
     fn take(&self) -> Result<Bounded> {
@@ -57,7 +57,7 @@ impl PyEngine {
             let mut bounded = self.take()?;
             match self.input {
                 Input::Rows => bounded.push(&[batch], 1)?,
-                Input::Slices(_) => bounded.push_slices(&batch)?,
+                Input::Slices => bounded.push_slices(&batch)?,
             }
             self.put(bounded)
         })
@@ -65,13 +65,7 @@ impl PyEngine {
 
     /// All windows of what was pushed.
     fn finish(&self, py: Python<'_>) -> PyResult<PyBatches> {
-        detached(py, move || {
-            let layout = match self.input {
-                Input::Rows => Layout::Struct,
-                Input::Slices(layout) => layout,
-            };
-            Ok(PyBatches::new(self.take()?.finish(layout)?))
-        })
+        detached(py, move || Ok(PyBatches::new(self.take()?.finish()?)))
     }
 }
 

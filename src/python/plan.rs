@@ -9,7 +9,7 @@ use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
 use super::engine::{PyBatches, PyEngine};
 use super::errors::{detached, exception};
-use crate::operator::{AggregateSpec, Bounded, Layout, Output, Plan, WindowKind, WindowSpec};
+use crate::operator::{AggregateSpec, Bounded, Output, Plan, WindowKind, WindowSpec};
 use crate::{Error, Result};
 
 /// Rows taken from a stream before they are shared out to threads.
@@ -107,20 +107,9 @@ impl PyPlan {
     }
 
     /// An operator for slices that come batch by batch: stage 2 of a distributed job.
-    #[pyo3(signature = (schema, layout = "struct"))]
-    fn slices_engine(&self, py: Python<'_>, schema: PySchema, layout: &str) -> PyResult<PyEngine> {
-        let layout = match layout {
-            "struct" => Layout::Struct,
-            "flat" => Layout::Flat,
-            "start" => Layout::Start,
-            _ => {
-                let why = format!("layout: '{layout}' is unknown; allowed are 'struct', 'flat' and 'start'");
-                return Err(exception(py, &Error::InvalidValue(why)));
-            }
-        };
+    fn slices_engine(&self, py: Python<'_>, schema: PySchema) -> PyResult<PyEngine> {
         let schema: arrow_schema::SchemaRef = schema.into_inner();
-        let bounded = Bounded::for_slices(&self.0, &schema).map_err(|error| exception(py, &error))?;
-        Ok(PyEngine::slices(bounded, layout))
+        Ok(PyEngine::slices(Bounded::for_slices(&self.0, &schema).map_err(|error| exception(py, &error))?))
     }
 }
 
@@ -155,7 +144,7 @@ fn aggregate(
         })?;
         py.check_signals()?;
     }
-    detached(py, move || bounded.finish(Layout::Struct))
+    detached(py, move || bounded.finish())
 }
 
 /// The next `ROUND_ROWS` rows or some more; none at the end.

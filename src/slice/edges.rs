@@ -44,6 +44,12 @@ impl Edges {
         self.gap
     }
 
+    /// Whether a fragment that ends at `last` takes a row (or fragment) that starts at `next`.
+    #[inline]
+    pub fn within_gap(&self, last: i64, next: i64) -> bool {
+        self.gap.is_some_and(|gap| next <= last.saturating_add(gap))
+    }
+
     /// Families for an engine that can only cut at fixed times: each session's gap becomes a period, because two
     /// rows in one pane as wide as the gap are always closer than the gap.
     pub fn panes(&self) -> Vec<(i64, i64)> {

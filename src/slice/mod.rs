@@ -11,6 +11,6 @@ mod slicer;
 mod table;
 
 pub use edges::Edges;
-pub use regroup::{KeyOrder, order_by_key};
+pub use regroup::KeyOrder;
 pub use slicer::Slicer;
 pub use table::SliceTable;

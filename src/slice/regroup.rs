@@ -5,82 +5,77 @@ use super::table::SliceTable;
 
 /// Slots in the order of their keys.
 pub struct KeyOrder {
-    /// Slot numbers, those of one key together, within a key in the order they were opened.
-    pub slots: Vec<u32>,
+    /// Starts and numbers of slots, those of one key together, within a key in the order they were opened. The starts
+    /// are here again so that sorting and merging read memory in one place.
+    pub slots: Vec<(i64, u32)>,
     /// `slots[bounds[k]..bounds[k + 1]]` belong to key `k`.
     pub bounds: Vec<usize>,
 }
 
-/// Sorts slots by key: a stable counting sort, O(slots + keys).
-pub fn order_by_key(keys: &[u32], key_count: usize) -> KeyOrder {
-    let mut bounds = vec![0usize; key_count + 1];
-    for &key in keys {
-        bounds[key as usize + 1] += 1;
-    }
-    for k in 0..key_count {
-        bounds[k + 1] += bounds[k];
-    }
-    let mut next = bounds.clone();
-    let mut slots = vec![0u32; keys.len()];
-    for (slot, &key) in keys.iter().enumerate() {
-        slots[next[key as usize]] = slot as u32;
-        next[key as usize] += 1;
-    }
-    KeyOrder { slots, bounds }
-}
-
 impl SliceTable {
+    /// Sorts slots by key: a stable counting sort, O(slots + keys).
+    pub fn order_by_key(&self, key_count: usize) -> KeyOrder {
+        let mut bounds = vec![0usize; key_count + 1];
+        for &key in self.keys() {
+            bounds[key as usize + 1] += 1;
+        }
+        for k in 0..key_count {
+            bounds[k + 1] += bounds[k];
+        }
+        let mut next = bounds.clone();
+        let mut slots = vec![(0, 0); self.len()];
+        for (slot, (&key, &start)) in self.keys().iter().zip(self.starts()).enumerate() {
+            slots[next[key as usize]] = (start, slot as u32);
+            next[key as usize] += 1;
+        }
+        KeyOrder { slots, bounds }
+    }
+
     /// The slots of keys `from..to`, sorted by key and time, one per slice (with sessions: one per fragment).
     ///
     /// Sorting is skipped where a key's slots already ascend. O(n) then, else O(n log n).
     pub fn regroup(&self, order: &KeyOrder, from: usize, to: usize, edges: &Edges) -> SliceTable {
-        let mut slots = order.slots[order.bounds[from]..order.bounds[to]].to_vec();
         let base = order.bounds[from];
-        let starts = self.starts();
+        let mut slots = order.slots[base..order.bounds[to]].to_vec();
         // One entry per slice that stays: where its slots begin in `slots`.
         let mut groups: Vec<u32> = Vec::with_capacity(slots.len());
         let mut keys = Vec::with_capacity(slots.len());
-        let mut merged_starts = Vec::with_capacity(slots.len());
-        let mut merged_lasts = self.lasts().map(|_| Vec::with_capacity(slots.len()));
-        let mut pairs: Vec<(i64, u32)> = Vec::new();
+        let mut starts = Vec::with_capacity(slots.len());
+        let mut lasts = self.lasts().map(|lasts| (lasts, Vec::with_capacity(slots.len())));
         for key in from..to {
             let (a, b) = (order.bounds[key] - base, order.bounds[key + 1] - base);
             let own = &mut slots[a..b];
-            if !own.is_sorted_by_key(|&slot| starts[slot as usize]) {
-                // Sorted by value, not through `starts`: comparisons then stay in one place of memory.
-                pairs.clear();
-                pairs.extend(own.iter().map(|&slot| (starts[slot as usize], slot)));
-                pairs.sort_unstable();
-                own.iter_mut().zip(&pairs).for_each(|(slot, pair)| *slot = pair.1);
+            if !own.is_sorted_by_key(|&(start, _)| start) {
+                own.sort_unstable();
             }
-            let mut slice_end = i64::MIN;
-            for (i, &slot) in own.iter().enumerate() {
-                let start = starts[slot as usize];
-                let joins = i > 0
-                    && match (&mut merged_lasts, self.lasts()) {
-                        (Some(merged), Some(lasts)) => {
-                            let last: &mut i64 = merged.last_mut().expect("a slot came before");
-                            let gap = edges.gap().expect("sessions have a gap");
-                            let joins = start < slice_end && start <= last.saturating_add(gap);
-                            if joins {
-                                *last = lasts[slot as usize].max(*last);
-                            }
-                            joins
+            // Where the slice that is being put together began, and where it must end.
+            let (mut began, mut end) = (i64::MIN, i64::MIN);
+            for (i, &(start, slot)) in own.iter().enumerate() {
+                let joins = match &mut lasts {
+                    None => i > 0 && start == began,
+                    Some((given, merged)) => match merged.last_mut() {
+                        Some(last) if start < end && edges.within_gap(*last, start) => {
+                            *last = given[slot as usize].max(*last);
+                            true
                         }
-                        _ => *merged_starts.last().expect("a slot came before") == start,
-                    };
-                if !joins {
-                    groups.push((a + i) as u32);
-                    keys.push(key as u32);
-                    merged_starts.push(start);
-                    if let (Some(merged), Some(lasts)) = (&mut merged_lasts, self.lasts()) {
-                        merged.push(lasts[slot as usize]);
-                        slice_end = edges.slice_of(start).1;
-                    }
+                        _ => false,
+                    },
+                };
+                if joins {
+                    continue;
+                }
+                began = start;
+                groups.push((a + i) as u32);
+                keys.push(key as u32);
+                starts.push(start);
+                if let Some((given, merged)) = &mut lasts {
+                    merged.push(given[slot as usize]);
+                    end = edges.slice_of(start).1;
                 }
             }
         }
+        let slots: Vec<u32> = slots.into_iter().map(|(_, slot)| slot).collect();
         let partials = self.partials().iter().map(|partials| partials.regroup(&slots, &groups)).collect();
-        SliceTable::from_parts(keys, merged_starts, merged_lasts, partials)
+        SliceTable::from_parts(keys, starts, lasts.map(|(_, merged)| merged), partials)
     }
 }
