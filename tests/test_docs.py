@@ -20,10 +20,14 @@ def blocks(document: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE)
 
 
+def names(block: str) -> set[str]:
+    return set(re.findall(r"\w+", block))
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_python_examples_run(document: Path) -> None:
-    # Blocks on Spark name a DataFrame `df` that the reader has; the same calls are tested in tests/spark.
-    examples = [block for block in blocks(document, "python") if "df" not in re.findall(r"\w+", block)]
+    # Blocks on Spark name a DataFrame `df` that the reader has: tests/spark runs them.
+    examples = [block for block in blocks(document, "python") if "df" not in names(block)]
     namespace: dict[str, object] = {}
     for example in examples:
         exec(compile(example, str(document), "exec"), namespace)

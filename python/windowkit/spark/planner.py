@@ -57,7 +57,7 @@ def aggregate(df: DataFrame, query: Query, route: str | None = None) -> DataFram
     >>> import windowkit as wk
     >>> window = wk.sliding("10 minutes", "1 second")
     >>> query = wk.query(by="device", time="ts", windows=window, aggs=wk.sum("v"))
-    >>> df.transform(wk.spark.aggregate, query)  # doctest: +SKIP
+    >>> df.transform(wk.spark.aggregate, query)
     DataFrame[device: string, window: struct<start:timestamp,end:timestamp>, sum(v): double]
     """
     checked = job(df, query)
