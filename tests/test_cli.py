@@ -433,3 +433,15 @@ class TestSpark:
             "2",
         ]
         assert refused(capsys, asked) == "--threads: 2 is given with --engine spark; Spark has its own tasks"
+
+
+def test_directories_as_spark_partitions_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for key in ("x", "y"):
+        (tmp_path / "in" / f"key={key}").mkdir(parents=True)
+        table = pa.table({"ts": pa.array([1, 2], pa.timestamp("s"))})
+        pyarrow.parquet.write_table(table, tmp_path / "in" / f"key={key}" / "part.parquet")
+    output = tmp_path / "out.parquet"
+    arguments = ["--input", tmp_path / "in", "--output", output, "--by", "key", "--time", "ts"]
+    status, _, _ = run(capsys, [*arguments, "--window", "tumbling(1 hour)", "--agg", "count(*)"])
+    assert status == 0
+    assert sorted(pyarrow.parquet.read_table(output, partitioning=None)["key"].to_pylist()) == ["x", "y"]

@@ -450,3 +450,37 @@ class TestRun:
                 wk.InvalidType, "data: a Spark DataFrame has no batches or schema in this process; use"
             ):
                 ask(frame)
+
+
+class TestForeignObjects:
+    def test_pandas_on_spark_is_told_how_to_become_a_spark_dataframe(self) -> None:
+        # As pyspark.pandas has it: a DataFrame that offers an Arrow stream of its own.
+        class DataFrame:
+            __module__ = "pyspark.pandas.frame"
+
+            def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+                raise AssertionError("nothing is collected")
+
+        query = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=wk.count())
+        with pytest.raises(
+            wk.InvalidType, match=r"pyspark DataFrame would be collected .* call \.to_spark\(\)"
+        ):
+            query.run(DataFrame())
+
+    @pytest.mark.parametrize("argument", ["by", "windows", "aggs"])
+    def test_a_spark_column_is_no_argument(self, argument: str) -> None:
+        class Column:
+            __module__ = "pyspark.sql.classic.column"
+
+            def __iter__(self) -> None:
+                raise TypeError("Column is not iterable")
+
+        arguments = {
+            "by": "k",
+            "time": "t",
+            "windows": wk.tumbling(1),
+            "aggs": wk.count(),
+            argument: Column(),
+        }
+        with pytest.raises(wk.InvalidType, match=f"{argument}: .* is a Column"):
+            wk.query(**arguments)

@@ -340,3 +340,29 @@ def test_ties_keep_the_order_of_rows_over_more_rows_than_are_taken_in_at_once() 
         reader = pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=batch)))
         got = rows_of(made, made.run(reader, threads=threads))
         assert got == {(-5, 5): [4 * batch + 1, 4 * batch]}, threads
+
+
+def test_dictionaries_of_numbers_and_times_are_read_as_what_they_hold() -> None:
+    times = pa.array([1, 2, None, 12], pa.timestamp("s")).dictionary_encode()
+    values = pa.array([1.5, None, 4.0, 2.5]).dictionary_encode()
+    query = wk.query(
+        by=[], time="t", windows=wk.tumbling("10 seconds"), aggs=[wk.sum("v"), wk.avg("v"), wk.var_pop("v")]
+    )
+    result = query.run(pa.table({"t": times, "v": values}))
+    assert result.schema.field("window").type.field("start").type == pa.timestamp("s")
+    assert result.drop_columns("window").to_pylist() == [
+        {"sum(v)": 1.5, "avg(v)": 1.5, "var_pop(v)": 0.0},
+        {"sum(v)": 2.5, "avg(v)": 2.5, "var_pop(v)": 0.0},
+    ]
+
+
+def test_only_the_columns_of_the_query_are_converted() -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count())
+    columns = {"k": ["a", "a"], "t": [1, 2]}
+    # Arrow has no type for the column that nobody asked for.
+    frame = pd.DataFrame({**columns, "mixed": [1, "a"]})
+    relation = duckdb.sql("select 'a' as k, unnest([1, 2]) as t, 'x' as \"the rest\"")
+    for data in (frame, relation, pl.DataFrame(columns)):
+        assert query.run(data).column("count(1)").to_pylist() == [2]
+    with pytest.raises(wk.UnknownColumn, match=r"'t'.*there are k, x"):
+        query.run(pl.DataFrame({"k": ["a"], "x": [1]}))

@@ -20,7 +20,7 @@ A query is written once and runs on any Arrow data of this process (pyarrow, Pol
 Spark DataFrames. Importing this package needs neither Spark nor any of these but pyarrow.
 """
 
-from importlib import import_module
+from importlib import import_module as _import_module
 
 from windowkit.aggregates import (
     Aggregate,
@@ -90,7 +90,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # What costs time to import is imported when it is asked for.
     if name == "spark":
-        return import_module("windowkit.spark")
+        return _import_module("windowkit.spark")
     if name == "__version__":
-        return import_module("windowkit._native").__version__
+        return _import_module("windowkit._native").__version__
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -153,7 +153,9 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
 
 def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
     source = Path(arguments.input)
-    data = pyarrow.dataset.dataset(str(source), format=format_of_input(source, arguments.format))
+    data = pyarrow.dataset.dataset(
+        str(source), format=format_of_input(source, arguments.format), partitioning="hive"
+    )
     made.schema(data.schema)
     if arguments.explain:
         return lambda: print(made.explain(data.schema))
@@ -168,7 +170,8 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
 
     def run() -> None:
         with progress(data, made.inputs, arguments.progress) as reader, replacing(output) as temporary:
-            write(made.batches(reader, threads=threads), temporary, kind, made.window_column)
+            batches = made.batches(reader, threads=threads)
+            write(counted(batches, arguments.progress), temporary, kind, made.window_column)
 
     return run
 
@@ -193,6 +196,20 @@ def progress(
                 bar.update(batch.num_rows)
 
         yield pa.RecordBatchReader.from_batches(scanner.projected_schema, batches())
+
+
+def counted(batches: pa.RecordBatchReader, always: bool) -> pa.RecordBatchReader:
+    """Pass batches on, and show on stderr how many windows have been written."""
+    from tqdm import tqdm
+
+    def passed_on() -> Iterator[pa.RecordBatch]:
+        shown = always or sys.stderr.isatty()
+        with tqdm(unit=" windows", unit_scale=True, disable=not shown, file=sys.stderr) as bar:
+            for batch in batches:
+                yield batch
+                bar.update(batch.num_rows)
+
+    return pa.RecordBatchReader.from_batches(batches.schema, passed_on())
 
 
 def write(batches: pa.RecordBatchReader, path: Path, kind: str, window_column: str) -> None:

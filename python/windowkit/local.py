@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ INSTEAD: Final = {
 def run(query: Query, data: Any, *, threads: int | None = None) -> pa.Table:
     """Evaluate `query`; see `windowkit.Query.run`."""
     count = checked_threads(threads)
-    source = Source(data)
+    source = Source(data, query.inputs)
     planned = plan(query, source.schema)
     with source:
         return pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
@@ -43,7 +43,7 @@ def run(query: Query, data: Any, *, threads: int | None = None) -> pa.Table:
 def batches(query: Query, data: Any, *, threads: int | None = None) -> pa.RecordBatchReader:
     """Evaluate `query` batch by batch; see `windowkit.Query.batches`."""
     count = checked_threads(threads)
-    source = Source(data)
+    source = Source(data, query.inputs)
     planned = plan(query, source.schema)
     with source:
         result = planned.batches(source, count)
@@ -95,6 +95,13 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
             "data: a Spark DataFrame has no batches or schema in this process; use query.run(data), or "
             "query.run(data).schema"
         )
+    for kind in type(data).__mro__:
+        instead = INSTEAD.get((kind.__module__.split(".")[0], kind.__name__))
+        if instead is not None:
+            why = "has no Arrow interface"
+            if hasattr(data, "__arrow_c_stream__"):
+                why = "would be collected into this process"
+            raise InvalidType(f"data: a {kind.__module__.split('.')[0]} {kind.__name__} {why}; {instead}")
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -112,13 +119,22 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
         raise InvalidType(
             f"data: a {type(data).__name__} is a column, not a table ({error}); {ACCEPTED}"
         ) from None
-    for kind in type(data).__mro__:
-        instead = INSTEAD.get((kind.__module__.split(".")[0], kind.__name__))
-        if instead is not None:
-            raise InvalidType(
-                f"data: a {kind.__module__.split('.')[0]} {kind.__name__} has no Arrow interface; {instead}"
-            )
     raise InvalidType(f"data: a {type(data).__name__} has no Arrow interface; {ACCEPTED}")
+
+
+def narrowed(data: Any, columns: Sequence[str]) -> Any:
+    """Return `data` with no more than `columns`, where the others would be converted for nothing.
+
+    What is Arrow already stays as it is, and so does data that lacks one of the columns: it is refused later,
+    with the names of those there are.
+    """
+    kind = (type(data).__module__.split(".")[0].lstrip("_"), type(data).__name__)
+    if kind in (("pandas", "DataFrame"), ("polars", "DataFrame")):
+        names = list(data.columns)
+        return data[list(columns)] if all(names.count(name) == 1 for name in columns) else data
+    if kind == ("duckdb", "DuckDBPyRelation") and set(columns) <= set(data.columns):
+        return data.select(*('"' + name.replace('"', '""') + '"' for name in columns))
+    return data
 
 
 def checked_threads(threads: int | None) -> int:
@@ -145,8 +161,8 @@ class Source:
     because the data failed is replaced by the data's own exception.
     """
 
-    def __init__(self, data: Any) -> None:
-        self._reader = reader_of(data)
+    def __init__(self, data: Any, columns: Sequence[str]) -> None:
+        self._reader = reader_of(narrowed(data, columns))
         self._may_fail = not isinstance(data, pa.Table | pa.RecordBatch)
         self._failure: BaseException | None = None
 

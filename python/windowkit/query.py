@@ -283,7 +283,9 @@ def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed
     """Return one item, or all of a sequence of them, as a tuple."""
     if isinstance(given, kind):
         return (given,)
-    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+    # A Column of Spark says that it is iterable, and then is not.
+    spark = type(given).__module__.split(".")[0] == "pyspark"
+    if spark or not isinstance(given, Iterable) or isinstance(given, str | bytes):
         raise InvalidType(f"{argument}: {given!r} is a {type(given).__name__}; {argument} is {allowed}")
     members = tuple(given)
     for member in members:

@@ -8,7 +8,7 @@ use super::mean::{mean, mean_type};
 use super::moments::variance;
 use super::partial::{Partial, is_number};
 use super::sum::sum_type;
-use crate::dictionary::widened;
+use crate::dictionary::{plain, widened};
 use crate::{Error, Result};
 
 /// An aggregate function by name.
@@ -110,10 +110,10 @@ impl Function {
         let refused = || Error::InvalidType(format!("{input}; allowed are integers, floats and decimal128"));
         Ok(match self {
             Function::Plain(Partial::CountAll | Partial::Count) => DataType::Int64,
-            Function::Plain(Partial::Sum) => sum_type(input).ok_or_else(refused)?,
+            Function::Plain(Partial::Sum) => sum_type(plain(input)).ok_or_else(refused)?,
             Function::Plain(_) => widened(input),
-            Function::Mean => mean_type(input).ok_or_else(refused)?,
-            Function::Variance { .. } if is_number(input) => DataType::Float64,
+            Function::Mean => mean_type(plain(input)).ok_or_else(refused)?,
+            Function::Variance { .. } if is_number(plain(input)) => DataType::Float64,
             Function::Variance { .. } => return Err(refused()),
         })
     }
@@ -130,7 +130,7 @@ impl Function {
     pub fn lower(self, partials: &[&dyn Partials], input: &DataType) -> Result<ArrayRef> {
         match (self, partials) {
             (Function::Plain(_), [own]) => own.lower(),
-            (Function::Mean, [sums, counts]) => mean(*sums, *counts, input),
+            (Function::Mean, [sums, counts]) => mean(*sums, *counts, plain(input)),
             (Function::Variance { sample, root }, [moments]) => variance(*moments, sample, root),
             _ => Err(Error::Internal(format!("{self:?} does not lower {} partials", partials.len()))),
         }

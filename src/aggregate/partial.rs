@@ -10,6 +10,7 @@ use super::first_last::FirstLast;
 use super::lift::Partials;
 use super::moments::Moments;
 use super::sum::sums;
+use crate::dictionary::plain;
 use crate::{Error, Result};
 
 /// A kind of partial aggregate.
@@ -62,14 +63,14 @@ impl Partial {
         let refused = || Error::InvalidType(format!("{input}; allowed are {}", self.allowed()));
         Ok(match self {
             Partial::CountAll | Partial::Count => Box::new(Column::new(Count)),
-            Partial::Sum => sums(input).ok_or_else(refused)?,
+            Partial::Sum => sums(plain(input)).ok_or_else(refused)?,
             Partial::Min => {
                 bytes_extrema(input, false).or_else(|| extrema(input, false)).ok_or_else(refused)?
             }
             Partial::Max => {
                 bytes_extrema(input, true).or_else(|| extrema(input, true)).ok_or_else(refused)?
             }
-            Partial::Moments if is_number(input) => Box::new(Column::new(Moments)),
+            Partial::Moments if is_number(plain(input)) => Box::new(Column::new(Moments)),
             Partial::Moments => return Err(refused()),
             Partial::First => Box::new(Column::new(FirstLast::first(input, false))),
             Partial::Last => Box::new(Column::new(FirstLast::last(input, false))),

@@ -11,6 +11,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::column::{Column, Monoid};
 use super::lift::{Aggregate, Partials, Rows, cast_to, fold_primitive, required};
+use crate::dictionary::plain;
 use crate::{Error, Result};
 
 /// An empty column of sums over values of type `input`, if those can be summed.
@@ -107,7 +108,7 @@ impl Aggregate for ExactSum {
             }
             DataType::Decimal128(..) => {
                 // The unscaled values of any precision are summed as they stand.
-                let physical = input.data_type().clone();
+                let physical = plain(input.data_type()).clone();
                 fold_primitive::<Decimal128Type, _>(column, input, &physical, rows, len, |value| value)
             }
             _ => fold_primitive::<Int64Type, _>(column, input, &DataType::Int64, rows, len, i128::from),

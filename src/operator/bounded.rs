@@ -185,7 +185,7 @@ impl Columns {
             ));
         }
         let time = batch.column(plan.time());
-        let valid = time.nulls().filter(|nulls| nulls.null_count() > 0);
+        let valid = time.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let valid = valid.map(|nulls| BooleanArray::new(nulls.inner().clone(), None));
         let column = |position: usize| -> Result<ArrayRef> {
             let (array, wanted) = (batch.column(position), plan.input().field(position).data_type());

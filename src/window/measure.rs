@@ -7,6 +7,7 @@ use arrow_buffer::ScalarBuffer;
 use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 
+use crate::dictionary::plain;
 use crate::{Error, Result};
 
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
@@ -25,6 +26,7 @@ impl Measure {
     /// `InvalidType` for anything but timestamps, dates, durations and integers.
     pub fn new(column: &str, given: &DataType) -> Result<Self> {
         use DataType::*;
+        let given = plain(given);
         match given {
             Timestamp(..) | Date32 | Date64 | Duration(_) => {}
             Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => {}
@@ -86,6 +88,9 @@ impl Measure {
     /// # Errors
     /// `InvalidValue` for an unsigned value above the range of int64.
     pub fn read(&self, array: &dyn Array) -> Result<ScalarBuffer<i64>> {
+        if let DataType::Dictionary(_, values) = array.data_type() {
+            return self.read(&cast(array, values)?);
+        }
         Ok(match array.data_type() {
             DataType::UInt64 => {
                 let values = array.as_primitive::<UInt64Type>();

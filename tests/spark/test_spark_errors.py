@@ -86,8 +86,13 @@ def test_a_route_that_is_none(frame):
 
 
 def test_a_route_that_cannot(frame):
-    for windows in (SLIDING, wk.session("1 minute")):
-        with pytest.raises(wk.InvalidValue, match=re.escape(f"rows may be in several windows of {windows}")):
+    session = wk.session("1 minute")
+    reasons = {
+        SLIDING: f"a row may be in several windows of {SLIDING}",
+        session: f"{session} depends on rows",
+    }
+    for windows, reason in reasons.items():
+        with pytest.raises(wk.InvalidValue, match=re.escape(reason)):
             query(windows=windows).run(frame, route="catalyst")
     with pytest.raises(wk.InvalidValue, match="there are several windows"):
         query(windows=[TUMBLING, wk.tumbling("1 hour")]).run(frame, route="catalyst")

@@ -81,3 +81,26 @@ def test_a_failure_in_a_worker_says_what_it_is(from_arrow):
     query = wk.query(by=[], time="ts", windows=SLIDING, aggs=wk.sum("v").alias("total"))
     with pytest.raises(PySparkException, match=r"windowkit\.errors\.Overflow: .*does not fit"):
         query.run(frame).collect()
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize(
+    "window", [wk.tumbling("10 minutes"), wk.sliding("2 hours", "1 hour"), wk.session("1 hour")]
+)
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_timestamps_at_the_ends_of_int64_fail_by_name(spark, settings, ansi, window, kind):
+    query = wk.query(by=[], time="my time", windows=window, aggs=wk.count())
+    for end in (-(2**63) + 10**12, 2**63 - 1 - 10**12):
+        text = f"select cast(timestamp_micros({end}) as {kind}) as `my time`"
+        far = pytest.raises(PySparkException, match="column `my time` holds a time so near the end of int64")
+        with settings({"spark.sql.ansi.enabled": ansi}), far:
+            query.run(spark.sql(text)).collect()
+
+
+def test_names_that_spark_takes_for_one_are_refused(spark, settings):
+    frame = spark.sql("select 1 as k, 2 as v, timestamp_seconds(0) as ts")
+    query = wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.sum("v").alias("K"))
+    with pytest.raises(wk.InvalidValue, match="'k' and 'K'"):
+        query.run(frame)
+    with settings({"spark.sql.caseSensitive": "true"}):
+        assert query.run(frame).columns == ["k", "window", "K"]

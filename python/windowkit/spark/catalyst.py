@@ -30,7 +30,10 @@ def refusal(job: Job) -> str | None:
     if len(job.query.windows) > 1:
         return "there are several windows, and Spark would read the rows once for each"
     if not tumbles(job.query.windows[0]):
-        return f"rows may be in several windows of {job.query.windows[0]}, or windows depend on rows"
+        window = job.query.windows[0]
+        if window.specification()[0] == "session":
+            return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
+        return f"a row may be in several windows of {window}"
     if not job.is_timestamp:
         return f"Spark's window() takes timestamps, and {identifier(job.query.time)} is no timestamp"
     return None
@@ -43,7 +46,7 @@ def tumbles(window: Window) -> bool:
 
 def run(job: Job) -> DataFrame:
     window = expr(sql.window(job.query.windows[0], job.time))
-    result = job.rows.groupBy(*(col(key) for key in job.keys), window).agg(
+    result = job.bounded_rows.groupBy(*(col(key) for key in job.keys), window).agg(
         *(checked(job, aggregate) for aggregate in job.query.aggs)
     )
     return named(result, output_schema(job))

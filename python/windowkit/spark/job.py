@@ -8,13 +8,14 @@ Spark again, and none can collide with a name a route invents.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col
+from pyspark.sql.functions import col, expr
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from windowkit._native import Plan
 
 __all__ = ["Job", "identifier", "job"]
+
+FARTHEST: Final = 2**62
+"""Microseconds from 1970 (146,000 years): windows, at most half as long, fit around such a time."""
 
 ARROW: Final[dict[type[spark.DataType], pa.DataType]] = {
     spark.BooleanType: pa.bool_(),
@@ -99,6 +103,26 @@ class Job:
         )
         return numbered.select(*inputs).where(col(self.time).isNotNull())
 
+    @cached_property
+    def bounded_rows(self) -> DataFrame:
+        """Return `rows`, for expressions on times that would overflow at the ends of int64.
+
+        A timestamp there fails the action: Catalyst would name neither column nor remedy in ANSI mode, and
+        wrap without. The core checks times itself; the expressions on dates and integers cannot wrap.
+        """
+        if not self.is_timestamp:
+            return self.rows
+        kind = self.type_of(self.query.time).simpleString()
+        least, most = (f"cast(timestamp_micros({sign}{FARTHEST}) as {kind})" for sign in ("-", ""))
+        message = (
+            f"windowkit.errors.Overflow: time: column {identifier(self.query.time)} holds a time so near the "
+            "end of int64 that its windows would not fit; allowed are times within "
+            f"{FARTHEST} microseconds of 1970"
+        )
+        literal = message.replace("\\", "\\\\").replace("'", "\\'")
+        far = f"{self.time} < {least} or {self.time} > {most}"
+        return self.rows.where(expr(f"if({far}, raise_error('{literal}'), true)"))
+
 
 def job(frame: DataFrame, query: Query) -> Job:
     """Check `query` against the schema of `frame`; starts no Spark job.
@@ -124,9 +148,25 @@ def job(frame: DataFrame, query: Query) -> Job:
     }
     read = {column: arrow_type(column, frame.schema.fields[at].dataType) for column, at in positions.items()}
     # The other columns only have to be named where the core says which columns there are.
-    others = [(name, pa.null()) for name in names if name not in read]
-    planned = plan(query, pa.schema([*read.items(), *others]))
+    at = {position: column for column, position in positions.items()}
+    every = [(at[i], read[at[i]]) if i in at else (name, pa.null()) for i, name in enumerate(names)]
+    planned = plan(query, pa.schema(every))
+    refuse_alike(query.columns, frame)
     return Job(query, frame, positions, pa.schema(list(read.items())), planned)
+
+
+def refuse_alike(names: Sequence[str], frame: DataFrame) -> None:
+    """Refuse names of results that Spark cannot tell apart."""
+    if frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
+        return
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidValue(
+                f"aggs: the result would have columns {other!r} and {name!r}, which Spark takes for "
+                "one name; give one of them another name with .alias(), or set spark.sql.caseSensitive"
+            )
 
 
 def position_of(column: str, names: list[str], frame: DataFrame) -> int | None:

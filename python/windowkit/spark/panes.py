@@ -44,7 +44,7 @@ def run(job: Job) -> DataFrame:
 
 def slices(job: Job) -> DataFrame:
     """Return what stage 2 takes, by key in partitions: keys, start, with sessions the last time, partials."""
-    frame = job.rows
+    frame = job.bounded_rows
     # Spark takes one window() per projection.
     for position, text in enumerate(panes(job, job.time)):
         frame = frame.withColumn(f"p{position}", expr(text))
