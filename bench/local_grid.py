@@ -32,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from local_sides import SIDES, Cell, Side
+from plots import plot
 
 import windowkit as wk
 
@@ -277,7 +278,13 @@ def write(options: argparse.Namespace, results: Sequence[Result]) -> None:
     path.with_suffix(".jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     path.write_text(page(options, results))
     if "windowkit" in options.sides and len(options.sides) > 1:
-        plot(results, f"One process, {options.rows:,} rows, sum and max", path.with_suffix(".png"))
+        cells = [f"{result.cell.name}, {result.cell.keys:,} keys" for result in results]
+        ratios: dict[str, list[float]] = {}
+        for result in results:
+            for side in result.sides:
+                if side.side != "windowkit":
+                    ratios.setdefault(side.side, []).append(result.ratio(side) or 1.0)
+        plot(cells, ratios, f"One process, {options.rows:,} rows, sum and max", path.with_suffix(".png"))
     print(f"written: {path} and its .jsonl and .png")
 
 
@@ -339,40 +346,6 @@ def page(options: argparse.Namespace, results: Sequence[Result]) -> str:
             ways.setdefault((side.side, side.how), {})[where] = None
     lines += [f"- {side}, {how}: {', '.join(where)}" for (side, how), where in ways.items()]
     return "\n".join(lines) + "\n"
-
-
-def plot(results: Sequence[Result], title: str, path: Path) -> None:
-    """Draw how many times as long as windowkit the peers take."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    peers = [side.side for side in results[0].sides if side.side != "windowkit"]
-    colors = dict(zip(peers, ("#e0a526", "#2f6fb7", "#8fb4dd"), strict=False))
-    figure, axes = pyplot.subplots(figsize=(8.5, 0.44 * len(results) + 1.6), layout="constrained")
-    thickness = 0.8 / len(peers)
-    for at, result in enumerate(results):
-        for number, side in enumerate(side for side in result.sides if side.side != "windowkit"):
-            ratio, y = result.ratio(side), at + thickness * (number - (len(peers) - 1) / 2)
-            label = side.side if at == 0 else None
-            axes.barh(y, ratio - 1, thickness * 0.92, left=1, color=colors[side.side], label=label)
-            axes.text(max(ratio, 1) * 1.03, y, f"{ratio:.1f}×", va="center", fontsize=8)
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    axes.set_xlim(min(low, 0.9), high * 1.6)
-    axes.set_yticks(range(len(results)), [f"{each.cell.name}, {each.cell.keys:,} keys" for each in results])
-    axes.invert_yaxis()
-    axes.set_xlabel("time of the peer / time of windowkit, same threads (log scale)")
-    axes.set_title(title, loc="left", fontsize=11)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-    axes.xaxis.grid(True, which="major", color="0.9")
-    axes.set_axisbelow(True)
-    figure.legend(frameon=False, loc="outside lower right", ncols=len(peers))
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
 
 
 if __name__ == "__main__":

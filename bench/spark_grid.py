@@ -37,9 +37,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyspark
+from plots import plot
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -96,7 +98,7 @@ def main() -> None:
     options = arguments()
     cells = [cell for cell in CELLS if any(fnmatch.fnmatch(cell.name, form) for form in options.cells)]
     spark = session()
-    results = []
+    results: list[dict[str, Any]] = []
     for keys in dict.fromkeys(cell.keys for cell in cells):
         frame = rows(spark, options.rows, keys)
         for cell in (cell for cell in cells if cell.keys == keys):
@@ -110,6 +112,25 @@ def main() -> None:
     lines = [json.dumps({"machine": facts}), *map(json.dumps, results)]
     options.output.with_suffix(".jsonl").write_text("\n".join(lines) + "\n")
     options.output.write_text(report(results, facts, options))
+    draw(results, options)
+
+
+def draw(results: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Draw Spark's times as multiples of windowkit's, and of route "rows", where all were measured."""
+    medians = {
+        str(result["cell"]): {side: statistics.median(times) for side, times in result["seconds"].items()}
+        for result in results
+    }
+    measured = {
+        cell: sides for cell, sides in medians.items() if {"spark", "windowkit", "rows"} <= set(sides)
+    }
+    if measured:
+        ratios = {
+            "Spark, by the route the planner takes": [s["spark"] / s["windowkit"] for s in measured.values()],
+            'Spark, by route="rows"': [s["spark"] / s["rows"] for s in measured.values()],
+        }
+        title = f"Spark {pyspark.__version__}, local[2], {options.rows:,} rows, sum and max"
+        plot(list(measured), ratios, title, options.output.with_suffix(".png"))
 
 
 def arguments() -> argparse.Namespace:
@@ -161,13 +182,13 @@ def rows(spark: SparkSession, count: int, keys: int) -> DataFrame:
     return frame
 
 
-def measure(frame: DataFrame, cell: Cell, options: argparse.Namespace) -> dict[str, object]:
+def measure(frame: DataFrame, cell: Cell, options: argparse.Namespace) -> dict[str, Any]:
     """Run every side of a cell in turn, and return all times."""
     query = wk.query(by="k", time="ts", windows=cell.window, aggs=[wk.sum("v"), wk.max("v")])
     checked = job(frame, query)
     window = sf.expr(sql.window(cell.window, "ts"))
     windows = query.run(frame).count()
-    result: dict[str, object] = {"cell": cell.name, "keys": cell.keys, "window": cell.label}
+    result: dict[str, Any] = {"cell": cell.name, "keys": cell.keys, "window": cell.label}
     result |= {"windows per row": cell.per_row, "rows": options.rows, "windows": windows}
     result["route"] = "catalyst" if catalyst.ROUTE.refusal(checked) is None else "catalyst-panes"
     sides: dict[str, Callable[[], DataFrame]] = {

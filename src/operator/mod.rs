@@ -8,5 +8,5 @@ mod output;
 mod plan;
 
 pub use bounded::Bounded;
-pub use output::{BATCH_ROWS, Output};
+pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, Plan, WindowKind, WindowSpec};

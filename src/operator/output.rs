@@ -19,8 +19,8 @@ use crate::{Error, Result};
 /// Rows in a batch of results, at most: what crosses a boundary fastest.
 pub const BATCH_ROWS: usize = 65_536;
 
-/// Blocks that a thread takes before a round of [`Output::next_round`] ends.
-const BLOCKS_PER_THREAD: usize = 16;
+/// Blocks per thread of a round whose batches are all kept: enough that threads seldom wait for each other.
+pub const BLOCKS_PER_ROUND: usize = 16;
 
 /// Every window of the rows that were pushed, computed a block of keys at a time.
 pub struct Output {
@@ -64,12 +64,12 @@ impl Output {
         self.plan.output()
     }
 
-    /// The next batches, from up to `BLOCKS_PER_THREAD` blocks of keys for each of `threads` threads; none at the end.
+    /// The next batches, from up to `blocks` blocks of keys for each of `threads` threads.
     ///
     /// Batches come in the same order whatever the number of threads.
-    pub fn next_round(&mut self, threads: usize) -> Result<Vec<RecordBatch>> {
+    pub fn next_round(&mut self, threads: usize, blocks: usize) -> Result<Vec<RecordBatch>> {
         let (from, threads) = (self.next_block, threads.max(1));
-        let to = (from + BLOCKS_PER_THREAD * threads).min(self.blocks.len() - 1);
+        let to = from.saturating_add(blocks.saturating_mul(threads)).min(self.blocks.len() - 1);
         self.next_block = to;
         let next = AtomicUsize::new(from);
         let this = &*self;
@@ -101,7 +101,7 @@ impl Output {
     pub fn collect(mut self, threads: usize) -> Result<Vec<RecordBatch>> {
         let mut all = Vec::new();
         while !self.is_done() {
-            all.extend(self.next_round(threads)?);
+            all.extend(self.next_round(threads, BLOCKS_PER_ROUND)?);
         }
         Ok(all)
     }

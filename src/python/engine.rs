@@ -1,5 +1,6 @@
 //! `windowkit._native.Engine`: batches in one after the other, then windows; and `Batches`, the windows as they come.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -65,7 +66,7 @@ impl PyEngine {
 
     /// All windows of what was pushed.
     fn finish(&self, py: Python<'_>) -> PyResult<PyBatches> {
-        detached(py, move || Ok(PyBatches::new(self.take()?.finish()?)))
+        detached(py, move || Ok(PyBatches::new(self.take()?.finish()?, 1)))
     }
 }
 
@@ -73,12 +74,34 @@ impl PyEngine {
 #[pyclass(name = "Batches", module = "windowkit._native", frozen)]
 pub(super) struct PyBatches {
     schema: SchemaRef,
-    output: Mutex<Option<Output>>,
+    output: Mutex<Option<Results>>,
+}
+
+/// An [`Output`] read a batch at a time, made by one thread or by several.
+struct Results {
+    output: Output,
+    threads: usize,
+    ready: VecDeque<RecordBatch>,
+}
+
+impl Results {
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if self.threads == 1 {
+            // Not even a block of keys is held at once.
+            return self.output.next().transpose();
+        }
+        while self.ready.is_empty() && !self.output.is_done() {
+            self.ready.extend(self.output.next_round(self.threads, 1)?);
+        }
+        Ok(self.ready.pop_front())
+    }
 }
 
 impl PyBatches {
-    pub(super) fn new(output: Output) -> Self {
-        Self { schema: output.schema().clone(), output: Mutex::new(Some(output)) }
+    pub(super) fn new(output: Output, threads: usize) -> Self {
+        let schema = output.schema().clone();
+        let results = Results { output, threads: threads.max(1), ready: VecDeque::new() };
+        Self { schema, output: Mutex::new(Some(results)) }
     }
 }
 
@@ -98,7 +121,7 @@ impl PyBatches {
         detached(py, || {
             let mut output =
                 self.output.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
-            Ok(output.as_mut().and_then(Iterator::next).transpose()?.map(PyRecordBatch::new))
+            Ok(output.as_mut().map_or(Ok(None), Results::next)?.map(PyRecordBatch::new))
         })
     }
 
@@ -115,19 +138,19 @@ impl PyBatches {
     }
 }
 
-/// An [`Output`] as arrow-rs's own reader.
-struct Reader(Output);
+/// [`Results`] as arrow-rs's own reader.
+struct Reader(Results);
 
 impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.0.next()?.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+        self.0.next().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
     }
 }
 
 impl RecordBatchReader for Reader {
     fn schema(&self) -> SchemaRef {
-        self.0.schema().clone()
+        self.0.output.schema().clone()
     }
 }

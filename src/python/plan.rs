@@ -9,7 +9,7 @@ use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
 use super::engine::{PyBatches, PyEngine};
 use super::errors::{detached, exception};
-use crate::operator::{AggregateSpec, Bounded, Output, Plan, WindowKind, WindowSpec};
+use crate::operator::{AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, WindowKind, WindowSpec};
 use crate::{Error, Result};
 
 /// Rows taken from a stream before they are shared out to threads.
@@ -88,7 +88,7 @@ impl PyPlan {
         let mut output = aggregate(py, self.0.clone(), stream.into_reader()?, threads)?;
         let mut batches = Vec::new();
         while !output.is_done() {
-            batches.extend(detached(py, || output.next_round(threads))?);
+            batches.extend(detached(py, || output.next_round(threads, BLOCKS_PER_ROUND))?);
             py.check_signals()?;
         }
         let batches =
@@ -98,7 +98,7 @@ impl PyPlan {
 
     /// The same, computed as it is read.
     fn batches(&self, py: Python<'_>, stream: AnyRecordBatch, threads: usize) -> PyResult<PyBatches> {
-        Ok(PyBatches::new(aggregate(py, self.0.clone(), stream.into_reader()?, threads)?))
+        Ok(PyBatches::new(aggregate(py, self.0.clone(), stream.into_reader()?, threads)?, threads))
     }
 
     /// An operator for rows that come batch by batch.

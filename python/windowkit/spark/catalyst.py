@@ -13,7 +13,7 @@ from pyspark.sql.functions import col, count, expr, lit, raise_error, shiftleft,
 from windowkit.aggregates import Aggregate
 from windowkit.spark import sql
 from windowkit.spark.job import Job, identifier
-from windowkit.spark.reference import named, output_schema
+from windowkit.spark.reference import described, named
 from windowkit.spark.route import Route
 from windowkit.windows import Window
 
@@ -49,7 +49,7 @@ def run(job: Job) -> DataFrame:
     result = job.bounded_rows.groupBy(*(col(key) for key in job.keys), window).agg(
         *(checked(job, aggregate) for aggregate in job.query.aggs)
     )
-    return named(result, output_schema(job))
+    return named(result, described(job, result.schema))
 
 
 def checked(job: Job, aggregate: Aggregate) -> Column:

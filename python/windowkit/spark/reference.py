@@ -97,7 +97,14 @@ def output_schema(checked: Job) -> spark.StructType:
     time = checked.time
     if not checked.is_timestamp:
         time = f"if({time} is null, null, timestamp_seconds(0))"
-    analysed = grouped(checked, [representative(window) for window in query.windows], time).schema
+    return described(
+        checked, grouped(checked, [representative(window) for window in query.windows], time).schema
+    )
+
+
+def described(checked: Job, analysed: spark.StructType) -> spark.StructType:
+    """Return what Spark's analysis says of the columns of a result, under the query's names."""
+    query = checked.query
     fields = [
         spark.StructField(name, field.dataType, field.nullable, field.metadata)
         for name, field in zip(query.columns, analysed.fields, strict=True)

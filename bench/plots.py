@@ -1,0 +1,51 @@
+"""The picture of a grid: how many times as long as windowkit its peers take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+COLORS = ("#e0a526", "#2f6fb7", "#8fb4dd")
+
+
+def plot(cells: Sequence[str], ratios: Mapping[str, Sequence[float]], title: str, path: Path) -> None:
+    """Draw a bar per cell and peer, from 1 to its ratio, on a logarithmic scale.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        From top to bottom.
+    ratios : mapping of str to sequence of float
+        For each peer, in the order of `cells`, its time as a multiple of windowkit's.
+    title : str
+    path : Path
+        Of the PNG.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8.5, 0.44 * len(cells) + 1.6), layout="constrained")
+    thickness = 0.8 / len(ratios)
+    for number, (peer, own) in enumerate(ratios.items()):
+        for at, ratio in enumerate(own):
+            y = at + thickness * (number - (len(ratios) - 1) / 2)
+            label = peer if at == 0 else None
+            axes.barh(y, ratio - 1, thickness * 0.92, left=1, color=COLORS[number], label=label)
+            axes.text(max(ratio, 1) * 1.03, y, f"{ratio:.1f}×", va="center", fontsize=8)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, 0.9), high * 1.6)
+    axes.set_yticks(range(len(cells)), list(cells))
+    axes.invert_yaxis()
+    axes.set_xlabel("time of the peer / time of windowkit (log scale)")
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.grid(True, which="major", color="0.9")
+    axes.set_axisbelow(True)
+    figure.legend(frameon=False, loc="outside lower right", ncols=len(ratios))
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
