@@ -95,12 +95,3 @@ def test_timestamps_at_the_ends_of_int64_fail_by_name(spark, settings, ansi, win
         far = pytest.raises(PySparkException, match="column `my time` holds a time so near the end of int64")
         with settings({"spark.sql.ansi.enabled": ansi}), far:
             query.run(spark.sql(text)).collect()
-
-
-def test_names_that_spark_takes_for_one_are_refused(spark, settings):
-    frame = spark.sql("select 1 as k, 2 as v, timestamp_seconds(0) as ts")
-    query = wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.sum("v").alias("K"))
-    with pytest.raises(wk.InvalidValue, match="'k' and 'K'"):
-        query.run(frame)
-    with settings({"spark.sql.caseSensitive": "true"}):
-        assert query.run(frame).columns == ["k", "window", "K"]

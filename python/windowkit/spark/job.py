@@ -8,7 +8,6 @@ Spark again, and none can collide with a name a route invents.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -151,22 +150,7 @@ def job(frame: DataFrame, query: Query) -> Job:
     at = {position: column for column, position in positions.items()}
     every = [(at[i], read[at[i]]) if i in at else (name, pa.null()) for i, name in enumerate(names)]
     planned = plan(query, pa.schema(every))
-    refuse_alike(query.columns, frame)
     return Job(query, frame, positions, pa.schema(list(read.items())), planned)
-
-
-def refuse_alike(names: Sequence[str], frame: DataFrame) -> None:
-    """Refuse names of results that Spark cannot tell apart."""
-    if frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
-        return
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(name.lower(), name)
-        if other != name:
-            raise InvalidValue(
-                f"aggs: the result would have columns {other!r} and {name!r}, which Spark takes for "
-                "one name; give one of them another name with .alias(), or set spark.sql.caseSensitive"
-            )
 
 
 def position_of(column: str, names: list[str], frame: DataFrame) -> int | None:
