@@ -83,7 +83,7 @@ impl Partial {
     pub fn state_columns(self, input: &DataType) -> usize {
         match self {
             // Two halves, so that an engine without 128-bit integers can sum them without overflow.
-            Partial::Sum if matches!(input, DataType::Int64 | DataType::UInt64 | DataType::Duration(_)) => 2,
+            Partial::Sum if matches!(input, DataType::Int64 | DataType::UInt64) => 2,
             Partial::Moments => 3,
             _ => 1,
         }

@@ -47,11 +47,6 @@ impl KeyIndex {
         Ok(Self { types, kind })
     }
 
-    /// An empty index over the same columns.
-    pub fn empty(&self) -> Result<Self> {
-        Self::new(self.types.clone())
-    }
-
     /// Number of distinct keys so far.
     pub fn len(&self) -> usize {
         match &self.kind {

@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::errors::{detached, exception};
+use super::errors::{caught, detached, exception};
 use crate::operator::{Bounded, Output};
 use crate::{Error, Result};
 
@@ -145,7 +145,7 @@ impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+        caught(|| self.0.next()).map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
     }
 }
 

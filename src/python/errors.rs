@@ -8,8 +8,12 @@ use crate::{Error, Result};
 
 /// Runs `work` without the GIL; its error, or a panic in it, becomes the fitting exception.
 pub(super) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
-    let result = outcome.unwrap_or_else(|panic| {
+    py.detach(|| caught(work)).map_err(|error| exception(py, &error))
+}
+
+/// Runs `work`; a panic in it becomes an error. Needed wherever Python, or the C stream, would be the caller.
+pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()
             .map(String::as_str)
@@ -18,8 +22,7 @@ pub(super) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T>
             "a defect of windowkit, please report it: {}",
             text.unwrap_or("panic without a message")
         )))
-    });
-    result.map_err(|error| exception(py, &error))
+    })
 }
 
 /// The exception for an error.

@@ -8,7 +8,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
 use super::engine::{PyBatches, PyEngine};
-use super::errors::{detached, exception};
+use super::errors::detached;
 use crate::operator::{AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, WindowKind, WindowSpec};
 use crate::{Error, Result};
 
@@ -103,13 +103,13 @@ impl PyPlan {
 
     /// An operator for rows that come batch by batch.
     fn engine(&self, py: Python<'_>) -> PyResult<PyEngine> {
-        Ok(PyEngine::rows(Bounded::new(self.0.clone()).map_err(|error| exception(py, &error))?))
+        detached(py, || Ok(PyEngine::rows(Bounded::new(self.0.clone())?)))
     }
 
     /// An operator for slices that come batch by batch: stage 2 of a distributed job.
     fn slices_engine(&self, py: Python<'_>, schema: PySchema) -> PyResult<PyEngine> {
         let schema: arrow_schema::SchemaRef = schema.into_inner();
-        Ok(PyEngine::slices(Bounded::for_slices(&self.0, &schema).map_err(|error| exception(py, &error))?))
+        detached(py, || Ok(PyEngine::slices(Bounded::for_slices(&self.0, &schema)?)))
     }
 }
 

@@ -124,3 +124,17 @@ def test_partials_are_shared_between_aggregates(readings):
         "  partial: avg(v)",
         "  partial: var_pop(v) * count(v)",
     ]
+
+
+@pytest.mark.parametrize("window", [wk.tumbling("4 seconds"), wk.sliding("4 seconds", "2 seconds")])
+@pytest.mark.parametrize("route", ["catalyst-panes", "rows"])
+def test_intervals(spark, window, route):
+    frame = spark.sql(
+        "select id % 2 as k, timestamp_seconds(id) as ts, "
+        "if(id % 3 = 0, null, make_dt_interval(0, 0, 0, id - 5)) as d from range(12)"
+    )
+    aggregates = [wk.sum("d"), wk.mean("d"), wk.min("d"), wk.max("d"), wk.count("d")]
+    query = wk.query(by="k", time="ts", windows=window, aggs=aggregates)
+    ours, theirs = query.run(frame, route=route), wk.spark.reference(frame, query)
+    assert ours.schema == theirs.schema
+    assert sorted(map(str, ours.collect())) == sorted(map(str, theirs.collect()))
