@@ -2,6 +2,7 @@
 
 mod engine;
 mod errors;
+mod kernels;
 mod plan;
 
 use pyo3::prelude::*;
@@ -12,5 +13,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<engine::PyEngine>()?;
-    module.add_class::<engine::PyBatches>()
+    module.add_class::<engine::PyBatches>()?;
+    module.add_function(wrap_pyfunction!(kernels::sliding, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::sliding_by, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::extents, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::explain_sliding, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::explain_sliding_by, module)?)
 }
