@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import duckdb
@@ -85,7 +86,7 @@ def test_windows_at_fixed_distances(
 ) -> None:
     times, offsets, values = drawn
     wanted = []
-    for group, (begin, end) in enumerate(zip(offsets, offsets[1:], strict=False)):
+    for group, (begin, end) in enumerate(pairwise(offsets)):
         for start in range(-200, 200):
             rows = [row for row in range(begin, end) if start <= times[row] < start + size]
             if rows and (start - (start_time or 0)) % slide == 0:
@@ -123,11 +124,11 @@ def readings(rows: int = 5_000) -> pa.Table:
 
 @pytest.mark.parametrize("agg", ["sum", "min", "max", "count", "avg", "var_samp", "stddev_samp"])
 def test_sql_has_the_same_ranges(agg: str) -> None:
-    table = readings()
-    sql = f"SELECT {agg}(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 60 SECONDS PRECEDING AND CURRENT ROW) FROM table"
-    wanted = [row[0] for row in duckdb.sql(sql).fetchall()]
+    table_of_readings = readings()
+    over = "OVER (ORDER BY ts RANGE BETWEEN INTERVAL 60 SECONDS PRECEDING AND CURRENT ROW)"
+    wanted = [row[0] for row in duckdb.sql(f"SELECT {agg}(v) {over} FROM table_of_readings").fetchall()]
     name = {"avg": "mean", "var_samp": "var", "stddev_samp": "std"}.get(agg, agg)
-    got = kernels.sliding_by(table["v"], table["ts"], "60 seconds", agg=name)
+    got = kernels.sliding_by(table_of_readings["v"], table_of_readings["ts"], "60 seconds", agg=name)
     for mine, theirs in zip(got.to_pylist(), wanted, strict=True):
         assert oracle.same(mine, None if theirs is None else type(mine)(theirs), 1e-9)
 
@@ -136,8 +137,9 @@ def test_sql_has_the_same_ranges(agg: str) -> None:
 @pytest.mark.parametrize("agg", ["sum", "min", "max", "mean", "std"])
 def test_polars_has_the_same_ranges(agg: str, closed: Any) -> None:
     table = readings()
-    frame = pl.from_arrow(table)
-    rolled = getattr(pl.col("v"), f"rolling_{agg}_by")("ts", "60s", closed=closed, min_samples=2)
+    frame = pl.DataFrame(table)
+    polars_closed = "none" if closed == "neither" else closed
+    rolled = getattr(pl.col("v"), f"rolling_{agg}_by")("ts", "60s", closed=polars_closed, min_samples=2)
     wanted = frame.select(rolled)["v"].to_list()
     got = kernels.sliding_by(frame["v"], frame["ts"], "1 minute", agg=agg, closed=closed, min_periods=2)
     for mine, theirs in zip(got.to_pylist(), wanted, strict=True):
@@ -206,7 +208,7 @@ def test_no_rows_have_no_windows() -> None:
 
 
 def test_panes_are_made_where_rows_are_many() -> None:
-    # Eight rows and more per window: rows are reduced to panes before, two per slide where it does not divide the size.
+    # Eight rows and more per window: rows are reduced to panes, two per slide where it does not divide the size.
     rows = 4_000
     values = pa.array([None if at % 11 == 0 else at * 7919 % 1000 - 500 for at in range(rows)], pa.int32())
     times = pa.array([at // 3 for at in range(rows)])
