@@ -26,6 +26,7 @@ pub mod error;
 pub mod kernels;
 pub mod keys;
 pub mod operator;
+pub mod partition;
 pub mod sketch;
 pub mod slice;
 pub mod window;
