@@ -3,6 +3,7 @@
 mod engine;
 mod errors;
 mod kernels;
+mod partition;
 mod plan;
 
 use pyo3::prelude::*;
@@ -18,5 +19,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::sliding_by, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::extents, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::explain_sliding, module)?)?;
-    module.add_function(wrap_pyfunction!(kernels::explain_sliding_by, module)?)
+    module.add_function(wrap_pyfunction!(kernels::explain_sliding_by, module)?)?;
+    partition::register(module)
 }
