@@ -27,7 +27,8 @@ fn partitioner(method: Method, workers: u32, cardinality: CardinalityKind) -> Pa
 
 fn decisions(criterion: &mut Criterion) {
     let integers = zipf(ROWS, 1e6);
-    let strings: ArrayRef = Arc::new(StringArray::from_iter_values(integers.iter().map(|k| format!("key {k:011}"))));
+    let strings: ArrayRef =
+        Arc::new(StringArray::from_iter_values(integers.iter().map(|k| format!("key {k:011}"))));
     let integers: ArrayRef = Arc::new(Int64Array::from(integers));
     let mut group = criterion.benchmark_group("decision");
     group.throughput(Throughput::Elements(ROWS as u64)).sample_size(10);

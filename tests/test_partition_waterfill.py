@@ -1,13 +1,16 @@
 """Waterfill's promises: aggregation always within its bound, loads level wherever heavy keys suffice."""
 
 import re
+from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from windowkit import _native
 from windowkit.partition import Partitioner, rows
 
 
@@ -98,6 +101,88 @@ def test_aggregation_is_bounded_for_any_runs_of_keys(stream, workers, seed):
         return
     _, distinct, pairs = counts(keys, workers, seed)
     assert distinct <= pairs <= distinct + len(keys) / (8 * workers)
+
+
+class Distinct:
+    """4096 HyperLogLog registers with the running estimate (Cohen 2014; Ting 2014)."""
+
+    def __init__(self):
+        self.ranks, self.estimate = [0] * 4096, 0.0
+
+    def update(self, hashed):
+        register, rest = hashed >> 52, format(hashed & (2**52 - 1), "052b") + "1"
+        rank = rest.index("1") + 1
+        if rank > self.ranks[register]:
+            self.estimate += 4096 / sum(2.0**-old for old in self.ranks)
+            self.ranks[register] = rank
+
+
+def naive(hashes, buckets, workers, of_worker):
+    """Waterfill for so few keys that its heavy hitters are exact, and before buckets are moved."""
+    loads, heavy, distinct = [0] * workers, {}, Distinct()
+    lately, counted, extra, cursor, assigned = Counter(), Counter(), 0, 0, []
+    allowance = most_allowance = 0
+    epoch = 512 * workers
+    for n, (key, bucket) in enumerate(zip(hashes, buckets, strict=True)):
+        if n % 64 == 0:
+            share = min(n, 512 * workers) / workers
+            threshold = max(8, int(share / 16))
+            of_keys, of_load = 0.01 * 0.96 * distinct.estimate, n / workers / 8
+            allowance = int(max(of_keys, min(of_load, 16 * workers)))
+            most_allowance = int(max(of_keys, of_load))
+            if n >= epoch:
+                epoch = n + 512 * workers
+                lately.clear()
+                counted.clear()
+                stay = {k: e for k, e in heavy.items() if e["young"] or e["rows"] >= int(share / 64)}
+                heavy = {k: e | {"rows": 0, "young": False} for k, e in stay.items()}
+        mean = (n + 1) / workers
+        brim = mean * 1.008 + 2
+        if key not in heavy:
+            worker = bucket // of_worker
+            lately[bucket] += 1
+            distinct.update(key)
+            if lately[bucket] > threshold // 2:
+                counted[key] += 1
+                if counted[key] >= threshold - threshold // 2:
+                    heavy[key] = {"worker": worker, "known": [worker], "at": 0, "rows": 0, "young": True}
+        else:
+            entry = heavy[key]
+            entry["rows"] += 1
+            worker = entry["worker"]
+            if loads[worker] >= brim:
+                for _ in range(min(8, len(entry["known"]))):
+                    entry["at"] = (entry["at"] + 1) % len(entry["known"])
+                    other = entry["known"][entry["at"]]
+                    worker = other if loads[other] < loads[worker] else worker
+                    if loads[other] < mean:
+                        break
+                dire = loads[worker] >= mean * 1.05
+                if loads[worker] >= (mean + brim) / 2 and extra < (most_allowance if dire else allowance):
+                    passed = [(cursor + step) % workers for step in range(min(16, workers))]
+                    cursor = (cursor + len(passed)) % workers
+                    new = min(passed, key=lambda w: loads[w])
+                    if loads[new] < mean:
+                        extra += new not in entry["known"]
+                        entry["known"] += [new] * (new not in entry["known"])
+                        worker = new
+                entry["worker"] = worker
+        loads[worker] += 1
+        assigned.append(worker)
+    return assigned
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5, 24])
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0])
+def test_waterfill_follows_its_description(workers, exponent):
+    keys = zipf(exponent, 40, 20_000, seed=workers)
+    keys[10_000:] += 7
+    hashes = pa.array(_native.partition_hashes(pa.table({"key": keys}), 0)).to_pylist()
+    of_worker = max(64, -(-1024 // workers))
+    # A bucket is what the hash's first candidate would be among as many workers as there are buckets.
+    places = wk.partition.candidates(keys, of_worker * workers, candidates=1)
+    want = naive(hashes, places.flatten().to_pylist(), workers, of_worker)
+    assert Partitioner(workers).assign(keys).to_pylist() == want
 
 
 @pytest.mark.parametrize("workers", [4, 16])

@@ -132,8 +132,8 @@ class Partitioner:
     Of d keys and n rows so far, ``waterfill`` sends at most ``max(0.01 * d, n / (8 * workers))`` pairs of key
     and worker more to aggregation than there are keys, by an estimate of d that errs on the safe side; and of
     these no more than ``max(0.01 * d, 16 * workers)`` unless a worker is five percent above the mean. It
-    loads no worker with more than 1.008 times the mean and two rows, as long as the rows of heavy keys suffice to
-    level the others. A key is heavy above one sixteenth of a worker's fair share of recent rows.
+    loads no worker with more than 1.008 times the mean and two rows, as long as the rows of heavy keys
+    suffice to level the others. A key is heavy above one sixteenth of a worker's fair share of recent rows.
 
     Each decision is O(1) for ``waterfill``, ``shuffle`` and ``hash`` and O(candidates) for the others,
     amortised, whatever the number of workers.

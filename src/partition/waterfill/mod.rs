@@ -334,3 +334,45 @@ impl Decide for Waterfill {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::remix;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// The two bounds of the module's card, where no bucket was moved yet.
+        #[test]
+        fn liquid_stays_below_the_brim_and_pairs_within_the_allowance(
+            runs in prop::collection::vec((0..50_u64, 1..600_u64), 1..60),
+            workers in 1..20_u32,
+            seed: u64,
+        ) {
+            let mut waterfill = Waterfill::new(workers).unwrap();
+            let mut loads = Loads(vec![0; workers as usize]);
+            let (mut pairs, mut keys, mut above) = (HashSet::new(), HashSet::new(), 0);
+            let mut out = Vec::new();
+            for hash in runs.iter().flat_map(|&(key, rows)| (0..rows).map(move |_| remix(key, seed))) {
+                out.clear();
+                let (before, spilled) = (loads.clone(), waterfill.spilled);
+                let is_liquid = waterfill.heavy.find(hash).is_some();
+                waterfill.decide(&[hash], &mut loads, &mut out);
+                let worker = out[0] as u32;
+                let is_above = is_liquid && before.of(worker) as f64 >= waterfill.brim();
+                above += u64::from(is_above);
+                prop_assert!(waterfill.spilled >= spilled + u64::from(is_above));
+                pairs.insert((hash, worker));
+                keys.insert(hash);
+                prop_assert!((pairs.len() - keys.len()) as u64 <= waterfill.extra);
+                let eighth = waterfill.mean() / 8.0;
+                prop_assert!(waterfill.extra as f64 <= eighth.max(0.011 * keys.len() as f64));
+            }
+            prop_assert_eq!(waterfill.buckets.moved(), 0);
+            prop_assert_eq!(waterfill.spilled, above);
+        }
+    }
+}
