@@ -19,6 +19,8 @@ use arrow_select::take::take;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::rows::holds_map;
+use crate::kernels::simd::Word;
+use crate::kernels::simd::mix::{mix, mix_words};
 use crate::{Error, Result};
 
 // Arbitrary odd constants (digits of the golden ratio, pi and e) that keep kinds of values apart.
@@ -104,13 +106,6 @@ fn holds_union(data_type: &DataType) -> bool {
     }
 }
 
-#[inline]
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
-}
-
 /// The hash of two columns, or of a list and its next item: not symmetric, a bijection in each argument.
 #[inline]
 fn combine(left: u64, right: u64) -> u64 {
@@ -124,17 +119,20 @@ fn append(column: &dyn Array, seed: u64, out: &mut Vec<u64>) -> Result<()> {
     match column.data_type() {
         Null => out.resize(from + column.len(), mix(seed ^ NULL)),
         Boolean => out.extend(column.as_boolean().values().iter().map(|value| mix(seed ^ u64::from(value)))),
-        Int8 => integers::<Int8Type>(column, seed, |v| v as u64, out),
-        Int16 => integers::<Int16Type>(column, seed, |v| v as u64, out),
-        Int32 => integers::<Int32Type>(column, seed, |v| v as u64, out),
-        Int64 => integers::<Int64Type>(column, seed, |v| v as u64, out),
-        UInt8 => integers::<UInt8Type>(column, seed, u64::from, out),
-        UInt16 => integers::<UInt16Type>(column, seed, u64::from, out),
-        UInt32 => integers::<UInt32Type>(column, seed, u64::from, out),
-        UInt64 => integers::<UInt64Type>(column, seed, |v| v, out),
-        Float16 => integers::<Float16Type>(column, seed, |v| float(v.to_f64()), out),
-        Float32 => integers::<Float32Type>(column, seed, |v| float(v.into()), out),
-        Float64 => integers::<Float64Type>(column, seed, float, out),
+        Int8 => numbers::<Int8Type>(column, seed, out),
+        Int16 => numbers::<Int16Type>(column, seed, out),
+        Int32 => numbers::<Int32Type>(column, seed, out),
+        Int64 => numbers::<Int64Type>(column, seed, out),
+        UInt8 => numbers::<UInt8Type>(column, seed, out),
+        UInt16 => numbers::<UInt16Type>(column, seed, out),
+        UInt32 => numbers::<UInt32Type>(column, seed, out),
+        UInt64 => numbers::<UInt64Type>(column, seed, out),
+        Float16 => {
+            let values = column.as_primitive::<Float16Type>().values();
+            out.extend(values.iter().map(|value| mix(seed ^ value.to_f64().word())));
+        }
+        Float32 => numbers::<Float32Type>(column, seed, out),
+        Float64 => numbers::<Float64Type>(column, seed, out),
         Date32 | Time32(_) | Interval(IntervalUnit::YearMonth) => {
             let stored = column.to_data().into_builder().data_type(Int32).build()?;
             append(&arrow_array::make_array(stored), seed, out)?;
@@ -171,8 +169,8 @@ fn append(column: &dyn Array, seed: u64, out: &mut Vec<u64>) -> Result<()> {
         Dictionary(..) => return dictionary(column, seed, out),
         RunEndEncoded(ends, _) => {
             match ends.data_type() {
-                Int16 => runs::<Int16Type>(column, seed, out)?,
-                Int32 => runs::<Int32Type>(column, seed, out)?,
+                Int16 => numbers::<Int16Type>(column, seed, out),
+                Int32 => numbers::<Int32Type>(column, seed, out),
                 _ => runs::<Int64Type>(column, seed, out)?,
             }
             return Ok(());
@@ -207,19 +205,10 @@ fn append(column: &dyn Array, seed: u64, out: &mut Vec<u64>) -> Result<()> {
     Ok(())
 }
 
-fn integers<T: ArrowPrimitiveType>(
-    column: &dyn Array,
-    seed: u64,
-    bits: impl Fn(T::Native) -> u64,
-    out: &mut Vec<u64>,
-) {
-    out.extend(column.as_primitive::<T>().values().iter().map(|&value| mix(seed ^ bits(value))));
-}
-
-/// The bits of a float as SQL compares floats: one NaN, one zero.
-#[inline]
-fn float(value: f64) -> u64 {
-    if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
+fn numbers<T: ArrowPrimitiveType<Native: Word>>(column: &dyn Array, seed: u64, out: &mut Vec<u64>) {
+    let from = out.len();
+    out.resize(from + column.len(), 0);
+    mix_words(column.as_primitive::<T>().values(), seed, &mut out[from..]);
 }
 
 fn decimals<T: ArrowPrimitiveType>(

@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | needs | 64-bit hashes with independent bits |
-//! | time | O(log n) cache lines for a key that is not in it, one or two for most that are; amortised O(1) bits set |
+//! | time | O(log n): one cache line a layer, for a key that is in it up to the layer that has it |
 //! | space | some 10 to 30 bits a key for a rate of false positives of 1 % |
 //! | error | no false negatives; false positives at most at the given rate, however many keys there are |
 //! | first appeared | Bloom, CACM 1970; layers that grow: Almeida et al., *Scalable Bloom Filters*, IPL 2007; blocks: Putze et al., *Cache-, hash- and space-efficient Bloom filters*, WEA 2007; several words a block: Apple, *Split block Bloom filters*, 2021 |
@@ -79,8 +79,9 @@ impl Filter {
     /// Whether the key was inserted: always true if it was, seldom true if not.
     #[inline]
     pub fn contains(&self, hash: u64) -> bool {
+        // Heavy keys are in the first, smallest layers.
         let mask = mask(hash);
-        self.layers.iter().rev().any(|layer| holds(&layer[place(hash, layer.len())], &mask))
+        self.layers.iter().any(|layer| holds(&layer[place(hash, layer.len())], &mask))
     }
 
     /// Inserts a key; whether it was new, as far as the filter can tell.

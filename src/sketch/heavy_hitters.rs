@@ -43,14 +43,17 @@ pub struct HeavyHitters {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bucket {
+    /// The last byte of each hash, so that one comparison of words tells which ways to look at.
+    tags: u64,
     hashes: [u64; WAYS],
+    /// A count of 0 is a free counter.
     counts: [u64; WAYS],
     errors: [u64; WAYS],
-    /// The way of the least count, the first of equals. A count of 0 is a free counter.
-    least: u8,
 }
 
-const EMPTY: Bucket = Bucket { hashes: [0; WAYS], counts: [0; WAYS], errors: [0; WAYS], least: 0 };
+const EMPTY: Bucket = Bucket { tags: 0, hashes: [0; WAYS], counts: [0; WAYS], errors: [0; WAYS] };
+/// One in each byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// What an insert found or made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,17 +112,16 @@ impl HeavyHitters {
         self.total = self.total.saturating_add(weight);
         let number = self.number(hash);
         let bucket = &mut self.buckets[number];
-        let found = bucket.find(hash);
-        let way = found.unwrap_or(usize::from(bucket.least));
-        let fresh = found.is_none() || bucket.counts[way] == 0;
-        if found.is_none() {
-            bucket.hashes[way] = hash;
-            bucket.errors[way] = bucket.counts[way];
-        }
+        let (way, fresh) = match bucket.find(hash) {
+            Some(way) => (way, bucket.counts[way] == 0),
+            None => {
+                let way = bucket.least();
+                bucket.errors[way] = bucket.counts[way];
+                bucket.put(way, hash);
+                (way, true)
+            }
+        };
         bucket.counts[way] = bucket.counts[way].saturating_add(weight);
-        if way == usize::from(bucket.least) {
-            bucket.find_least();
-        }
         let (count, error) = (bucket.counts[way], bucket.errors[way]);
         Hit { slot: (number * WAYS + way) as u32, count, error, fresh }
     }
@@ -136,7 +138,7 @@ impl HeavyHitters {
     #[inline]
     pub fn least(&self, hash: u64) -> u64 {
         let bucket = &self.buckets[self.number(hash)];
-        bucket.counts[usize::from(bucket.least)]
+        bucket.counts[bucket.least()]
     }
 
     /// All counters in use, by slot.
@@ -213,7 +215,8 @@ impl HeavyHitters {
                     return Err(reader.damaged(&format!("a counter of {count} with error {error}")));
                 }
             }
-            bucket.find_least();
+            let hashes = bucket.hashes;
+            hashes.into_iter().enumerate().for_each(|(way, hash)| bucket.put(way, hash));
             read.buckets[number] = bucket;
         }
         Ok(read)
@@ -237,26 +240,41 @@ impl HeavyHitters {
 }
 
 impl Bucket {
+    /// The way of a hash, the first if there are several: free counters are those of hash 0, and equal.
     #[inline]
     fn find(&self, hash: u64) -> Option<usize> {
-        self.hashes.iter().position(|&other| other == hash)
+        // A byte of 0 borrows from its upper bit; so may the byte after it, hence the comparison of hashes.
+        let differences = self.tags ^ (hash & 0xFF) * ONES;
+        let mut zeros = differences.wrapping_sub(ONES) & !differences & (ONES << 7);
+        while zeros != 0 {
+            let way = zeros.trailing_zeros() as usize / 8;
+            if self.hashes[way] == hash {
+                return Some(way);
+            }
+            zeros &= zeros - 1;
+        }
+        None
+    }
+
+    /// The way of the least count, the first of equals.
+    #[inline]
+    fn least(&self) -> usize {
+        // Counts beyond 2^61 all count as equal.
+        let key = |way: usize| self.counts[way].min(u64::MAX >> 3) << 3 | way as u64;
+        let pair = |way| key(way).min(key(way + 1));
+        (pair(0).min(pair(2)).min(pair(4).min(pair(6))) & 7) as usize
     }
 
     #[inline]
-    fn find_least(&mut self) {
-        let mut least = 0;
-        for way in 1..WAYS {
-            if self.counts[way] < self.counts[least] {
-                least = way;
-            }
-        }
-        self.least = least as u8;
+    fn put(&mut self, way: usize, hash: u64) {
+        self.hashes[way] = hash;
+        self.tags = self.tags & !(0xFF << (8 * way)) | (hash & 0xFF) << (8 * way);
     }
 
     /// Both buckets' keys; a key that only one has may have been counted by the other up to its least count
     /// (Agarwal et al., *Mergeable summaries*, PODS 2012, §3).
     fn merge(&mut self, other: &Bucket) {
-        let bound = |bucket: &Bucket| bucket.counts[usize::from(bucket.least)];
+        let bound = |bucket: &Bucket| bucket.counts[bucket.least()];
         let (mine, theirs) = (bound(self), bound(other));
         let mut all: Vec<(u64, u64, u64)> = Vec::with_capacity(2 * WAYS);
         let used = |bucket: &Bucket| {
@@ -279,8 +297,8 @@ impl Bucket {
         all.sort_unstable_by_key(|&(hash, count, _)| (std::cmp::Reverse(count), hash));
         *self = EMPTY;
         for (way, (hash, count, error)) in all.into_iter().take(WAYS).enumerate() {
-            (self.hashes[way], self.counts[way], self.errors[way]) = (hash, count, error);
+            self.put(way, hash);
+            (self.counts[way], self.errors[way]) = (count, error);
         }
-        self.find_least();
     }
 }

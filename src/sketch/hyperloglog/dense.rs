@@ -1,6 +1,6 @@
 //! The registers of a sketch of many values, one byte each, and what its estimates need of them.
 
-use super::coupon::parts;
+use crate::kernels::simd::murmur::ADDRESS_BITS;
 
 /// 2^precision registers.
 #[derive(Debug, Clone)]
@@ -27,9 +27,10 @@ impl Dense {
     pub(super) fn extend(&mut self, coupons: &[u32]) {
         let mask = self.ranks.len() - 1;
         for &coupon in coupons {
-            let (address, rank) = parts(coupon);
-            if rank > self.ranks[address & mask] {
-                self.raise(address & mask, rank);
+            // No precision takes all bits of an address.
+            let (index, rank) = (coupon as usize & mask, (coupon >> ADDRESS_BITS) as u8);
+            if rank > self.ranks[index] {
+                self.raise(index, rank);
             }
         }
     }

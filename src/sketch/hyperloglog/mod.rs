@@ -8,11 +8,10 @@
 //! | error | 0.83 / sqrt(2^p) relative standard error; 1.04 / sqrt(2^p) for what was merged |
 //! | first appeared | Flajolet et al., *HyperLogLog*, AofA 2007; sketches of few values as coupons: Heule et al., *HyperLogLog in practice*, EDBT 2013; running estimate: Cohen, PODS 2014, and Ting, KDD 2014 |
 //!
-//! Values become coupons ([`coupon`]) in batches, and coupons raise registers ([`dense`]) or, as long as they are few,
+//! Values become coupons ([`crate::kernels::simd::murmur`]) in batches, and coupons raise registers ([`dense`]) or, as long as they are few,
 //! are kept ([`sparse`]). Estimates, error bounds, unions and the reading of other representations are Apache's own
 //! crate's, which a sketch is handed to in its bytes ([`image`]).
 
-mod coupon;
 mod dense;
 mod image;
 mod sparse;

@@ -6,7 +6,8 @@ use arrow_cast::cast;
 use arrow_schema::DataType;
 use arrow_select::take::take;
 
-use super::coupon::{of_bytes, of_float, of_word};
+use crate::kernels::simd::Word;
+use crate::kernels::simd::murmur::{coupon_of_bytes, coupon_of_word, coupons_of_words};
 use crate::{Error, Result};
 
 /// Values of a chunk: their coupons stay in the nearest cache.
@@ -23,48 +24,51 @@ pub(super) fn coupons(column: &dyn Array, sink: &mut dyn FnMut(&[u32])) -> Resul
         Null => {}
         Boolean => {
             let values = column.as_boolean().values();
-            chunks(column.len(), nulls, |row| of_word(values.value(row).into()), sink);
+            chunks(column.len(), nulls, |row| coupon_of_word(u8::from(values.value(row))), sink);
         }
-        Int8 => words::<Int8Type>(column, nulls, |v| v as u64, sink),
-        Int16 => words::<Int16Type>(column, nulls, |v| v as u64, sink),
-        Int32 => words::<Int32Type>(column, nulls, |v| v as u64, sink),
-        Int64 => words::<Int64Type>(column, nulls, |v| v as u64, sink),
-        UInt8 => words::<UInt8Type>(column, nulls, u64::from, sink),
-        UInt16 => words::<UInt16Type>(column, nulls, u64::from, sink),
-        UInt32 => words::<UInt32Type>(column, nulls, u64::from, sink),
-        UInt64 => words::<UInt64Type>(column, nulls, |v| v, sink),
+        Int8 => words::<Int8Type>(column, nulls, sink),
+        Int16 => words::<Int16Type>(column, nulls, sink),
+        Int32 => words::<Int32Type>(column, nulls, sink),
+        Int64 => words::<Int64Type>(column, nulls, sink),
+        UInt8 => words::<UInt8Type>(column, nulls, sink),
+        UInt16 => words::<UInt16Type>(column, nulls, sink),
+        UInt32 => words::<UInt32Type>(column, nulls, sink),
+        UInt64 => words::<UInt64Type>(column, nulls, sink),
         Date32 | Time32(_) => return coupons(&stored(column, Int32)?, sink),
         Date64 | Time64(_) | Timestamp(..) | Duration(_) => return coupons(&stored(column, Int64)?, sink),
-        Float16 => floats::<Float16Type>(column, nulls, |v| v.to_f64(), sink),
-        Float32 => floats::<Float32Type>(column, nulls, f64::from, sink),
-        Float64 => floats::<Float64Type>(column, nulls, |v| v, sink),
+        Float16 => {
+            let values = column.as_primitive::<Float16Type>().values();
+            chunks(column.len(), nulls, |row| coupon_of_word(values[row].to_f64()), sink);
+        }
+        Float32 => words::<Float32Type>(column, nulls, sink),
+        Float64 => words::<Float64Type>(column, nulls, sink),
         Utf8 => {
             let values = column.as_string::<i32>();
-            chunks(column.len(), nulls, |row| of_bytes(values.value(row).as_bytes()), sink);
+            chunks(column.len(), nulls, |row| coupon_of_bytes(values.value(row).as_bytes()), sink);
         }
         LargeUtf8 => {
             let values = column.as_string::<i64>();
-            chunks(column.len(), nulls, |row| of_bytes(values.value(row).as_bytes()), sink);
+            chunks(column.len(), nulls, |row| coupon_of_bytes(values.value(row).as_bytes()), sink);
         }
         Utf8View => {
             let values = column.as_string_view();
-            chunks(column.len(), nulls, |row| of_bytes(values.value(row).as_bytes()), sink);
+            chunks(column.len(), nulls, |row| coupon_of_bytes(values.value(row).as_bytes()), sink);
         }
         Binary => {
             let values = column.as_binary::<i32>();
-            chunks(column.len(), nulls, |row| of_bytes(values.value(row)), sink);
+            chunks(column.len(), nulls, |row| coupon_of_bytes(values.value(row)), sink);
         }
         LargeBinary => {
             let values = column.as_binary::<i64>();
-            chunks(column.len(), nulls, |row| of_bytes(values.value(row)), sink);
+            chunks(column.len(), nulls, |row| coupon_of_bytes(values.value(row)), sink);
         }
         BinaryView => {
             let values = column.as_binary_view();
-            chunks(column.len(), nulls, |row| of_bytes(values.value(row)), sink);
+            chunks(column.len(), nulls, |row| coupon_of_bytes(values.value(row)), sink);
         }
         FixedSizeBinary(_) => {
             let values = column.as_fixed_size_binary();
-            chunks(column.len(), nulls, |row| of_bytes(values.value(row)), sink);
+            chunks(column.len(), nulls, |row| coupon_of_bytes(values.value(row)), sink);
         }
         Dictionary(..) => return dictionary(column, sink),
         RunEndEncoded(ends, _) => {
@@ -84,37 +88,21 @@ pub(super) fn coupons(column: &dyn Array, sink: &mut dyn FnMut(&[u32])) -> Resul
     Ok(())
 }
 
-fn words<T: ArrowPrimitiveType>(
+fn words<T: ArrowPrimitiveType<Native: Word>>(
     column: &dyn Array,
     nulls: Option<&NullBuffer>,
-    word: impl Fn(T::Native) -> u64,
     sink: &mut dyn FnMut(&[u32]),
 ) {
     let values = column.as_primitive::<T>().values();
-    slices(values, nulls, |value| of_word(word(value)), sink);
-}
-
-fn floats<T: ArrowPrimitiveType>(
-    column: &dyn Array,
-    nulls: Option<&NullBuffer>,
-    wide: impl Fn(T::Native) -> f64,
-    sink: &mut dyn FnMut(&[u32]),
-) {
-    let values = column.as_primitive::<T>().values();
-    slices(values, nulls, |value| of_float(wide(value)), sink);
+    slices(values, nulls, sink);
 }
 
 /// The coupons of values of a fixed width: of nulls too, as a loop without branches is faster, and then not.
-fn slices<T: Copy>(
-    values: &[T],
-    nulls: Option<&NullBuffer>,
-    coupon: impl Fn(T) -> u32,
-    sink: &mut dyn FnMut(&[u32]),
-) {
+fn slices<T: Word>(values: &[T], nulls: Option<&NullBuffer>, sink: &mut dyn FnMut(&[u32])) {
     let mut out = [0; CHUNK];
     for (number, chunk) in values.chunks(CHUNK).enumerate() {
         let out = &mut out[..chunk.len()];
-        out.iter_mut().zip(chunk).for_each(|(out, &value)| *out = coupon(value));
+        coupons_of_words(chunk, out);
         if let Some(nulls) = nulls {
             let valid = nulls.slice(number * CHUNK, chunk.len());
             out.iter_mut().zip(&valid).for_each(|(out, valid)| *out *= u32::from(valid));
