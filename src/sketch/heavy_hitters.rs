@@ -302,3 +302,129 @@ impl Bucket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::remix;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// Hashes of few keys, key 0 among them with a hash of 0, and their weights.
+    fn rows() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        let key = prop_oneof![0_u64..10, 0_u64..300];
+        let hash = |key| if key == 0 { 0 } else { remix(key, 0) };
+        prop::collection::vec((key.prop_map(hash), 1_u64..5), 0..600)
+    }
+
+    fn exact(rows: &[(u64, u64)]) -> HashMap<u64, u64> {
+        let mut counts = HashMap::new();
+        rows.iter().for_each(|&(hash, weight)| *counts.entry(hash).or_default() += weight);
+        counts
+    }
+
+    fn counted(capacity: usize, rows: &[(u64, u64)]) -> HeavyHitters {
+        let mut keys = HeavyHitters::new(capacity).unwrap();
+        rows.iter().for_each(|&(hash, weight)| {
+            keys.insert(hash, weight);
+        });
+        keys
+    }
+
+    fn assert_bounds(keys: &HeavyHitters, counts: &HashMap<u64, u64>) {
+        assert_eq!(keys.total(), counts.values().sum::<u64>());
+        let counters: HashMap<u64, Counter> = keys.iter().map(|counter| (counter.hash, counter)).collect();
+        assert_eq!(counters.len(), keys.iter().count(), "a key is counted once");
+        for (&hash, &count) in counts {
+            assert_eq!(keys.get(hash), counters.get(&hash).copied());
+            match keys.get(hash) {
+                Some(counter) => {
+                    assert!(counter.count - counter.error <= count && count <= counter.count, "{counter:?}");
+                }
+                None => assert!(count <= keys.least(hash)),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_bounds(rows in rows(), capacity in 1_usize..130) {
+            let mut keys = HeavyHitters::new(capacity).unwrap();
+            let mut owners: HashMap<u32, u64> = HashMap::new();
+            for &(hash, weight) in &rows {
+                let hit = keys.insert(hash, weight);
+                prop_assert_eq!(hit.fresh, owners.insert(hit.slot, hash) != Some(hash), "slots are told when taken");
+                let counter = keys.get(hash).unwrap();
+                prop_assert_eq!((hit.slot, hit.count, hit.error), (counter.slot, counter.count, counter.error));
+            }
+            assert_bounds(&keys, &exact(&rows));
+            // An eighth of what was hashed into the bucket.
+            for number in 0..keys.buckets.len() {
+                let weights = rows.iter().filter(|&&(hash, _)| keys.number(hash) == number).map(|&(_, weight)| weight);
+                let bucket = &keys.buckets[number];
+                prop_assert!(bucket.counts[bucket.least()] * WAYS as u64 <= weights.sum());
+            }
+        }
+
+        #[test]
+        fn merged_counts_are_bounds(one in rows(), two in rows(), capacity in 1_usize..130) {
+            let (a, b) = (counted(capacity, &one), counted(capacity, &two));
+            let (mut ab, mut ba) = (a.clone(), b.clone());
+            ab.merge(&b).unwrap();
+            ba.merge(&a).unwrap();
+            prop_assert_eq!(&ab, &ba);
+            assert_bounds(&ab, &exact(&[one, two].concat()));
+        }
+
+        #[test]
+        fn bytes_come_back(rows in rows(), capacity in 1_usize..130) {
+            let keys = counted(capacity, &rows);
+            let mut bytes = Vec::new();
+            keys.write(&mut bytes);
+            prop_assert_eq!(HeavyHitters::read(&mut Reader::new(&bytes, "test")).unwrap(), keys);
+            for end in 0..bytes.len() {
+                prop_assert!(HeavyHitters::read(&mut Reader::new(&bytes[..end], "test")).is_err());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..400), known in any::<bool>()) {
+            if known && bytes.len() >= 4 {
+                bytes[..4].copy_from_slice(&1_u32.to_le_bytes());
+            }
+            if let Ok(mut keys) = HeavyHitters::read(&mut Reader::new(&bytes, "test")) {
+                keys.insert(1, u64::MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn a_heavy_key_is_found_among_many_light_ones() {
+        let mut keys = HeavyHitters::new(256).unwrap();
+        // Every hundredth row is of one key, the others are of a key each.
+        let key = |row: u64| remix(if row % 100 == 0 { u64::MAX } else { row }, 5);
+        (0..200_000).for_each(|row| {
+            keys.insert(key(row), 1);
+        });
+        let heavy = keys.get(key(0)).unwrap();
+        assert!(heavy.count - heavy.error <= 2_000 && 2_000 <= heavy.count);
+        // Nothing else has a share that is guaranteed to be near as large.
+        assert_eq!(keys.iter().filter(|counter| counter.count - counter.error > 100).count(), 1);
+    }
+
+    #[test]
+    fn clearing_starts_anew() {
+        let mut keys = counted(64, &[(7, 3), (9, 1)]);
+        keys.clear();
+        assert_eq!(keys, HeavyHitters::new(64).unwrap());
+        assert_eq!(keys.get(7), None);
+    }
+
+    #[test]
+    fn other_capacities_are_refused() {
+        assert!(matches!(HeavyHitters::new(0), Err(Error::InvalidValue(_))));
+        assert!(matches!(HeavyHitters::new((1 << 30) + 1), Err(Error::InvalidValue(_))));
+        let other = HeavyHitters::new(16).unwrap();
+        assert!(matches!(HeavyHitters::new(8).unwrap().merge(&other), Err(Error::InvalidValue(_))));
+    }
+}

@@ -9,7 +9,7 @@
 //! | [`HyperLogLog`] | how many distinct values a column has | 2^precision bytes |
 //! | [`Registers`] | how many distinct keys | 2^precision bytes |
 //! | [`HeavyHitters`] | which keys are heavy, and how heavy | 25 bytes a counter |
-//! | [`Filter`] | was this key seen before | some 2 bytes a key, at any number of keys |
+//! | [`Filter`] | was this key seen before | 2 to 8 bytes a key, at any number of keys |
 
 mod filter;
 mod heavy_hitters;

@@ -10,8 +10,8 @@
 //! | 8 | coupons | number of coupons, coupons | running estimate, two sums of 2^-rank, number of least ranks, number of exceptions; then registers, exceptions |
 //!
 //! Apache's crate reads and writes the format, but trusts what it reads. There is no checksum; the two sums serve as
-//! one, as they are exact and change with any register. What is not verifiable is the running estimate's last
-//! digits and which coupons there are.
+//! one, as they are exact and change with any register. What is not verifiable are swapped registers, the running
+//! estimate's last digits, and which coupons there are.
 
 use datasketches::hll::{HllSketch, HllType, HllUnion};
 
@@ -28,6 +28,8 @@ const REBUILD: u8 = 32;
 const LIST: u8 = 0;
 const SET: u8 = 1;
 const REGISTERS: u8 = 2;
+const TYPE_4: u8 = 0;
+const TYPE_6: u8 = 1;
 const TYPE_8: u8 = 2;
 const LIST_PLACES: usize = 8;
 
@@ -111,7 +113,7 @@ pub(super) fn read(image: &[u8]) -> Result<(u32, State)> {
     let (precision, state) = from_union(&union);
     match &state {
         State::Sparse(sparse) => header.check_coupons(image, sparse)?,
-        State::Dense(dense) => header.check_registers(image, dense, &sketch)?,
+        State::Dense(dense) => header.check_registers(image, dense, &apache(precision, &state))?,
     }
     Ok((precision, state))
 }
@@ -169,7 +171,7 @@ impl Header {
             SET => (12 + (4 << self.places), 0),
             _ => match self.kind {
                 TYPE_8 => (40 + registers, 0),
-                1 => (40 + registers / 4 * 3 + 1, 0),
+                TYPE_6 => (40 + registers / 4 * 3 + 1, 0),
                 _ => {
                     let exceptions = at(36)? as usize;
                     if self.places > 26 || exceptions > registers {
@@ -232,6 +234,9 @@ impl Header {
 
     fn check_registers(&self, image: &[u8], dense: &Dense, sketch: &HllSketch) -> Result<()> {
         let number = |from: usize| f64::from_le_bytes(image[from..from + 8].try_into().expect("8 bytes"));
+        if self.kind == TYPE_6 && image.last() != Some(&0) {
+            return Err(damaged("something in the byte after the registers"));
+        }
         let highest = dense.ranks.iter().max().copied().unwrap_or(0);
         if highest > 63 || self.is(EMPTY) {
             return Err(damaged(&format!(
@@ -241,14 +246,15 @@ impl Header {
         }
         if !self.is(REBUILD) {
             let [low, high] = [number(16), number(24)];
-            if [low, high] != dense.inverses {
+            // Bit by bit: a damaged sign would make a zero that equals the true one.
+            if [low, high].map(f64::to_bits) != dense.inverses.map(f64::to_bits) {
                 return Err(damaged(&format!(
                     "the sums of 2^-rank are {:?}, where they are said to be {:?}",
                     dense.inverses,
                     [low, high]
                 )));
             }
-            let least = if self.kind == 0 { dense.ranks.iter().min().copied().unwrap_or(0) } else { 0 };
+            let least = if self.kind == TYPE_4 { dense.ranks.iter().min().copied().unwrap_or(0) } else { 0 };
             let count = dense.ranks.iter().filter(|&&rank| rank == least).count();
             if least != self.state || word(image, 32).map(|stored| stored as usize) != Some(count) {
                 return Err(damaged(&format!(

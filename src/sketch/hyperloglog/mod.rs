@@ -193,3 +193,6 @@ impl HyperLogLog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ pub(super) struct Sparse {
 impl Sparse {
     pub(super) fn new(precision: u32) -> Self {
         let limit = if precision < 8 { 7 } else { 3 << (precision - 5) };
-        Self { table: vec![0; 16], len: 0, limit }
+        Self { table: vec![0; 64], len: 0, limit }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -105,7 +105,12 @@ fn slices<T: Word>(values: &[T], nulls: Option<&NullBuffer>, sink: &mut dyn FnMu
         coupons_of_words(chunk, out);
         if let Some(nulls) = nulls {
             let valid = nulls.slice(number * CHUNK, chunk.len());
-            out.iter_mut().zip(&valid).for_each(|(out, valid)| *out *= u32::from(valid));
+            let bits = valid.inner().bit_chunks();
+            for (group, bits) in out.chunks_mut(64).zip(bits.iter_padded()) {
+                for (place, coupon) in group.iter_mut().enumerate() {
+                    *coupon &= ((bits >> place & 1) as u32).wrapping_neg();
+                }
+            }
         }
         sink(out);
     }
