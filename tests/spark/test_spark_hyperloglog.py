@@ -28,6 +28,14 @@ def sketch_of(frame: DataFrame, column: str, precision: int = 12) -> bytes:
     return bytes(frame.agg(sf.hll_sketch_agg(column, sf.lit(precision))).first()[0])
 
 
+def registers(sketch: wk.HyperLogLog) -> Any:
+    """The registers of a sketch, or its set of coupons."""
+    image = sketch.to_bytes()
+    if image[7] & 3 == 2:
+        return image[40:]
+    return {image[start : start + 4] for start in range(12, len(image), 4)}
+
+
 def estimated(spark: SparkSession, image: bytes) -> int:
     return sketches(spark, image).select(sf.hll_sketch_estimate("sketch")).first()[0]
 
@@ -39,13 +47,13 @@ def sketches(spark: SparkSession, *images: bytes) -> DataFrame:
 @pytest.mark.parametrize("kind", COLUMNS)
 @pytest.mark.parametrize("precision", [4, 12, 21])
 def test_spark_hashes_alike(spark: SparkSession, kind: str, precision: int) -> None:
-    """In one partition, and so in order, Spark makes the very same registers and running estimate."""
+    """In one partition Spark makes the very same registers."""
     column = COLUMNS[kind]
     frame = spark.createDataFrame(pa.table({"v": column})).coalesce(1)
     theirs = wk.HyperLogLog.from_bytes(sketch_of(frame, "v", precision))
     ours = wk.HyperLogLog(precision).update(column)
     assert theirs.precision == ours.precision == precision
-    assert theirs.to_bytes()[40:] == ours.to_bytes()[40:]
+    assert registers(theirs) == registers(ours)
     assert theirs.estimate() == pytest.approx(ours.estimate(), rel=4 / 2 ** (precision / 2))
 
 
@@ -75,11 +83,11 @@ def test_unions_equal_sparks(spark: SparkSession, left: int, right: int) -> None
     frame = spark.createDataFrame(
         pa.table({"a": pa.array([a.to_bytes()], pa.binary()), "b": pa.array([b.to_bytes(4)], pa.binary())})
     )
-    theirs = bytes(frame.select(sf.hll_union("a", "b", sf.lit(True))).first()[0])
+    theirs = bytes(frame.select(sf.hll_union("a", "b", True)).first()[0])
     merged = a.merge(b)
     read = wk.HyperLogLog.from_bytes(theirs)
     assert read.precision == merged.precision == min(left, right)
-    assert read.to_bytes()[40:] == merged.to_bytes()[40:]
+    assert registers(read) == registers(merged)
     assert read.estimate() == pytest.approx(merged.estimate(), rel=1e-12)
     assert estimated(spark, theirs) == round(merged.estimate())
 

@@ -28,7 +28,6 @@ const REBUILD: u8 = 32;
 const LIST: u8 = 0;
 const SET: u8 = 1;
 const REGISTERS: u8 = 2;
-const TYPE_4: u8 = 0;
 const TYPE_6: u8 = 1;
 const TYPE_8: u8 = 2;
 const LIST_PLACES: usize = 8;
@@ -254,12 +253,14 @@ impl Header {
                     [low, high]
                 )));
             }
-            let least = if self.kind == TYPE_4 { dense.ranks.iter().min().copied().unwrap_or(0) } else { 0 };
-            let count = dense.ranks.iter().filter(|&&rank| rank == least).count();
-            if least != self.state || word(image, 32).map(|stored| stored as usize) != Some(count) {
+            // Java keeps a least rank for every type once it has merged; else it is that of registers of 4 bits.
+            let count = dense.ranks.iter().filter(|&&rank| rank == self.state).count();
+            let below = dense.ranks.iter().filter(|&&rank| rank < self.state).count();
+            let said = word(image, 32).unwrap_or(0);
+            if below > 0 || count != said as usize || (count == 0 && self.state > 0) {
                 return Err(damaged(&format!(
-                    "{count} registers have the least rank {least}, where {:?} are said to have {}",
-                    word(image, 32),
+                    "{count} registers have rank {}, and {below} a lower one, where it is said to be the least and \
+                     that of {said}",
                     self.state
                 )));
             }
