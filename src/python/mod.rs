@@ -4,6 +4,7 @@ mod engine;
 mod errors;
 mod partition;
 mod plan;
+mod sketch;
 
 use pyo3::prelude::*;
 
@@ -14,5 +15,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;
+    module.add_class::<sketch::PyHyperLogLog>()?;
     partition::register(module)
 }
