@@ -27,7 +27,7 @@ def skewed(count, distinct, seed=0):
 
 @pytest.mark.parametrize(("method", "cardinality"), VARIANTS)
 @given(cuts=st.lists(st.integers(0, 3_000), max_size=6), window=st.sampled_from([None, 700, 4_000]))
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 def test_one_call_is_many(method, cardinality, cuts, window):
     keys = skewed(3_000, 500)
     make = {"cardinality": cardinality, "window": None if window is None else rows(window), "seed": 3}
