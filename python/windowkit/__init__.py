@@ -48,12 +48,14 @@ from windowkit.errors import (
     UnknownColumn,
     WindowKitError,
 )
+from windowkit.hyperloglog import HyperLogLog
 from windowkit.query import Query, query
 from windowkit.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
 
 __all__ = [
     "Aggregate",
     "Duration",
+    "HyperLogLog",
     "InternalError",
     "InvalidType",
     "InvalidValue",

@@ -19,6 +19,8 @@ use arrow_select::take::take;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::rows::holds_map;
+use crate::kernels::simd::Word;
+use crate::kernels::simd::mix::{mix, mix_words};
 use crate::{Error, Result};
 
 // Arbitrary odd constants (digits of the golden ratio, pi and e) that keep kinds of values apart.
@@ -104,13 +106,6 @@ fn holds_union(data_type: &DataType) -> bool {
     }
 }
 
-#[inline]
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
-}
-
 /// The hash of two columns, or of a list and its next item: not symmetric, a bijection in each argument.
 #[inline]
 fn combine(left: u64, right: u64) -> u64 {
@@ -124,17 +119,20 @@ fn append(column: &dyn Array, seed: u64, out: &mut Vec<u64>) -> Result<()> {
     match column.data_type() {
         Null => out.resize(from + column.len(), mix(seed ^ NULL)),
         Boolean => out.extend(column.as_boolean().values().iter().map(|value| mix(seed ^ u64::from(value)))),
-        Int8 => integers::<Int8Type>(column, seed, |v| v as u64, out),
-        Int16 => integers::<Int16Type>(column, seed, |v| v as u64, out),
-        Int32 => integers::<Int32Type>(column, seed, |v| v as u64, out),
-        Int64 => integers::<Int64Type>(column, seed, |v| v as u64, out),
-        UInt8 => integers::<UInt8Type>(column, seed, u64::from, out),
-        UInt16 => integers::<UInt16Type>(column, seed, u64::from, out),
-        UInt32 => integers::<UInt32Type>(column, seed, u64::from, out),
-        UInt64 => integers::<UInt64Type>(column, seed, |v| v, out),
-        Float16 => integers::<Float16Type>(column, seed, |v| float(v.to_f64()), out),
-        Float32 => integers::<Float32Type>(column, seed, |v| float(v.into()), out),
-        Float64 => integers::<Float64Type>(column, seed, float, out),
+        Int8 => numbers::<Int8Type>(column, seed, out),
+        Int16 => numbers::<Int16Type>(column, seed, out),
+        Int32 => numbers::<Int32Type>(column, seed, out),
+        Int64 => numbers::<Int64Type>(column, seed, out),
+        UInt8 => numbers::<UInt8Type>(column, seed, out),
+        UInt16 => numbers::<UInt16Type>(column, seed, out),
+        UInt32 => numbers::<UInt32Type>(column, seed, out),
+        UInt64 => numbers::<UInt64Type>(column, seed, out),
+        Float16 => {
+            let values = column.as_primitive::<Float16Type>().values();
+            out.extend(values.iter().map(|value| mix(seed ^ value.to_f64().word())));
+        }
+        Float32 => numbers::<Float32Type>(column, seed, out),
+        Float64 => numbers::<Float64Type>(column, seed, out),
         Date32 | Time32(_) | Interval(IntervalUnit::YearMonth) => {
             let stored = column.to_data().into_builder().data_type(Int32).build()?;
             append(&arrow_array::make_array(stored), seed, out)?;
@@ -207,19 +205,10 @@ fn append(column: &dyn Array, seed: u64, out: &mut Vec<u64>) -> Result<()> {
     Ok(())
 }
 
-fn integers<T: ArrowPrimitiveType>(
-    column: &dyn Array,
-    seed: u64,
-    bits: impl Fn(T::Native) -> u64,
-    out: &mut Vec<u64>,
-) {
-    out.extend(column.as_primitive::<T>().values().iter().map(|&value| mix(seed ^ bits(value))));
-}
-
-/// The bits of a float as SQL compares floats: one NaN, one zero.
-#[inline]
-fn float(value: f64) -> u64 {
-    if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
+fn numbers<T: ArrowPrimitiveType<Native: Word>>(column: &dyn Array, seed: u64, out: &mut Vec<u64>) {
+    let from = out.len();
+    out.resize(from + column.len(), 0);
+    mix_words(column.as_primitive::<T>().values(), seed, &mut out[from..]);
 }
 
 fn decimals<T: ArrowPrimitiveType>(
@@ -294,4 +283,161 @@ fn list_views<O: OffsetSizeTrait>(
         list(&items[offset..offset + size.as_usize()], seed)
     }));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::KeyIndex;
+    use super::*;
+    use arrow_array::builder::*;
+    use arrow_array::*;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn hashes(columns: &[ArrayRef], seed: u64) -> Vec<u64> {
+        let mut hashes = Vec::new();
+        hash_rows(columns, columns[0].len(), seed, &mut hashes).unwrap();
+        hashes
+    }
+
+    /// With this seed the hash of text is XXH3 with seed 0, and of integers SplitMix64's finaliser: both published.
+    #[test]
+    fn hashes_stay_what_they_are() {
+        let seed = GOLDEN.wrapping_neg();
+        let text: ArrayRef = Arc::new(StringArray::from(vec![""]));
+        assert_eq!(hashes(&[text], seed), [0x2D06_8005_38D3_94C2]);
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![GOLDEN as i64, 0]));
+        assert_eq!(hashes(&[numbers], seed), [0xE220_A839_7B1D_CDAF, 0]);
+    }
+
+    #[test]
+    fn widths_and_encodings_do_not_matter() {
+        let small: ArrayRef = Arc::new(Int8Array::from(vec![Some(-3), Some(100), None]));
+        for wider in [DataType::Int16, DataType::Int32, DataType::Int64] {
+            assert_eq!(hashes(&[cast(&small, &wider).unwrap()], 1), hashes(&[small.clone()], 1), "{wider}");
+        }
+        let halves: ArrayRef =
+            Arc::new(Float32Array::from(vec![Some(0.5), Some(-0.0), Some(f32::NAN), None]));
+        assert_eq!(hashes(&[cast(&halves, &DataType::Float64).unwrap()], 1), hashes(&[halves.clone()], 1));
+        assert_eq!(hashes(&[cast(&halves, &DataType::Float16).unwrap()], 1), hashes(&[halves], 1));
+        let text: ArrayRef = Arc::new(StringArray::from(vec![
+            Some("a"),
+            Some(""),
+            None,
+            Some("a"),
+            Some("längere Zeichenkette"),
+        ]));
+        let dictionary = DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into());
+        for other in
+            [DataType::LargeUtf8, DataType::Utf8View, DataType::Binary, DataType::BinaryView, dictionary]
+        {
+            let column = cast(&text, &other).unwrap();
+            assert_eq!(hashes(&[column.clone()], 1), hashes(&[text.clone()], 1), "{other}");
+            assert_eq!(hashes(&[column.slice(3, 2)], 1), hashes(&[text.clone()], 1)[3..], "{other}, sliced");
+        }
+        let ends = Int32Array::from(vec![2, 3]);
+        let runs = RunArray::try_new(&ends, &StringArray::from(vec![Some("x"), None])).unwrap();
+        let plain: ArrayRef = Arc::new(StringArray::from(vec![Some("x"), Some("x"), None]));
+        assert_eq!(hashes(&[Arc::new(runs.slice(1, 2))], 1), hashes(&[plain], 1)[1..]);
+    }
+
+    #[test]
+    fn columns_and_lists_keep_their_items_apart() {
+        let lists = |rows: &[&[i32]]| -> ArrayRef {
+            let mut builder = ListBuilder::new(Int32Builder::new());
+            rows.iter().for_each(|row| builder.append_value(row.iter().map(|&item| Some(item))));
+            Arc::new(builder.finish())
+        };
+        let (left, right) = (lists(&[&[1], &[1, 2], &[]]), lists(&[&[2, 3], &[3], &[1]]));
+        let all = hashes(&[left.clone(), right], 0);
+        assert_ne!(all[0], all[1]);
+        assert_eq!(hashes(&[left.slice(1, 2)], 0), hashes(&[left.clone()], 0)[1..]);
+        assert_eq!(
+            hashes(&[cast(&left, &DataType::new_large_list(DataType::Int32, true)).unwrap()], 0),
+            hashes(&[left], 0)
+        );
+        let (a, b): (ArrayRef, ArrayRef) =
+            (Arc::new(Int32Array::from(vec![1, 2])), Arc::new(Int32Array::from(vec![2, 1])));
+        assert_ne!(hashes(&[a.clone(), b.clone()], 0)[0], hashes(&[b, a], 0)[0]);
+    }
+
+    #[test]
+    fn no_columns_are_one_key_and_no_rows_none() {
+        let mut out = vec![7];
+        hash_rows(&[], 3, 5, &mut out).unwrap();
+        assert!(out.len() == 4 && out[0] == 7 && out[1] == out[2] && out[2] == out[3]);
+        for data_type in
+            [DataType::Int32, DataType::Utf8, DataType::new_list(DataType::Utf8, true), DataType::Null]
+        {
+            assert!(hashes(&[arrow_array::new_empty_array(&data_type)], 0).is_empty());
+        }
+    }
+
+    #[test]
+    fn maps_and_unions_are_refused() {
+        let mut builder = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+        builder.append(true).unwrap();
+        let map: ArrayRef = Arc::new(builder.finish());
+        let nested = DataType::new_list(map.data_type().clone(), true);
+        for column in [map, arrow_array::new_null_array(&nested, 1)] {
+            let error = hash_rows(&[column], 1, 0, &mut Vec::new()).unwrap_err();
+            assert!(matches!(error, Error::InvalidType(text) if text.contains("Map")));
+        }
+    }
+
+    /// Rows of five columns with few values each, nested ones among them.
+    fn rows() -> impl Strategy<Value = Vec<ArrayRef>> {
+        let float = prop_oneof![Just(0.0), Just(-0.0), Just(f64::NAN), Just(-f64::NAN), Just(1.5)];
+        let row = (
+            prop::option::of(-2_i64..2),
+            prop::option::of(float.clone()),
+            prop::option::of("[ab]{0,2}"),
+            prop::option::of(prop::collection::vec(prop::option::of(float), 0..3)),
+            prop::option::of(0_i128..3),
+        );
+        prop::collection::vec(row, 1..60).prop_map(|rows| {
+            let mut lists = ListBuilder::new(Float64Builder::new());
+            rows.iter().for_each(|row| lists.append_option(row.3.clone()));
+            let lists: ArrayRef = Arc::new(lists.finish());
+            let decimals: Decimal128Array = rows.iter().map(|row| row.4).collect();
+            let field = |name, array: &ArrayRef| {
+                Arc::new(arrow_schema::Field::new(name, array.data_type().clone(), true))
+            };
+            let decimals: ArrayRef = Arc::new(decimals);
+            let parts = StructArray::from(vec![
+                (field("lists", &lists), lists.clone()),
+                (field("decimals", &decimals), decimals.clone()),
+            ]);
+            vec![
+                Arc::new(rows.iter().map(|row| row.0).collect::<Int64Array>()) as ArrayRef,
+                Arc::new(rows.iter().map(|row| row.1).collect::<Float64Array>()),
+                Arc::new(rows.iter().map(|row| row.2.clone()).collect::<StringArray>()),
+                lists,
+                Arc::new(parts),
+            ]
+        })
+    }
+
+    proptest! {
+        /// Equal hashes for equal keys and no others, where equal is what the index of keys says.
+        #[test]
+        fn equal_as_keys_are(columns in rows(), from in 0_usize..5, count in 1_usize..5, seed in any::<u64>()) {
+            let columns: Vec<ArrayRef> = columns.into_iter().cycle().skip(from).take(count).collect();
+            let types = columns.iter().map(|column| column.data_type().clone()).collect();
+            let mut index = KeyIndex::new(types).unwrap();
+            let mut ids = Vec::new();
+            index.assign(&columns, columns[0].len(), &mut ids).unwrap();
+            let hashes = hashes(&columns, seed);
+            for (row, other) in (0..ids.len()).flat_map(|row| (0..row).map(move |other| (row, other))) {
+                prop_assert_eq!(ids[row] == ids[other], hashes[row] == hashes[other], "{} and {}", row, other);
+            }
+        }
+
+        #[test]
+        fn slices_hash_as_the_whole(columns in rows(), seed in any::<u64>(), from in 0_usize..10) {
+            let from = from.min(columns[0].len());
+            let slices: Vec<ArrayRef> = columns.iter().map(|c| c.slice(from, c.len() - from)).collect();
+            prop_assert_eq!(hashes(&slices, seed), &hashes(&columns, seed)[from..]);
+        }
+    }
 }

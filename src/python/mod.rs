@@ -5,6 +5,7 @@ mod errors;
 mod kernels;
 mod partition;
 mod plan;
+mod sketch;
 
 use pyo3::prelude::*;
 
@@ -20,5 +21,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::extents, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::explain_sliding, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::explain_sliding_by, module)?)?;
+    module.add_class::<sketch::PyHyperLogLog>()?;
     partition::register(module)
 }

@@ -43,14 +43,17 @@ pub struct HeavyHitters {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bucket {
+    /// The last byte of each hash, so that one comparison of words tells which ways to look at.
+    tags: u64,
     hashes: [u64; WAYS],
+    /// A count of 0 is a free counter.
     counts: [u64; WAYS],
     errors: [u64; WAYS],
-    /// The way of the least count, the first of equals. A count of 0 is a free counter.
-    least: u8,
 }
 
-const EMPTY: Bucket = Bucket { hashes: [0; WAYS], counts: [0; WAYS], errors: [0; WAYS], least: 0 };
+const EMPTY: Bucket = Bucket { tags: 0, hashes: [0; WAYS], counts: [0; WAYS], errors: [0; WAYS] };
+/// One in each byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// What an insert found or made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,17 +112,16 @@ impl HeavyHitters {
         self.total = self.total.saturating_add(weight);
         let number = self.number(hash);
         let bucket = &mut self.buckets[number];
-        let found = bucket.find(hash);
-        let way = found.unwrap_or(usize::from(bucket.least));
-        let fresh = found.is_none() || bucket.counts[way] == 0;
-        if found.is_none() {
-            bucket.hashes[way] = hash;
-            bucket.errors[way] = bucket.counts[way];
-        }
+        let (way, fresh) = match bucket.find(hash) {
+            Some(way) => (way, bucket.counts[way] == 0),
+            None => {
+                let way = bucket.least();
+                bucket.errors[way] = bucket.counts[way];
+                bucket.put(way, hash);
+                (way, true)
+            }
+        };
         bucket.counts[way] = bucket.counts[way].saturating_add(weight);
-        if way == usize::from(bucket.least) {
-            bucket.find_least();
-        }
         let (count, error) = (bucket.counts[way], bucket.errors[way]);
         Hit { slot: (number * WAYS + way) as u32, count, error, fresh }
     }
@@ -136,7 +138,7 @@ impl HeavyHitters {
     #[inline]
     pub fn least(&self, hash: u64) -> u64 {
         let bucket = &self.buckets[self.number(hash)];
-        bucket.counts[usize::from(bucket.least)]
+        bucket.counts[bucket.least()]
     }
 
     /// All counters in use, by slot.
@@ -213,7 +215,8 @@ impl HeavyHitters {
                     return Err(reader.damaged(&format!("a counter of {count} with error {error}")));
                 }
             }
-            bucket.find_least();
+            let hashes = bucket.hashes;
+            hashes.into_iter().enumerate().for_each(|(way, hash)| bucket.put(way, hash));
             read.buckets[number] = bucket;
         }
         Ok(read)
@@ -237,26 +240,41 @@ impl HeavyHitters {
 }
 
 impl Bucket {
+    /// The way of a hash, the first if there are several: free counters are those of hash 0, and equal.
     #[inline]
     fn find(&self, hash: u64) -> Option<usize> {
-        self.hashes.iter().position(|&other| other == hash)
+        // A byte of 0 borrows from its upper bit; so may the byte after it, hence the comparison of hashes.
+        let differences = self.tags ^ (hash & 0xFF) * ONES;
+        let mut zeros = differences.wrapping_sub(ONES) & !differences & (ONES << 7);
+        while zeros != 0 {
+            let way = zeros.trailing_zeros() as usize / 8;
+            if self.hashes[way] == hash {
+                return Some(way);
+            }
+            zeros &= zeros - 1;
+        }
+        None
+    }
+
+    /// The way of the least count, the first of equals.
+    #[inline]
+    fn least(&self) -> usize {
+        // Counts beyond 2^61 all count as equal.
+        let key = |way: usize| self.counts[way].min(u64::MAX >> 3) << 3 | way as u64;
+        let pair = |way| key(way).min(key(way + 1));
+        (pair(0).min(pair(2)).min(pair(4).min(pair(6))) & 7) as usize
     }
 
     #[inline]
-    fn find_least(&mut self) {
-        let mut least = 0;
-        for way in 1..WAYS {
-            if self.counts[way] < self.counts[least] {
-                least = way;
-            }
-        }
-        self.least = least as u8;
+    fn put(&mut self, way: usize, hash: u64) {
+        self.hashes[way] = hash;
+        self.tags = self.tags & !(0xFF << (8 * way)) | (hash & 0xFF) << (8 * way);
     }
 
     /// Both buckets' keys; a key that only one has may have been counted by the other up to its least count
     /// (Agarwal et al., *Mergeable summaries*, PODS 2012, §3).
     fn merge(&mut self, other: &Bucket) {
-        let bound = |bucket: &Bucket| bucket.counts[usize::from(bucket.least)];
+        let bound = |bucket: &Bucket| bucket.counts[bucket.least()];
         let (mine, theirs) = (bound(self), bound(other));
         let mut all: Vec<(u64, u64, u64)> = Vec::with_capacity(2 * WAYS);
         let used = |bucket: &Bucket| {
@@ -279,8 +297,134 @@ impl Bucket {
         all.sort_unstable_by_key(|&(hash, count, _)| (std::cmp::Reverse(count), hash));
         *self = EMPTY;
         for (way, (hash, count, error)) in all.into_iter().take(WAYS).enumerate() {
-            (self.hashes[way], self.counts[way], self.errors[way]) = (hash, count, error);
+            self.put(way, hash);
+            (self.counts[way], self.errors[way]) = (count, error);
         }
-        self.find_least();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::remix;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// Hashes of few keys, key 0 among them with a hash of 0, and their weights.
+    fn rows() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        let key = prop_oneof![0_u64..10, 0_u64..300];
+        let hash = |key| if key == 0 { 0 } else { remix(key, 0) };
+        prop::collection::vec((key.prop_map(hash), 1_u64..5), 0..600)
+    }
+
+    fn exact(rows: &[(u64, u64)]) -> HashMap<u64, u64> {
+        let mut counts = HashMap::new();
+        rows.iter().for_each(|&(hash, weight)| *counts.entry(hash).or_default() += weight);
+        counts
+    }
+
+    fn counted(capacity: usize, rows: &[(u64, u64)]) -> HeavyHitters {
+        let mut keys = HeavyHitters::new(capacity).unwrap();
+        rows.iter().for_each(|&(hash, weight)| {
+            keys.insert(hash, weight);
+        });
+        keys
+    }
+
+    fn assert_bounds(keys: &HeavyHitters, counts: &HashMap<u64, u64>) {
+        assert_eq!(keys.total(), counts.values().sum::<u64>());
+        let counters: HashMap<u64, Counter> = keys.iter().map(|counter| (counter.hash, counter)).collect();
+        assert_eq!(counters.len(), keys.iter().count(), "a key is counted once");
+        for (&hash, &count) in counts {
+            assert_eq!(keys.get(hash), counters.get(&hash).copied());
+            match keys.get(hash) {
+                Some(counter) => {
+                    assert!(counter.count - counter.error <= count && count <= counter.count, "{counter:?}");
+                }
+                None => assert!(count <= keys.least(hash)),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_bounds(rows in rows(), capacity in 1_usize..130) {
+            let mut keys = HeavyHitters::new(capacity).unwrap();
+            let mut owners: HashMap<u32, u64> = HashMap::new();
+            for &(hash, weight) in &rows {
+                let hit = keys.insert(hash, weight);
+                prop_assert_eq!(hit.fresh, owners.insert(hit.slot, hash) != Some(hash), "slots are told when taken");
+                let counter = keys.get(hash).unwrap();
+                prop_assert_eq!((hit.slot, hit.count, hit.error), (counter.slot, counter.count, counter.error));
+            }
+            assert_bounds(&keys, &exact(&rows));
+            // An eighth of what was hashed into the bucket.
+            for number in 0..keys.buckets.len() {
+                let weights = rows.iter().filter(|&&(hash, _)| keys.number(hash) == number).map(|&(_, weight)| weight);
+                let bucket = &keys.buckets[number];
+                prop_assert!(bucket.counts[bucket.least()] * WAYS as u64 <= weights.sum());
+            }
+        }
+
+        #[test]
+        fn merged_counts_are_bounds(one in rows(), two in rows(), capacity in 1_usize..130) {
+            let (a, b) = (counted(capacity, &one), counted(capacity, &two));
+            let (mut ab, mut ba) = (a.clone(), b.clone());
+            ab.merge(&b).unwrap();
+            ba.merge(&a).unwrap();
+            prop_assert_eq!(&ab, &ba);
+            assert_bounds(&ab, &exact(&[one, two].concat()));
+        }
+
+        #[test]
+        fn bytes_come_back(rows in rows(), capacity in 1_usize..130) {
+            let keys = counted(capacity, &rows);
+            let mut bytes = Vec::new();
+            keys.write(&mut bytes);
+            prop_assert_eq!(HeavyHitters::read(&mut Reader::new(&bytes, "test")).unwrap(), keys);
+            for end in 0..bytes.len() {
+                prop_assert!(HeavyHitters::read(&mut Reader::new(&bytes[..end], "test")).is_err());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..400), known in any::<bool>()) {
+            if known && bytes.len() >= 4 {
+                bytes[..4].copy_from_slice(&1_u32.to_le_bytes());
+            }
+            if let Ok(mut keys) = HeavyHitters::read(&mut Reader::new(&bytes, "test")) {
+                keys.insert(1, u64::MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn a_heavy_key_is_found_among_many_light_ones() {
+        let mut keys = HeavyHitters::new(256).unwrap();
+        // Every hundredth row is of one key, the others are of a key each.
+        let key = |row: u64| remix(if row % 100 == 0 { u64::MAX } else { row }, 5);
+        (0..200_000).for_each(|row| {
+            keys.insert(key(row), 1);
+        });
+        let heavy = keys.get(key(0)).unwrap();
+        assert!(heavy.count - heavy.error <= 2_000 && 2_000 <= heavy.count);
+        // Nothing else has a share that is guaranteed to be near as large.
+        assert_eq!(keys.iter().filter(|counter| counter.count - counter.error > 100).count(), 1);
+    }
+
+    #[test]
+    fn clearing_starts_anew() {
+        let mut keys = counted(64, &[(7, 3), (9, 1)]);
+        keys.clear();
+        assert_eq!(keys, HeavyHitters::new(64).unwrap());
+        assert_eq!(keys.get(7), None);
+    }
+
+    #[test]
+    fn other_capacities_are_refused() {
+        assert!(matches!(HeavyHitters::new(0), Err(Error::InvalidValue(_))));
+        assert!(matches!(HeavyHitters::new((1 << 30) + 1), Err(Error::InvalidValue(_))));
+        let other = HeavyHitters::new(16).unwrap();
+        assert!(matches!(HeavyHitters::new(8).unwrap().merge(&other), Err(Error::InvalidValue(_))));
     }
 }

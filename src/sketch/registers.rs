@@ -206,3 +206,122 @@ fn tau(mut x: f64) -> f64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::remix;
+    use proptest::prelude::*;
+
+    fn of(precision: u32, keys: impl IntoIterator<Item = u64>) -> Registers {
+        let mut registers = Registers::new(precision).unwrap();
+        keys.into_iter().for_each(|key| {
+            registers.update(remix(key, 3));
+        });
+        registers
+    }
+
+    /// The definition: the longest run of leading zeros, plus one, among the hashes of each register.
+    fn ranks(precision: u32, hashes: &[u64]) -> Vec<u8> {
+        let mut ranks = vec![0; 1 << precision];
+        for hash in hashes {
+            let bits = format!("{hash:064b}");
+            let (index, rest) = bits.split_at(precision as usize);
+            let rank = rest.find('1').unwrap_or(rest.len()) as u8 + 1;
+            let register = &mut ranks[usize::from_str_radix(index, 2).unwrap()];
+            *register = rank.max(*register);
+        }
+        ranks
+    }
+
+    #[test]
+    fn estimates_are_within_four_standard_errors() {
+        for precision in [4, 8, 12, 18] {
+            let mut registers = Registers::new(precision).unwrap();
+            let mut wanted = 1_u64;
+            for key in 1..=2_000_000_u64 {
+                registers.update(remix(key, 17));
+                if key == wanted {
+                    let error = 4.0 * 0.84 / f64::from(1 << precision).sqrt();
+                    let ratio = registers.estimate() / key as f64;
+                    assert!((ratio - 1.0).abs() <= error, "{precision}: {ratio} of {key}");
+                    let mut merged = Registers::new(precision).unwrap();
+                    merged.merge(&registers).unwrap();
+                    let ratio = merged.estimate() / key as f64;
+                    assert!((ratio - 1.0).abs() <= error * 1.25, "{precision}, merged: {ratio} of {key}");
+                    wanted = wanted * 3 + 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn clearing_starts_anew() {
+        let mut registers = of(6, 0..1000);
+        registers.clear();
+        assert_eq!(registers, Registers::new(6).unwrap());
+        assert_eq!(registers.estimate(), 0.0);
+    }
+
+    #[test]
+    fn other_precisions_are_refused() {
+        assert!(matches!(Registers::new(3), Err(Error::InvalidValue(text)) if text.contains("4 to 18")));
+        assert!(matches!(Registers::new(19), Err(Error::InvalidValue(_))));
+        assert!(matches!(of(4, 0..9).merge(&of(5, 0..9)), Err(Error::InvalidValue(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn registers_are_as_defined(
+            precision in 4_u32..=12,
+            hashes in prop::collection::vec((any::<u64>(), 0_u32..64), 0..200),
+        ) {
+            // Shifted, so that long runs of zeros are met.
+            let hashes: Vec<u64> = hashes.into_iter().map(|(hash, shift)| (hash >> shift).rotate_right(9)).collect();
+            let mut registers = Registers::new(precision).unwrap();
+            let mut estimate = 0.0;
+            for (row, &hash) in hashes.iter().enumerate() {
+                let before = ranks(precision, &hashes[..row]);
+                let changes = ranks(precision, &hashes[..=row]) != before;
+                if changes {
+                    let sum: f64 = before.iter().map(|&rank| 0.5_f64.powi(rank.into())).sum();
+                    estimate += before.len() as f64 / sum;
+                }
+                prop_assert_eq!(registers.would_change(hash), changes);
+                prop_assert_eq!(registers.update(hash), changes);
+                prop_assert!(!registers.would_change(hash));
+                prop_assert!((registers.estimate() - estimate).abs() <= 1e-9 * estimate);
+            }
+            prop_assert_eq!(&registers.ranks, &ranks(precision, &hashes));
+        }
+
+        #[test]
+        fn merging_is_a_union(precision in 4_u32..=10, a in 0_u64..3000, b in 0_u64..3000, common in 0_u64..3000) {
+            let (left, right) = (of(precision, 0..a), of(precision, a.saturating_sub(common)..a + b));
+            let (mut one, mut two) = (left.clone(), right.clone());
+            one.merge(&right).unwrap();
+            two.merge(&left).unwrap();
+            prop_assert_eq!(&one, &two);
+            prop_assert_eq!(&one.ranks, &of(precision, 0..a + b).ranks);
+            prop_assert_eq!(one.inverses, of(precision, 0..a + b).inverses);
+        }
+
+        #[test]
+        fn bytes_come_back(precision in 4_u32..=10, keys in 0_u64..3000) {
+            let registers = of(precision, 0..keys);
+            let mut bytes = Vec::new();
+            registers.write(&mut bytes);
+            prop_assert_eq!(Registers::read(&mut Reader::new(&bytes, "test")).unwrap(), registers);
+            for end in 0..bytes.len() {
+                prop_assert!(Registers::read(&mut Reader::new(&bytes[..end], "test")).is_err());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            if let Ok(registers) = Registers::read(&mut Reader::new(&bytes, "test")) {
+                prop_assert!(registers.estimate() >= 0.0);
+            }
+        }
+    }
+}

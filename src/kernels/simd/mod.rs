@@ -12,9 +12,12 @@ mod element;
 mod extrema;
 mod lanes;
 mod level;
+pub mod mix;
+pub mod murmur;
 mod scalar;
 mod sliding;
 mod stream;
+mod word;
 
 pub use column::{Column, Validity, window_count};
 pub use element::Element;
@@ -25,6 +28,7 @@ pub use scalar::{
     sliding_sum, sliding_valid_count, sliding_validity, sliding_variance, suffix_max, suffix_min, suffix_sum,
 };
 pub use sliding::{sliding_max, sliding_min};
+pub use word::Word;
 
 /// A window whose true sum its type cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,98 @@
+//! `windowkit._native.HyperLogLog`.
+
+use std::sync::Mutex;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use pyo3_arrow::input::AnyArray;
+
+use super::errors::{detached, exception};
+use crate::sketch::HyperLogLog;
+use crate::{Error, Result};
+
+/// A sketch that counts distinct values.
+#[pyclass(name = "HyperLogLog", module = "windowkit._native", frozen)]
+pub(super) struct PyHyperLogLog(Mutex<HyperLogLog>);
+
+impl PyHyperLogLog {
+    fn with<T>(&self, work: impl FnOnce(&mut HyperLogLog) -> Result<T>) -> Result<T> {
+        work(&mut *self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?)
+    }
+}
+
+#[pymethods]
+impl PyHyperLogLog {
+    #[new]
+    fn new(py: Python<'_>, precision: u32) -> PyResult<Self> {
+        detached(py, || Ok(Self(Mutex::new(HyperLogLog::new(precision)?))))
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+        detached(py, || Ok(Self(Mutex::new(HyperLogLog::from_bytes(data)?))))
+    }
+
+    #[getter]
+    fn precision(&self, py: Python<'_>) -> PyResult<u32> {
+        detached(py, || self.with(|sketch| Ok(sketch.precision())))
+    }
+
+    #[getter]
+    fn is_empty(&self, py: Python<'_>) -> PyResult<bool> {
+        detached(py, || self.with(|sketch| Ok(sketch.is_empty())))
+    }
+
+    #[getter]
+    fn relative_error(&self, py: Python<'_>) -> PyResult<f64> {
+        detached(py, || self.with(|sketch| Ok(sketch.relative_error())))
+    }
+
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
+        detached(py, || self.with(|sketch| Ok(sketch.bytes())))
+    }
+
+    /// Counts the values of an array or, chunk by chunk, of a stream of arrays.
+    fn update(&self, py: Python<'_>, values: AnyArray) -> PyResult<()> {
+        let chunks = values.into_reader()?;
+        // The type is checked even where there is no chunk.
+        let none = arrow_array::new_empty_array(chunks.field().data_type());
+        detached(py, || self.with(|sketch| sketch.update(&none)))?;
+        for chunk in chunks {
+            let chunk = chunk.map_err(|error| {
+                exception(py, &Error::InvalidValue(format!("values: their stream broke off: {error}")))
+            })?;
+            detached(py, || self.with(|sketch| sketch.update(&chunk)))?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    fn estimate(&self, py: Python<'_>) -> PyResult<f64> {
+        detached(py, || self.with(|sketch| Ok(sketch.estimate())))
+    }
+
+    fn bounds(&self, py: Python<'_>, stddevs: u32) -> PyResult<(f64, f64)> {
+        detached(py, || self.with(|sketch| sketch.bounds(stddevs)))
+    }
+
+    fn merge(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
+        detached(py, || {
+            // A copy, so that a sketch can be merged with itself and two with each other.
+            let other = other.with(|other| Ok(other.clone()))?;
+            self.with(|sketch| {
+                sketch.merge(&other);
+                Ok(())
+            })
+        })
+    }
+
+    fn copy(&self, py: Python<'_>) -> PyResult<Self> {
+        detached(py, || self.with(|sketch| Ok(Self(Mutex::new(sketch.clone())))))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>, bits: u32) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = detached(py, || self.with(|sketch| sketch.to_bytes(bits)))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+}

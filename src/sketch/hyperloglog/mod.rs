@@ -1,0 +1,198 @@
+//! HyperLogLog that is Apache DataSketches' to the bit: the same hashes, registers, estimates and bytes.
+//!
+//! | | |
+//! |---|---|
+//! | needs | Arrow columns of integers, floats, booleans, times, strings or binary |
+//! | time | O(1) a value; O(2^p) a merge, and an estimate of what was merged |
+//! | space | 4 bytes a value at first, 2^p bytes at most |
+//! | error | 0.83 / sqrt(2^p) relative standard error; 1.04 / sqrt(2^p) for what was merged |
+//! | first appeared | Flajolet et al., *HyperLogLog*, AofA 2007; sketches of few values as coupons: Heule et al., *HyperLogLog in practice*, EDBT 2013; running estimate: Cohen, PODS 2014, and Ting, KDD 2014 |
+//!
+//! Values become coupons ([`crate::kernels::simd::murmur`]) in batches, and coupons raise registers ([`dense`]) or, as long as they are few,
+//! are kept ([`sparse`]). Estimates, error bounds, unions and the reading of other representations are Apache's own
+//! crate's, which a sketch is handed to in its bytes ([`image`]).
+
+mod dense;
+mod image;
+mod sparse;
+mod values;
+
+use arrow_array::Array;
+use datasketches::common::NumStdDev;
+use datasketches::hll::{HllType, HllUnion};
+
+use crate::{Error, Result};
+use dense::Dense;
+use sparse::Sparse;
+
+/// What DataSketches allows.
+const PRECISIONS: std::ops::RangeInclusive<u32> = 4..=21;
+
+/// How many distinct values there were, in the format of Apache DataSketches.
+///
+/// ```
+/// use arrow_array::Int64Array;
+/// use windowkit::sketch::HyperLogLog;
+///
+/// let mut sketch = HyperLogLog::new(12)?;
+/// sketch.update(&Int64Array::from_iter_values((0..100_000).map(|row| row % 50_000)))?;
+/// assert!((sketch.estimate() / 50_000.0 - 1.0).abs() < 0.04);
+/// let mut other = HyperLogLog::from_bytes(&sketch.to_bytes(8)?)?;
+/// other.merge(&sketch);
+/// assert!((other.estimate() / 50_000.0 - 1.0).abs() < 0.05);
+/// # Ok::<(), windowkit::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct HyperLogLog {
+    precision: u32,
+    state: State,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    Sparse(Sparse),
+    Dense(Dense),
+}
+
+impl HyperLogLog {
+    /// An empty sketch of up to 2^precision registers.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a precision outside 4..=21.
+    pub fn new(precision: u32) -> Result<Self> {
+        if !PRECISIONS.contains(&precision) {
+            return Err(Error::InvalidValue(format!(
+                "precision: {precision} was given; allowed is 4 to 21, for 2^precision registers"
+            )));
+        }
+        Ok(Self { precision, state: State::Sparse(Sparse::new(precision)) })
+    }
+
+    /// The logarithm to the base 2 of the number of registers. A merge may lower it.
+    pub fn precision(&self) -> u32 {
+        self.precision
+    }
+
+    /// Whether no value was counted.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.state, State::Sparse(sparse) if sparse.len() == 0)
+    }
+
+    /// Counts the values of a column; nulls and, as in DataSketches and Spark, empty strings and empty binary are not
+    /// counted.
+    ///
+    /// Integers, dates, times, timestamps, durations and booleans are counted as 64-bit integers, floats as doubles
+    /// (all NaNs one value, and both zeros), and strings by their UTF-8 bytes: equal numbers of different columns
+    /// count once if both are integers or both are floats, whatever their widths and units.
+    ///
+    /// # Errors
+    /// `InvalidType` for any other type; nothing was counted then.
+    pub fn update(&mut self, column: &dyn Array) -> Result<()> {
+        values::coupons(column, &mut |coupons| self.extend(coupons))
+    }
+
+    /// The estimated number of distinct values. O(1) but for merged sketches: O(2^p).
+    pub fn estimate(&self) -> f64 {
+        match &self.state {
+            State::Sparse(sparse) => image::estimate_of_few(sparse),
+            State::Dense(Dense { running: Some(running), .. }) => *running,
+            merged => image::apache(self.precision, merged).estimate(),
+        }
+    }
+
+    /// Bounds that the true number is within with the confidence of this many standard deviations.
+    ///
+    /// # Errors
+    /// `InvalidValue` for anything but 1 (68 %), 2 (95 %) and 3 (99.7 %).
+    pub fn bounds(&self, deviations: u32) -> Result<(f64, f64)> {
+        let deviations = match deviations {
+            1 => NumStdDev::One,
+            2 => NumStdDev::Two,
+            3 => NumStdDev::Three,
+            other => {
+                return Err(Error::InvalidValue(format!(
+                    "stddevs: {other} was given; allowed are 1 (68 % confidence), 2 (95 %) and 3 (99.7 %)"
+                )));
+            }
+        };
+        let sketch = image::apache(self.precision, &self.state);
+        Ok((sketch.lower_bound(deviations), sketch.upper_bound(deviations)))
+    }
+
+    /// The relative standard error of an estimate: what it is for large numbers, and 0 while values are so few that
+    /// they are known by their hashes.
+    pub fn relative_error(&self) -> f64 {
+        let registers = f64::from(1_u32 << self.precision);
+        match &self.state {
+            State::Sparse(_) => 0.0,
+            State::Dense(Dense { running: Some(_), .. }) => (std::f64::consts::LN_2 / registers).sqrt(),
+            State::Dense(_) => ((3.0 * std::f64::consts::LN_2 - 1.0) / registers).sqrt(),
+        }
+    }
+
+    /// Takes in what the other counted, as DataSketches' unions do: the result has the lower precision of the two, or
+    /// this sketch's if the other has but a few values.
+    pub fn merge(&mut self, other: &HyperLogLog) {
+        let mut union = HllUnion::new(self.precision as u8).expect("a precision that was checked");
+        union.update(&image::apache(self.precision, &self.state));
+        union.update(&image::apache(other.precision, &other.state));
+        (self.precision, self.state) = image::from_union(&union);
+    }
+
+    /// The sketch in the format of Apache DataSketches (compact), with registers of 8, 6 or 4 bits. No estimate
+    /// depends on which.
+    ///
+    /// # Errors
+    /// `InvalidValue` for another number of bits.
+    pub fn to_bytes(&self, bits: u32) -> Result<Vec<u8>> {
+        let kind = match bits {
+            8 => return Ok(image::write(self.precision, &self.state)),
+            6 => HllType::Hll6,
+            4 => HllType::Hll4,
+            other => {
+                return Err(Error::InvalidValue(format!(
+                    "bits: {other} was given; allowed are registers of 8, 6 or 4 bits"
+                )));
+            }
+        };
+        let mut union = HllUnion::new(self.precision as u8).expect("a precision that was checked");
+        union.update(&image::apache(self.precision, &self.state));
+        Ok(union.to_sketch(kind).serialize())
+    }
+
+    /// Reads a sketch in the format of Apache DataSketches, of any mode and type, compact or updatable.
+    ///
+    /// # Errors
+    /// `InvalidValue` for bytes that are no such sketch. The format has no checksum, but the sums that come with
+    /// registers reveal any damage to these.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (precision, state) = image::read(bytes)?;
+        Ok(Self { precision, state })
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match &self.state {
+                State::Sparse(sparse) => sparse.bytes(),
+                State::Dense(dense) => dense.ranks.len(),
+            }
+    }
+
+    fn extend(&mut self, coupons: &[u32]) {
+        let mut coupons = coupons;
+        if let State::Sparse(sparse) = &mut self.state {
+            coupons = &coupons[sparse.extend(coupons)..];
+            if sparse.is_over() {
+                let estimate = image::estimate_of_few(sparse);
+                self.state = State::Dense(Dense::new(self.precision, sparse.iter(), estimate));
+            }
+        }
+        if let State::Dense(dense) = &mut self.state {
+            dense.extend(coupons);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
