@@ -244,7 +244,7 @@ impl Bucket {
     #[inline]
     fn find(&self, hash: u64) -> Option<usize> {
         // A byte of 0 borrows from its upper bit; so may the byte after it, hence the comparison of hashes.
-        let differences = self.tags ^ (hash & 0xFF) * ONES;
+        let differences = self.tags ^ ((hash & 0xFF) * ONES);
         let mut zeros = differences.wrapping_sub(ONES) & !differences & (ONES << 7);
         while zeros != 0 {
             let way = zeros.trailing_zeros() as usize / 8;
@@ -402,7 +402,7 @@ mod tests {
     fn a_heavy_key_is_found_among_many_light_ones() {
         let mut keys = HeavyHitters::new(256).unwrap();
         // Every hundredth row is of one key, the others are of a key each.
-        let key = |row: u64| remix(if row % 100 == 0 { u64::MAX } else { row }, 5);
+        let key = |row: u64| remix(if row.is_multiple_of(100) { u64::MAX } else { row }, 5);
         (0..200_000).for_each(|row| {
             keys.insert(key(row), 1);
         });
