@@ -148,7 +148,8 @@ def counts(rows: DataFrame, partitions: int, fraction: float, cells: int, signs:
     )
     mean = pc.sum(found["load"]).as_py() / partitions if found.num_rows else 0.0
     rest = pc.subtract(found["load"], found["rows"])
-    hides = pc.greater(rest, max(mean / 8, 4 * mean * partitions / cells))
+    # No cell keeps a partition's fill to itself, nor much more than others have without a heavy key.
+    hides = pc.greater(rest, min(max(mean / 8, 4 * mean * partitions / cells), mean))
     hidden = found["cell"].filter(hides)
     tops = found.filter(pc.and_not(pc.greater(found["rows"], mean / SHARE), hides)).select(facts)
     if len(hidden):

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from pyspark.sql.functions import element_at, lit, pmod, shiftright, shiftrightunsigned, when
 
 from windowkit.partition import plan
@@ -121,20 +120,14 @@ class Placed:
 
 def place(counted: Histogram, partitions: int) -> Placed:
     """Decide which partition takes which bucket, and which parts of heavy keys."""
-    many = len(counted.loads)
-    homes = [each.code % many for each in counted.heavy]
-    made = plan(
-        pa.array(counted.loads, pa.int64()),
-        pa.array([each.rows for each in counted.heavy], pa.int64()),
-        pa.array(homes, pa.int32()),
-        partitions,
-    )
+    homes = [each.code % len(counted.loads) for each in counted.heavy]
+    made = plan(counted.loads, [each.rows for each in counted.heavy], homes, partitions)
     buckets = made.buckets.to_pylist()
-    heavy = [
-        Shares(each.code, tuple(parts))
-        for each, home, parts in zip(counted.heavy, homes, made.heavy, strict=True)
-        if [partition for partition, _ in parts] != [buckets[home]]
-    ]
+    heavy = []
+    for each, home, parts in zip(counted.heavy, homes, made.heavy.to_pylist(), strict=True):
+        if [part["worker"] for part in parts] != [buckets[home]]:
+            shares = ((part["worker"], Fraction(part["rows"], each.rows)) for part in parts)
+            heavy.append(Shares(each.code, tuple(shares)))
     return Placed(Placement(tuple(buckets), tuple(heavy)), tuple(made.loads.to_pylist()))
 
 
