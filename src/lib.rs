@@ -16,6 +16,7 @@
 //! | [`aggregate`] | one file a function: lift, combine, lower; columnar partials |
 //! | [`window`] | window types as `windows()`, `extent()`, `wids()`; measures |
 //! | [`keys`] | key columns to dense ids |
+//! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not follow the keys |
 //! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 
@@ -25,6 +26,8 @@ pub mod error;
 pub mod kernels;
 pub mod keys;
 pub mod operator;
+pub mod partition;
+pub mod sketch;
 pub mod slice;
 pub mod window;
 

@@ -3,6 +3,7 @@
 //! Keys are equal as in SQL's `GROUP BY`: null equals null, NaN equals NaN, and -0.0 equals 0.0. Ids count from zero
 //! in the order of first appearance.
 
+mod hash;
 mod integers;
 mod rows;
 
@@ -13,6 +14,7 @@ use arrow_select::take::take;
 
 use crate::Result;
 use crate::dictionary::{plain, widened};
+pub use hash::{hash_rows, remix};
 use integers::IntegerKeys;
 use rows::RowKeys;
 

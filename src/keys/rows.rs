@@ -70,13 +70,17 @@ impl RowKeys {
 }
 
 /// Whether maps are in it: two equal maps may list their entries in another order.
-fn holds_map(data_type: &DataType) -> bool {
+pub(super) fn holds_map(data_type: &DataType) -> bool {
     match data_type {
         DataType::Map(..) => true,
         DataType::Struct(fields) => fields.iter().any(|field| holds_map(field.data_type())),
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            holds_map(item.data_type())
-        }
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::RunEndEncoded(_, item) => holds_map(item.data_type()),
+        DataType::Dictionary(_, values) => holds_map(values),
         _ => false,
     }
 }

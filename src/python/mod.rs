@@ -2,6 +2,7 @@
 
 mod engine;
 mod errors;
+mod partition;
 mod plan;
 
 use pyo3::prelude::*;
@@ -12,5 +13,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<engine::PyEngine>()?;
-    module.add_class::<engine::PyBatches>()
+    module.add_class::<engine::PyBatches>()?;
+    partition::register(module)
 }

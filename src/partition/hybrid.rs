@@ -1,0 +1,162 @@
+//! Hybrid imbalance minimisation (LM): the candidate with the least mean of rows and distinct keys, both normalised.
+//!
+//! | | |
+//! |---|---|
+//! | imbalance | close to that of partial key for a bias near 1, to that of CM for a bias near 0 |
+//! | aggregation cost | up to d × distinct keys |
+//! | time | O(d) a row, amortised: see [`Extent`] |
+//! | space | that of the cardinalities |
+//! | first appeared | Katsipoulakis et al. 2017, §4.3, Alg. 5, with the scores of Eq. 7 to 9 |
+
+use super::candidates::Candidates;
+use super::cardinality::Cardinality;
+use super::{Decide, Loads, estimates};
+use crate::Result;
+use crate::sketch::Reader;
+
+pub(super) struct Hybrid<C> {
+    workers: u32,
+    candidates: Candidates,
+    bias: f64,
+    places: Vec<u32>,
+    cardinality: C,
+    /// Estimated cardinalities as whole numbers, so that many workers can share the least.
+    keys: Vec<u64>,
+    /// Least and most of keys and rows; none until the first row after they may have changed.
+    extents: Option<[Extent; 2]>,
+}
+
+impl<C: Cardinality> Hybrid<C> {
+    pub(super) fn new(workers: u32, candidates: Candidates, bias: f64) -> Result<Self> {
+        let cardinality = C::new(workers)?;
+        let keys = vec![0; workers as usize];
+        Ok(Self { workers, candidates, bias, places: Vec::new(), cardinality, keys, extents: None })
+    }
+
+    fn forget(&mut self) {
+        self.cardinality.clear();
+        self.keys.fill(0);
+        self.extents = None;
+    }
+}
+
+impl<C: Cardinality> Decide for Hybrid<C> {
+    fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>) {
+        self.candidates.fill(hashes, &mut self.places);
+        let [mut of_keys, mut of_rows] =
+            self.extents.unwrap_or_else(|| [Extent::of(&self.keys), Extent::of(loads.all())]);
+        let (first, others) = self.places.split_at(hashes.len());
+        for (row, (&hash, &first)) in hashes.iter().zip(first).enumerate() {
+            let score = |place: u32| {
+                // Eq. 9 over Eq. 7 and 8.
+                self.bias * of_rows.normalised(loads.of(place))
+                    + (1.0 - self.bias) * of_keys.normalised(self.keys[place as usize])
+            };
+            let (mut best, mut least) = (first, score(first));
+            for &place in others[row..].iter().step_by(hashes.len()) {
+                let score = score(place);
+                if score < least {
+                    (best, least) = (place, score);
+                }
+            }
+            self.cardinality.update(best, hash);
+            let (old, new) = (self.keys[best as usize], self.cardinality.estimate(best).round() as u64);
+            if new != old {
+                self.keys[best as usize] = new;
+                of_keys.raised(old, new, &self.keys);
+            }
+            let old = loads.of(best);
+            loads.add(best);
+            of_rows.raised(old, old + 1, loads.all());
+            out.push(best as i32);
+        }
+        self.extents = Some([of_keys, of_rows]);
+    }
+
+    fn cardinalities(&self) -> Option<Vec<f64>> {
+        Some(estimates(&self.cardinality, self.workers))
+    }
+
+    fn end_window(&mut self) {
+        self.forget();
+    }
+
+    fn reset(&mut self) {
+        self.forget();
+    }
+
+    fn bytes(&self) -> usize {
+        self.cardinality.bytes() + size_of_val(&self.keys[..])
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.cardinality.write(out);
+    }
+
+    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        self.cardinality = C::read(reader, self.workers)?;
+        self.keys = estimates(&self.cardinality, self.workers).iter().map(|e| e.round() as u64).collect();
+        self.extents = None;
+        Ok(())
+    }
+}
+
+/// Least and most of counters that only grow.
+///
+/// The counters are searched for a new least only when the last one at the old least has left it. Each search raises
+/// the least, which never exceeds the mean, so that all searches together take O(sum of the counters).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extent {
+    least: u64,
+    at_least: usize,
+    most: u64,
+}
+
+impl Extent {
+    fn of(counters: &[u64]) -> Self {
+        let least = counters.iter().copied().min().unwrap_or_default();
+        let at_least = counters.iter().filter(|&&counter| counter == least).count();
+        Self { least, at_least, most: counters.iter().copied().max().unwrap_or_default() }
+    }
+
+    #[inline]
+    fn raised(&mut self, old: u64, new: u64, counters: &[u64]) {
+        self.most = self.most.max(new);
+        if old == self.least {
+            self.at_least -= 1;
+            if self.at_least == 0 {
+                *self = Self::of(counters);
+            }
+        }
+    }
+
+    /// Eq. 7 and 8; 0 where all counters are equal.
+    #[inline]
+    fn normalised(&self, counter: u64) -> f64 {
+        if self.most == self.least {
+            return 0.0;
+        }
+        (counter - self.least) as f64 / (self.most - self.least) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_extent_is_least_and_most(steps in prop::collection::vec((0..5_usize, 1..4_u64), 0..200)) {
+            let mut counters = vec![0; 5];
+            let mut extent = Extent::of(&counters);
+            for (place, by) in steps {
+                let old = counters[place];
+                counters[place] += by;
+                extent.raised(old, old + by, &counters);
+                prop_assert_eq!(extent.least, *counters.iter().min().unwrap());
+                prop_assert_eq!(extent.most, *counters.iter().max().unwrap());
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Partitioners: which worker gets which row, weighing imbalance against aggregation cost.
+//!
+//! A stateful operation runs in three stages: rows are partitioned, each worker makes partial results of its rows, and
+//! partial results of one key are aggregated (Katsipoulakis et al., *A Holistic View of Stream Partitioning Costs*, VLDB
+//! 2017, §2.2). Imbalance (Eq. 1) is what the second stage waits for, and aggregation cost (Eq. 2: the number of distinct
+//! keys of each worker, summed over workers) is what the third has to do. [`cost`] computes both of any assignment,
+//! [`choose`] tells which method suits some keys, [`plan`] decides for a whole histogram at once, and a [`Partitioner`]
+//! decides row by row:
+//!
+//! | method | the paper's name | a row goes to |
+//! |---|---|---|
+//! | [`Method::Waterfill`] | none | the worker of its key's hash; rows of heavy keys to wherever the level is low |
+//! | [`Method::Shuffle`] | SH | the next worker |
+//! | [`Method::Hash`] | FLD | the worker of its key's hash |
+//! | [`Method::PartialKey`] | PK | the candidate with the fewest rows |
+//! | [`Method::CardinalityImbalance`] | CM | the candidate with the fewest keys |
+//! | [`Method::Affinity`] | AM | where its key is, or else the candidate with the fewest keys |
+//! | [`Method::LoadAffinity`] | cAM | where its key is, or else the candidate with the fewest rows |
+//! | [`Method::Hybrid`] | LM | the candidate with the least mean of both |
+//!
+//! Decisions depend on the parameters, the seed among them, and on the rows so far, never on how rows come in batches.
+
+mod affinity;
+mod candidates;
+mod cardinality;
+mod cardinality_imbalance;
+mod choose;
+mod cost;
+mod hybrid;
+mod oblivious;
+mod parameters;
+mod partial_key;
+mod partitioner;
+mod plan;
+mod waterfill;
+mod window;
+
+pub use candidates::Candidates;
+pub use choose::{Choice, Statistics, choose};
+pub use cost::{Cost, cost};
+pub use parameters::{CardinalityKind, Method, Parameters};
+pub use partitioner::{Batch, Partitioner};
+pub use plan::{Plan, Share, plan};
+pub use window::WindowLength;
+
+use crate::Result;
+use crate::sketch::Reader;
+use cardinality::Cardinality;
+
+/// Rows per worker in the current window: the array L of the paper's algorithms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Loads(Vec<u64>);
+
+impl Loads {
+    #[inline]
+    fn of(&self, worker: u32) -> u64 {
+        self.0[worker as usize]
+    }
+
+    #[inline]
+    fn add(&mut self, worker: u32) {
+        self.0[worker as usize] += 1;
+    }
+
+    fn all(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+/// A method: `decide` of the paper's Alg. 1 for many rows at once, and its state.
+trait Decide: Send {
+    /// Appends the worker of each row, given by its key's hash, and counts it in `loads`.
+    fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>);
+
+    /// Whether decisions depend on keys.
+    fn reads_keys(&self) -> bool {
+        true
+    }
+
+    /// Distinct keys per worker in the current window, if the method counts them.
+    fn cardinalities(&self) -> Option<Vec<f64>> {
+        None
+    }
+
+    /// The next row belongs to another window.
+    fn end_window(&mut self);
+
+    /// Forgets everything.
+    fn reset(&mut self);
+
+    /// Memory in bytes, without the loads.
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    /// What the method has come to, in words.
+    fn explain(&self, _: &Loads) -> Option<String> {
+        None
+    }
+
+    /// Appends the state to `out`.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// Takes the state that `write` wrote for the same parameters.
+    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()>;
+}
+
+fn estimates<C: Cardinality>(cardinality: &C, workers: u32) -> Vec<f64> {
+    (0..workers).map(|worker| cardinality.estimate(worker)).collect()
+}

@@ -1,0 +1,85 @@
+//! Shuffle and hash: the two partitioners that look at nothing but the row's position or its key.
+//!
+//! | | shuffle (SH) | hash (FLD) |
+//! |---|---|---|
+//! | imbalance | at most 1 row | as skewed as the keys |
+//! | aggregation cost | up to workers × distinct keys | the minimum, distinct keys |
+//! | time | O(1) a row | O(1) a row |
+//! | space | one counter | none |
+//! | source | Katsipoulakis et al. 2017, §2.4 | the same |
+
+use super::candidates::Candidates;
+use super::{Decide, Loads};
+use crate::Result;
+use crate::sketch::Reader;
+
+/// Round robin: row i of a window goes to worker (start + i) mod workers.
+pub(super) struct Shuffle {
+    start: u32,
+    next: u32,
+    workers: u32,
+}
+
+impl Shuffle {
+    /// The first worker is drawn from the seed, so that many partitioners of one stage do not start in step.
+    pub(super) fn new(workers: u32, seed: u64) -> Self {
+        let start = Candidates::new(workers, 1).of(seed, 0);
+        Self { start, next: start, workers }
+    }
+}
+
+impl Decide for Shuffle {
+    fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>) {
+        out.extend(hashes.iter().map(|_| {
+            let worker = self.next;
+            self.next = if worker + 1 == self.workers { 0 } else { worker + 1 };
+            loads.add(worker);
+            worker as i32
+        }));
+    }
+
+    fn reads_keys(&self) -> bool {
+        false
+    }
+
+    fn end_window(&mut self) {
+        self.next = self.start;
+    }
+
+    fn reset(&mut self) {
+        self.next = self.start;
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.next.to_le_bytes());
+    }
+
+    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        self.next = reader.u32()?;
+        if self.next >= self.workers {
+            return Err(reader.damaged(&format!("worker {} of {}", self.next, self.workers)));
+        }
+        Ok(())
+    }
+}
+
+/// The first candidate of the key.
+pub(super) struct Hash(pub(super) Candidates);
+
+impl Decide for Hash {
+    fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>) {
+        let from = out.len();
+        out.extend(hashes.iter().map(|&hash| self.0.of(hash, 0) as i32));
+        out[from..].iter().for_each(|&worker| loads.add(worker as u32));
+    }
+
+    fn end_window(&mut self) {}
+
+    fn reset(&mut self) {}
+
+    fn write(&self, _: &mut Vec<u8>) {}
+
+    fn read(&mut self, _: &mut Reader<'_>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! Partial key grouping (PK): the least loaded of d candidates.
+//!
+//! | | |
+//! |---|---|
+//! | imbalance | O(log log workers) rows above a share, as long as no key is heavier than d shares |
+//! | aggregation cost | up to d × distinct keys |
+//! | time | O(d) a row |
+//! | space | a counter a worker |
+//! | first appeared | Nasir et al., *The Power of Both Choices*, ICDE 2015 (d = 2); *When Two Choices Are not Enough*, ICDE 2016 (more); Katsipoulakis et al. 2017, §2.4 |
+
+use super::candidates::Candidates;
+use super::{Decide, Loads};
+use crate::Result;
+use crate::sketch::Reader;
+
+pub(super) struct PartialKey {
+    candidates: Candidates,
+    places: Vec<u32>,
+}
+
+impl PartialKey {
+    pub(super) fn new(candidates: Candidates) -> Self {
+        Self { candidates, places: Vec::new() }
+    }
+}
+
+impl Decide for PartialKey {
+    fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>) {
+        self.candidates.fill(hashes, &mut self.places);
+        let (first, others) = self.places.split_at(hashes.len());
+        for (row, &first) in first.iter().enumerate() {
+            let mut best = first;
+            for place in others[row..].iter().step_by(hashes.len()) {
+                if loads.of(*place) < loads.of(best) {
+                    best = *place;
+                }
+            }
+            loads.add(best);
+            out.push(best as i32);
+        }
+    }
+
+    fn end_window(&mut self) {}
+
+    fn reset(&mut self) {}
+
+    fn write(&self, _: &mut Vec<u8>) {}
+
+    fn read(&mut self, _: &mut Reader<'_>) -> Result<()> {
+        Ok(())
+    }
+}

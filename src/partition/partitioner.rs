@@ -1,0 +1,302 @@
+//! A stream's partitioner: parameters, loads, the place within windows, and a method's state.
+
+use arrow_array::{Array, ArrayRef};
+
+use super::affinity::{Affinity, Least};
+use super::cardinality::{Cardinality, Exact, Filtered, Sketched};
+use super::cardinality_imbalance::CardinalityImbalance;
+use super::hybrid::Hybrid;
+use super::oblivious::{Hash, Shuffle};
+use super::partial_key::PartialKey;
+use super::waterfill::Waterfill;
+use super::window::Clock;
+use super::{Candidates, CardinalityKind, Decide, Loads, Method, Parameters, WindowLength};
+use crate::keys::hash_rows;
+use crate::sketch::Reader;
+use crate::{Error, Result};
+
+/// Rows that a method gets at once: few enough for their hashes to stay in the first cache.
+const CHUNK: usize = 1024;
+const MAGIC: &[u8; 8] = b"wkpart\r\n";
+/// The version of snapshots; one for every change of a method's decisions or state.
+const VERSION: u16 = 1;
+
+/// Assigns rows to workers, batch after batch.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int64Array};
+/// use windowkit::partition::{CardinalityKind, Method, Parameters, Partitioner};
+///
+/// let mut partitioner = Partitioner::new(Parameters {
+///     workers: 4,
+///     method: Method::Shuffle,
+///     candidates: 1,
+///     cardinality: CardinalityKind::Hll,
+///     bias: 0.5,
+///     window: None,
+///     seed: 0,
+/// })?;
+/// let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10));
+/// let mut workers = Vec::new();
+/// partitioner.assign(&[(vec![keys], None, 10)], &mut workers)?;
+/// assert_eq!(workers.len(), 10);
+/// assert_eq!(partitioner.loads().iter().sum::<u64>(), 10);
+/// # Ok::<(), windowkit::Error>(())
+/// ```
+pub struct Partitioner {
+    parameters: Parameters,
+    method: Box<dyn Decide>,
+    loads: Loads,
+    clock: Clock,
+    windows: u64,
+}
+
+/// Key columns, times if there are any, and the number of rows.
+pub type Batch = (Vec<ArrayRef>, Option<ArrayRef>, usize);
+
+impl Partitioner {
+    /// A partitioner that has seen no row.
+    ///
+    /// # Errors
+    /// `InvalidValue` for parameters outside what is allowed.
+    pub fn new(parameters: Parameters) -> Result<Self> {
+        parameters.check()?;
+        let method = method(&parameters)?;
+        let loads = Loads(vec![0; parameters.workers as usize]);
+        Ok(Self { parameters, method, loads, clock: Clock::default(), windows: 0 })
+    }
+
+    /// What it was made from.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Appends the worker of each row of some batches. All or nothing: after an error the state is as before.
+    ///
+    /// # Errors
+    /// `InvalidType` for columns that cannot be keys or times; `InvalidValue` for times that are missing, null, or of an
+    /// earlier window.
+    pub fn assign(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
+        let mut clock = self.clock.clone();
+        let mut hashed = Vec::with_capacity(batches.len());
+        for (keys, times, rows) in batches {
+            let runs = clock.cut(self.parameters.window, *rows, times.as_ref())?;
+            let mut hashes = Vec::with_capacity(*rows);
+            if self.method.reads_keys() {
+                hash_rows(keys, *rows, self.parameters.seed, &mut hashes)?;
+            } else {
+                // Keys that no method could take are refused by every method.
+                let none: Vec<ArrayRef> = keys.iter().map(|column| column.slice(0, 0)).collect();
+                hash_rows(&none, 0, self.parameters.seed, &mut hashes)?;
+                hashes.resize(*rows, 0);
+            }
+            hashed.push((hashes, runs));
+        }
+        self.clock = clock;
+        workers.reserve(hashed.iter().map(|(hashes, _)| hashes.len()).sum());
+        for (hashes, runs) in hashed {
+            for (ended, run) in runs {
+                if ended {
+                    self.loads.0.fill(0);
+                    self.method.end_window();
+                    self.windows += 1;
+                }
+                for chunk in hashes[run].chunks(CHUNK) {
+                    self.method.decide(chunk, &mut self.loads, workers);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets all rows and windows.
+    pub fn reset(&mut self) {
+        self.loads.0.fill(0);
+        self.clock = Clock::default();
+        self.windows = 0;
+        self.method.reset();
+    }
+
+    /// Rows per worker in the current window.
+    pub fn loads(&self) -> &[u64] {
+        self.loads.all()
+    }
+
+    /// Distinct keys per worker in the current window.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the method does not count them.
+    pub fn cardinalities(&self) -> Result<Vec<f64>> {
+        self.method.cardinalities().ok_or_else(|| {
+            Error::InvalidValue(format!(
+                "method: '{}' counts no distinct keys; 'cm', 'am', 'cam' and 'lm' do, and cost() does for any assignment",
+                self.parameters.method.name()
+            ))
+        })
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(self.loads.all()) + self.method.bytes()
+    }
+
+    /// What the partitioner does and has come to, in words.
+    pub fn explain(&self) -> String {
+        let Parameters { workers, method, candidates, cardinality, bias, window, .. } = &self.parameters;
+        let mut text = format!("{} over {workers} workers", method.name());
+        if method.has_candidates() {
+            text += &format!(", {candidates} candidates a key");
+        }
+        if method.has_cardinalities() {
+            text += &format!(", cardinality '{}'", cardinality.name());
+        }
+        if *method == Method::Hybrid {
+            text += &format!(", bias {bias}");
+        }
+        match window {
+            None => {}
+            Some(WindowLength::Rows(rows)) => text += &format!(", windows of {rows} rows"),
+            Some(WindowLength::Time { .. }) => text += ", windows of event time",
+        }
+        let rows: u64 = self.loads.all().iter().sum();
+        let mean = rows as f64 / f64::from(*workers);
+        let most = self.loads.all().iter().copied().max().unwrap_or_default();
+        text += &format!("\n{rows} rows in this window, after {} others", self.windows);
+        if rows > 0 {
+            text += &format!(
+                "; the fullest worker has {most}, {:.4} times the mean of {mean:.1}",
+                most as f64 / mean
+            );
+        }
+        if let Some(more) = self.method.explain(&self.loads) {
+            text = text + "\n" + &more;
+        }
+        text
+    }
+
+    /// The state as bytes, as [`restore`](Self::restore) takes them: versioned, and checked by a CRC-32.
+    pub fn snapshot(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend(VERSION.to_le_bytes());
+        write_parameters(&self.parameters, &mut out);
+        out.extend(self.windows.to_le_bytes());
+        self.clock.write(&mut out);
+        self.loads.all().iter().for_each(|load| out.extend(load.to_le_bytes()));
+        self.method.write(&mut out);
+        out.extend(crc32fast::hash(&out).to_le_bytes());
+        out
+    }
+
+    /// The partitioner that a snapshot was taken of.
+    ///
+    /// # Errors
+    /// `InvalidValue` for bytes that are no snapshot, of another version, or damaged.
+    pub fn restore(bytes: &[u8]) -> Result<Self> {
+        let refuse = |why: String| {
+            Err(Error::InvalidValue(format!("snapshot: {why}; allowed is what snapshot() gave")))
+        };
+        let Some(rest) = bytes.strip_prefix(MAGIC) else {
+            return refuse("the bytes are no snapshot of a partitioner".into());
+        };
+        let Some((&version, _)) = rest.split_first_chunk() else {
+            return refuse("the bytes end within the header".into());
+        };
+        let version = u16::from_le_bytes(version);
+        if version != VERSION {
+            return refuse(format!("it has version {version}, and this release reads version {VERSION}"));
+        }
+        let Some((body, &sum)) = bytes.split_last_chunk() else {
+            return refuse("the bytes end within the header".into());
+        };
+        if crc32fast::hash(body) != u32::from_le_bytes(sum) {
+            return refuse("the bytes are damaged: their checksum differs".into());
+        }
+        let mut reader = Reader::new(&body[MAGIC.len() + 2..], "snapshot");
+        let parameters = read_parameters(&mut reader)?;
+        let mut partitioner = Self::new(parameters)?;
+        partitioner.windows = reader.u64()?;
+        partitioner.clock = Clock::read(&mut reader, partitioner.parameters.window)?;
+        partitioner.loads = Loads(reader.u64s(partitioner.parameters.workers as usize)?);
+        if partitioner.loads.all().iter().try_fold(0_u64, |sum, &load| sum.checked_add(load)).is_none() {
+            return Err(reader.damaged("more rows than there can be"));
+        }
+        partitioner.method.read(&mut reader)?;
+        if reader.left() > 0 {
+            return Err(reader.damaged(&format!("{} bytes too many", reader.left())));
+        }
+        Ok(partitioner)
+    }
+}
+
+fn method(parameters: &Parameters) -> Result<Box<dyn Decide>> {
+    let candidates = Candidates::new(parameters.workers, parameters.candidates);
+    Ok(match (parameters.method, parameters.cardinality) {
+        (Method::Waterfill, _) => Box::new(Waterfill::new(parameters.workers)?),
+        (Method::Shuffle, _) => Box::new(Shuffle::new(parameters.workers, parameters.seed)),
+        (Method::Hash, _) => Box::new(Hash(Candidates::new(parameters.workers, 1))),
+        (Method::PartialKey, _) => Box::new(PartialKey::new(candidates)),
+        (_, CardinalityKind::Exact) => counting::<Exact>(parameters, candidates)?,
+        (_, CardinalityKind::Hll) => counting::<Sketched>(parameters, candidates)?,
+        (_, CardinalityKind::Filter) => counting::<Filtered>(parameters, candidates)?,
+    })
+}
+
+fn counting<C: Cardinality + 'static>(
+    parameters: &Parameters,
+    candidates: Candidates,
+) -> Result<Box<dyn Decide>> {
+    let workers = parameters.workers;
+    Ok(match parameters.method {
+        Method::CardinalityImbalance => Box::new(CardinalityImbalance::<C>::new(workers, candidates)?),
+        Method::Affinity => Box::new(Affinity::<C>::new(workers, candidates, Least::Keys)?),
+        Method::LoadAffinity => Box::new(Affinity::<C>::new(workers, candidates, Least::Rows)?),
+        Method::Hybrid => Box::new(Hybrid::<C>::new(workers, candidates, parameters.bias)?),
+        other => return Err(Error::Internal(format!("'{}' counts no distinct keys", other.name()))),
+    })
+}
+
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    out.push(text.len() as u8);
+    out.extend(text.as_bytes());
+}
+
+fn read_text(reader: &mut Reader<'_>) -> Result<String> {
+    let length = reader.u8()?;
+    let bytes = reader.take(length.into())?;
+    String::from_utf8(bytes.to_vec()).map_err(|_| reader.damaged("a name that is no UTF-8"))
+}
+
+fn write_parameters(parameters: &Parameters, out: &mut Vec<u8>) {
+    out.extend(parameters.workers.to_le_bytes());
+    write_text(parameters.method.name(), out);
+    out.extend(parameters.candidates.to_le_bytes());
+    write_text(parameters.cardinality.name(), out);
+    out.extend(parameters.bias.to_le_bytes());
+    let (kind, size, offset) = match parameters.window {
+        None => (0, 0, 0),
+        Some(WindowLength::Rows(rows)) => (1, rows as i64, 0),
+        Some(WindowLength::Time { size, offset, is_duration: true }) => (2, size, offset),
+        Some(WindowLength::Time { size, offset, is_duration: false }) => (3, size, offset),
+    };
+    out.push(kind);
+    out.extend(size.to_le_bytes());
+    out.extend(offset.to_le_bytes());
+    out.extend(parameters.seed.to_le_bytes());
+}
+
+fn read_parameters(reader: &mut Reader<'_>) -> Result<Parameters> {
+    let workers = reader.u32()?;
+    let method = Method::parse(&read_text(reader)?)?;
+    let candidates = reader.u32()?;
+    let cardinality = CardinalityKind::parse(&read_text(reader)?)?;
+    let bias = reader.f64()?;
+    let (kind, size, offset) = (reader.u8()?, reader.u64()? as i64, reader.u64()? as i64);
+    let window = match kind {
+        0 => None,
+        1 => Some(WindowLength::Rows(size as u64)),
+        2 | 3 => Some(WindowLength::Time { size, offset, is_duration: kind == 2 }),
+        _ => return Err(reader.damaged(&format!("a window of kind {kind}"))),
+    };
+    Ok(Parameters { workers, method, candidates, cardinality, bias, window, seed: reader.u64()? })
+}

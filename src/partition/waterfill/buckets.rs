@@ -1,0 +1,159 @@
+//! Buckets of cold keys, and which worker has which bucket.
+
+use std::collections::BTreeSet;
+
+use super::super::candidates::spread;
+use crate::Result;
+use crate::keys::remix;
+use crate::sketch::Reader;
+
+/// Rows per bucket before the first look at the loads of buckets.
+const ROWS: u64 = 32;
+/// The time from one look to the next doubles so many times.
+const DOUBLINGS: u32 = 10;
+/// Excess of a worker's cold rows that is let be: a part of the mean, and so many standard deviations of a count.
+const LET_BE: f64 = 0.005;
+const DEVIATIONS: f64 = 1.5;
+
+/// A map from hashes to workers in which a part of a worker's keys can be moved.
+///
+/// There are equally many buckets for each worker, in the order of hashes, so that before anything is moved a key is
+/// where [`Method::Hash`](super::super::Method::Hash) has it.
+pub(super) struct Buckets {
+    /// Number of workers.
+    all: u32,
+    workers: Vec<u32>,
+    /// Recent rows of each bucket: halved at each look.
+    rows: Vec<u32>,
+    /// All recent rows, those of heavy keys included, and the rows up to which they are counted.
+    weight: u64,
+    counted: u64,
+    due: u64,
+    moved: u64,
+}
+
+impl Buckets {
+    pub(super) fn new(workers: u32) -> Self {
+        let each = 64.min((1 << 20) / workers).max(1024_u32.div_ceil(workers));
+        let buckets = each * workers;
+        Self {
+            all: workers,
+            workers: (0..buckets).map(|bucket| bucket / each).collect(),
+            rows: vec![0; buckets as usize],
+            weight: 0,
+            counted: 0,
+            due: ROWS * u64::from(buckets),
+            moved: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// How often a bucket was moved.
+    pub(super) fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// The bucket of a hash.
+    #[inline]
+    pub(super) fn place(&self, hash: u64) -> u32 {
+        spread(remix(hash, 1), self.workers.len() as u32)
+    }
+
+    /// The worker of a bucket.
+    #[inline]
+    pub(super) fn worker(&self, bucket: u32) -> u32 {
+        self.workers[bucket as usize]
+    }
+
+    /// Counts a row; the worker of its bucket.
+    #[inline]
+    pub(super) fn add(&mut self, bucket: u32) -> u32 {
+        let rows = &mut self.rows[bucket as usize];
+        *rows = rows.saturating_add(1);
+        self.workers[bucket as usize]
+    }
+
+    /// Whether it is time for [`level`](Self::level).
+    pub(super) fn are_due(&self, total: u64) -> bool {
+        total >= self.due
+    }
+
+    /// Moves buckets from workers whose cold rows alone exceed the mean by more than chance to the workers with the
+    /// fewest, as long as the keys that this splits are within `allowance`; how many these are, by estimate.
+    ///
+    /// O(buckets · log buckets), at times that double.
+    pub(super) fn level(&mut self, total: u64, distinct: f64, allowance: f64) -> u64 {
+        let first = ROWS * self.len() as u64;
+        self.due = total + total.clamp(first, first << DOUBLINGS);
+        self.weight += total.saturating_sub(self.counted);
+        self.counted = total;
+
+        let mut of: Vec<Vec<u32>> = vec![Vec::new(); self.all as usize];
+        let mut cold = vec![0_u64; self.all as usize];
+        for (bucket, (&worker, &rows)) in self.workers.iter().zip(&self.rows).enumerate() {
+            of[worker as usize].push(bucket as u32);
+            cold[worker as usize] += u64::from(rows);
+        }
+        let mean = self.weight as f64 / f64::from(self.all);
+        let all: u64 = cold.iter().sum();
+        let keys_of_a_row = distinct / all.max(1) as f64;
+        let mut order: BTreeSet<(u64, u32)> = cold.into_iter().zip(0..).collect();
+        let mut split = 0.0;
+        while let (Some(&low), Some(&high)) = (order.first(), order.last()) {
+            let excess = high.0 as f64 - mean;
+            if excess <= LET_BE * mean + DEVIATIONS * (high.0 as f64).sqrt() {
+                break;
+            }
+            let most = (excess as u64).min((high.0 - low.0) / 2);
+            let fitting = of[high.1 as usize].iter().enumerate().filter_map(|(position, &bucket)| {
+                let rows = u64::from(self.rows[bucket as usize]);
+                (1..=most).contains(&rows).then_some((rows, position))
+            });
+            let Some((rows, position)) = fitting.max() else { break };
+            let keys = (rows as f64 * keys_of_a_row).max(1.0);
+            if split + keys > allowance {
+                break;
+            }
+            split += keys;
+            self.moved += 1;
+            let bucket = of[high.1 as usize].swap_remove(position);
+            of[low.1 as usize].push(bucket);
+            self.workers[bucket as usize] = low.1;
+            order.remove(&low);
+            order.remove(&high);
+            order.insert((low.0 + rows, low.1));
+            order.insert((high.0 - rows, high.1));
+        }
+        self.rows.iter_mut().for_each(|rows| *rows /= 2);
+        self.weight /= 2;
+        split.ceil() as u64
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.workers[..]) + size_of_val(&self.rows[..])
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        for number in [self.weight, self.counted, self.due, self.moved] {
+            out.extend(number.to_le_bytes());
+        }
+        self.workers.iter().chain(&self.rows).for_each(|number| out.extend(number.to_le_bytes()));
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self> {
+        let mut buckets = Self::new(workers);
+        for number in [&mut buckets.weight, &mut buckets.counted, &mut buckets.due, &mut buckets.moved] {
+            *number = reader.u64()?;
+        }
+        for number in buckets.workers.iter_mut().chain(&mut buckets.rows) {
+            *number = reader.u32()?;
+        }
+        if buckets.workers.iter().any(|&worker| worker >= workers) {
+            return Err(reader.damaged("a bucket on a worker that there is not"));
+        }
+        Ok(buckets)
+    }
+}

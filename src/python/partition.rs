@@ -1,0 +1,321 @@
+//! `windowkit._native.Partitioner`, and the functions of `windowkit.partition`.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow_array::{Array, ArrayRef, Int32Array, RecordBatchReader, cast::AsArray, types::Int32Type};
+use arrow_schema::DataType;
+use pyo3::prelude::*;
+use pyo3_arrow::PyArray;
+use pyo3_arrow::input::AnyRecordBatch;
+
+use super::errors::detached;
+use crate::keys::{KeyIndex, hash_rows};
+use crate::partition::{
+    Batch, Candidates, CardinalityKind, Method, Parameters, Partitioner, Statistics, WindowLength, choose,
+    cost, plan,
+};
+use crate::{Error, Result};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyPartitioner>()?;
+    module.add_function(wrap_pyfunction!(partition_candidates, module)?)?;
+    module.add_function(wrap_pyfunction!(partition_hashes, module)?)?;
+    module.add_function(wrap_pyfunction!(partition_cost, module)?)?;
+    module.add_function(wrap_pyfunction!(partition_statistics, module)?)?;
+    module.add_function(wrap_pyfunction!(partition_choose, module)?)?;
+    module.add_function(wrap_pyfunction!(partition_plan, module)?)
+}
+
+/// Kind ("rows", "units", "nanoseconds"), size, offset.
+type WindowTuple = (String, i64, i64);
+
+/// Assigns rows to workers.
+#[pyclass(name = "Partitioner", module = "windowkit._native", frozen)]
+pub(super) struct PyPartitioner(Mutex<Partitioner>);
+
+impl PyPartitioner {
+    fn lock(&self) -> Result<MutexGuard<'_, Partitioner>> {
+        self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))
+    }
+}
+
+#[pymethods]
+impl PyPartitioner {
+    #[new]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        workers: u32,
+        method: String,
+        candidates: u32,
+        cardinality: String,
+        bias: f64,
+        window: Option<WindowTuple>,
+        seed: u64,
+    ) -> PyResult<Self> {
+        detached(py, move || {
+            let parameters = Parameters {
+                workers,
+                method: Method::parse(&method)?,
+                candidates,
+                cardinality: CardinalityKind::parse(&cardinality)?,
+                bias,
+                window: window.map(window_length).transpose()?,
+                seed,
+            };
+            Ok(Self(Mutex::new(Partitioner::new(parameters)?)))
+        })
+    }
+
+    /// Workers, method, candidates, cardinality, bias, window, seed.
+    #[getter]
+    #[allow(clippy::type_complexity)]
+    fn parameters(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<(u32, &'static str, u32, &'static str, f64, Option<WindowTuple>, u64)> {
+        detached(py, || {
+            let partitioner = self.lock()?;
+            let Parameters { workers, method, candidates, cardinality, bias, window, seed } =
+                partitioner.parameters().clone();
+            let window = window.map(|window| match window {
+                WindowLength::Rows(rows) => ("rows".into(), rows as i64, 0),
+                WindowLength::Time { size, offset, is_duration: true } => {
+                    ("nanoseconds".into(), size, offset)
+                }
+                WindowLength::Time { size, offset, is_duration: false } => ("units".into(), size, offset),
+            });
+            Ok((workers, method.name(), candidates, cardinality.name(), bias, window, seed))
+        })
+    }
+
+    /// The worker of each row; if `timed`, the last column holds the rows' times.
+    fn assign(&self, py: Python<'_>, keys: AnyRecordBatch, timed: bool) -> PyResult<PyArray> {
+        let reader = keys.into_reader()?;
+        let workers = detached(py, || {
+            let batches = batches(reader, timed)?;
+            let mut workers = Vec::new();
+            self.lock()?.assign(&batches, &mut workers)?;
+            Ok(Int32Array::from(workers))
+        })?;
+        Ok(PyArray::from_array_ref(Arc::new(workers)))
+    }
+
+    fn reset(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || {
+            self.lock()?.reset();
+            Ok(())
+        })
+    }
+
+    fn loads(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        detached(py, || Ok(self.lock()?.loads().to_vec()))
+    }
+
+    fn cardinalities(&self, py: Python<'_>) -> PyResult<Vec<f64>> {
+        detached(py, || self.lock()?.cardinalities())
+    }
+
+    fn memory(&self, py: Python<'_>) -> PyResult<usize> {
+        detached(py, || Ok(self.lock()?.bytes()))
+    }
+
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        detached(py, || Ok(self.lock()?.explain()))
+    }
+
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        detached(py, || Ok(self.lock()?.snapshot()))
+    }
+
+    #[staticmethod]
+    fn restore(py: Python<'_>, snapshot: &[u8]) -> PyResult<Self> {
+        detached(py, || Ok(Self(Mutex::new(Partitioner::restore(snapshot)?))))
+    }
+}
+
+/// The candidates of each row's key, one row after the other.
+#[pyfunction]
+fn partition_candidates(
+    py: Python<'_>,
+    keys: AnyRecordBatch,
+    workers: u32,
+    candidates: u32,
+    seed: u64,
+) -> PyResult<PyArray> {
+    let reader = keys.into_reader()?;
+    let places = detached(py, || {
+        let functions = Candidates::new(workers, candidates);
+        let hashes = hashes(reader, seed)?;
+        let of = |&hash: &u64| (0..candidates).map(move |choice| functions.of(hash, choice) as i32);
+        Ok(hashes.iter().flat_map(of).collect::<Int32Array>())
+    })?;
+    Ok(PyArray::from_array_ref(Arc::new(places)))
+}
+
+/// The 64-bit hash of each row's key.
+#[pyfunction]
+fn partition_hashes(py: Python<'_>, keys: AnyRecordBatch, seed: u64) -> PyResult<PyArray> {
+    let reader = keys.into_reader()?;
+    let hashes = detached(py, || Ok(arrow_array::UInt64Array::from(hashes(reader, seed)?)))?;
+    Ok(PyArray::from_array_ref(Arc::new(hashes)))
+}
+
+fn hashes(reader: Box<dyn RecordBatchReader + Send>, seed: u64) -> Result<Vec<u64>> {
+    let mut hashes = Vec::new();
+    for (columns, _, rows) in batches(reader, false)? {
+        hash_rows(&columns, rows, seed, &mut hashes)?;
+    }
+    Ok(hashes)
+}
+
+/// Costs of each window: window, rows, groups, most rows, most groups, the imbalances of Eq. 1, 6 and 10, aggregation.
+type CostTuple = (i64, u64, u64, u64, u64, f64, f64, f64, u64);
+
+#[pyfunction]
+fn partition_cost(
+    py: Python<'_>,
+    keys: AnyRecordBatch,
+    assignment: PyArray,
+    times: Option<PyArray>,
+    window: Option<WindowTuple>,
+    workers: Option<u32>,
+    bias: f64,
+) -> PyResult<(u32, Option<PyArray>, Vec<CostTuple>)> {
+    let reader = keys.into_reader()?;
+    let (assignment, times) = (assignment.into_inner().0, times.map(|times| times.into_inner().0));
+    detached(py, move || {
+        let ids = ids(reader)?;
+        let workers_of = int32(&assignment)?;
+        let workers = match workers {
+            Some(workers) => workers,
+            None => workers_of.values().iter().max().map_or(1, |&most| most.max(0) as u32 + 1),
+        };
+        let length = window.map(window_length).transpose()?;
+        let windows = match (length, &times) {
+            (None, None) => None,
+            (Some(WindowLength::Rows(size)), None) => {
+                Some((0..ids.len() as u64).map(|row| (row / size.max(1)) as i64).collect())
+            }
+            (Some(window), Some(times)) => {
+                window.check()?;
+                Some(window.windows_of(times)?)
+            }
+            (Some(_), None) => {
+                return Err(Error::InvalidValue(
+                    "times: there are none; windows of event time need them".into(),
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(Error::InvalidValue("window: there is none; give one, or no times".into()));
+            }
+        };
+        let costs = cost(&ids, workers_of.values(), windows.as_deref(), workers, bias)?;
+        let all: Vec<i64> = costs.iter().map(|cost| cost.window).collect();
+        let starts = length.map(|length| length.starts(&all, times.as_deref())).transpose()?;
+        let tuple = |cost: crate::partition::Cost| {
+            (
+                cost.window,
+                cost.rows,
+                cost.groups,
+                cost.most_rows,
+                cost.most_groups,
+                cost.imbalance,
+                cost.cardinality_imbalance,
+                cost.hybrid_imbalance,
+                cost.aggregation,
+            )
+        };
+        Ok((workers, starts.map(PyArray::from_array_ref), costs.into_iter().map(tuple).collect()))
+    })
+}
+
+/// Rows, groups, rows of the heaviest key, sum of squares.
+type StatisticsTuple = (u64, u64, u64, f64);
+
+#[pyfunction]
+fn partition_statistics(py: Python<'_>, keys: AnyRecordBatch) -> PyResult<StatisticsTuple> {
+    let reader = keys.into_reader()?;
+    detached(py, || {
+        let Statistics { rows, groups, heaviest, squares } = Statistics::of(&ids(reader)?);
+        Ok((rows, groups, heaviest, squares))
+    })
+}
+
+/// Method, the rule's method, reason.
+#[pyfunction]
+fn partition_choose(
+    py: Python<'_>,
+    statistics: StatisticsTuple,
+    workers: u32,
+) -> PyResult<(&'static str, &'static str, String)> {
+    detached(py, || {
+        let (rows, groups, heaviest, squares) = statistics;
+        let choice = choose(&Statistics { rows, groups, heaviest, squares }, workers)?;
+        Ok((choice.method.name(), choice.rule.name(), choice.reason))
+    })
+}
+
+/// Workers of buckets; worker and rows of each share of each heavy key; loads; imbalance; extra aggregation cost.
+type PlanTuple = (Vec<u32>, Vec<Vec<(u32, u64)>>, Vec<u64>, f64, u64);
+
+#[pyfunction]
+fn partition_plan(
+    py: Python<'_>,
+    bucket_loads: Vec<u64>,
+    heavy: Vec<(u64, u32)>,
+    workers: u32,
+    slack: f64,
+) -> PyResult<PlanTuple> {
+    detached(py, || {
+        let plan = plan(&bucket_loads, &heavy, workers, slack)?;
+        let (imbalance, extra) = (plan.imbalance(), plan.extra());
+        let shares = |shares: Vec<crate::partition::Share>| {
+            shares.into_iter().map(|share| (share.worker, share.rows)).collect()
+        };
+        Ok((plan.buckets, plan.heavy.into_iter().map(shares).collect(), plan.loads, imbalance, extra))
+    })
+}
+
+fn window_length((kind, size, offset): WindowTuple) -> Result<WindowLength> {
+    match kind.as_str() {
+        "rows" => Ok(WindowLength::Rows(size.max(0) as u64)),
+        "units" | "nanoseconds" => {
+            Ok(WindowLength::Time { size, offset, is_duration: kind == "nanoseconds" })
+        }
+        _ => Err(Error::Internal(format!("a window of kind '{kind}'"))),
+    }
+}
+
+/// All batches of a stream; if `timed`, the last column is the rows' times.
+fn batches(reader: Box<dyn RecordBatchReader + Send>, timed: bool) -> Result<Vec<Batch>> {
+    reader
+        .map(|batch| {
+            let batch = batch
+                .map_err(|error| Error::InvalidValue(format!("keys: their stream broke off: {error}")))?;
+            let mut columns = batch.columns().to_vec();
+            let times = if timed { columns.pop() } else { None };
+            Ok((columns, times, batch.num_rows()))
+        })
+        .collect()
+}
+
+/// Dense ids of the keys.
+fn ids(reader: Box<dyn RecordBatchReader + Send>) -> Result<Vec<u32>> {
+    let schema = reader.schema();
+    let types: Vec<DataType> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+    // What cannot be hashed is refused as everywhere else in this module.
+    let none: Vec<ArrayRef> = types.iter().map(arrow_array::new_empty_array).collect();
+    hash_rows(&none, 0, 0, &mut Vec::new())?;
+    let mut index = KeyIndex::new(types)?;
+    let mut ids = Vec::new();
+    for (columns, _, rows) in batches(reader, false)? {
+        index.assign(&columns, rows, &mut ids)?;
+    }
+    Ok(ids)
+}
+
+fn int32(array: &ArrayRef) -> Result<Int32Array> {
+    let array = array.as_primitive_opt::<Int32Type>().filter(|array| array.null_count() == 0);
+    array.cloned().ok_or_else(|| Error::Internal("an assignment that is not int32 without nulls".into()))
+}

@@ -1,0 +1,196 @@
+//! Approximate membership that grows with its keys: a scalable, blocked Bloom filter.
+//!
+//! | | |
+//! |---|---|
+//! | needs | 64-bit hashes with independent bits |
+//! | time | O(log n) cache lines for a key that is not in it, one or two for most that are; amortised O(1) bits set |
+//! | space | some 10 to 30 bits a key for a rate of false positives of 1 % |
+//! | error | no false negatives; false positives at most at the given rate, however many keys there are |
+//! | first appeared | Bloom, CACM 1970; layers that grow: Almeida et al., *Scalable Bloom Filters*, IPL 2007; blocks: Putze et al., *Cache-, hash- and space-efficient Bloom filters*, WEA 2007; several words a block: Apple, *Split block Bloom filters*, 2021 |
+//!
+//! A layer twice as large follows whenever the last is full, with a rate that is lower than all others' before it:
+//! rate · 6 / (π² (i+1)²) for layer i, so that the sum over any number of layers stays below the rate. A key has one
+//! block of 256 bits a layer, and two bits in each of its four words, the same two in every layer.
+
+use super::Reader;
+use crate::keys::remix;
+use crate::{Error, Result};
+
+/// Words of a block.
+const WORDS: usize = 4;
+/// Keys of the first layer.
+const FIRST: u64 = 1 << 12;
+
+type Block = [u64; WORDS];
+
+/// A set of keys that may claim to hold a key that it does not, at a given rate.
+///
+/// ```
+/// use windowkit::keys::remix;
+/// use windowkit::sketch::Filter;
+///
+/// let mut seen = Filter::new(0.01)?;
+/// for key in 0..1_000_000 {
+///     seen.insert(remix(key, 0));
+/// }
+/// assert!(seen.contains(remix(5, 0)));
+/// let wrong = (1_000_000..1_100_000).filter(|&key| seen.contains(remix(key, 0))).count();
+/// assert!(wrong <= 1_000);
+/// # Ok::<(), windowkit::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    rate: f64,
+    len: u64,
+    /// Keys that the last layer still has room for.
+    room: u64,
+    layers: Vec<Vec<Block>>,
+}
+
+impl Filter {
+    /// An empty filter with at most this rate of false positives.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a rate outside 1e-6..=0.5.
+    pub fn new(rate: f64) -> Result<Self> {
+        if !(1e-6..=0.5).contains(&rate) {
+            return Err(Error::InvalidValue(format!(
+                "rate: {rate} was given; allowed is a rate of false positives from 0.000001 to 0.5"
+            )));
+        }
+        Ok(Self { rate, len: 0, room: 0, layers: Vec::new() })
+    }
+
+    /// The bound of the rate of false positives.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Keys that were new when they were inserted: at least `1 - rate` of the distinct ones.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether nothing was inserted.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether the key was inserted: always true if it was, seldom true if not.
+    #[inline]
+    pub fn contains(&self, hash: u64) -> bool {
+        let mask = mask(hash);
+        self.layers.iter().rev().any(|layer| holds(&layer[place(hash, layer.len())], &mask))
+    }
+
+    /// Inserts a key; whether it was new, as far as the filter can tell.
+    #[inline]
+    pub fn insert(&mut self, hash: u64) -> bool {
+        if self.contains(hash) {
+            return false;
+        }
+        if self.room == 0 {
+            self.grow();
+        }
+        if let Some(layer) = self.layers.last_mut() {
+            let block = place(hash, layer.len());
+            layer[block].iter_mut().zip(mask(hash)).for_each(|(word, bits)| *word |= bits);
+        }
+        self.room -= 1;
+        self.len += 1;
+        true
+    }
+
+    /// Forgets all keys and the memory they took.
+    pub fn clear(&mut self) {
+        self.layers.clear();
+        (self.len, self.room) = (0, 0);
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.layers.iter().map(|layer| size_of_val(&layer[..])).sum::<usize>()
+    }
+
+    /// Appends the filter to `out`, as [`read`](Self::read) takes it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.rate.to_le_bytes());
+        out.extend(self.len.to_le_bytes());
+        self.layers.iter().flatten().flatten().for_each(|word| out.extend(word.to_le_bytes()));
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    ///
+    /// # Errors
+    /// `InvalidValue` for bytes that no filter writes.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let rate = reader.f64()?;
+        let len = reader.u64()?;
+        let mut filter = Self::new(rate)?;
+        let mut keys = 0;
+        while keys < len {
+            let (capacity, blocks) = layer(rate, filter.layers.len());
+            let words = reader.u64s(blocks * WORDS)?;
+            filter.layers.push(words.as_chunks().0.to_vec());
+            keys += capacity;
+        }
+        (filter.len, filter.room) = (len, keys - len);
+        Ok(filter)
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let (capacity, blocks) = layer(self.rate, self.layers.len());
+        self.layers.push(vec![[0; WORDS]; blocks]);
+        self.room = capacity;
+    }
+}
+
+/// Keys and blocks of layer `number`.
+fn layer(rate: f64, number: usize) -> (u64, usize) {
+    let keys = FIRST << number;
+    let part = 6.0 / (std::f64::consts::PI * (number + 1) as f64).powi(2);
+    (keys, (keys as f64 / keys_per_block(rate * part)).ceil() as usize)
+}
+
+/// How many keys a block may have on average for a rate of false positives.
+fn keys_per_block(rate: f64) -> f64 {
+    let (mut low, mut high) = (0.01, 256.0);
+    for _ in 0..40 {
+        let middle: f64 = (low + high) / 2.0;
+        if false_positives(middle) <= rate { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// The rate at an average of `keys` keys a block. Their number is Poisson distributed; each sets two bits of 64 in each
+/// word, which may be the same bit.
+fn false_positives(keys: f64) -> f64 {
+    let (mut rate, mut weight) = (0.0, (-keys).exp());
+    for count in 1..1000 {
+        weight *= keys / f64::from(count);
+        let set = 1.0 - (1.0_f64 - 1.0 / 64.0).powi(2 * count);
+        // Two bits that agree in one of 64 cases.
+        let word = set * set * 63.0 / 64.0 + set / 64.0;
+        rate += weight * word.powi(WORDS as i32);
+    }
+    rate
+}
+
+/// The block of a hash among `blocks`.
+#[inline]
+fn place(hash: u64, blocks: usize) -> usize {
+    ((u128::from(hash) * blocks as u128) >> 64) as usize
+}
+
+/// Two bits in each word: eight times six bits of another hash, since the upper bits chose the block.
+#[inline]
+fn mask(hash: u64) -> Block {
+    let bits = remix(hash, 0x0B10_0F11);
+    std::array::from_fn(|word| 1 << (bits >> (12 * word) & 63) | 1 << (bits >> (12 * word + 6) & 63))
+}
+
+#[inline]
+fn holds(block: &Block, mask: &Block) -> bool {
+    block.iter().zip(mask).fold(0, |missing, (word, bits)| missing | (!word & bits)) == 0
+}

@@ -1,0 +1,286 @@
+//! The heavy keys of a stream: Space-Saving within buckets of eight counters.
+//!
+//! | | |
+//! |---|---|
+//! | needs | 64-bit hashes with independent bits; which hash bits choose what is seeded with the hashes |
+//! | time | O(1) worst case an insert: one bucket is looked at |
+//! | space | 25 bytes a counter |
+//! | error | a count is never too low, and too high by at most the least counter of its bucket: an eighth of what was hashed into the bucket |
+//! | first appeared | Metwally et al., *Efficient computation of frequent and top-k elements in data streams*, ICDT 2005; buckets as in a set-associative cache |
+//!
+//! Space-Saving gives a new key the place of the key with the least count, and that count as its error. Its usual form
+//! keeps all counters sorted; here the key's bucket is all there is to search, so that a row costs one or two cache
+//! lines and a key's slot stays its own for as long as it is kept. With c counters in c / 8 buckets a bucket gets 8 / c
+//! of the light rows on average, so that the error is about 1 / c of them, as without buckets.
+
+use super::Reader;
+use crate::{Error, Result};
+
+/// Counters of a bucket.
+const WAYS: usize = 8;
+
+/// The keys of the largest counts, by their hashes, in constant memory.
+///
+/// ```
+/// use windowkit::keys::remix;
+/// use windowkit::sketch::HeavyHitters;
+///
+/// let mut keys = HeavyHitters::new(64)?;
+/// for row in 0..10_000_u64 {
+///     // Every third row has the same key.
+///     keys.insert(remix(if row % 3 == 0 { 7 } else { row }, 0), 1);
+/// }
+/// let heavy = keys.get(remix(7, 0)).expect("a heavy key is never given up");
+/// assert!(heavy.count - heavy.error <= 3_334 && 3_334 <= heavy.count);
+/// # Ok::<(), windowkit::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeavyHitters {
+    shift: u32,
+    total: u64,
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bucket {
+    hashes: [u64; WAYS],
+    counts: [u64; WAYS],
+    errors: [u64; WAYS],
+    /// The way of the least count, the first of equals. A count of 0 is a free counter.
+    least: u8,
+}
+
+const EMPTY: Bucket = Bucket { hashes: [0; WAYS], counts: [0; WAYS], errors: [0; WAYS], least: 0 };
+
+/// What an insert found or made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hit {
+    /// Where the key is counted, below [`HeavyHitters::capacity`]; the same until it is given up for another key.
+    pub slot: u32,
+    /// At least the key's true count, this row included.
+    pub count: u64,
+    /// By how much the count may be too high.
+    pub error: u64,
+    /// Whether the slot was just taken, from another key or free: what a caller keeps by slot starts anew.
+    pub fresh: bool,
+}
+
+/// A key that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counter {
+    /// The slot, as in [`Hit::slot`].
+    pub slot: u32,
+    /// The key's hash.
+    pub hash: u64,
+    /// At least the key's true count.
+    pub count: u64,
+    /// By how much the count may be too high.
+    pub error: u64,
+}
+
+impl HeavyHitters {
+    /// Counters for `capacity` keys, rounded up to a power of two that is at least 8.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a capacity of 0 or above 2^30.
+    pub fn new(capacity: usize) -> Result<Self> {
+        if !(1..=1 << 30).contains(&capacity) {
+            return Err(Error::InvalidValue(format!(
+                "capacity: {capacity} was given; allowed is 1 to 2^30 counters"
+            )));
+        }
+        let buckets = capacity.next_power_of_two().max(WAYS) / WAYS;
+        Ok(Self { shift: 64 - buckets.ilog2(), total: 0, buckets: vec![EMPTY; buckets] })
+    }
+
+    /// Number of counters.
+    pub fn capacity(&self) -> usize {
+        self.buckets.len() * WAYS
+    }
+
+    /// The sum of all weights.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Counts a key `weight` times.
+    #[inline]
+    pub fn insert(&mut self, hash: u64, weight: u64) -> Hit {
+        self.total = self.total.saturating_add(weight);
+        let number = self.number(hash);
+        let bucket = &mut self.buckets[number];
+        let found = bucket.find(hash);
+        let way = found.unwrap_or(usize::from(bucket.least));
+        let fresh = found.is_none() || bucket.counts[way] == 0;
+        if found.is_none() {
+            bucket.hashes[way] = hash;
+            bucket.errors[way] = bucket.counts[way];
+        }
+        bucket.counts[way] = bucket.counts[way].saturating_add(weight);
+        if way == usize::from(bucket.least) {
+            bucket.find_least();
+        }
+        let (count, error) = (bucket.counts[way], bucket.errors[way]);
+        Hit { slot: (number * WAYS + way) as u32, count, error, fresh }
+    }
+
+    /// The counter of a key, if it has one.
+    #[inline]
+    pub fn get(&self, hash: u64) -> Option<Counter> {
+        let number = self.number(hash);
+        let way = self.buckets[number].find(hash)?;
+        Some(self.counter(number, way)).filter(|counter| counter.count > 0)
+    }
+
+    /// The most that a key without a counter can have been counted: the least count of its bucket.
+    #[inline]
+    pub fn least(&self, hash: u64) -> u64 {
+        let bucket = &self.buckets[self.number(hash)];
+        bucket.counts[usize::from(bucket.least)]
+    }
+
+    /// All counters in use, by slot.
+    pub fn iter(&self) -> impl Iterator<Item = Counter> + '_ {
+        let ways = move |number| (0..WAYS).map(move |way| self.counter(number, way));
+        (0..self.buckets.len()).flat_map(ways).filter(|counter| counter.count > 0)
+    }
+
+    /// Takes in the other's counts: keys may change their slots. Counts and errors stay bounds of the true counts.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the capacities differ.
+    pub fn merge(&mut self, other: &HeavyHitters) -> Result<()> {
+        if self.capacity() != other.capacity() {
+            return Err(Error::InvalidValue(format!(
+                "other: it has {} counters; allowed is {}, as many as what it is merged into",
+                other.capacity(),
+                self.capacity()
+            )));
+        }
+        self.total = self.total.saturating_add(other.total);
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(mine, theirs)| mine.merge(theirs));
+        Ok(())
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.total = 0;
+        self.buckets.fill(EMPTY);
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.buckets.len() * size_of::<Bucket>()
+    }
+
+    /// Appends the counters to `out`, as [`read`](Self::read) takes them.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend((self.buckets.len() as u32).to_le_bytes());
+        out.extend(self.total.to_le_bytes());
+        for bucket in &self.buckets {
+            for values in [&bucket.hashes, &bucket.counts, &bucket.errors] {
+                out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            }
+        }
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    ///
+    /// # Errors
+    /// `InvalidValue` for bytes that no counters write.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let buckets = reader.u32()? as usize;
+        if !buckets.is_power_of_two() || buckets > (1 << 30) / WAYS {
+            return Err(reader.damaged(&format!("{buckets} buckets of counters")));
+        }
+        let total = reader.u64()?;
+        if reader.left() < buckets * WAYS * 24 {
+            return Err(reader.damaged("they end before the last counter"));
+        }
+        let mut read = Self::new(buckets * WAYS)?;
+        read.total = total;
+        for number in 0..buckets {
+            let mut bucket = EMPTY;
+            for values in [&mut bucket.hashes, &mut bucket.counts, &mut bucket.errors] {
+                for value in values {
+                    *value = reader.u64()?;
+                }
+            }
+            for way in 0..WAYS {
+                let (count, error) = (bucket.counts[way], bucket.errors[way]);
+                let misplaced = count > 0 && read.number(bucket.hashes[way]) != number;
+                if misplaced || error > count || count > total {
+                    return Err(reader.damaged(&format!("a counter of {count} with error {error}")));
+                }
+            }
+            bucket.find_least();
+            read.buckets[number] = bucket;
+        }
+        Ok(read)
+    }
+
+    #[inline]
+    fn number(&self, hash: u64) -> usize {
+        // A shift by 64, of a single bucket, is a shift by 0 and the mask makes it 0.
+        (hash.wrapping_shr(self.shift)) as usize & (self.buckets.len() - 1)
+    }
+
+    fn counter(&self, number: usize, way: usize) -> Counter {
+        let bucket = &self.buckets[number];
+        Counter {
+            slot: (number * WAYS + way) as u32,
+            hash: bucket.hashes[way],
+            count: bucket.counts[way],
+            error: bucket.errors[way],
+        }
+    }
+}
+
+impl Bucket {
+    #[inline]
+    fn find(&self, hash: u64) -> Option<usize> {
+        self.hashes.iter().position(|&other| other == hash)
+    }
+
+    #[inline]
+    fn find_least(&mut self) {
+        let mut least = 0;
+        for way in 1..WAYS {
+            if self.counts[way] < self.counts[least] {
+                least = way;
+            }
+        }
+        self.least = least as u8;
+    }
+
+    /// Both buckets' keys; a key that only one has may have been counted by the other up to its least count
+    /// (Agarwal et al., *Mergeable summaries*, PODS 2012, §3).
+    fn merge(&mut self, other: &Bucket) {
+        let bound = |bucket: &Bucket| bucket.counts[usize::from(bucket.least)];
+        let (mine, theirs) = (bound(self), bound(other));
+        let mut all: Vec<(u64, u64, u64)> = Vec::with_capacity(2 * WAYS);
+        let used = |bucket: &Bucket| {
+            let bucket = *bucket;
+            (0..WAYS)
+                .filter(move |&way| bucket.counts[way] > 0)
+                .map(move |way| (bucket.hashes[way], bucket.counts[way], bucket.errors[way]))
+        };
+        for (hash, count, error) in used(self) {
+            let way = other.find(hash).filter(|&way| other.counts[way] > 0);
+            let (more, unsure) = way.map_or((theirs, theirs), |way| (other.counts[way], other.errors[way]));
+            all.push((hash, count.saturating_add(more), error.saturating_add(unsure)));
+        }
+        for (hash, count, error) in used(other) {
+            if self.find(hash).is_none_or(|way| self.counts[way] == 0) {
+                all.push((hash, count.saturating_add(mine), error.saturating_add(mine)));
+            }
+        }
+        // The largest first; ties by hash, so that the order of the counters does not matter.
+        all.sort_unstable_by_key(|&(hash, count, _)| (std::cmp::Reverse(count), hash));
+        *self = EMPTY;
+        for (way, (hash, count, error)) in all.into_iter().take(WAYS).enumerate() {
+            (self.hashes[way], self.counts[way], self.errors[way]) = (hash, count, error);
+        }
+        self.find_least();
+    }
+}

@@ -1,0 +1,20 @@
+//! Sketches: what can be told of many keys in memory that does not follow them.
+//!
+//! All of them take 64-bit hashes whose bits are independent, as [`crate::keys::hash_rows`] makes them, are
+//! deterministic, and write themselves as bytes that any platform reads.
+//!
+//! | sketch | answers | memory |
+//! |---|---|---|
+//! | [`Registers`] | how many distinct keys | 2^precision bytes |
+//! | [`HeavyHitters`] | which keys are heavy, and how heavy | 25 bytes a counter |
+//! | [`Filter`] | was this key seen before | some 2 bytes a key, at any number of keys |
+
+mod filter;
+mod heavy_hitters;
+mod reader;
+mod registers;
+
+pub use filter::Filter;
+pub use heavy_hitters::{Counter, HeavyHitters, Hit};
+pub use reader::Reader;
+pub use registers::Registers;
