@@ -2,11 +2,12 @@
 
 import math
 from collections import Counter, defaultdict
+from datetime import date
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sf
-from test_spark_keys import KEYS, SETS
 
 import windowkit as wk
 import windowkit.spark
@@ -15,13 +16,32 @@ from windowkit.spark import arguments, exchange
 ROWS = 40_000
 PARTITIONS = 8
 
+KEYS = {
+    "string": (["", "a", None, "ä", "a "], pa.string()),
+    "binary": ([b"", b"\x00", None], pa.binary()),
+    "bool": ([True, None, False], pa.bool_()),
+    "byte": ([-128, None, 127], pa.int8()),
+    "long": ([-(2**63), 2**63 - 1, None, 0], pa.int64()),
+    "double": ([0.0, -0.0, math.nan, None, -math.nan, math.inf], pa.float64()),
+    "float": ([0.0, -0.0, math.nan, None], pa.float32()),
+    "decimal": ([Decimal("1.10"), None, Decimal("-99999999999999.99")], pa.decimal128(16, 2)),
+    "date": ([date(1969, 12, 31), date(2024, 2, 29), None], pa.date32()),
+    "instant": ([-1, 0, None], pa.timestamp("us", tz="UTC")),
+    "local": ([-1, 0, None], pa.timestamp("us")),
+    "interval": ([-1, 0, None], pa.duration("us")),
+    "struct": ([{"x": 0.0}, None, {"x": None}, {"x": -0.0}], pa.struct([("x", pa.float64())])),
+    "array": ([[1, 2], [], None, [None], [2, 1]], pa.list_(pa.int32())),
+    "null": ([None], pa.null()),
+}
+SETS = [*([name] for name in KEYS), ["string", "long", "date"], ["double", "struct", "decimal", "bool"]]
+
 
 @pytest.fixture(scope="module")
 def skewed(spark):
     """Key "hot" has 30 % of the rows, a thousand others the rest; ``ts`` runs through an hour."""
-    key = sf.when(sf.col("id") % 10 < 3, sf.lit("hot")).otherwise(sf.pmod(sf.hash("id"), sf.lit(1000)))
+    other = sf.pmod(sf.hash("id"), sf.lit(1000)).cast("string")
     columns = [
-        key.cast("string").alias("k"),
+        sf.when(sf.col("id") % 10 < 3, sf.lit("hot")).otherwise(other).alias("k"),
         sf.timestamp_millis(sf.col("id") * 90).alias("ts"),
         sf.col("id").alias("n"),
         (sf.col("id") % 4).alias("few"),
@@ -119,20 +139,26 @@ def test_a_task_that_runs_again_decides_alike_whatever_the_order_of_its_rows(ske
         assert one == other, options
 
 
-@pytest.mark.parametrize("keys", SETS, ids=" ".join)
-@pytest.mark.parametrize("way", ["planned", "streaming"])
-def test_equal_keys_are_one_key(from_arrow, keys, way):
-    frame = from_arrow({name: KEYS[name] for name in keys})
-    made = wk.spark.partitioning(frame, 3, keys, "hash" if way == "planned" else "waterfill", way=way)
-    # Spark's groupBy says which keys are equal; rows of a key all hash alike in the planned way.
-    if way == "planned":
-        groups = frame.withColumn("p", made.partition_id(frame)).groupBy(*keys)
-        assert [n for (n,) in groups.agg(sf.count_distinct("p").alias("n")).select("n").collect()] == [
-            1
-        ] * frame.groupBy(*keys).count().count()
-    result = made.repartition(frame)
-    assert sum(loads(result)) == frame.count()
+def test_equal_keys_are_one_key(from_arrow):
+    """Spark's ``groupBy`` says which keys are equal; all rows of one go to one partition."""
+    columns = {}
+    for name, (values, kind) in KEYS.items():
+        columns[name] = pa.array([values[row % len(values)] for row in range(120)], kind)
+    frame = from_arrow(columns)
+    for keys in SETS:
+        column = wk.spark.partition_id(frame, 3, keys, "hash")
+        groups = frame.select(*keys, column.alias("p")).groupBy(*keys).agg(sf.count_distinct("p").alias("n"))
+        assert groups.where("n != 1").count() == 0, keys
+
+
+def test_keys_of_every_type_pass_through_workers(from_arrow):
+    columns = {}
+    for name, (values, kind) in KEYS.items():
+        columns[name] = pa.array([values[row % len(values)] for row in range(120)], kind)
+    frame = from_arrow(columns)
+    result = wk.spark.repartition(frame, 3, list(KEYS), "am")
     assert result.schema == frame.schema
+    assert sum(loads(result)) == 120
 
 
 def test_null_and_nan_are_keys_like_others(spark):
@@ -149,7 +175,7 @@ def test_few_rows_and_none(spark):
     assert loads(wk.spark.repartition(none, 3, "k")) == [0, 0, 0]
     assert "counted by Catalyst: 0 rows" in wk.spark.partitioning(none, 3, "k").explain()
     one = spark.range(1).select(sf.col("id").alias("k"))
-    assert sum(loads(wk.spark.repartition(one, 300, "k"))) == 1
+    assert sum(loads(wk.spark.repartition(one, 30, "k"))) == 1
     for way in ("planned", "streaming"):
         assert loads(wk.spark.repartition(one, 1, "k", way=way)) == [1]
 
@@ -160,7 +186,7 @@ def test_equal_rows_of_a_hot_key_are_split_by_position(spark):
     made = wk.spark.partitioning(frame, 7, "k")
     assert made.spread is None
     assert "position among the sorted rows" in made.explain()
-    assert max(loads(made.repartition(frame))) <= 20_000 / 7 + 8
+    assert max(loads(made.repartition(frame))) <= 1.01 * 20_000 / 7
     assert wk.spark.partitioning(frame, 7, "k", spread=["v"]).spread == ("v",)
 
 
@@ -211,7 +237,7 @@ def test_windows_over_any_time(skewed, column, way):
     frame = skewed.selectExpr(
         "k",
         "if(n % 9 = 0, null, ts) as ts",
-        "timestamp_ntz(ts) as ntz",
+        "cast(ts as timestamp_ntz) as ntz",
         "date_add(date'2024-01-01', int(n % 30)) as day",
         "n",
     )
