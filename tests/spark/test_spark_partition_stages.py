@@ -1,5 +1,7 @@
 """Aggregation in three stages, and streams: results are those of Spark's own aggregation."""
 
+import re
+
 import pytest
 from pyspark.sql import functions as sf
 
@@ -34,14 +36,14 @@ AGGS = [
     wk.stddev("v"),
     wk.min("v"),
     wk.max("n"),
-    wk.first("n"),
 ]
 
 
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("partitioner", ["waterfill", "hash", "shuffle", "lm"])
 def test_windows_in_three_stages_are_those_of_spark(skewed, check, monkeypatch, windows, partitioner):
-    query = wk.query(by="k", time="ts", windows=WINDOWS[windows], aggs=AGGS)
+    by_time = [wk.first("n"), wk.last("v")] if windows in ("session", "several") else []
+    query = wk.query(by="k", time="ts", windows=WINDOWS[windows], aggs=AGGS + by_time)
     staged = windowkit.spark.aggregate(skewed, query, partitioner=partitioner, n=5)
     # The fixture compares what `aggregate` returns for a route.
     monkeypatch.setattr(windowkit.spark, "aggregate", lambda *_, route: staged)
@@ -51,7 +53,7 @@ def test_windows_in_three_stages_are_those_of_spark(skewed, check, monkeypatch, 
 def test_a_split_key_is_joined(skewed):
     query = wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.count().alias("n"))
     text = windowkit.spark.explain(skewed, query, partitioner="waterfill", n=5)
-    assert "keys that are split: 1" in text
+    assert re.search("keys that are split: [1-9]", text)
     assert text.index("stage 1") < text.index("stage 2") < text.index("stage 3")
     made = windowkit.spark.partitioning(skewed, 5, "k")
     result = windowkit.spark.aggregate(skewed, query, partitioner=made)
@@ -79,7 +81,7 @@ def test_a_group_by_without_windows(skewed):
             "`sum(n)`",
             "`max(v)`",
             sf.round("total", 6),
-            sf.round("`variance(v)`", 4),
+            sf.round(sf.log("`variance(v)`"), 6),
         )
         for df in (result, own)
     ]
@@ -129,6 +131,15 @@ REFUSED = {
         {"keys": ["k", "k"], "aggs": wk.count(), "partitioner": "hash", "n": 3},
         wk.InvalidValue,
         "twice",
+    ),
+    "by time in slices": (
+        {
+            "query": wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.last("v")),
+            "partitioner": "hash",
+            "n": 3,
+        },
+        wk.InvalidValue,
+        "keep no times",
     ),
     "by time": (
         {"keys": "k", "aggs": wk.first("v"), "partitioner": "hash", "n": 3},

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["explain", "grouped", "run", "staged"]
 
 MOMENT: Final = "windowkit moment"
+BY_TIME: Final = ("first", "last", "first_valid", "last_valid")
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,12 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
     reason = panes.ROUTE.refusal(checked)
     if reason is not None:
         raise InvalidValue(f"partitioner: there are no partial aggregates to make, as {reason}")
+    for each in query.aggs:
+        if each.function in BY_TIME and not checked.plan.has_session:
+            raise InvalidValue(
+                f"partitioner: {each} is by time, and the parts of a slice that a split key has in several "
+                "partitions keep no times unless there is a session; leave partitioner out"
+            )
     if not query.by:
         raise InvalidValue("partitioner: there are no keys; rows are partitioned by keys")
     if isinstance(partitioner, Partitioning):
@@ -121,7 +128,7 @@ def grouped(
     refuse_repeated("keys", names)
     wanted = items("aggs", aggs, Aggregate, "an aggregate like windowkit.sum('v'), or a sequence of them")
     for each in wanted:
-        if each.function in ("first", "last", "first_valid", "last_valid"):
+        if each.function in BY_TIME:
             raise InvalidValue(f"aggs: {each} is by time; a query has a time")
     # One pane holds all moments there are. Keys have names that windows do not take.
     within = {name: f"windowkit key {at}" for at, name in enumerate(names)}
