@@ -237,8 +237,8 @@ def test_windows_over_any_time(skewed, column, way):
     frame = skewed.selectExpr(
         "k",
         "if(n % 9 = 0, null, ts) as ts",
-        "cast(ts as timestamp_ntz) as ntz",
-        "date_add(date'2024-01-01', int(n % 30)) as day",
+        "if(n % 9 = 0, null, cast(ts as timestamp_ntz)) as ntz",
+        "if(n % 9 = 0, null, date_add(date'2024-01-01', int(n % 30))) as day",
         "n",
     )
     window = {"day": wk.tumbling("7 days"), "n": wk.tumbling(5000)}.get(column, wk.tumbling("10 minutes"))

@@ -161,8 +161,11 @@ def key_code(made: Partitioning, df: DataFrame, reference: codes.Reference) -> C
         at = codes.position("time", made.time, df)
         query = Query((), made.time, (made.window,), (count().alias("rows"),))
         ((period, offset),) = bound(df, query).plan.pane_edges
-        name = codes.name_of(at, df, reference)
-        columns.append(expr(sql.pane(period, offset, df.schema.fields[at].dataType, name)))
+        kind, time = df.schema.fields[at].dataType, codes.name_of(at, df, reference)
+        if isinstance(kind, spark.TimestampType | spark.TimestampNTZType):
+            # Spark's window() would drop rows without time.
+            time = f"coalesce({time}, cast('1970-01-01' as {kind.simpleString()}))"
+        columns.append(expr(sql.pane(period, offset, kind, time)))
     return codes.key_code(zip(made.keys, made.types, strict=True), columns)
 
 

@@ -61,10 +61,10 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
     if reason is not None:
         raise InvalidValue(f"partitioner: there are no partial aggregates to make, as {reason}")
     for each in query.aggs:
-        if each.function in BY_TIME and not checked.plan.has_session:
+        if each.function in BY_TIME:
             raise InvalidValue(
                 f"partitioner: {each} is by time, and the parts of a slice that a split key has in several "
-                "partitions keep no times unless there is a session; leave partitioner out"
+                "partitions keep no times of single rows; leave partitioner out"
             )
     if not query.by:
         raise InvalidValue("partitioner: there are no keys; rows are partitioned by keys")
