@@ -9,7 +9,7 @@
 //! | space | that of the cardinalities |
 //! | first appeared | Katsipoulakis et al. 2017, §4.2, Alg. 3 (AM) and Alg. 4 (cAM) |
 
-use super::candidates::Candidates;
+use super::candidates::{Candidates, lightest};
 use super::cardinality::Cardinality;
 use super::{Decide, Loads, estimates};
 use crate::Result;
@@ -50,15 +50,10 @@ impl<C: Cardinality> Decide for Affinity<C> {
         let mut places = std::mem::take(&mut self.places);
         self.candidates.fill(hashes, &mut places);
         for (row, &hash) in hashes.iter().enumerate() {
-            let mut choices = places[row..].iter().copied().step_by(hashes.len());
-            let known = choices.clone().find(|&place| self.cardinality.contains(place, hash));
-            let best = known.unwrap_or_else(|| {
-                let first = choices.next().unwrap_or_default();
-                let start = (first, self.weight(first, loads));
-                let (best, _) = choices.fold(start, |(best, least), place| {
-                    let weight = self.weight(place, loads);
-                    if weight < least { (place, weight) } else { (best, least) }
-                });
+            let mut choices = places[row..].iter().step_by(hashes.len());
+            let known = choices.find(|&&place| self.cardinality.contains(place, hash));
+            let best = known.copied().unwrap_or_else(|| {
+                let best = lightest(&places, hashes.len(), row, |place| self.weight(place, loads));
                 self.cardinality.update(best, hash);
                 best
             });

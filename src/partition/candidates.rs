@@ -1,5 +1,7 @@
 //! The candidate workers of a key: independent hash functions H_1 … H_d (Katsipoulakis et al. 2017, §2.4 and Alg. 1).
 
+use std::hint::select_unpredictable;
+
 use crate::keys::remix;
 
 /// `d` hash functions from keys to workers.
@@ -38,6 +40,30 @@ impl Candidates {
             out.extend(hashes.iter().map(|&hash| self.of(hash, choice)));
         }
     }
+}
+
+/// The candidate of least weight, the first of equals, among those at `row`, `row + rows`, `row + 2 rows` … as
+/// [`Candidates::fill`] puts them.
+///
+/// Which candidate is the lighter is as good as random, so nothing branches on it.
+#[inline(always)]
+pub(super) fn lightest<W: PartialOrd + Copy>(
+    places: &[u32],
+    rows: usize,
+    row: usize,
+    weight: impl Fn(u32) -> W,
+) -> u32 {
+    let mut best = places[row];
+    let mut least = weight(best);
+    let mut at = row + rows;
+    while at < places.len() {
+        let (place, weight) = (places[at], weight(places[at]));
+        let lighter = weight < least;
+        best = select_unpredictable(lighter, place, best);
+        least = select_unpredictable(lighter, weight, least);
+        at += rows;
+    }
+    best
 }
 
 /// A 64-bit hash to one of `places`, evenly.

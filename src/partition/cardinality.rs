@@ -28,8 +28,8 @@ pub(super) trait Cardinality: Sized + Send {
     fn new(workers: u32) -> Result<Self>;
     /// Whether the worker has got the key, as far as this kind can tell.
     fn contains(&self, worker: u32, hash: u64) -> bool;
-    /// The worker gets the key.
-    fn update(&mut self, worker: u32, hash: u64);
+    /// The worker gets the key; whether its estimate changed.
+    fn update(&mut self, worker: u32, hash: u64) -> bool;
     /// The number of distinct keys of the worker. O(1).
     fn estimate(&self, worker: u32) -> f64;
     /// Forgets all keys.
@@ -57,8 +57,10 @@ impl Cardinality for Exact {
         self.pairs.contains(&(hash, worker))
     }
 
-    fn update(&mut self, worker: u32, hash: u64) {
-        self.counts[worker as usize] += u64::from(self.pairs.insert((hash, worker)));
+    fn update(&mut self, worker: u32, hash: u64) -> bool {
+        let new = self.pairs.insert((hash, worker));
+        self.counts[worker as usize] += u64::from(new);
+        new
     }
 
     fn estimate(&self, worker: u32) -> f64 {
@@ -112,8 +114,8 @@ impl Cardinality for Sketched {
     }
 
     #[inline]
-    fn update(&mut self, worker: u32, hash: u64) {
-        self.0[worker as usize].update(hash);
+    fn update(&mut self, worker: u32, hash: u64) -> bool {
+        self.0[worker as usize].update(hash)
     }
 
     #[inline]
@@ -167,8 +169,10 @@ impl Cardinality for Filtered {
     }
 
     #[inline]
-    fn update(&mut self, worker: u32, hash: u64) {
-        self.counts[worker as usize] += u64::from(self.pairs.insert(Self::pair(worker, hash)));
+    fn update(&mut self, worker: u32, hash: u64) -> bool {
+        let new = self.pairs.insert(Self::pair(worker, hash));
+        self.counts[worker as usize] += u64::from(new);
+        new
     }
 
     #[inline]

@@ -8,7 +8,7 @@
 //! | space | that of the cardinalities |
 //! | first appeared | Katsipoulakis et al. 2017, §4.1, Alg. 2 |
 
-use super::candidates::Candidates;
+use super::candidates::{Candidates, lightest};
 use super::cardinality::Cardinality;
 use super::{Decide, Loads, estimates};
 use crate::Result;
@@ -30,15 +30,9 @@ impl<C: Cardinality> CardinalityImbalance<C> {
 impl<C: Cardinality> Decide for CardinalityImbalance<C> {
     fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>) {
         self.candidates.fill(hashes, &mut self.places);
-        let (first, others) = self.places.split_at(hashes.len());
-        for (row, (&hash, &first)) in hashes.iter().zip(first).enumerate() {
-            let (mut best, mut least) = (first, self.cardinality.estimate(first));
-            for &place in others[row..].iter().step_by(hashes.len()) {
-                let estimate = self.cardinality.estimate(place);
-                if estimate < least {
-                    (best, least) = (place, estimate);
-                }
-            }
+        for (row, &hash) in hashes.iter().enumerate() {
+            let estimate = |place| self.cardinality.estimate(place);
+            let best = lightest(&self.places, hashes.len(), row, estimate);
             self.cardinality.update(best, hash);
             loads.add(best);
             out.push(best as i32);

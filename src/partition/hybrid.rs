@@ -8,7 +8,7 @@
 //! | space | that of the cardinalities |
 //! | first appeared | Katsipoulakis et al. 2017, §4.3, Alg. 5, with the scores of Eq. 7 to 9 |
 
-use super::candidates::Candidates;
+use super::candidates::{Candidates, lightest};
 use super::cardinality::Cardinality;
 use super::{Decide, Loads, estimates};
 use crate::Result;
@@ -45,23 +45,18 @@ impl<C: Cardinality> Decide for Hybrid<C> {
         self.candidates.fill(hashes, &mut self.places);
         let [mut of_keys, mut of_rows] =
             self.extents.unwrap_or_else(|| [Extent::of(&self.keys), Extent::of(loads.all())]);
-        let (first, others) = self.places.split_at(hashes.len());
-        for (row, (&hash, &first)) in hashes.iter().zip(first).enumerate() {
+        for (row, &hash) in hashes.iter().enumerate() {
+            // Eq. 9 over Eq. 7 and 8, times both ranges: no division, and whole numbers up to the bias.
+            let (rows_range, keys_range) = (of_rows.range(), of_keys.range());
+            // Signed on the way, since that is one instruction.
             let score = |place: u32| {
-                // Eq. 9 over Eq. 7 and 8.
-                self.bias * of_rows.normalised(loads.of(place))
-                    + (1.0 - self.bias) * of_keys.normalised(self.keys[place as usize])
+                let rows = (loads.of(place) - of_rows.least) as i64 as f64 * keys_range;
+                let keys = (self.keys[place as usize] - of_keys.least) as i64 as f64 * rows_range;
+                self.bias * rows + (1.0 - self.bias) * keys
             };
-            let (mut best, mut least) = (first, score(first));
-            for &place in others[row..].iter().step_by(hashes.len()) {
-                let score = score(place);
-                if score < least {
-                    (best, least) = (place, score);
-                }
-            }
-            self.cardinality.update(best, hash);
-            let (old, new) = (self.keys[best as usize], self.cardinality.estimate(best).round() as u64);
-            if new != old {
+            let best = lightest(&self.places, hashes.len(), row, score);
+            if self.cardinality.update(best, hash) {
+                let (old, new) = (self.keys[best as usize], self.cardinality.estimate(best).round() as u64);
                 self.keys[best as usize] = new;
                 of_keys.raised(old, new, &self.keys);
             }
@@ -122,7 +117,7 @@ impl Extent {
     #[inline]
     fn raised(&mut self, old: u64, new: u64, counters: &[u64]) {
         self.most = self.most.max(new);
-        if old == self.least {
+        if old == self.least && new > old {
             self.at_least -= 1;
             if self.at_least == 0 {
                 *self = Self::of(counters);
@@ -130,13 +125,10 @@ impl Extent {
         }
     }
 
-    /// Eq. 7 and 8; 0 where all counters are equal.
+    /// What Eq. 7 and 8 divide by; 1 where all counters are equal, so that they are normalised to 0.
     #[inline]
-    fn normalised(&self, counter: u64) -> f64 {
-        if self.most == self.least {
-            return 0.0;
-        }
-        (counter - self.least) as f64 / (self.most - self.least) as f64
+    fn range(&self) -> f64 {
+        (self.most - self.least).max(1) as i64 as f64
     }
 }
 

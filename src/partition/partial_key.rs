@@ -8,7 +8,7 @@
 //! | space | a counter a worker |
 //! | first appeared | Nasir et al., *The Power of Both Choices*, ICDE 2015 (d = 2); *When Two Choices Are not Enough*, ICDE 2016 (more); Katsipoulakis et al. 2017, §2.4 |
 
-use super::candidates::Candidates;
+use super::candidates::{Candidates, lightest};
 use super::{Decide, Loads};
 use crate::Result;
 use crate::sketch::Reader;
@@ -27,14 +27,8 @@ impl PartialKey {
 impl Decide for PartialKey {
     fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>) {
         self.candidates.fill(hashes, &mut self.places);
-        let (first, others) = self.places.split_at(hashes.len());
-        for (row, &first) in first.iter().enumerate() {
-            let mut best = first;
-            for place in others[row..].iter().step_by(hashes.len()) {
-                if loads.of(*place) < loads.of(best) {
-                    best = *place;
-                }
-            }
+        for row in 0..hashes.len() {
+            let best = lightest(&self.places, hashes.len(), row, |place| loads.of(place));
             loads.add(best);
             out.push(best as i32);
         }

@@ -1,6 +1,7 @@
 //! A stream's partitioner: parameters, loads, the place within windows, and a method's state.
 
 use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
 
 use super::affinity::{Affinity, Least};
 use super::cardinality::{Cardinality, Exact, Filtered, Sketched};
@@ -17,6 +18,8 @@ use crate::{Error, Result};
 
 /// Rows that a method gets at once: few enough for their hashes to stay in the first cache.
 const CHUNK: usize = 1024;
+/// Rows that are hashed at once.
+const BLOCK: usize = 1 << 14;
 const MAGIC: &[u8; 8] = b"wkpart\r\n";
 /// The version of snapshots; one for every change of a method's decisions or state.
 const VERSION: u16 = 1;
@@ -78,32 +81,40 @@ impl Partitioner {
     /// `InvalidType` for columns that cannot be keys or times; `InvalidValue` for times that are missing, null, or of an
     /// earlier window.
     pub fn assign(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
+        // First all that can fail.
         let mut clock = self.clock.clone();
-        let mut hashed = Vec::with_capacity(batches.len());
+        let mut cuts = Vec::with_capacity(batches.len());
         for (keys, times, rows) in batches {
-            let runs = clock.cut(self.parameters.window, *rows, times.as_ref())?;
-            let mut hashes = Vec::with_capacity(*rows);
-            if self.method.reads_keys() {
-                hash_rows(keys, *rows, self.parameters.seed, &mut hashes)?;
-            } else {
-                // Keys that no method could take are refused by every method.
-                let none: Vec<ArrayRef> = keys.iter().map(|column| column.slice(0, 0)).collect();
-                hash_rows(&none, 0, self.parameters.seed, &mut hashes)?;
-                hashes.resize(*rows, 0);
-            }
-            hashed.push((hashes, runs));
+            let none: Vec<ArrayRef> = keys.iter().map(|column| column.slice(0, 0)).collect();
+            hash_rows(&none, 0, self.parameters.seed, &mut Vec::new())?;
+            cuts.push(clock.cut(self.parameters.window, *rows, times.as_ref())?);
         }
         self.clock = clock;
-        workers.reserve(hashed.iter().map(|(hashes, _)| hashes.len()).sum());
-        for (hashes, runs) in hashed {
+        workers.reserve(batches.iter().map(|(.., rows)| rows).sum());
+        let mut hashes = Vec::new();
+        for ((keys, ..), runs) in batches.iter().zip(cuts) {
             for (ended, run) in runs {
                 if ended {
                     self.loads.0.fill(0);
                     self.method.end_window();
                     self.windows += 1;
                 }
-                for chunk in hashes[run].chunks(CHUNK) {
-                    self.method.decide(chunk, &mut self.loads, workers);
+                let block =
+                    if keys.iter().all(|column| is_flat(column.data_type())) { BLOCK } else { run.len() };
+                let mut at = run.start;
+                while at < run.end {
+                    let rows = block.min(run.end - at);
+                    hashes.clear();
+                    if self.method.reads_keys() {
+                        let keys: Vec<ArrayRef> = keys.iter().map(|column| column.slice(at, rows)).collect();
+                        hash_rows(&keys, rows, self.parameters.seed, &mut hashes)?;
+                    } else {
+                        hashes.resize(rows, 0);
+                    }
+                    for chunk in hashes.chunks(CHUNK) {
+                        self.method.decide(chunk, &mut self.loads, workers);
+                    }
+                    at += rows;
                 }
             }
         }
@@ -227,6 +238,21 @@ impl Partitioner {
         }
         Ok(partitioner)
     }
+}
+
+/// Whether hashing a slice costs no more than its rows: dictionaries and nested types have values beside them.
+fn is_flat(data_type: &DataType) -> bool {
+    data_type.is_primitive()
+        || matches!(
+            data_type,
+            DataType::Boolean
+                | DataType::Utf8
+                | DataType::LargeUtf8
+                | DataType::Utf8View
+                | DataType::Binary
+                | DataType::LargeBinary
+                | DataType::BinaryView
+        )
 }
 
 fn method(parameters: &Parameters) -> Result<Box<dyn Decide>> {

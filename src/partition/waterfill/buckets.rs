@@ -15,6 +15,17 @@ const DOUBLINGS: u32 = 10;
 const LET_BE: f64 = 0.005;
 const DEVIATIONS: f64 = 1.5;
 
+/// Eight bytes, so that a row touches one cache line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bucket {
+    /// Recent cold rows: halved at each look.
+    rows: u32,
+    /// Cold rows in this epoch, up to 2^16 - 1.
+    lately: u16,
+    /// The worker, below 2^16.
+    worker: u16,
+}
+
 /// A map from hashes to workers in which a part of a worker's keys can be moved.
 ///
 /// There are equally many buckets for each worker, in the order of hashes, so that before anything is moved a key is
@@ -22,9 +33,7 @@ const DEVIATIONS: f64 = 1.5;
 pub(super) struct Buckets {
     /// Number of workers.
     all: u32,
-    workers: Vec<u32>,
-    /// Recent rows of each bucket: halved at each look.
-    rows: Vec<u32>,
+    buckets: Vec<Bucket>,
     /// All recent rows, those of heavy keys included, and the rows up to which they are counted.
     weight: u64,
     counted: u64,
@@ -38,8 +47,9 @@ impl Buckets {
         let buckets = each * workers;
         Self {
             all: workers,
-            workers: (0..buckets).map(|bucket| bucket / each).collect(),
-            rows: vec![0; buckets as usize],
+            buckets: (0..buckets)
+                .map(|bucket| Bucket { rows: 0, lately: 0, worker: (bucket / each) as u16 })
+                .collect(),
             weight: 0,
             counted: 0,
             due: ROWS * u64::from(buckets),
@@ -48,7 +58,7 @@ impl Buckets {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.workers.len()
+        self.buckets.len()
     }
 
     /// How often a bucket was moved.
@@ -59,21 +69,27 @@ impl Buckets {
     /// The bucket of a hash.
     #[inline]
     pub(super) fn place(&self, hash: u64) -> u32 {
-        spread(remix(hash, 1), self.workers.len() as u32)
+        spread(remix(hash, 1), self.buckets.len() as u32)
     }
 
     /// The worker of a bucket.
     #[inline]
     pub(super) fn worker(&self, bucket: u32) -> u32 {
-        self.workers[bucket as usize]
+        self.buckets[bucket as usize].worker.into()
     }
 
-    /// Counts a row; the worker of its bucket.
+    /// Counts a row; the worker of its bucket, and how many rows the bucket got in this epoch.
     #[inline]
-    pub(super) fn add(&mut self, bucket: u32) -> u32 {
-        let rows = &mut self.rows[bucket as usize];
-        *rows = rows.saturating_add(1);
-        self.workers[bucket as usize]
+    pub(super) fn add(&mut self, bucket: u32) -> (u32, u16) {
+        let bucket = &mut self.buckets[bucket as usize];
+        bucket.rows = bucket.rows.saturating_add(1);
+        bucket.lately = bucket.lately.saturating_add(1);
+        (bucket.worker.into(), bucket.lately)
+    }
+
+    /// From here on, rows are of another epoch.
+    pub(super) fn end_epoch(&mut self) {
+        self.buckets.iter_mut().for_each(|bucket| bucket.lately = 0);
     }
 
     /// Whether it is time for [`level`](Self::level).
@@ -93,9 +109,9 @@ impl Buckets {
 
         let mut of: Vec<Vec<u32>> = vec![Vec::new(); self.all as usize];
         let mut cold = vec![0_u64; self.all as usize];
-        for (bucket, (&worker, &rows)) in self.workers.iter().zip(&self.rows).enumerate() {
-            of[worker as usize].push(bucket as u32);
-            cold[worker as usize] += u64::from(rows);
+        for (bucket, &Bucket { worker, rows, .. }) in self.buckets.iter().enumerate() {
+            of[usize::from(worker)].push(bucket as u32);
+            cold[usize::from(worker)] += u64::from(rows);
         }
         let mean = self.weight as f64 / f64::from(self.all);
         let all: u64 = cold.iter().sum();
@@ -109,7 +125,7 @@ impl Buckets {
             }
             let most = (excess as u64).min((high.0 - low.0) / 2);
             let fitting = of[high.1 as usize].iter().enumerate().filter_map(|(position, &bucket)| {
-                let rows = u64::from(self.rows[bucket as usize]);
+                let rows = u64::from(self.buckets[bucket as usize].rows);
                 (1..=most).contains(&rows).then_some((rows, position))
             });
             let Some((rows, position)) = fitting.max() else { break };
@@ -121,26 +137,30 @@ impl Buckets {
             self.moved += 1;
             let bucket = of[high.1 as usize].swap_remove(position);
             of[low.1 as usize].push(bucket);
-            self.workers[bucket as usize] = low.1;
+            self.buckets[bucket as usize].worker = low.1 as u16;
             order.remove(&low);
             order.remove(&high);
             order.insert((low.0 + rows, low.1));
             order.insert((high.0 - rows, high.1));
         }
-        self.rows.iter_mut().for_each(|rows| *rows /= 2);
+        self.buckets.iter_mut().for_each(|bucket| bucket.rows /= 2);
         self.weight /= 2;
         split.ceil() as u64
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.workers[..]) + size_of_val(&self.rows[..])
+        size_of_val(&self.buckets[..])
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         for number in [self.weight, self.counted, self.due, self.moved] {
             out.extend(number.to_le_bytes());
         }
-        self.workers.iter().chain(&self.rows).for_each(|number| out.extend(number.to_le_bytes()));
+        for Bucket { rows, lately, worker } in &self.buckets {
+            out.extend(rows.to_le_bytes());
+            out.extend(lately.to_le_bytes());
+            out.extend(worker.to_le_bytes());
+        }
     }
 
     pub(super) fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self> {
@@ -148,10 +168,12 @@ impl Buckets {
         for number in [&mut buckets.weight, &mut buckets.counted, &mut buckets.due, &mut buckets.moved] {
             *number = reader.u64()?;
         }
-        for number in buckets.workers.iter_mut().chain(&mut buckets.rows) {
-            *number = reader.u32()?;
+        for bucket in &mut buckets.buckets {
+            bucket.rows = reader.u32()?;
+            bucket.lately = u16::from_le_bytes(reader.array()?);
+            bucket.worker = u16::from_le_bytes(reader.array()?);
         }
-        if buckets.workers.iter().any(|&worker| worker >= workers) {
+        if buckets.buckets.iter().any(|bucket| u32::from(bucket.worker) >= workers) {
             return Err(reader.damaged("a bucket on a worker that there is not"));
         }
         Ok(buckets)

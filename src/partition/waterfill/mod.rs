@@ -4,7 +4,7 @@
 //! | | |
 //! |---|---|
 //! | imbalance | at most ε of the mean load plus a constant, where the heavy keys are enough to level the others: see below |
-//! | aggregation cost | at most the distinct keys D, plus max(1 % of D, 16 a worker): see below |
+//! | aggregation cost | at most the distinct keys D, plus the larger of 1 % of D and an eighth of the mean load: see below |
 //! | time | O(1) a row, amortised; a few cache lines, whatever the number of workers |
 //! | space | O(workers), some 5 KiB a worker, whatever the number of keys |
 //! | first appeared | here; splitting only what is heavy: Azar et al., *Balanced Allocations*, SIAM J. Comput. 1999 (key splitting), and the weakness of every method of Katsipoulakis et al. 2017 that it answers |
@@ -18,10 +18,11 @@
 //! allowance.
 //!
 //! **Aggregation.** Cold keys have one worker each, unless their bucket was moved; a heavy key has the workers it knows,
-//! its first among them. So the cost is at most D plus the workers that heavy keys got to know, plus the keys of moved
-//! buckets. The first are counted, the second estimated, and both stop at the allowance, `max(0.01 · D̂, min(n / 8 V,
-//! 16 V))` for n rows so far: hence D plus the larger of 1 % of D and 16 a worker. D̂ is HyperLogLog's estimate less three
-//! of its standard errors.
+//! its first among them. So the cost is at most D, the distinct keys, plus the workers that heavy keys got to know, plus
+//! the keys of moved buckets. The first are counted, the second estimated, and both stop at an allowance, for n rows so
+//! far on V workers: `max(0.01 · D̂, min(n / 8 V, 16 V))`, or `n / 8 V` while what the key knows is [`DIRE`]ly
+//! overfilled. Hence at most D plus the larger of 1 % of D and an eighth of the mean load, whatever comes; Eq. 3 asks that
+//! aggregation does not outweigh evaluation. D̂ is HyperLogLog's estimate less three of its standard errors.
 //!
 //! **Imbalance.** A liquid row is put on a worker only below the brim, unless none can be had within the allowance (such
 //! rows are counted as *spilled*). Let t be the last time that worker w got a liquid row: then w's load is at most
@@ -53,6 +54,8 @@ const EXTRA_PER_WORKER: f64 = 16.0;
 /// The part of a mean load that extra workers of keys may come to while they are few: Eq. 3 asks that aggregation does
 /// not outweigh evaluation.
 const EXTRA_OF_LOAD: f64 = 1.0 / 8.0;
+/// The part of the mean load by which a worker must be overfilled for extra workers beyond that.
+const DIRE: f64 = 0.05;
 /// A key is never heavy below so many rows.
 const LEAST_ROWS: u64 = 8;
 /// Rows per worker after which counts of heavy keys start anew, so that heavy is what was heavy lately.
@@ -85,6 +88,7 @@ pub(super) struct Waterfill {
     /// Extra workers of keys in this window, and how many there may be.
     extra: u64,
     allowance: u64,
+    most_allowance: u64,
     /// Where to look for a new worker next.
     cursor: u32,
     /// Rows of heavy keys in this window, and those put above the brim.
@@ -109,6 +113,7 @@ impl Waterfill {
             threshold: LEAST_ROWS,
             extra: 0,
             allowance: 0,
+            most_allowance: 0,
             cursor: 0,
             poured: 0,
             spilled: 0,
@@ -132,11 +137,14 @@ impl Waterfill {
         let length = EPOCH * u64::from(self.workers);
         let share = self.total.min(length) as f64 / workers;
         self.threshold = ((HEAVY * share) as u64).max(LEAST_ROWS);
-        let few = (EXTRA_OF_LOAD * self.mean()).min(EXTRA_PER_WORKER * workers);
-        self.allowance = (EXTRA * SURELY * self.distinct.estimate()).max(few) as u64;
+        let of_keys = EXTRA * SURELY * self.distinct.estimate();
+        let of_load = EXTRA_OF_LOAD * self.mean();
+        self.allowance = of_keys.max(of_load.min(EXTRA_PER_WORKER * workers)) as u64;
+        self.most_allowance = of_keys.max(of_load) as u64;
         if self.total >= self.epoch {
             self.epoch = self.total + length;
             self.counters.clear();
+            self.buckets.end_epoch();
             let least = (HEAVY / 4.0 * share) as u32;
             self.extra += self.heavy.end_epoch(least, |hash| self.buckets.worker(self.buckets.place(hash)));
         }
@@ -149,11 +157,14 @@ impl Waterfill {
     /// The worker of a cold key's row, which may make the key heavy.
     #[inline]
     fn cold(&mut self, hash: u64, place: u32) -> u32 {
-        let worker = self.buckets.add(place);
+        let (worker, lately) = self.buckets.add(place);
         self.distinct.update(hash);
-        let hit = self.counters.insert(hash, 1);
-        if hit.count - hit.error >= self.threshold {
-            self.heavy.insert(hash, worker);
+        // A key has no more rows than its bucket, and most buckets have too few for any of their keys to be heavy.
+        if u64::from(lately) > self.threshold / 2 {
+            let hit = self.counters.insert(hash, 1);
+            if hit.count - hit.error >= self.threshold - self.threshold / 2 {
+                self.heavy.insert(hash, worker);
+            }
         }
         worker
     }
@@ -186,7 +197,9 @@ impl Waterfill {
             return worker;
         }
         let first = self.heavy.key(slot).known.is_empty();
-        if (first || self.extra < self.allowance) && self.heavy.has_room() {
+        let is_dire = load as f64 >= mean * (1.0 + DIRE);
+        let allowance = if is_dire { self.most_allowance } else { self.allowance };
+        if (first || self.extra < allowance) && self.heavy.has_room() {
             let new = self.low_worker(loads);
             if (loads.of(new) as f64) < mean || first {
                 self.extra += u64::from(self.heavy.learn(slot, new) && !first);
@@ -244,7 +257,8 @@ impl Decide for Waterfill {
         self.heavy = HeavyKeys::new(self.workers);
         self.buckets = Buckets::new(self.workers);
         (self.rows, self.total, self.look, self.epoch) = (0, 0, 0, EPOCH * u64::from(self.workers));
-        (self.extra, self.allowance, self.cursor, self.threshold) = (0, 0, 0, LEAST_ROWS);
+        (self.extra, self.allowance, self.most_allowance) = (0, 0, 0);
+        (self.cursor, self.threshold) = (0, LEAST_ROWS);
         (self.poured, self.spilled) = (0, 0);
     }
 
@@ -262,7 +276,7 @@ impl Decide for Waterfill {
             HEAVY / f64::from(self.workers) * 100.0,
             self.spilled,
             self.extra,
-            self.allowance,
+            self.most_allowance,
             self.buckets.moved(),
             self.buckets.len(),
             self.distinct.estimate(),
@@ -278,6 +292,7 @@ impl Decide for Waterfill {
             self.threshold,
             self.extra,
             self.allowance,
+            self.most_allowance,
             self.cursor.into(),
             self.poured,
             self.spilled,
@@ -299,6 +314,7 @@ impl Decide for Waterfill {
             &mut self.threshold,
             &mut self.extra,
             &mut self.allowance,
+            &mut self.most_allowance,
         ] {
             *number = reader.u64()?;
         }

@@ -1,0 +1,143 @@
+"""Waterfill's promises: aggregation always within its bound, loads level wherever heavy keys suffice."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import windowkit as wk
+from windowkit.partition import Partitioner, rows
+
+
+def zipf(exponent, distinct, count, seed=7):
+    weights = 1 / np.arange(1, distinct + 1) ** exponent
+    return np.random.default_rng(seed).choice(distinct, count, p=weights / weights.sum())
+
+
+def counts(keys, workers, seed=0):
+    """Load ratio, distinct keys, and pairs of key and worker, by NumPy."""
+    assigned = np.array(Partitioner(workers, seed=seed).assign(keys))
+    pairs = np.unique(np.asarray(keys, np.int64) * 2**16 + assigned)
+    return np.bincount(assigned).max() * workers / len(keys), len(np.unique(keys)), len(pairs)
+
+
+@pytest.fixture(scope="module")
+def goal():
+    """The data of the goal: 4 M rows of Zipf(1.0) over 10^6 keys."""
+    keys = zipf(1.0, 1_000_000, 4_000_000)
+    assert len(np.unique(keys)) == 509_570
+    return keys
+
+
+@pytest.mark.parametrize("workers", [8, 32, 128])
+def test_both_costs_are_low_on_skew(goal, workers):
+    ratio, distinct, pairs = counts(goal, workers)
+    assert ratio <= 1.02
+    assert pairs <= 1.01 * distinct
+
+
+@pytest.mark.parametrize("workers", [3, 32, 100])
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("exponent", [0.9, 1.0, 1.2, 1.5, 2.0])
+def test_level_on_skew_of_any_degree(exponent, workers, seed):
+    keys = zipf(exponent, 200_000, 1_000_000, seed)
+    ratio, distinct, pairs = counts(keys, workers, seed)
+    assert ratio <= 1.02
+    assert pairs <= distinct + max(0.01 * distinct, 16 * workers)
+
+
+def drifting():
+    """Which keys are heavy changes eight times."""
+    keys = zipf(1.0, 100_000, 1_600_000)
+    return (keys + np.arange(len(keys)) // 200_000 * 10_007) % 100_000
+
+
+def bursts():
+    """Half of every 20,000 rows is a key that was never seen before, and never comes again."""
+    keys = zipf(1.0, 100_000, 1_600_000)
+    hot = np.random.default_rng(1).random(len(keys)) < 0.5
+    return np.where(hot, 10**6 + np.arange(len(keys)) // 20_000, keys)
+
+
+ADVERSE = {
+    "drift": (drifting, 1.06),
+    "bursts": (bursts, 1.07),
+    "sorted": (lambda: np.sort(zipf(1.0, 100_000, 1_600_000)), 1.08),
+    "one key": (lambda: np.zeros(400_000, int), 1.02),
+    "three keys": (lambda: np.random.default_rng(0).integers(0, 3, 400_000), 1.02),
+    "many even keys": (lambda: np.random.default_rng(0).integers(0, 10**6, 1_600_000), 1.03),
+    "some even keys": (lambda: np.random.default_rng(0).integers(0, 10**4, 1_600_000), 1.05),
+    "each key once": (lambda: np.arange(1_600_000), 1.02),
+    "little skew": (lambda: zipf(0.5, 10**5, 1_600_000), 1.04),
+}
+
+
+@pytest.mark.parametrize("name", ADVERSE)
+@pytest.mark.parametrize("workers", [8, 64])
+def test_aggregation_is_bounded_whatever_comes(name, workers):
+    make, limit = ADVERSE[name]
+    keys = make()
+    ratio, distinct, pairs = counts(keys, workers)
+    assert pairs <= distinct + max(0.01 * distinct, len(keys) / (8 * workers))
+    assert ratio <= limit
+    by_hash = np.bincount(np.array(Partitioner(workers, "hash").assign(keys))).max() * workers / len(keys)
+    assert ratio <= by_hash + 0.01
+
+
+@given(
+    stream=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 400)), max_size=60),
+    workers=st.integers(1, 12),
+    seed=st.integers(0, 2**64 - 1),
+)
+@settings(deadline=None, max_examples=150)
+def test_aggregation_is_bounded_for_any_runs_of_keys(stream, workers, seed):
+    keys = np.repeat([key for key, _ in stream], [times for _, times in stream]).astype(int)
+    if len(keys) == 0:
+        return
+    _, distinct, pairs = counts(keys, workers, seed)
+    assert distinct <= pairs <= distinct + len(keys) / (8 * workers)
+
+
+@pytest.mark.parametrize("workers", [4, 16])
+def test_cold_keys_are_where_their_hash_sends_them(workers):
+    """Few rows, none of them of a heavy key: nothing is split, nothing is moved."""
+    keys = np.random.default_rng(0).permutation(np.repeat(np.arange(2_000), 2))
+    assert Partitioner(workers).assign(keys) == Partitioner(workers, "hash").assign(keys)
+
+
+def test_rows_off_their_hash_fill_workers_below_the_brim():
+    """Rows that are not where their hash sends them were put on workers below 1.008 times the mean and two
+    rows, all but those that explain() counts as spilled."""
+    workers, keys = 32, zipf(1.2, 100_000, 300_000)
+    partitioner = Partitioner(workers)
+    assigned = np.array(partitioner.assign(keys))
+    homes = np.array(Partitioner(workers, "hash").assign(keys))
+    told = partitioner.explain()
+    assert " 0 of 2048 buckets" in told
+    spilled = int(re.search(r"(\d+) of them put above the brim", told).group(1))
+    loads, above = [0] * workers, 0
+    for row, (worker, home) in enumerate(zip(assigned.tolist(), homes.tolist(), strict=True), start=1):
+        above += worker != home and loads[worker] >= row / workers * 1.008 + 2
+        loads[worker] += 1
+    assert above <= spilled <= 0.02 * len(keys)
+
+
+def test_memory_does_not_follow_the_keys():
+    few, many = Partitioner(32), Partitioner(32)
+    few.assign(zipf(1.0, 1_000, 100_000))
+    many.assign(np.arange(3_000_000))
+    assert many.memory() <= few.memory() + 4_096
+    assert many.memory() < 100_000
+
+
+def test_windows_are_level_from_the_second_on():
+    keys = zipf(1.1, 100_000, 1_000_000)
+    partitioner = Partitioner(16, window=rows(100_000))
+    costs = wk.partition.cost(keys, partitioner.assign(keys), workers=16, window=rows(100_000))
+    windows = costs.windows.to_pylist()
+    assert len(windows) == 10
+    for window in windows[1:]:
+        assert window["most_rows"] <= 1.02 * window["rows"] / 16
+        assert window["aggregation_cost"] <= window["groups"] + max(0.01 * window["groups"], 16 * 16)
