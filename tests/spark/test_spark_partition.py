@@ -45,6 +45,7 @@ def skewed(spark):
         sf.timestamp_millis(sf.col("id") * 90).alias("ts"),
         sf.col("id").alias("n"),
         (sf.col("id") % 4).alias("few"),
+        sf.expr("make_dt_interval(int(id % 2))").alias("span"),
     ]
     return spark.range(0, ROWS, 1, 4).select(*columns).cache()
 
@@ -192,7 +193,7 @@ def test_equal_rows_of_a_hot_key_are_split_by_position(spark):
 
 def test_content_that_tells_rows_apart_needs_no_sort(skewed):
     made = wk.spark.partitioning(skewed, PARTITIONS, "k")
-    assert made.spread == ("ts", "n", "few")
+    assert made.spread == ("ts", "n", "few", "span")
     assert made.astray < 0.01 * math.sqrt(300_000 / ROWS)
 
 
@@ -249,7 +250,7 @@ def test_windows_over_any_time(skewed, column, way):
 
 def test_a_partitioning_serves_other_dataframes(skewed):
     made = wk.spark.partitioning(skewed, PARTITIONS, "k")
-    today = skewed.withColumn("more", sf.lit(1)).select("more", "n", "ts", "few", "k")
+    today = skewed.withColumn("more", sf.lit(1)).select("more", "n", "span", "ts", "few", "k")
     assert max(loads(made.repartition(today))) < 1.05 * ROWS / PARTITIONS
     with pytest.raises(wk.InvalidType, match="'k' has type int; this partitioning is of keys of type string"):
         made.repartition(skewed.withColumn("k", sf.lit(1)))
@@ -283,7 +284,7 @@ def test_explain_says_what_was_decided(skewed):
         "counted by Catalyst: 40,000 rows; heavy keys: 1, 30.0% of the rows",
         "keys that are split: 1, over ",
         "expected rows of a partition: 5,000, of the fullest 5,0",
-        "told apart by content of ts, n, few",
+        "told apart by content of ts, n, few, span",
         "exchange: repartitionById",
     ):
         assert line in text
@@ -328,6 +329,11 @@ REFUSED = {
         {"window": wk.sliding("2 minutes", "1 minute"), "time": "ts"},
         wk.InvalidType,
         "tumbling window",
+    ),
+    "a window over lengths": (
+        {"window": wk.tumbling("1 minute"), "time": "span"},
+        wk.InvalidType,
+        "'span' has type interval day to second",
     ),
     "no sample": ({"sample": 0}, wk.InvalidValue, "sample: 0 is out of range"),
     "too much of a sample": ({"sample": 1.5}, wk.InvalidValue, "sample: 1.5"),

@@ -161,10 +161,15 @@ def key_code(made: Partitioning, df: DataFrame, reference: codes.Reference) -> C
         at = codes.position("time", made.time, df)
         query = Query((), made.time, (made.window,), (count().alias("rows"),))
         ((period, offset),) = bound(df, query).plan.pane_edges
-        kind, time = df.schema.fields[at].dataType, codes.name_of(at, df, reference)
-        if isinstance(kind, spark.TimestampType | spark.TimestampNTZType):
-            # Spark's window() would drop rows without time.
-            time = f"coalesce({time}, cast('1970-01-01' as {kind.simpleString()}))"
+        kind = df.schema.fields[at].dataType
+        if isinstance(kind, spark.DayTimeIntervalType):
+            raise InvalidType(
+                f"time: column {made.time!r} has type {kind.simpleString()}, which Catalyst cannot round to "
+                "windows; time is a timestamp, a date or an integer"
+            )
+        # Rows without time are rows too; Spark's window() would drop them.
+        zero = "0" if isinstance(kind, spark.IntegralType) else f"cast('1970-01-01' as {kind.simpleString()})"
+        time = f"coalesce({codes.name_of(at, df, reference)}, {zero})"
         columns.append(expr(sql.pane(period, offset, kind, time)))
     return codes.key_code(zip(made.keys, made.types, strict=True), columns)
 
