@@ -91,7 +91,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # What costs time to import is imported when it is asked for.
-    if name in ("kernels", "partition", "spark"):
+    if name in ("kernels", "partition", "plot", "spark"):
         return _import_module(f"windowkit.{name}")
     if name == "__version__":
         return _import_module("windowkit._native").__version__

@@ -7,7 +7,17 @@ lazy, as every DataFrame is, and built with the public DataFrame interface only.
 """
 
 from windowkit.spark.available import MissingPySparkError
+from windowkit.spark.partitioning import Partitioning, partition_id, partitioning, repartition
 from windowkit.spark.planner import aggregate, explain
 from windowkit.spark.reference import reference
 
-__all__ = ["MissingPySparkError", "aggregate", "explain", "reference"]
+__all__ = [
+    "MissingPySparkError",
+    "Partitioning",
+    "aggregate",
+    "explain",
+    "partition_id",
+    "partitioning",
+    "reference",
+    "repartition",
+]

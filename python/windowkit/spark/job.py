@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["Job", "identifier", "job"]
+__all__ = ["Job", "bound", "identifier", "job", "position_of"]
 
 FARTHEST: Final = 2**62
 """Microseconds from 1970 (146,000 years): windows, at most half as long, fit around such a time."""
@@ -139,6 +139,17 @@ def job(frame: DataFrame, query: Query) -> Job:
         raise InvalidValue(
             "df: a streaming DataFrame is given; df is a batch DataFrame, for instance that of foreachBatch"
         )
+    return bound(frame, query)
+
+
+def bound(frame: DataFrame, query: Query) -> Job:
+    """Check `query` against the schema of a DataFrame, which may be streaming.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The query does not fit.
+    """
     names = frame.columns
     positions = {
         column: position
@@ -153,15 +164,15 @@ def job(frame: DataFrame, query: Query) -> Job:
     return Job(query, frame, positions, pa.schema(list(read.items())), planned)
 
 
-def position_of(column: str, names: list[str], frame: DataFrame) -> int | None:
+def position_of(column: str, names: list[str], frame: DataFrame, argument: str = "query") -> int | None:
     """Return where `column` is: an exact match, or else the only one in any case unless Spark minds case."""
     found = [position for position, name in enumerate(names) if name == column]
     if not found and frame.sparkSession.conf.get("spark.sql.caseSensitive") == "false":
         found = [position for position, name in enumerate(names) if name.lower() == column.lower()]
     if len(found) > 1:
         raise InvalidValue(
-            f"query: column {column!r} is ambiguous, as the columns of df are {', '.join(map(repr, names))}; "
-            "a query reads columns whose names are not repeated"
+            f"{argument}: column {column!r} is ambiguous, as the columns of df are "
+            f"{', '.join(map(repr, names))}; columns that are read have names that are not repeated"
         )
     return found[0] if found else None
 

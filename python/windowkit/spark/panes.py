@@ -38,18 +38,22 @@ def refusal(job: Job) -> str | None:
     return None
 
 
-def run(job: Job) -> DataFrame:
-    return slices(job).mapInArrow(worker.Slices(job.query, job.schema), output_schema(job))
+def run(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
+    return slices(job, within).mapInArrow(worker.Slices(job.query, job.schema), output_schema(job))
 
 
-def slices(job: Job) -> DataFrame:
-    """Return what stage 2 takes, by key in partitions: keys, start, with sessions the last time, partials."""
+def slices(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
+    """Return what stage 2 takes, by key in partitions: keys, start, with sessions the last time, partials.
+
+    Columns of ``job.rows`` that are named `within` part slices further; stage 2 joins the parts.
+    """
     frame = job.bounded_rows
     # Spark takes one window() per projection.
     for position, text in enumerate(panes(job, job.time)):
         frame = frame.withColumn(f"p{position}", expr(text))
     held_by_name = {f"a{position}": expr(text) for position, text in enumerate(held(job, internal=True))}
-    sliced = frame.groupBy(*(col(key) for key in job.keys), expr(start(job)).alias("pane")).agg(
+    grouping = [*(col(name) for name in within), *(col(key) for key in job.keys)]
+    sliced = frame.groupBy(*grouping, expr(start(job)).alias("pane")).agg(
         *(column.alias(name) for name, column in held_by_name.items())
     )
     times = [] if job.plan.has_session else ["pane"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
-from windowkit.spark import catalyst, panes, rows
+from windowkit.spark import catalyst, panes, rows, three_stages
+from windowkit.spark.decided import Partitioning
 from windowkit.spark.job import Job, identifier, job
 from windowkit.spark.route import Route
 
@@ -19,7 +22,16 @@ ROUTES: Final = (catalyst.ROUTE, panes.ROUTE, rows.ROUTE)
 """The rule: a job takes the first of these that does not refuse it. The last refuses none."""
 
 
-def aggregate(df: DataFrame, query: Query, route: str | None = None) -> DataFrame:
+def aggregate(
+    df: DataFrame,
+    query: Query | None = None,
+    route: str | None = None,
+    *,
+    partitioner: str | Partitioning | None = None,
+    n: int | None = None,
+    keys: str | Sequence[str] | None = None,
+    aggs: Aggregate | Sequence[Aggregate] | None = None,
+) -> DataFrame:
     """Evaluate a query in Spark, lazily.
 
     Parameters
@@ -27,18 +39,28 @@ def aggregate(df: DataFrame, query: Query, route: str | None = None) -> DataFram
     df : DataFrame
         A batch DataFrame, classic or Connect. Columns are found by name: exactly, or else in any case as
         ``spark.sql.caseSensitive`` has it. A name is that of a column, not a path into a struct.
-    query : Query
+    query : Query, optional
         Of timestamps, with or without zone, dates or integers (whose windows keep the type: bigint for all
         integers). Spark's times are microseconds, and so no length is finer.
     route : str, optional
         ``"catalyst"``, ``"catalyst-panes"`` or ``"rows"``; see `explain`. By default the first that can
         evaluate the query.
+    partitioner : str or Partitioning, optional
+        Evaluate in three stages instead: rows are partitioned by this method of `repartition`, each partition
+        aggregates its own rows, and what a split key has in several partitions is joined (Katsipoulakis et
+        al. 2017, Fig. 3). Not with `route`, nor with ``first`` and ``last``.
+    n : int, optional
+        Partitions, where `partitioner` names a method.
+    keys : str or sequence of str, optional
+    aggs : Aggregate or sequence of Aggregate, optional
+        Instead of `query`: a plain group-by without windows, with `partitioner`.
 
     Returns
     -------
     DataFrame
-        One row per key and window that has rows, in no order: what Spark's own ``groupBy`` by keys and
-        ``window(...)`` returns, with its names, types and nullability. ``first`` and ``last`` are by time.
+        One row per key and window that has rows (without a query: per key), in no order: what Spark's own
+        ``groupBy`` by keys and ``window(...)`` returns, with its names, types and nullability. ``first`` and
+        ``last`` are by time.
 
     Raises
     ------
@@ -59,17 +81,51 @@ def aggregate(df: DataFrame, query: Query, route: str | None = None) -> DataFram
     >>> query = wk.query(by="device", time="ts", windows=window, aggs=wk.sum("v"))
     >>> df.transform(wk.spark.aggregate, query)
     DataFrame[device: string, window: struct<start:timestamp,end:timestamp>, sum(v): double]
+    >>> wk.spark.aggregate(df, keys="device", aggs=wk.sum("v"), partitioner="waterfill", n=8)
+    DataFrame[device: string, sum(v): double]
     """
+    if query is None:
+        if keys is None or aggs is None or partitioner is None or route is not None:
+            raise InvalidValue(
+                "query: None is given; a query is given, or else keys, aggs and partitioner, and no route"
+            )
+        return three_stages.grouped(df, keys, aggs, partitioner, n)
+    if keys is not None or aggs is not None:
+        raise InvalidValue(
+            f"{'aggs' if keys is None else 'keys'}: given with a query, which has its own; keys and aggs are "
+            "given instead of a query"
+        )
     checked = job(df, query)
+    check_stages(route, partitioner, n)
+    if partitioner is not None:
+        return three_stages.run(three_stages.staged(checked, partitioner, n))
     return chosen(checked, route).run(checked)
 
 
-def explain(df: DataFrame, query: Query, route: str | None = None) -> str:
+def check_stages(route: str | None, partitioner: str | Partitioning | None, n: int | None) -> None:
+    """Refuse a number of partitions without a partitioner, and a route with one."""
+    if partitioner is None:
+        if n is not None:
+            raise InvalidValue(f"n: {n!r} is given without a partitioner; n is its number of partitions")
+    elif route is not None:
+        raise InvalidValue(
+            f"route: {route!r} is given with a partitioner; a job has a route or three stages, not both"
+        )
+
+
+def explain(
+    df: DataFrame,
+    query: Query,
+    route: str | None = None,
+    *,
+    partitioner: str | Partitioning | None = None,
+    n: int | None = None,
+) -> str:
     """Say how `aggregate` evaluates a query: which route, why, and what runs where.
 
     Parameters
     ----------
-    df, query, route
+    df, query, route, partitioner, n
         As for `aggregate`, which raises the same errors.
 
     Returns
@@ -78,12 +134,17 @@ def explain(df: DataFrame, query: Query, route: str | None = None) -> str:
         Lines of text, with the Catalyst expressions under the names of `df`.
     """
     checked = job(df, query)
-    taken = chosen(checked, route)
     keys = ", ".join(map(identifier, query.by)) or "nothing"
     lines = [
         f"query by {keys} over {identifier(query.time)}",
         *(f"  window: {window}" for window in query.windows),
         *(f"  answer: {aggregate}" for aggregate in query.aggs),
+    ]
+    check_stages(route, partitioner, n)
+    if partitioner is not None:
+        return "\n".join(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
+    taken = chosen(checked, route)
+    lines += [
         f"route: {taken.name}, {'the first that can evaluate the query' if route is None else 'as asked'}",
     ]
     for other in ROUTES:

@@ -1,0 +1,296 @@
+"""What partitioners cost: the tables of Katsipoulakis et al. 2017, and windowkit's own method beside them.
+
+Costs are counted, not timed: the same on every machine. Each method assigns the rows of each query to 8 to
+256 workers; `windowkit.partition.cost` says what that costs, window by window.
+
+imbalance
+    rows of the fullest worker over the mean (Eq. 1), summed over windows
+aggregation
+    pairs of key and worker over distinct keys (Eq. 2, 4), summed over windows; 1 is the least (Prop. 1)
+stage
+    simulated: rows of the fullest worker times the seconds a row costs, and pairs times the seconds a partial
+    result costs; both are measured on this query with pyarrow's ``group_by``
+ns a row
+    of the decision, timed: the best of the repeats; state and keys as they are
+
+Fig. 13 is the time of a decision per window, Table 4 the memory of the state after 8.1 million keys.
+
+    python bench/partition.py --rows 100000 --workers 8 32 --streams 'DEBS*' --output target/bench/p.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from partition_data import STREAMS, Stream
+
+import windowkit as wk
+from windowkit.partition import Cost, Partitioner, cost
+
+# Table 2 of the paper, with the filter of our own, and waterfill.
+METHODS: dict[str, dict[str, Any]] = {
+    "SH": {"method": "shuffle"},
+    "FLD": {"method": "hash"},
+    "PK-2": {"method": "partial-key", "candidates": 2},
+    "PK-5": {"method": "partial-key", "candidates": 5},
+    "CM-2": {"method": "cm", "cardinality": "exact"},
+    "AM-2": {"method": "am", "cardinality": "exact"},
+    "AM-5": {"method": "am", "candidates": 5, "cardinality": "exact"},
+    "cAM-2": {"method": "cam", "cardinality": "exact"},
+    "cAM-5": {"method": "cam", "candidates": 5, "cardinality": "exact"},
+    "LM-2": {"method": "lm", "cardinality": "exact"},
+    "CM-2-H": {"method": "cm", "cardinality": "hll"},
+    "AM-2-H": {"method": "am", "cardinality": "hll"},
+    "LM-2-H": {"method": "lm", "cardinality": "hll"},
+    "cAM-2-F": {"method": "cam", "cardinality": "filter"},
+    "waterfill": {"method": "waterfill"},
+}
+WORKERS = (8, 16, 32, 64, 128, 256)
+IN_MEMORY = ("CM-2", "AM-2", "LM-2", "CM-2-H", "AM-2-H", "LM-2-H", "cAM-2-F", "waterfill")
+GROUPS = 8_100_000
+
+
+def main() -> None:
+    """Measure what is asked for; write JSON lines, a page and pictures."""
+    options = arguments()
+    results: list[dict[str, Any]] = []
+    for name, make in STREAMS.items():
+        if any(fnmatch.fnmatch(name, form) for form in options.streams):
+            for result in measured(make(options.rows), options):
+                results.append(result)
+                print(json.dumps(result), flush=True)
+    memory = [] if options.groups == 0 else list(memories(options))
+    facts = machine()
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    lines = [{"machine": facts}, *results, *memory]
+    options.output.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options.output.write_text(report(results, memory, facts))
+    draw(results, options.output.with_suffix(".png"))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="What partitioners cost.")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of the replayed samples")
+    parser.add_argument("--workers", type=int, nargs="+", default=list(WORKERS))
+    parser.add_argument("--streams", nargs="+", default=["*"], help="patterns of names, like 'DEBS*'")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--repeats", type=int, default=3, help="timed runs of a decision; the best counts")
+    parser.add_argument(
+        "--groups", type=int, default=GROUPS, help="keys of the memory table; 0 leaves it out"
+    )
+    parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/partition.md"))
+    return parser.parse_args()
+
+
+def measured(stream: Stream, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield a result for each number of workers and method."""
+    keys = stream.table.select(stream.keys).combine_chunks()
+    times = None if stream.window is None else stream.table["ts"].combine_chunks()
+    parts = None if stream.window is None else windows_of(stream)
+    row, pair = prices(stream)
+    for workers in options.workers:
+        for name in options.methods:
+            parameters = METHODS[name]
+            if parameters.get("candidates", 2) > workers:
+                continue
+            runs = []
+            for _ in range(options.repeats):
+                partitioner = Partitioner(workers, window=stream.window, **parameters)
+                began = time.perf_counter()
+                assignment = partitioner.assign(keys, times)
+                runs.append(time.perf_counter() - began)
+            found = cost(keys, assignment, workers=workers, window=stream.window, times=times)
+            result = {"stream": stream.name, "workers": workers, "method": name, "rows": found.rows}
+            result |= {"groups": found.groups, "windows": found.windows.num_rows}
+            result |= {"imbalance": found.load_ratio, "aggregation": found.aggregation_ratio}
+            result["stage"] = staged(found, row, pair)
+            result["ns"] = min(runs) / max(found.rows, 1) * 1e9
+            result["bytes"] = partitioner.memory()
+            if parts is not None and stream.name == "DEBS Q1":
+                result["latency"] = latencies(Partitioner(workers, window=stream.window, **parameters), parts)
+            yield result
+
+
+def prices(stream: Stream) -> tuple[float, float]:
+    """Return the seconds that a row costs to aggregate, and a partial result to join with others."""
+    table = pa.concat_tables([stream.table] * -(-1_000_000 // stream.table.num_rows))
+    sums, counts = ("v", "sum"), ("v", "count")
+    partial = table.group_by(stream.keys).aggregate([sums, counts])
+    row = best(lambda: table.group_by(stream.keys).aggregate([sums, counts])) / table.num_rows
+    pairs = pa.concat_tables([partial] * -(-1_000_000 // partial.num_rows))
+    joined = [("v_sum", "sum"), ("v_count", "sum")]
+    return row, best(lambda: pairs.group_by(stream.keys).aggregate(joined)) / pairs.num_rows
+
+
+def best(run: Callable[[], object]) -> float:
+    """Return the seconds of the fastest of three runs."""
+    runs = []
+    for _ in range(3):
+        began = time.perf_counter()
+        run()
+        runs.append(time.perf_counter() - began)
+    return min(runs)
+
+
+def staged(found: Cost, row: float, pair: float) -> float:
+    """Return the simulated seconds of the second and third stage, window after window."""
+    most = sum(found.windows["most_rows"].to_pylist())
+    return float(most * row + found.aggregation_cost * pair)
+
+
+def windows_of(stream: Stream) -> list[tuple[pa.Table, pa.ChunkedArray]]:
+    """Return keys and times of each window; rows are in the order of time."""
+    assert stream.window is not None
+    size = stream.window.specification()[2] // 1000
+    starts = [time // size for time in stream.table["ts"].cast(pa.int64()).to_pylist()]
+    edges = [0, *(at for at in range(1, len(starts)) if starts[at] != starts[at - 1]), len(starts)]
+    return [
+        (
+            stream.table.select(stream.keys).slice(a, b - a).combine_chunks(),
+            stream.table["ts"].slice(a, b - a),
+        )
+        for a, b in pairwise(edges)
+    ]
+
+
+def latencies(partitioner: Partitioner, parts: list[tuple[pa.Table, pa.ChunkedArray]]) -> dict[str, float]:
+    """Return the milliseconds that the decisions of a window take: mean and 99th percentile."""
+    runs = []
+    for keys, times in parts:
+        began = time.perf_counter()
+        partitioner.assign(keys, times)
+        runs.append((time.perf_counter() - began) * 1e3)
+    runs.sort()
+    return {"mean": statistics.mean(runs), "p99": runs[min(len(runs) - 1, int(len(runs) * 0.99))]}
+
+
+def memories(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the bytes of each method's state after all keys, each seen twice, as in Table 4."""
+    for workers in (8, 16, 32):
+        for name in IN_MEMORY:
+            partitioner = Partitioner(workers, **METHODS[name])
+            for _ in range(2):
+                for start in range(0, options.groups, 1_000_000):
+                    partitioner.assign(pa.array(range(start, min(start + 1_000_000, options.groups))))
+            result = {"memory": name, "workers": workers, "groups": options.groups}
+            result["bytes"] = partitioner.memory()
+            print(json.dumps(result), flush=True)
+            yield result
+
+
+def machine() -> dict[str, str]:
+    processor = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        models = [line.partition(":")[2].strip() for line in cpuinfo.open() if "model name" in line]
+        processor = models[0] if models else processor
+    return {
+        "date": datetime.now(timezone.utc).date().isoformat(),
+        "processor": f"{processor}, {os.cpu_count()} cores visible",
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": f"windowkit {wk.__version__}, Python {platform.python_version()}, "
+        f"pyarrow {pa.__version__}",
+    }
+
+
+def report(results: list[dict[str, Any]], memory: list[dict[str, Any]], facts: dict[str, str]) -> str:
+    """Return the page: a table for each query and measure, workers across."""
+    lines = [
+        "# Partitioners: imbalance, aggregation, time and memory",
+        "",
+        "Made by `bench/partition.py`, whose head says what each measure is. The names are those of Table 2 "
+        "of the paper; H counts keys by HyperLogLog, F by windowkit's filter.",
+        "",
+        *(f"- {name}: {fact}" for name, fact in facts.items()),
+    ]
+    measures = {
+        "imbalance": ("imbalance: rows of the fullest worker / mean", lambda r: f"{r['imbalance']:.3f}"),
+        "aggregation": ("aggregation cost / distinct keys", lambda r: f"{r['aggregation']:.3f}"),
+        "stage": ("simulated stage, ms", lambda r: f"{r['stage'] * 1e3:.1f}"),
+        "ns": ("decision, ns a row", lambda r: f"{r['ns']:.1f}"),
+    }
+    for stream in dict.fromkeys(result["stream"] for result in results):
+        own = [result for result in results if result["stream"] == stream]
+        first = own[0]
+        lines += ["", f"## {stream}", ""]
+        lines.append(
+            f"{first['rows']:,} rows, {first['groups']:,} groups"
+            + (f", all {first['windows']:,} windows together" if first["windows"] > 1 else "")
+        )
+        for title, shown in measures.values():
+            lines += table(title, own, shown)
+        if any("latency" in result for result in own):
+            lines += table(
+                "decision, ms a window, mean / 99th percentile (Fig. 13)",
+                own,
+                lambda r: f"{r['latency']['mean']:.2f} / {r['latency']['p99']:.2f}",
+            )
+    if memory:
+        lines += ["", "## Memory (Table 4)", "", f"MB of state after {memory[0]['groups']:,} keys"]
+        renamed = [{"method": result["memory"]} | result for result in memory]
+        lines += table("MB", renamed, lambda r: f"{r['bytes'] / 1e6:.2f}")
+    return "\n".join(lines) + "\n"
+
+
+def table(title: str, results: list[dict[str, Any]], shown: Any) -> list[str]:
+    """Return a table of methods down and workers across."""
+    workers = list(dict.fromkeys(result["workers"] for result in results))
+    cells = {(result["method"], result["workers"]): shown(result) for result in results}
+    lines = ["", f"| {title} | {' | '.join(map(str, workers))} |", f"|---|{'--:|' * len(workers)}"]
+    for method in dict.fromkeys(result["method"] for result in results):
+        row = [cells.get((method, number), "") for number in workers]
+        lines.append(f"| {method} | {' | '.join(row)} |")
+    return lines
+
+
+def draw(results: list[dict[str, Any]], path: Path) -> None:
+    """Draw Fig. 4 with measured places, a panel for each query, at the number of workers nearest to 32."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    if not results:
+        return
+    names = list(dict.fromkeys(result["stream"] for result in results))
+    workers = min({result["workers"] for result in results}, key=lambda number: abs(number - 32))
+    columns = min(len(names), 3)
+    rows = -(-len(names) // columns)
+    size = (4.2 * columns, 3.6 * rows)
+    figure, axes = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for panel in axes.flat[len(names) :]:
+        panel.set_visible(False)
+    for panel, name in zip(axes.flat, names, strict=False):
+        panel.set_title(name, loc="left", fontsize=10)
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        for result in results:
+            if result["stream"] == name and result["workers"] == workers:
+                at = (max(result["imbalance"] - 1, 1e-4), max(result["aggregation"] - 1, 1e-4))
+                color = "#2f6fb7" if result["method"] == "waterfill" else "#e0a526"
+                panel.plot(*at, "o", color=color, markersize=5)
+                panel.annotate(result["method"], at, xytext=(4, 3), textcoords="offset points", fontsize=7)
+        panel.invert_xaxis()
+        panel.invert_yaxis()
+        panel.set_xlabel("imbalance: fullest worker / mean - 1", fontsize=8)
+        panel.set_ylabel("aggregation / distinct keys - 1", fontsize=8)
+        panel.tick_params(labelsize=7)
+    figure.suptitle(f"{workers} workers; better is right and up", x=0.01, ha="left", fontsize=11)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    main()

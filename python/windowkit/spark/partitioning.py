@@ -1,0 +1,275 @@
+"""Partitioning that weighs imbalance against aggregation cost, over Spark DataFrames.
+
+Two ways. *Planned*: Catalyst counts the rows of keys, Rust decides once, and an expression applies the
+decision in the JVM; no row enters Python. *Streaming*: a `windowkit.partition.Partitioner` decides row by
+row, in the order in which a task reads them, inside ``mapInArrow``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.query import is_spark, items
+from windowkit.spark import arguments, codes, placement
+from windowkit.spark.decided import Partitioning, key_code, key_positions
+from windowkit.spark.histogram import histogram
+from windowkit.spark.job import arrow_type
+from windowkit.windows import Tumbling, checked_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["Partitioning", "partition_id", "partitioning", "repartition"]
+
+TOLERANCE: Final = 0.01
+"""Rows that content may send astray, as a part of a partition's load; beyond it positions are taken."""
+
+
+def repartition(
+    df: DataFrame,
+    n: int,
+    keys: str | Sequence[str],
+    method: str = "waterfill",
+    *,
+    way: str = "auto",
+    window: Tumbling | None = None,
+    time: str | None = None,
+    sample: float | None = None,
+    spread: str | Sequence[str] = "auto",
+    ordered: bool = False,
+    candidates: int = 2,
+    cardinality: str = "hll",
+    bias: float = 0.5,
+    seed: int = 0,
+) -> DataFrame:
+    """Repartition a DataFrame into exactly `n` partitions of even loads that share few keys.
+
+    Parameters
+    ----------
+    df : DataFrame
+        Classic or Connect, batch or streaming.
+    n : int
+        Partitions, from 1 to 65,536.
+    keys : str or sequence of str
+        What rows are grouped by later.
+    method : str
+        ``"waterfill"`` splits the keys that are heavier than a fair share, and no others. ``"hash"``,
+        ``"shuffle"``, ``"partial-key"``, ``"cm"``, ``"am"``, ``"cam"`` and ``"lm"`` are those of
+        Katsipoulakis et al. 2017, §2.4 and §4.
+    way : str
+        ``"planned"``, ``"streaming"``, or ``"auto"``: planned where method and DataFrame allow it. The
+        planned way of waterfill runs a Spark job at once, which reads the keys of `df` and counts them.
+    window : Tumbling, optional
+        Balance the rows of each window of `time`, not only all together: the same key is another one in
+        another window.
+    time : str, optional
+        The time column of `window`.
+    sample : float, optional
+        Fraction of the rows to count, for the planned way of waterfill; 1 for all. By default a twentieth,
+        unless that is fewer than 4,096 rows for each partition; then all.
+    spread : "auto", "position" or sequence of str
+        What tells rows of a split key apart, for the planned way of waterfill: the values of some columns,
+        or the position of a row among the sorted rows of its task. ``"auto"`` takes up to four columns of
+        plain types, unless their values are found to repeat too much; then it takes the position, which costs
+        a local sort.
+    ordered : bool
+        For the streaming way: a task that runs again reads its rows in the same order, as it does from files.
+        Otherwise they are sorted first, as Spark does before its own round-robin partitioning
+        (``spark.sql.execution.sortBeforeRepartition``): decisions depend on the order of rows, and must not
+        change when a task runs again.
+    candidates, cardinality, bias, seed
+        Of the streaming way; see `windowkit.partition.Partitioner`.
+
+    Returns
+    -------
+    DataFrame
+        The rows and columns of `df`, in `n` partitions, which adaptive execution does not change.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        An argument is not as described above. No Spark job has started then.
+
+    Notes
+    -----
+    Planned: Catalyst reads the rows twice, once to count them; the driver gets a few numbers for each of some
+    ten thousand cells of hashes, never the keys. Streaming: each task decides for its own rows alone, and in
+    Structured Streaming anew in each micro-batch.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> wk.spark.repartition(df, 8, "device").groupBy("device").count()
+    DataFrame[device: string, count: bigint]
+    """
+    return partitioning(
+        df,
+        n,
+        keys,
+        method,
+        way=way,
+        window=window,
+        time=time,
+        sample=sample,
+        spread=spread,
+        ordered=ordered,
+        candidates=candidates,
+        cardinality=cardinality,
+        bias=bias,
+        seed=seed,
+    ).repartition(df)
+
+
+def partition_id(
+    df: DataFrame,
+    n: int,
+    keys: str | Sequence[str],
+    method: str = "waterfill",
+    *,
+    window: Tumbling | None = None,
+    time: str | None = None,
+    sample: float | None = None,
+    spread: str | Sequence[str] = "auto",
+) -> Column:
+    """Return, as a Column over `df`, the partition `repartition` would send each row to in the planned way.
+
+    Parameters
+    ----------
+    df, n, keys, method, window, time, sample, spread
+        As for `repartition`. The method is ``"waterfill"`` or ``"hash"``; ``spread="auto"`` stays with
+        content, however much it repeats.
+
+    Returns
+    -------
+    Column
+        Ints from 0 to ``n - 1``; never null.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        As `repartition`, or the partition of a row is no function of its columns.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> df.withColumn("part", wk.spark.partition_id(df, 8, "device")).select("device", "part")
+    DataFrame[device: string, part: int]
+    """
+    made = partitioning(
+        df, n, keys, method, way="planned", window=window, time=time, sample=sample, spread=spread
+    )
+    if made.spread is None and spread == "auto":
+        made = replace(made, spread=telling(made, df))
+    return made.partition_id(df)
+
+
+def partitioning(
+    df: DataFrame,
+    n: int,
+    keys: str | Sequence[str],
+    method: str = "waterfill",
+    *,
+    way: str = "auto",
+    window: Tumbling | None = None,
+    time: str | None = None,
+    sample: float | None = None,
+    spread: str | Sequence[str] = "auto",
+    ordered: bool = False,
+    candidates: int = 2,
+    cardinality: str = "hll",
+    bias: float = 0.5,
+    seed: int = 0,
+) -> Partitioning:
+    """Decide how to partition, without doing it: to be explained, or applied to this DataFrame and others.
+
+    Parameters
+    ----------
+    df, n, keys, method, way, window, time, sample, spread, ordered, candidates, cardinality, bias, seed
+        As for `repartition`, which raises the same errors.
+
+    Returns
+    -------
+    Partitioning
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> print(wk.spark.partitioning(df, 8, "device", "hash").explain())
+    8 partitions by device, method hash
+    way: planned, the first that can
+      hash of the key modulo 8, in Catalyst; no row enters Python
+    exchange: repartitionById
+    """
+    if not is_spark(df):
+        raise InvalidType(f"df: a {type(df).__name__} is given; df is a Spark DataFrame")
+    arguments.check_partitions(n)
+    names = tuple(checked_name("keys", key) for key in items("keys", keys, str, "a str or a sequence of str"))
+    if not names:
+        raise InvalidValue("keys: () is empty; rows are partitioned by at least one column")
+    arguments.refuse_repeated("keys", names)
+    arguments.chosen("method", method, arguments.METHODS)
+    arguments.chosen("way", way, arguments.WAYS)
+    arguments.check_window(window, time)
+    arguments.check_sample(sample)
+    columns = arguments.checked_spread(spread)
+    fields = [df.schema.fields[codes.position("keys", name, df)] for name in names]
+    for column in columns or ():
+        codes.position("spread", column, df)
+    taken, reason = which_way(df, method, way)
+    types = tuple(field.dataType for field in fields)
+    made = Partitioning(
+        n, names, types, method, taken, reason, window=window, time=time, spread=columns, ordered=ordered
+    )
+    key_code(made, df, codes.by_number)  # It refuses what has no hash.
+    if taken == "streaming":
+        from windowkit.spark.decisions import Rule
+
+        for field in df.schema.fields:
+            arrow_type(field.name, field.dataType)
+        rule = Rule(n, method, candidates, cardinality, bias, window, seed)
+        rule.partitioner()  # It checks its parameters, here rather than in a task.
+        return replace(made, rule=rule)
+    return planned(made, df, sample, spread == "auto") if method == "waterfill" else made
+
+
+def which_way(df: DataFrame, method: str, way: str) -> tuple[str, str]:
+    """Return the way to take, and why."""
+    against = None
+    if method not in arguments.PLANNED:
+        against = f"{method} decides row by row"
+    elif method == "waterfill" and df.isStreaming:
+        against = "rows of a stream cannot be counted before they come"
+    if way == "auto":
+        return ("planned", "the first that can") if against is None else ("streaming", against)
+    if way == "planned" and against is not None:
+        raise InvalidValue(
+            f"way: 'planned' cannot be taken, as {against}; ways are {', '.join(map(repr, arguments.WAYS))}"
+        )
+    if way == "streaming" and method not in arguments.ROW_BY_ROW:
+        raise InvalidValue(
+            f"way: 'streaming' is for methods with a state, and {method!r} has none; its way is 'planned'"
+        )
+    return way, "as asked"
+
+
+def planned(made: Partitioning, df: DataFrame, sample: float | None, find: bool) -> Partitioning:
+    """Count the rows of keys, and decide where they go."""
+    columns = telling(made, df) if find else ()
+    at = [codes.position("spread", name, df) for name in columns]
+    content = codes.content(df, at, codes.by_number) if find else None
+    code = key_code(made, df, codes.by_number)
+    counted = histogram(codes.numbered(df), code, made.partitions, content=content, sample=sample)
+    placed = placement.place(counted, made.partitions)
+    made = replace(made, counted=counted, placement=placed.placement, loads=placed.loads)
+    if not find:
+        return made
+    astray = placement.astray(placed.placement, counted, made.partitions)
+    return replace(made, astray=astray, spread=None if astray > TOLERANCE else columns)
+
+
+def telling(made: Partitioning, df: DataFrame) -> tuple[str, ...]:
+    """Return the columns whose content may tell rows of a split key apart."""
+    return tuple(codes.telling(df, key_positions(made, df)))
