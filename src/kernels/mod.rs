@@ -4,6 +4,7 @@
 //! windows over sorted slices are, whatever the gaps between them, and for many keys one after the other.
 
 mod ranges;
+pub mod streaming;
 mod subtract_on_evict;
 mod tumbling;
 mod two_stacks;
