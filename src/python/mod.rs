@@ -3,6 +3,7 @@
 mod engine;
 mod errors;
 mod plan;
+mod stream_window;
 
 use pyo3::prelude::*;
 
@@ -12,5 +13,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<engine::PyEngine>()?;
-    module.add_class::<engine::PyBatches>()
+    module.add_class::<engine::PyBatches>()?;
+    module.add_class::<stream_window::PyStreamWindow>()
 }

@@ -16,7 +16,7 @@ mod window;
 pub use daba::Daba;
 pub use queue::ChunkedQueue;
 pub use two_stacks_lite::TwoStacksLite;
-pub use window::{Algorithm, StreamWindow};
+pub use window::{Algorithm, Number, StreamWindow};
 
 /// An associative function of two partial aggregates.
 ///

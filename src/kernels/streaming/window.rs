@@ -3,8 +3,12 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int8Array, cast::AsArray, types::*};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, Float64Array, Int8Array, Int64Array, UInt64Array, cast::AsArray,
+    new_null_array, types::*,
+};
 use arrow_buffer::NullBuffer;
+use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
 
 use super::functions::{
@@ -47,6 +51,19 @@ impl Algorithm {
 /// Names of the functions of a window.
 const FUNCTIONS: [&str; 11] =
     ["sum", "mean", "min", "max", "count", "var", "std", "argmin", "argmax", "first", "last"];
+
+/// One row's value, without its Arrow type.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// No value.
+    Null,
+    /// An integer, perhaps a negative one.
+    Signed(i64),
+    /// An integer that is not negative.
+    Unsigned(u64),
+    /// A float.
+    Float(f64),
+}
 
 /// The aggregate of rows that come in at one end and leave at the other.
 ///
@@ -144,6 +161,24 @@ impl StreamWindow {
         let values = self.read(values)?;
         self.rows.insert(&values);
         Ok(())
+    }
+
+    /// Adds one row given as a plain number, or a null.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the type of the values cannot hold it.
+    pub fn insert_number(&mut self, number: Number) -> Result<()> {
+        let number: ArrayRef = match number {
+            Number::Null => new_null_array(&self.input, 1),
+            Number::Signed(value) => Arc::new(Int64Array::from(vec![value])),
+            Number::Unsigned(value) => Arc::new(UInt64Array::from(vec![value])),
+            Number::Float(value) => Arc::new(Float64Array::from(vec![value])),
+        };
+        let strict = CastOptions { safe: false, ..Default::default() };
+        let value = cast_with_options(&number, &self.input, &strict).map_err(|error| {
+            Error::InvalidValue(format!("value: it does not fit {}: {error}", self.input))
+        })?;
+        self.insert(&value)
     }
 
     /// Takes the `rows` oldest rows out.
@@ -647,6 +682,11 @@ mod tests {
         assert!(matches!(window.insert(&narrow), Err(Error::InvalidType(_))));
         assert!(matches!(window.slide(&narrow, 1, 1), Err(Error::InvalidType(_))));
         assert!(matches!(window.evict(1), Err(Error::InvalidValue(_))));
+        let mut bytes = of("sum", DataType::Int8).unwrap();
+        assert!(matches!(bytes.insert_number(Number::Signed(128)), Err(Error::InvalidValue(_))));
+        bytes.insert_number(Number::Signed(-128)).unwrap();
+        bytes.insert_number(Number::Null).unwrap();
+        assert_eq!((bytes.len(), bytes.null_count()), (2, 1));
         let rows: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         assert!(matches!(window.slide(&rows, 0, 1), Err(Error::InvalidValue(_))));
         assert!(window.is_empty());

@@ -1,0 +1,313 @@
+"""`Window`, the aggregate of rows that come in at one end and leave at the other; see `windowkit.kernels`."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.errors import InvalidType, InvalidValue
+
+__all__ = ["Window"]
+
+AGGREGATES: Final = ("sum", "mean", "min", "max", "count", "var", "std", "argmin", "argmax", "first", "last")
+
+
+class Window:
+    """The aggregate of a window over a stream, kept up to date as rows enter and leave it.
+
+    Rows enter at the back and leave at the front, in the order they came. `query` gives the aggregate of the rows
+    in between, nulls skipped, in constant time. Nothing is ever subtracted: what has left the window, even an
+    infinity, leaves no trace in a floating-point answer.
+
+    Parameters
+    ----------
+    agg : str
+        ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"``, ``"var"``, ``"std"``, ``"argmin"``,
+        ``"argmax"``, ``"first"`` or ``"last"``. ``argmin`` and ``argmax`` give the number of a row, counted
+        from the first row that ever entered, which is 0.
+    type : pyarrow.DataType or str
+        Of the values, like ``pa.float64()`` or ``"float64"``: integers, floats, decimal128 and durations for all
+        functions, where durations have no variance; booleans, dates, times and timestamps for the functions
+        that compare or pick; any type for ``count``.
+    algorithm : {"daba", "two_stacks"}
+        ``"daba"`` bounds the time of every single operation (DABA Lite: at most 3 combines per insert, 2 per
+        evict, 1 per query). ``"two_stacks"`` bounds only their average, at less work in total: now and then an
+        evict takes as long as the window has rows.
+    ddof : int
+        Variances are over the number of values less this.
+
+    Raises
+    ------
+    InvalidValue
+        The function or the algorithm is unknown, or `ddof` is negative.
+    InvalidType
+        The function has no meaning for the type.
+
+    Notes
+    -----
+    Types of answers are those of `windowkit.kernels.sliding`: sums of integers are 64 bits wide, and a true sum
+    that does not fit raises `Overflow` when it is asked for, which leaves the window as it was. NaN is the
+    greatest value; -0.0 equals 0.0; of equal extrema the oldest counts. Float sums are kept in two float64, so
+    that they err by at most ``2**-53 * abs(sum) + n * 2**-103 * sum(abs(x))``, means and variances accordingly.
+
+    Memory is one partial aggregate per value, from 8 bytes (extrema) to 40 (variances); a growing window never
+    copies what it holds. References: Tangwongsan, Hirzel, Schneider, "In-Order Sliding-Window Aggregation in
+    Worst-Case Constant Time", VLDB Journal 30, 2021; Theodorakis et al., "Hammer Slide", ADMS 2018, section 3.
+
+    A window may be shared by threads, whose calls then take turns.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> window = wk.kernels.Window("max", pa.int64())
+    >>> window.insert(3)
+    >>> window.insert(pa.array([1, None, 2]))
+    >>> window.query()
+    <pyarrow.Int64Scalar: 3>
+    >>> window.evict()
+    >>> window.query().as_py(), len(window)
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        agg: str,
+        type: pa.DataType | str,  # noqa: A002
+        *,
+        algorithm: Literal["daba", "two_stacks"] = "daba",
+        ddof: int = 1,
+    ) -> None:
+        if not isinstance(agg, str):
+            raise InvalidType(f"agg: {agg!r}; allowed are the names {', '.join(AGGREGATES)}")
+        if not isinstance(algorithm, str):
+            raise InvalidType(f"algorithm: {algorithm!r}; allowed are 'daba' and 'two_stacks'")
+        self._agg = agg
+        self._type = _data_type(type)
+        self._algorithm = algorithm
+        self._native = _native.StreamWindow(agg, self._type, algorithm, _count("ddof", ddof))
+        self._result_type = pa.field(_Named(self._native.result_type)).type
+
+    @property
+    def agg(self) -> str:
+        """The function."""
+        return self._agg
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the values."""
+        return self._type
+
+    @property
+    def result_type(self) -> pa.DataType:
+        """The type of the answers."""
+        return self._result_type
+
+    @property
+    def algorithm(self) -> str:
+        """How the window is kept."""
+        return self._algorithm
+
+    @property
+    def null_count(self) -> int:
+        """How many of the rows in the window are null."""
+        return self._native.null_count
+
+    def __len__(self) -> int:
+        """Return how many rows are in the window, nulls included."""
+        return len(self._native)
+
+    def __repr__(self) -> str:
+        return f"<Window {self._agg}({self._type}), {len(self)} rows, {self._algorithm}>"
+
+    def insert(self, values: Any) -> None:
+        """Add a row, or many, at the back.
+
+        Parameters
+        ----------
+        values : scalar, or any Arrow array
+            A Python value or pyarrow scalar is one row, ``None`` a null. An object with ``__arrow_c_array__`` or
+            ``__arrow_c_stream__`` (a pyarrow Array or ChunkedArray, a Polars or pandas Series, ...) is as many
+            rows as it is long.
+
+        Raises
+        ------
+        InvalidType
+            The values are not of the window's type; arrays are not cast.
+        InvalidValue
+            A Python value that the type cannot hold.
+
+        Notes
+        -----
+        Takes O(1) per row.
+        """
+        if self._native.insert_number(values):
+            return
+        if _is_arrow(values):
+            for chunk in _chunks("values", values):
+                self._native.insert(chunk)
+            return
+        self._native.insert(self._one(values))
+
+    def evict(self, n: int = 1) -> None:
+        """Take the `n` oldest rows out.
+
+        Raises
+        ------
+        InvalidValue
+            There are not so many, of which then none is taken out.
+
+        Notes
+        -----
+        Takes O(n).
+        """
+        self._native.evict(_count("n", n))
+
+    def query(self) -> pa.Scalar:
+        """Return the aggregate of the rows in the window.
+
+        Returns
+        -------
+        pyarrow.Scalar
+            Of type `result_type`; null where there is no value (one value for variances with ``ddof=1``), except
+            for counts. A scalar because it is exact for every type, nanoseconds included; ``.as_py()`` makes it
+            a Python value.
+
+        Raises
+        ------
+        Overflow
+            The true answer does not fit `result_type`. The window stays as it is.
+        """
+        return pa.array(self._native.query())[0]
+
+    def slide(self, values: Any, size: int, *, min_periods: int | None = None) -> pa.Array:
+        """Add rows one after the other, keep the `size` newest, and answer after each.
+
+        For batches of one stream: the window is carried on from batch to batch, so the answers put together are
+        those of `windowkit.kernels.sliding` over the whole stream with ``partial="start"``.
+
+        Parameters
+        ----------
+        values : any Arrow array
+            As for `insert`.
+        size : int
+            The most rows that the window has from now on. Of a window with more, the oldest are evicted first.
+        min_periods : int, optional
+            Windows with fewer values than this are null. Default: 1, and 0 for counts, as in SQL; pandas and
+            Polars have `size`.
+
+        Returns
+        -------
+        pyarrow.Array
+            As long as `values`; each answer is for the window that ends with the row.
+
+        Raises
+        ------
+        InvalidValue
+            `size` is less than 1, or `min_periods` negative or more than `size`.
+        InvalidType, Overflow
+            As for `insert` and `query`. The window stays as it is.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> window = Window("mean", pa.float64())
+        >>> for batch in (pa.array([1.0, 2.0]), pa.array([6.0, 1.0])):
+        ...     print(window.slide(batch, size=3).to_pylist())
+        [1.0, 1.5]
+        [3.0, 3.0]
+        """
+        if not _is_arrow(values):
+            raise InvalidType(f"values: a {_name(values)}; {ARRAYS}")
+        size = _count("size", size)
+        if size < 1:
+            raise InvalidValue(f"size: {size}; allowed are 1 and more rows")
+        usual = 0 if self._agg == "count" else 1
+        least = usual if min_periods is None else _count("min_periods", min_periods)
+        if least > size:
+            raise InvalidValue(f"min_periods: {least}; a window of {size} rows never has so many values")
+        chunks = _chunks("values", values)
+        # In one piece, so that an overflow in the last chunk leaves the window as it was.
+        array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [pa.array([], self._type)])
+        return pa.array(self._native.slide(array, size, least))
+
+    def clear(self) -> None:
+        """Take all rows out. The next one is numbered after the last, as if all had been evicted."""
+        self._native.clear()
+
+    def _one(self, value: Any) -> pa.Array:
+        """Return a Python value or pyarrow scalar as an array of the window's type."""
+        if isinstance(value, pa.Scalar):
+            if value.is_valid and value.type != self._type:
+                raise InvalidType(f"values: {value.type} in a window over {self._type}; cast them first")
+            value = value.as_py() if not value.is_valid else value
+        elif isinstance(value, list | tuple) or hasattr(value, "__array__") and getattr(value, "ndim", 0) > 0:
+            raise InvalidType(f"values: a {_name(value)}; {ARRAYS}")
+        try:
+            return pa.array([value], self._type)
+        except (pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise InvalidType(f"values: {value!r} is no {self._type} ({error})") from error
+        except (pa.ArrowInvalid, OverflowError) as error:
+            raise InvalidValue(f"values: {value!r} does not fit {self._type} ({error})") from error
+
+
+ARRAYS: Final = (
+    "rows are given as a scalar, or as anything with an Arrow interface (__arrow_c_array__ or "
+    "__arrow_c_stream__), like pyarrow.array(values)"
+)
+
+
+class _Named:
+    """A type as what pyarrow takes for a field: `pyarrow.DataType` itself takes no capsule."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+
+    def __arrow_c_schema__(self) -> object:
+        return self._kind.__arrow_c_schema__()
+
+
+def _name(value: object) -> str:
+    return f"{type(value).__module__.split('.')[0]} {type(value).__name__}"
+
+
+def _count(name: str, value: Any) -> int:
+    """Return an argument that counts something."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = -1
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidType(f"{name}: {value!r}; allowed are whole numbers")
+    if not 0 <= count < 2**63:
+        raise InvalidValue(f"{name}: {count}; allowed are whole numbers from 0 to 2**63 - 1")
+    return count
+
+
+def _data_type(kind: Any) -> pa.DataType:
+    if isinstance(kind, pa.DataType):
+        return kind
+    if isinstance(kind, str):
+        try:
+            return pa.type_for_alias(kind)
+        except ValueError as error:
+            raise InvalidValue(f"type: {kind!r} is no name that pyarrow has for a type") from error
+    raise InvalidType(f"type: {kind!r}; allowed is a pyarrow DataType or its name, like 'float64'")
+
+
+def _is_arrow(values: Any) -> bool:
+    return hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")
+
+
+def _chunks(name: str, values: Any) -> list[pa.Array]:
+    """Return the arrays that `values` is made of."""
+    if isinstance(values, pa.RecordBatch | pa.Table | pa.RecordBatchReader):
+        raise InvalidType(f"{name}: a {type(values).__name__} is a table; allowed is one column of it")
+    if isinstance(values, pa.ChunkedArray):
+        return list(values.chunks)
+    if hasattr(values, "__arrow_c_array__"):
+        return [values if isinstance(values, pa.Array) else pa.array(values)]
+    return list(pa.chunked_array(values).chunks)
