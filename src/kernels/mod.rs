@@ -1,15 +1,35 @@
 //! Kernels: columns of partials in, columns of partials out. They know neither keys nor windows.
 //!
-//! All of them answer a list of [`Ranges`], half-open index ranges whose both ends never step back; that is what
-//! windows over sorted slices are, whatever the gaps between them, and for many keys one after the other.
+//! The plain ones answer a list of [`Ranges`], half-open index ranges whose both ends never step back; that is what
+//! windows over sorted slices are, whatever the gaps between them, and for many keys one after the other. [`answer`]
+//! answers the windows over an Arrow array, which are [`Frames`]: numbers of rows ([`Rolling`]), or ranges found by time
+//! ([`by_time`]).
 
+mod answer;
+pub mod by_time;
+mod choice;
+mod dense;
+mod exact;
+mod fold;
+mod folds;
+mod frames;
+mod function;
 mod ranges;
+mod recalculate;
+mod segments;
+pub mod simd;
 pub mod streaming;
 mod subtract_on_evict;
 mod tumbling;
 mod two_stacks;
+mod validity;
 
+pub use answer::{Question, answer};
+pub use choice::{Choice, choose};
+pub use frames::{Frames, Rolling};
+pub use function::{Algorithm, FUNCTIONS, Function};
 pub use ranges::Ranges;
+pub use segments::Segments;
 pub use subtract_on_evict::subtract_on_evict;
 pub use tumbling::tumbling;
 pub use two_stacks::two_stacks;

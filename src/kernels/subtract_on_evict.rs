@@ -1,13 +1,14 @@
-//! Subtract-on-Evict: one running aggregate; what leaves is taken out of it (Theodorakis et al. 2018, §2).
+//! Subtract-on-Evict: one running aggregate; what leaves is taken out of it (Theodorakis et al. 2018, §2.2).
 //!
 //! | | |
 //! |---|---|
-//! | needs | an exact inverse (integers; never floats, whose error would drift along the column) |
-//! | time | at most one `combine` and one `invert` per index, O(1) amortised per range |
+//! | needs | an exact inverse (integers; never floats, whose error would drift along the column), or a function that can tell when what leaves does not matter (extrema), and scans its window anew when it does |
+//! | time | with an inverse, one `combine` and one `invert` per index: O(1) amortised per range; without, a scan of the window for each extremum that leaves: O(n) per range at worst (a sorted column) |
 //! | space | none |
 //! | first appeared | Tangwongsan et al., *General Incremental Sliding-Window Aggregation*, VLDB 2015, as SoE |
 
 use super::Ranges;
+use super::fold::{Fold, Partials};
 
 /// Answers each range with a running aggregate. `invert(combine(a, b), a)` must equal `b`.
 pub fn subtract_on_evict<S: Copy>(
@@ -17,20 +18,35 @@ pub fn subtract_on_evict<S: Copy>(
     combine: impl Fn(S, S) -> S,
     invert: impl Fn(S, S) -> S,
 ) -> Vec<S> {
-    let (mut running, mut from, mut to) = (identity, 0, 0);
-    ranges
-        .iter()
-        .map(|(lo, hi)| {
-            if lo >= to {
-                // Nothing of the running aggregate stays: start anew and skip what lies between.
-                (running, from, to) = (identity, lo, lo);
-            }
-            running = column[from..lo].iter().fold(running, |a, &b| invert(a, b));
-            running = column[to..hi].iter().fold(running, |a, &b| combine(a, b));
-            (from, to) = (lo, hi);
-            running
-        })
-        .collect()
+    let fold = Partials { identity, combine, invert: Some(invert) };
+    let mut answers = Vec::with_capacity(ranges.len());
+    subtract_on_evict_each(column, ranges.iter(), &fold, |_, state| answers.push(state));
+    answers
+}
+
+/// Hands the number of values and the partial of each range to `emit`. Ends of ranges must not step back.
+#[inline]
+pub fn subtract_on_evict_each<T: Copy, F: Fold<T>>(
+    column: &[T],
+    ranges: impl Iterator<Item = (usize, usize)>,
+    fold: &F,
+    mut emit: impl FnMut(usize, F::State),
+) {
+    let (mut running, mut from, mut to) = (fold.identity(), 0, 0);
+    for (lo, hi) in ranges {
+        if lo >= to {
+            // Nothing of the running aggregate stays: start anew and skip what lies between.
+            running = fold.reduce(lo, &column[lo..hi]);
+        } else {
+            let leave = |running, at: usize| fold.evict(running, fold.lift(at, column[at]));
+            running = match (from..lo).try_fold(running, leave) {
+                Some(rest) => (to..hi).fold(rest, |state, at| fold.combine(state, fold.lift(at, column[at]))),
+                None => fold.reduce(lo, &column[lo..hi]),
+            };
+        }
+        (from, to) = (lo, hi);
+        emit(hi - lo, running);
+    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@
 //! | first appeared | adamax, *Re: Implement a queue in which push_rear(), pop_front() and get_min() are all constant time operations*, 2011; Tangwongsan et al., VLDB 2015; the columnar form with an in-place flip is Theodorakis et al., *Hammer Slide*, ADMS 2018, §3 |
 //!
 //! The front stack is the suffix aggregates of `[lo, mid)`; the back stack needs only one running aggregate of
-//! `[mid, hi)`, as its values stay in the column (data minimalism). A flip moves `mid` up to `hi` and scans backwards.
+//! `[mid, hi)`, as its values stay in the column (data minimalism). A flip moves `mid` up to `hi` and scans backwards;
+//! what enters is folded in bulk. Both are [`Fold`]'s to do, so that they can be SIMD.
 
 use super::Ranges;
+use super::fold::{Fold, Partials};
 
 /// Answers each range. `combine(a, b)` has `a` before `b` in the column.
 pub fn two_stacks<S: Copy>(
@@ -19,30 +21,41 @@ pub fn two_stacks<S: Copy>(
     identity: S,
     combine: impl Fn(S, S) -> S,
 ) -> Vec<S> {
-    // front[i] is the aggregate of column[base + i .. mid].
-    let mut front: Vec<S> = Vec::new();
+    let fold = Partials { identity, combine, invert: None::<fn(S, S) -> S> };
+    let mut answers = Vec::with_capacity(ranges.len());
+    two_stacks_each(column, ranges.iter(), &fold, |_, state| answers.push(state));
+    answers
+}
+
+/// Hands the number of values and the partial of each range to `emit`. Ends of ranges must not step back.
+#[inline]
+pub fn two_stacks_each<T: Copy, F: Fold<T>>(
+    column: &[T],
+    ranges: impl Iterator<Item = (usize, usize)>,
+    fold: &F,
+    mut emit: impl FnMut(usize, F::State),
+) {
+    // front[i] is the aggregate of column[base + i .. mid]. One array serves all flips: a ring buffer (§3.2) that begins
+    // anew at each, as a flip always finds it used up.
+    let mut front: Vec<F::State> = Vec::new();
     let (mut base, mut mid, mut end) = (0, 0, 0);
-    let mut back = identity;
-    ranges
-        .iter()
-        .map(|(lo, hi)| {
-            if lo >= mid {
-                // The front is used up: flip what is in the window now.
-                (base, mid, end, back) = (lo, hi, hi, identity);
-                front.clear();
-                front.resize(hi - lo, identity);
-                let mut suffix = identity;
-                for (slot, &value) in front.iter_mut().rev().zip(column[lo..hi].iter().rev()) {
-                    suffix = combine(value, suffix);
-                    *slot = suffix;
-                }
-                return suffix;
-            }
-            back = column[end..hi].iter().fold(back, |a, &b| combine(a, b));
-            end = hi;
-            combine(front[lo - base], back)
-        })
-        .collect()
+    let mut back = fold.identity();
+    for (lo, hi) in ranges {
+        if lo >= mid {
+            // The front is used up: flip what is in the window now.
+            (base, mid, end, back) = (lo, hi, hi, fold.identity());
+            fold.flip(lo, &column[lo..hi], &mut front);
+            emit(hi - lo, front.first().copied().unwrap_or(back));
+            continue;
+        }
+        match hi - end {
+            0 => {}
+            1 => back = fold.combine(back, fold.lift(end, column[end])),
+            _ => back = fold.combine(back, fold.reduce(end, &column[end..hi])),
+        }
+        end = hi;
+        emit(hi - lo, fold.combine(front[lo - base], back));
+    }
 }
 
 #[cfg(test)]
@@ -55,7 +68,8 @@ mod tests {
         #[test]
         fn equals_the_minimum_of_each_range((column, ranges) in arbitrary_ranges()) {
             let got = two_stacks(&column, &ranges, i64::MAX, i64::min);
-            let want: Vec<i64> = ranges.iter().map(|(lo, hi)| *column[lo..hi].iter().min().unwrap()).collect();
+            let want: Vec<i64> =
+                ranges.iter().map(|(lo, hi)| column[lo..hi].iter().copied().min().unwrap_or(i64::MAX)).collect();
             prop_assert_eq!(got, want);
         }
 
@@ -68,7 +82,8 @@ mod tests {
                 (a, b) => a.or(b),
             };
             let got = two_stacks(&pairs, &ranges, None, join);
-            let want: Vec<_> = ranges.iter().map(|(lo, hi)| Some((column[lo], column[hi - 1]))).collect();
+            let want: Vec<_> =
+                ranges.iter().map(|(lo, hi)| (lo < hi).then(|| (column[lo], column[hi - 1]))).collect();
             prop_assert_eq!(got, want);
         }
     }

@@ -2,6 +2,7 @@
 
 mod engine;
 mod errors;
+mod kernels;
 mod plan;
 mod stream_window;
 
@@ -14,5 +15,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;
-    module.add_class::<stream_window::PyStreamWindow>()
+    module.add_class::<stream_window::PyStreamWindow>()?;
+    module.add_function(wrap_pyfunction!(kernels::sliding, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::sliding_by, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::extents, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::explain_sliding, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::explain_sliding_by, module)?)
 }

@@ -1,0 +1,534 @@
+//! Windows over an Arrow array, answered: from types to kernels and back.
+//!
+//! Each function is a [`Fold`] over the native values of the array; dates, times, timestamps and durations are their
+//! integers, booleans bytes. SIMD kernels take whole runs of full windows; all else (windows that reach over an end of
+//! their group, short groups, ranges found by time, integers of 128 bits) are ranges that a [`Fold`] answers.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, make_array};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, ScalarBuffer};
+use arrow_cast::cast;
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+use arrow_select::take::take;
+
+use super::choice::{ROWS_PER_WINDOW, choose};
+use super::dense::{Dense, positions, ranks};
+use super::exact::{self, Lowering};
+use super::fold::{Fold, Partials};
+use super::folds::*;
+use super::recalculate::recalculate_each;
+use super::simd::{self, Column, Element, SumOverflow, Validity};
+use super::subtract_on_evict::subtract_on_evict_each;
+use super::two_stacks::two_stacks_each;
+use super::validity::{counts, validity};
+use super::{Algorithm, Frames, Function, Ranges, Segments};
+use crate::{Error, Result};
+
+/// What is asked of each window.
+#[derive(Debug, Clone, Copy)]
+pub struct Question {
+    /// The function.
+    pub function: Function,
+    /// How it is evaluated.
+    pub algorithm: Algorithm,
+    /// Windows with fewer values are null; 1 if not given, and 0 for a count.
+    pub min_periods: Option<u64>,
+}
+
+/// The answer for each window, in order.
+///
+/// # Errors
+/// `InvalidType` if the function means nothing for the array's type, `InvalidValue` if the algorithm cannot answer it,
+/// `Overflow` if the sum or mean of a window does not fit its type.
+pub fn answer(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<ArrayRef> {
+    let function = question.function;
+    if u32::try_from(array.len()).is_err() {
+        return Err(Error::InvalidValue(format!(
+            "array: {} rows are too many; a call takes up to 2^32 - 1",
+            array.len()
+        )));
+    }
+    let decoded = if function.is_positional() { array.clone() } else { decode(array)? };
+    let output = function.output_type(decoded.data_type())?;
+    let choice = choose(function, decoded.data_type(), frames, array.len(), question.algorithm)?;
+    let nulls = decoded.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    let job =
+        Job { frames, algorithm: choice.algorithm, nulls: nulls.as_ref(), windows: frames.count()?, base: 0 };
+    let least = function.least().max(question.min_periods.unwrap_or(0));
+    let nulls = validity(frames, job.nulls, least);
+    if function.is_positional() {
+        return job.positional(function, &decoded, nulls);
+    }
+    job.values(function, &decoded, nulls, &output)
+}
+
+/// `array` without a dictionary or runs, and in a type that has native values.
+fn decode(array: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
+        DataType::Dictionary(_, values) => cast(array, values)?,
+        _ => array.clone(),
+    })
+}
+
+/// The buffers of an array of `output` as the native values of `array`.
+fn native<T: ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
+    let data = array.to_data();
+    ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
+}
+
+/// An array of `values`.
+pub(super) fn build<T: ArrowNativeType>(
+    values: Vec<T>,
+    nulls: Option<NullBuffer>,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
+    let data = ArrayData::builder(data_type.clone())
+        .len(values.len())
+        .add_buffer(Buffer::from_vec(values))
+        .nulls(nulls)
+        .build()?;
+    Ok(make_array(data))
+}
+
+/// Windows over a column, and how they are answered.
+pub(super) struct Job<'a> {
+    frames: &'a Frames,
+    algorithm: Option<Algorithm>,
+    nulls: Option<&'a NullBuffer>,
+    windows: usize,
+    /// Row of the array that the column begins with.
+    base: usize,
+}
+
+/// Which window overflowed.
+type Overflown = usize;
+
+impl Job<'_> {
+    /// Counts, first and last values.
+    fn positional(
+        &self,
+        function: Function,
+        array: &ArrayRef,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        if function == Function::Count {
+            let counts = match self.algorithm {
+                None => counts(self.frames, self.nulls),
+                Some(_) => {
+                    let mut counts = Vec::with_capacity(self.windows);
+                    self.each_position(array, &Count, |_, count| counts.push(count as i64));
+                    counts
+                }
+            };
+            return Ok(Arc::new(Int64Array::new(counts.into(), nulls)));
+        }
+        let mut rows = Vec::with_capacity(self.windows);
+        match (self.algorithm, function) {
+            (None, _) => {
+                let ranks = self.nulls.map(ranks);
+                let last = function == Function::Last;
+                let position = |(lo, hi): (usize, usize)| if last { hi.wrapping_sub(1) } else { lo };
+                let range = self.frames.iter(ranks.as_deref());
+                rows.extend(range.map(|(lo, hi)| if lo < hi { position((lo, hi)) } else { NONE }));
+            }
+            (Some(_), Function::First) => self.each_position(array, &End::<false>, |_, row| rows.push(row)),
+            (Some(_), _) => self.each_position(array, &End::<true>, |_, row| rows.push(row)),
+        }
+        let rows = self.rows_of(rows);
+        Ok(take(array, &UInt32Array::new(rows.into(), nulls), None)?)
+    }
+
+    /// Rows of positions among values; those of none are 0.
+    fn rows_of(&self, found: Vec<usize>) -> Vec<u32> {
+        match self.nulls {
+            None => found.into_iter().map(|row| if row == NONE { 0 } else { row as u32 }).collect(),
+            Some(nulls) => {
+                let positions = positions(nulls);
+                found.into_iter().map(|at| positions.get(at).copied().unwrap_or(0)).collect()
+            }
+        }
+    }
+
+    fn each_position<F: Fold<()>>(&self, array: &ArrayRef, fold: &F, emit: impl FnMut(usize, F::State)) {
+        let values = vec![(); array.len() - self.nulls.map_or(0, NullBuffer::null_count)];
+        self.each(&values, fold, fold, emit);
+    }
+
+    /// Functions of values.
+    fn values(
+        &self,
+        function: Function,
+        array: &ArrayRef,
+        nulls: Option<NullBuffer>,
+        output: &DataType,
+    ) -> Result<ArrayRef> {
+        use DataType::*;
+        macro_rules! numbers {
+            ($t:ty) => {
+                self.numbers::<$t>(function, &native::<$t>(array), nulls, array.data_type(), output)
+            };
+        }
+        match array.data_type() {
+            Int8 => numbers!(i8),
+            Int16 => numbers!(i16),
+            Int32 | Date32 | Time32(_) => numbers!(i32),
+            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => numbers!(i64),
+            UInt8 => numbers!(u8),
+            UInt16 => numbers!(u16),
+            UInt32 => numbers!(u32),
+            UInt64 => numbers!(u64),
+            Float32 => numbers!(f32),
+            Float64 => numbers!(f64),
+            Boolean => self.by_way_of(&UInt8, function, array, nulls, output),
+            Float16 => self.by_way_of(&Float32, function, array, nulls, output),
+            Decimal128(..) => self.decimals(function, array, nulls, output),
+            other => Err(Error::Internal(format!("{} passed for values of type {other}", function.name()))),
+        }
+    }
+
+    /// As `values` of `array` cast to `way`, whose values have the same order.
+    fn by_way_of(
+        &self,
+        way: &DataType,
+        function: Function,
+        array: &ArrayRef,
+        nulls: Option<NullBuffer>,
+        output: &DataType,
+    ) -> Result<ArrayRef> {
+        let through = if output == array.data_type() { way } else { output };
+        Ok(cast(&self.values(function, &cast(array, way)?, nulls, through)?, output)?)
+    }
+
+    fn numbers<T: Element + Ordered + Keyed<Key = u64> + ArrowNativeType>(
+        &self,
+        function: Function,
+        values: &[T],
+        nulls: Option<NullBuffer>,
+        input: &DataType,
+        output: &DataType,
+    ) -> Result<ArrayRef>
+    where
+        T::Sum: ArrowNativeType,
+    {
+        match function {
+            Function::Min => build(self.extremes::<T, false>(values), nulls, output),
+            Function::Max => build(self.extremes::<T, true>(values), nulls, output),
+            Function::ArgMin => build(self.args::<T, false>(values), nulls, output),
+            Function::ArgMax => build(self.args::<T, true>(values), nulls, output),
+            Function::Variance { ddof, root } => {
+                let simd = |column: Column<'_, T>, _, size, slide, out: &mut Vec<f64>| {
+                    if root {
+                        simd::sliding_std(column, size, slide, ddof as usize, out);
+                    } else {
+                        simd::sliding_variance(column, size, slide, ddof as usize, out);
+                    }
+                    Ok(())
+                };
+                let ranges = |job: &Job<'_>, values: &[T], out: &mut Vec<f64>| {
+                    let dense = Dense::mapped(values, job.nulls, Element::to_f64);
+                    job.variances(&dense.values, ddof, root, out);
+                    Ok(())
+                };
+                build(self.never_overflown(values, simd, ranges), nulls, output)
+            }
+            Function::Sum => {
+                let simd = |column: Column<'_, T>, _, size, slide, out: &mut Vec<T::Sum>| {
+                    simd::sliding_sum(column, size, slide, out)
+                };
+                let sums = self.run(values, simd, |job, values, out| {
+                    if T::FLOAT {
+                        let lower = |_, sum| T::narrow(0, FloatSum::value(sum)).unwrap_or_default();
+                        job.float_sums(values, lower, out);
+                        return Ok(());
+                    }
+                    exact::integers(job, values, &|_, sum| T::narrow(sum, 0.0), out)
+                });
+                build(sums.map_err(|window| self.overflow("sum", window, output))?, nulls, output)
+            }
+            Function::Mean if matches!(input, DataType::Duration(_)) => {
+                let mut means = Vec::with_capacity(self.windows);
+                // A mean lies between the least and the greatest value, so that it fits.
+                let lower = |count, sum| Some(exact::quotient(sum, count) as i64);
+                exact::integers(self, values, &lower, &mut means)
+                    .map_err(|window| self.overflow("mean", window, output))?;
+                build(means, nulls, output)
+            }
+            Function::Mean => {
+                let simd = |column: Column<'_, T>, _, size, slide, out: &mut Vec<f64>| {
+                    simd::sliding_mean(column, size, slide, out);
+                    Ok(())
+                };
+                let ranges = |job: &Job<'_>, values: &[T], out: &mut Vec<f64>| {
+                    if T::FLOAT {
+                        job.float_sums(values, |count, sum| FloatSum::value(sum) / count as f64, out);
+                        return Ok(());
+                    }
+                    exact::integers(job, values, &|count, sum| Some(sum as f64 / count as f64), out)
+                };
+                build(self.never_overflown(values, simd, ranges), nulls, output)
+            }
+            Function::Count | Function::First | Function::Last => {
+                Err(Error::Internal("validity alone answers it".into()))
+            }
+        }
+    }
+
+    fn extremes<T: Element + Ordered, const MAX: bool>(&self, values: &[T]) -> Vec<T> {
+        let simd = |column: Column<'_, T>, _, size, slide, out: &mut Vec<T>| {
+            if MAX {
+                simd::sliding_max(column, size, slide, out);
+            } else {
+                simd::sliding_min(column, size, slide, out);
+            }
+            Ok(())
+        };
+        self.never_overflown(values, simd, |job, values, out| {
+            let dense = Dense::of(values, job.nulls);
+            job.each(&dense.values, &Extreme::<MAX>, &ExtremeSimd::<MAX>, |_, extreme| out.push(extreme));
+            Ok(())
+        })
+    }
+
+    fn args<T: Element + Keyed<Key = u64>, const MAX: bool>(&self, values: &[T]) -> Vec<u64> {
+        let simd = |column: Column<'_, T>, base: usize, size, slide, out: &mut Vec<u64>| {
+            let from = out.len();
+            if MAX {
+                simd::sliding_arg_max(column, size, slide, out);
+            } else {
+                simd::sliding_arg_min(column, size, slide, out);
+            }
+            if base > 0 {
+                out[from..].iter_mut().for_each(|row| *row = row.wrapping_add(base as u64));
+            }
+            Ok(())
+        };
+        self.never_overflown(values, simd, |job, values, out| {
+            let keys = Dense::mapped(values, job.nulls, |value| if MAX { !value.key() } else { value.key() });
+            job.arg_least(&keys.values, out);
+            Ok(())
+        })
+    }
+
+    fn arg_least<K: Ord + Copy>(&self, keys: &[K], out: &mut Vec<u64>) {
+        let mut rows = Vec::with_capacity(self.windows);
+        self.each(keys, &ArgLeast, &ArgLeast, |_, (_, row)| rows.push(row));
+        out.extend(self.rows_of(rows).into_iter().map(|row| u64::from(row) + self.base as u64));
+    }
+
+    fn float_sums<T: Element, O>(
+        &self,
+        values: &[T],
+        lower: impl Fn(usize, Compensated) -> O,
+        out: &mut Vec<O>,
+    ) {
+        let dense = Dense::mapped(values, self.nulls, Element::to_f64);
+        self.each(&dense.values, &FloatSum, &FloatSumSimd, |count, sum| out.push(lower(count, sum)));
+    }
+
+    fn variances(&self, values: &[f64], ddof: u32, root: bool, out: &mut Vec<f64>) {
+        self.each(values, &Moments, &MomentsSimd, |_, moment| {
+            let variance = moment.variance(ddof.into());
+            out.push(if root { variance.sqrt() } else { variance });
+        });
+    }
+
+    fn decimals(
+        &self,
+        function: Function,
+        array: &ArrayRef,
+        nulls: Option<NullBuffer>,
+        output: &DataType,
+    ) -> Result<ArrayRef> {
+        let values = &native::<i128>(array)[..];
+        let mut numbers = Vec::with_capacity(self.windows);
+        match function {
+            Function::Variance { ddof, root } => {
+                let floats = native::<f64>(&cast(array, &DataType::Float64)?);
+                // With nulls the cast keeps their places, which are taken out as ever.
+                let mut variances = Vec::with_capacity(self.windows);
+                self.variances(&Dense::of(&floats, self.nulls).values, ddof, root, &mut variances);
+                return build(variances, nulls, output);
+            }
+            Function::ArgMin | Function::ArgMax => {
+                let max = function == Function::ArgMax;
+                let keys =
+                    Dense::mapped(values, self.nulls, |value| if max { !value.key() } else { value.key() });
+                let mut rows = Vec::with_capacity(self.windows);
+                self.arg_least(&keys.values, &mut rows);
+                return build(rows, nulls, output);
+            }
+            Function::Min => {
+                let dense = Dense::of(values, self.nulls);
+                self.each(&dense.values, &Extreme::<false>, &Extreme::<false>, |_, least| {
+                    numbers.push(least)
+                });
+            }
+            Function::Max => {
+                let dense = Dense::of(values, self.nulls);
+                self.each(&dense.values, &Extreme::<true>, &Extreme::<true>, |_, most| numbers.push(most));
+            }
+            _ => {
+                let lowering = Lowering::new(function, array.data_type(), output)?;
+                exact::decimals(self, values, &lowering, &mut numbers)
+                    .map_err(|window| self.overflow(function.name(), window, output))?;
+            }
+        }
+        // What is stored in a null's place may be out of the range of the type, which a builder would refuse.
+        if let Some(nulls) = &nulls {
+            numbers
+                .iter_mut()
+                .zip(nulls)
+                .for_each(|(number, valid)| *number = if valid { *number } else { 0 });
+        }
+        build(numbers, nulls, output)
+    }
+
+    fn overflow(&self, what: &str, window: Overflown, output: &DataType) -> Error {
+        let rows = match self.frames.iter(None).nth(window) {
+            Some((lo, hi)) => format!("rows {lo} to {}", hi - 1),
+            None => "a window".to_owned(),
+        };
+        Error::Overflow(format!("array: the {what} of {rows} does not fit {output}; cast it to a wider type"))
+    }
+
+    fn never_overflown<T: Element, O>(
+        &self,
+        values: &[T],
+        simd: impl Fn(Column<'_, T>, usize, usize, usize, &mut Vec<O>) -> std::result::Result<(), SumOverflow>,
+        ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
+    ) -> Vec<O> {
+        self.run(values, simd, ranges).expect("nothing is summed in a type that could overflow")
+    }
+
+    /// Answers by `simd` where windows are full, neighbours begin at equal distances, and groups are long enough for a
+    /// call to pay; by `ranges` otherwise.
+    fn run<T: Element, O>(
+        &self,
+        values: &[T],
+        simd: impl Fn(Column<'_, T>, usize, usize, usize, &mut Vec<O>) -> std::result::Result<(), SumOverflow>,
+        ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
+    ) -> std::result::Result<Vec<O>, Overflown> {
+        let mut out = Vec::with_capacity(self.windows);
+        let by_simd = matches!(self.algorithm, Some(Algorithm::TwoStacksSimd | Algorithm::Tumbling));
+        let (rolling, segments) = match self.frames {
+            Frames::Rolling(rolling, segments) if by_simd && segments.rows() >= LONG * segments.len() => {
+                (rolling, segments)
+            }
+            _ => {
+                ranges(self, values, &mut out)?;
+                return Ok(out);
+            }
+        };
+        for (from, to) in segments.iter() {
+            let (before, full, after) = rolling.parts(to - from);
+            let segment = Frames::Rolling(*rolling, Segments::whole(to - from));
+            let mut windows = segment.iter(None);
+            let edge =
+                |windows: &mut dyn Iterator<Item = (usize, usize)>, number: usize, out: &mut Vec<O>| {
+                    if number == 0 {
+                        return Ok(());
+                    }
+                    let mut edge = Ranges::with_capacity(number);
+                    windows.take(number).for_each(|(lo, hi)| edge.push(lo as u32, hi as u32));
+                    let rows = edge.get(number - 1).map_or(0, |(_, hi)| hi);
+                    let nulls = self.nulls.map(|nulls| nulls.slice(from, rows));
+                    let (frames, done) = (Frames::Listed(edge), out.len());
+                    let job = Job {
+                        frames: &frames,
+                        algorithm: Some(Algorithm::TwoStacksSimd),
+                        nulls: nulls.as_ref(),
+                        windows: number,
+                        base: from,
+                    };
+                    ranges(&job, &values[from..from + rows], out).map_err(|window| done + window)
+                };
+            edge(&mut windows, before, &mut out)?;
+            if full > 0 {
+                let done = out.len();
+                let bits = self.nulls.map(|nulls| Validity::new(nulls.validity(), nulls.offset() + from));
+                let column = Column::new(&values[from..to], bits);
+                simd(column, from, rolling.size() as usize, rolling.slide() as usize, &mut out)
+                    .map_err(|overflow| done + overflow.window)?;
+            }
+            edge(&mut windows.skip(full), after, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// `values` without nulls, each of them mapped.
+    pub(super) fn dense<V: Copy, T: Copy>(&self, values: &[V], map: impl Fn(V) -> T) -> Dense<'static, T> {
+        Dense::mapped(values, self.nulls, map)
+    }
+
+    /// Hands the number of values and the partial of each window to `emit`. `simd` is `plain` with faster bulk steps.
+    pub(super) fn each<T: Copy, F: Fold<T>>(
+        &self,
+        values: &[T],
+        plain: &F,
+        simd: &impl Fold<T, State = F::State>,
+        emit: impl FnMut(usize, F::State),
+    ) {
+        let ranks = self.nulls.map(ranks);
+        let ranges = self.frames.iter(ranks.as_deref());
+        match self.algorithm {
+            Some(Algorithm::SubtractOnEvict) => subtract_on_evict_each(values, ranges, plain, emit),
+            Some(Algorithm::TwoStacks) => two_stacks_each(values, ranges, plain, emit),
+            Some(Algorithm::Recalculate | Algorithm::Tumbling) => {
+                recalculate_each(values, ranges, simd, emit)
+            }
+            Some(Algorithm::TwoStacksSimd) if values.len() >= ROWS_PER_WINDOW * self.windows => {
+                by_panes(values, ranges, simd, emit);
+            }
+            _ => two_stacks_each(values, ranges, simd, emit),
+        }
+    }
+}
+
+/// Rows per group from which a SIMD kernel is called for each.
+const LONG: usize = 64;
+
+/// Two-Stacks over panes: values between two neighbouring ends of windows are reduced first, so that there is one
+/// partial per slide, or two where the size is no multiple of it (Theodorakis et al. 2018, §3.2 (2) and (3); Li et al.
+/// 2005). Time: one `combine` per value, and two per pane; space: a partial per pane.
+fn by_panes<T: Copy, F: Fold<T>>(
+    values: &[T],
+    ranges: super::frames::FrameIter<'_>,
+    fold: &F,
+    mut emit: impl FnMut(usize, F::State),
+) {
+    // Both ends of windows never step back, so that their union is a merge.
+    let (mut cuts, mut starts, mut ends) = (Vec::new(), ranges.clone().peekable(), ranges.clone().peekable());
+    loop {
+        let cut = match (starts.peek(), ends.peek()) {
+            (Some(&(lo, _)), Some(&(_, hi))) => lo.min(hi),
+            (None, Some(&(_, hi))) => hi,
+            _ => break,
+        };
+        while starts.next_if(|&(lo, _)| lo == cut).is_some() {}
+        while ends.next_if(|&(_, hi)| hi == cut).is_some() {}
+        cuts.push(cut);
+    }
+    let panes: Vec<F::State> =
+        cuts.windows(2).map(|cut| fold.reduce(cut[0], &values[cut[0]..cut[1]])).collect();
+    let (mut first, mut end) = (0, 0);
+    let mut lengths = ranges.clone().map(|(lo, hi)| hi - lo);
+    let over_panes = ranges.map(|(lo, hi)| {
+        while cuts[first] < lo {
+            first += 1;
+        }
+        while cuts[end] < hi {
+            end += 1;
+        }
+        (first, end)
+    });
+    let partials = Partials {
+        identity: fold.identity(),
+        combine: |earlier, later| fold.combine(earlier, later),
+        invert: None::<fn(F::State, F::State) -> F::State>,
+    };
+    two_stacks_each(&panes, over_panes, &partials, |_, state| {
+        emit(lengths.next().unwrap_or_default(), state);
+    });
+}

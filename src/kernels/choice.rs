@@ -1,0 +1,96 @@
+//! Which algorithm answers, and why: the rule of `auto`, and what each of the others refuses.
+//!
+//! RLE of the back stack (Theodorakis et al. 2018, §3.2 (4)) is not among them: its authors measured it to cost 9 to
+//! 18 %, as its runs make each step of a flip depend on the one before.
+
+use arrow_schema::DataType;
+
+use super::{Algorithm, Frames, Function};
+use crate::{Error, Result};
+
+/// What answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// The algorithm; none if the validity bitmap alone answers.
+    pub algorithm: Option<Algorithm>,
+    /// Why, as a sentence's end.
+    pub reason: &'static str,
+}
+
+/// From so many rows per window on, rows are first reduced to panes.
+pub(super) const ROWS_PER_WINDOW: usize = 8;
+
+/// Chooses for windows over `rows` values of type `input` (dictionaries decoded); `asked` decides if it can do it.
+///
+/// # Errors
+/// `InvalidValue` if what is asked for cannot do it.
+pub fn choose(
+    function: Function,
+    input: &DataType,
+    frames: &Frames,
+    rows: usize,
+    asked: Algorithm,
+) -> Result<Choice> {
+    let refuse = |why: String| {
+        Err(Error::InvalidValue(format!("algorithm: '{}' {why}; 'auto' takes one that can", asked.name())))
+    };
+    let (name, disjoint) = (function.name(), frames.is_disjoint());
+    let wide = matches!(input, DataType::Decimal128(..));
+    // A mean of decimals or durations is a quotient of integers.
+    let lanes = match function {
+        Function::Variance { .. } => true,
+        Function::Mean => !wide && !matches!(input, DataType::Duration(_)),
+        Function::Count | Function::First | Function::Last => false,
+        _ => !wide,
+    };
+    match asked {
+        Algorithm::Auto => {}
+        Algorithm::SubtractOnEvict if !function.is_invertible(input) && !function.is_extreme() => {
+            return refuse(match function {
+                Function::Sum | Function::Mean => {
+                    format!(
+                        "has no exact inverse for {name} of {input}: its error would drift along the column"
+                    )
+                }
+                _ => format!("needs an inverse, and {name} has none"),
+            });
+        }
+        Algorithm::TwoStacksSimd if !lanes => {
+            return refuse(if function.is_positional() {
+                format!("has nothing to compute for {name}, which the validity bitmap answers")
+            } else {
+                format!("has no lanes for {name} of {input}, as integers of 128 bits are not one CPU word")
+            });
+        }
+        Algorithm::Tumbling if !disjoint => {
+            return refuse("is for windows that do not overlap, and these do".to_owned());
+        }
+        _ => {}
+    }
+    let chosen = |algorithm, reason| Ok(Choice { algorithm, reason });
+    match asked {
+        Algorithm::Auto if function.is_positional() => {
+            chosen(None, "the validity bitmap answers it by itself")
+        }
+        Algorithm::Auto if disjoint => chosen(Some(Algorithm::Tumbling), "windows do not overlap"),
+        Algorithm::Auto if !lanes && function.is_invertible(input) => chosen(
+            Some(Algorithm::SubtractOnEvict),
+            "integers of 128 bits have an exact inverse, and no lanes",
+        ),
+        Algorithm::Auto if !lanes => chosen(Some(Algorithm::TwoStacks), "integers of 128 bits have no lanes"),
+        Algorithm::Auto if matches!(frames, Frames::Rolling(..)) => {
+            chosen(Some(Algorithm::TwoStacksSimd), "windows overlap, and begin at equal distances")
+        }
+        Algorithm::Auto if rows >= ROWS_PER_WINDOW * frames.count()? => {
+            chosen(Some(Algorithm::TwoStacksSimd), "windows are fewer than rows, which make panes")
+        }
+        Algorithm::Auto if function.is_invertible(input) => chosen(
+            Some(Algorithm::SubtractOnEvict),
+            "windows are as many as rows, and integers have an exact inverse",
+        ),
+        Algorithm::Auto => {
+            chosen(Some(Algorithm::TwoStacksSimd), "windows are as many as rows, without an inverse")
+        }
+        asked => chosen(Some(asked), "it was asked for"),
+    }
+}

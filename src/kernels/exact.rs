@@ -1,0 +1,132 @@
+//! Exact sums of integers of any width, and what is made of them.
+
+use arrow_buffer::i256;
+use arrow_schema::DataType;
+
+use super::Function;
+use super::answer::Job;
+use super::dense::Dense;
+use super::folds::{ExactSum, Total};
+use super::simd::Element;
+use crate::{Error, Result};
+
+/// Sums of integers, lowered from their number of values and their true sum; the first window that `lower` finds no
+/// answer for is the error.
+///
+/// They are summed in 64 bits where no sum of the column can be longer, else in 128, so that no window needs a check.
+pub(super) fn integers<T: Element, O: Default>(
+    job: &Job<'_>,
+    values: &[T],
+    lower: &impl Fn(usize, i128) -> Option<O>,
+    out: &mut Vec<O>,
+) -> std::result::Result<(), usize> {
+    if bound(values.iter().map(|value| value.to_i128())) <= i64::MAX as u128 {
+        let dense = job.dense(values, |value: T| value.to_i128() as i64);
+        return sums(job, &dense, |count, sum: i64| lower(count, sum.into()), out);
+    }
+    let dense = job.dense(values, T::to_i128);
+    sums(job, &dense, lower, out)
+}
+
+/// The same for unscaled decimals: in 128 bits or 256.
+pub(super) fn decimals(
+    job: &Job<'_>,
+    values: &[i128],
+    lowering: &Lowering,
+    out: &mut Vec<i128>,
+) -> std::result::Result<(), usize> {
+    if bound(values.iter().copied()) <= i128::MAX as u128 {
+        return sums(
+            job,
+            &job.dense(values, |value| value),
+            |count, sum: i128| lowering.lower(count, sum),
+            out,
+        );
+    }
+    sums(job, &job.dense(values, i256::from_i128), |count, sum| lowering.lower(count, sum), out)
+}
+
+fn sums<T: Total, O: Default>(
+    job: &Job<'_>,
+    dense: &Dense<'_, T>,
+    lower: impl Fn(usize, T) -> Option<O>,
+    out: &mut Vec<O>,
+) -> std::result::Result<(), usize> {
+    let before = out.len();
+    let mut overflown = None;
+    job.each(&dense.values, &ExactSum, &ExactSum, |count, sum| {
+        // A window without values is null, whatever stands there.
+        let lowered = if count == 0 { Some(O::default()) } else { lower(count, sum) };
+        if lowered.is_none() && overflown.is_none() {
+            overflown = Some(out.len() - before);
+        }
+        out.push(lowered.unwrap_or_default());
+    });
+    overflown.map_or(Ok(()), Err)
+}
+
+/// No sum of some of `values` is greater than this, nulls' places included; the greatest number if even this is too
+/// great.
+fn bound(values: impl ExactSizeIterator<Item = i128>) -> u128 {
+    let number = values.len() as u128;
+    values.map(i128::unsigned_abs).fold(0, u128::max).saturating_mul(number)
+}
+
+/// `sum / count`, halves rounded away from zero (Spark's HALF_UP).
+pub(super) fn quotient(sum: i128, count: usize) -> i128 {
+    let count = count as i128;
+    let (quotient, rest) = (sum / count, sum % count);
+    quotient + if 2 * rest.abs() >= count { sum.signum() } else { 0 }
+}
+
+/// How sums of decimals become sums or means of another scale.
+pub(super) struct Lowering {
+    mean: bool,
+    /// What a mean's digits beyond the values' are worth.
+    unit: i256,
+    /// The least number that has too many digits.
+    limit: i128,
+}
+
+impl Lowering {
+    /// For sums or means of `input`, as decimals of `output`.
+    pub fn new(function: Function, input: &DataType, output: &DataType) -> Result<Self> {
+        let (DataType::Decimal128(_, given), DataType::Decimal128(precision, scale)) = (input, output) else {
+            return Err(Error::Internal(format!("{input} and {output} are no decimals")));
+        };
+        Ok(Self {
+            mean: function == Function::Mean,
+            unit: i256::from_i128(10i128.pow((scale - given).unsigned_abs().into())),
+            limit: 10i128.pow(u32::from(*precision)),
+        })
+    }
+
+    /// The sum or mean; none if it has too many digits.
+    fn lower<T: Total>(&self, count: usize, sum: T) -> Option<i128> {
+        let number = if self.mean { self.mean(count, sum.wide())? } else { sum.narrow()? };
+        (-self.limit < number && number < self.limit).then_some(number)
+    }
+
+    fn mean(&self, count: usize, sum: i256) -> Option<i128> {
+        let count = i256::from_i128(count as i128);
+        let scaled = sum.checked_mul(self.unit)?;
+        let (quotient, rest) = (scaled.wrapping_div(count), scaled.wrapping_rem(count));
+        let half_reached = rest.wrapping_abs().wrapping_add(rest.wrapping_abs()) >= count;
+        let away = if scaled.is_negative() { i256::MINUS_ONE } else { i256::ONE };
+        (if half_reached { quotient.wrapping_add(away) } else { quotient }).to_i128()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_rounded_away_from_zero() {
+        for (sum, count, mean) in
+            [(5, 2, 3), (-5, 2, -3), (4, 3, 1), (-4, 3, -1), (5, 3, 2), (0, 7, 0), (7, 1, 7)]
+        {
+            assert_eq!(quotient(sum, count), mean, "{sum} / {count}");
+        }
+    }
+}

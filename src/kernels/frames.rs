@@ -1,0 +1,269 @@
+//! Which rows each window is made of: fixed numbers of rows, or ranges found by time.
+
+use super::{Ranges, Segments};
+use crate::{Error, Result};
+
+/// Windows of `size` rows, one every `slide` rows of each group: window k of a group that begins at row b is
+/// `[b + k·slide, b + k·slide + size)`, for every integer k for which it holds a row and does not reach over an end of
+/// its group that it may not reach over (Theodorakis et al. 2018, §2.1).
+///
+/// At slide 1 there is a window per row: the one that ends with the row, if windows may reach over the start; the one
+/// that begins with the row, if they may reach over the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rolling {
+    size: i64,
+    slide: i64,
+    over_start: bool,
+    over_end: bool,
+}
+
+impl Rolling {
+    /// Windows of `size` rows, one every `slide`, which may reach over the start or the end of a group.
+    ///
+    /// # Errors
+    /// `InvalidValue` unless size and slide are positive.
+    pub fn new(size: i64, slide: i64, over_start: bool, over_end: bool) -> Result<Self> {
+        for (name, length) in [("size", size), ("slide", slide)] {
+            if length < 1 {
+                return Err(Error::InvalidValue(format!(
+                    "{name}: {length} is too small; a {name} is at least 1 row"
+                )));
+            }
+        }
+        Ok(Self { size, slide, over_start, over_end })
+    }
+
+    /// Rows of a window.
+    pub fn size(&self) -> i64 {
+        self.size
+    }
+
+    /// Rows from the start of one window to that of the next.
+    pub fn slide(&self) -> i64 {
+        self.slide
+    }
+
+    /// Whether no row is in two windows.
+    pub fn is_disjoint(&self) -> bool {
+        self.slide >= self.size
+    }
+
+    /// Whether no window reaches over an end of its group.
+    pub fn is_full(&self) -> bool {
+        !self.over_start && !self.over_end
+    }
+
+    /// The first k of a window of a group of `rows` rows, and the one after the last.
+    fn span(&self, rows: i64) -> (i64, i64) {
+        if rows == 0 {
+            return (0, 0);
+        }
+        let first = if self.over_start { -((self.size - 1) / self.slide) } else { 0 };
+        let last =
+            if self.over_end { (rows - 1) / self.slide } else { (rows - self.size).div_euclid(self.slide) };
+        (first, (last + 1).max(first))
+    }
+
+    /// Number of windows of a group of `rows` rows.
+    pub fn count(&self, rows: usize) -> u64 {
+        let (first, end) = self.span(rows as i64);
+        (i128::from(end) - i128::from(first)) as u64
+    }
+
+    /// The numbers of windows of a group that reach over its start, that are full, and that reach over its end; the
+    /// last include those that reach over both.
+    pub fn parts(&self, rows: usize) -> (usize, usize, usize) {
+        let (first, end) = self.span(rows as i64);
+        let full_end = (rows as i64 - self.size).div_euclid(self.slide) + 1;
+        // Windows before k = 0 reach over the start; those from `full_end` on over the end.
+        let (zero, full_end) = (0.clamp(first, end), full_end.clamp(first, end));
+        let before = (zero.min(full_end) - first) as usize;
+        let full = (full_end - zero).max(0) as usize;
+        (before, full, (end - first) as usize - before - full)
+    }
+}
+
+/// The windows over a column.
+#[derive(Debug, Clone)]
+pub enum Frames {
+    /// Windows of a number of rows.
+    Rolling(Rolling, Segments),
+    /// Any windows whose ends do not step back.
+    Listed(Ranges),
+}
+
+impl Frames {
+    /// Number of windows.
+    ///
+    /// # Errors
+    /// `InvalidValue` for more than an array can have.
+    pub fn count(&self) -> Result<usize> {
+        match self {
+            Frames::Listed(ranges) => Ok(ranges.len()),
+            Frames::Rolling(rolling, segments) => {
+                let total: u128 =
+                    segments.iter().map(|(from, to)| u128::from(rolling.count(to - from))).sum();
+                fits_memory(total)
+            }
+        }
+    }
+
+    /// Whether no row is in two windows.
+    pub fn is_disjoint(&self) -> bool {
+        match self {
+            Frames::Rolling(rolling, _) => rolling.is_disjoint(),
+            Frames::Listed(ranges) => !ranges.overlap(),
+        }
+    }
+
+    /// The rows of each window, `[lo, hi)`; with `ranks`, of rows that are counted by them.
+    pub fn iter<'a>(&'a self, ranks: Option<&'a [u32]>) -> FrameIter<'a> {
+        match self {
+            Frames::Rolling(rolling, segments) => FrameIter {
+                ranks,
+                source: Source::Rolling {
+                    rolling: *rolling,
+                    segments,
+                    segment: 0,
+                    from: 0,
+                    rows: 0,
+                    start: 0,
+                    left: 0,
+                },
+            },
+            Frames::Listed(ranges) => FrameIter { ranks, source: Source::Listed { ranges, at: 0 } },
+        }
+    }
+}
+
+/// `count` as a number of results, if memory could hold so many.
+///
+/// # Errors
+/// `InvalidValue` if not: a process that asks the system for too much is ended, so it is asked for some of it first.
+pub(super) fn fits_memory(count: u128) -> Result<usize> {
+    let refuse = || {
+        Error::InvalidValue(format!(
+            "size: there would be {count} windows, more than memory holds; a size much greater than the number of rows \
+             has use for a greater slide"
+        ))
+    };
+    let count_here = usize::try_from(count).map_err(|_| refuse())?;
+    if count_here > 1 << 27 {
+        Vec::<u64>::new().try_reserve_exact(count_here).map_err(|_| refuse())?;
+    }
+    Ok(count_here)
+}
+
+/// Iterator of [`Frames::iter`].
+#[derive(Clone)]
+pub struct FrameIter<'a> {
+    ranks: Option<&'a [u32]>,
+    source: Source<'a>,
+}
+
+#[derive(Clone)]
+enum Source<'a> {
+    Rolling {
+        rolling: Rolling,
+        segments: &'a Segments,
+        segment: usize,
+        from: i64,
+        rows: i64,
+        start: i64,
+        left: i64,
+    },
+    Listed {
+        ranges: &'a Ranges,
+        at: usize,
+    },
+}
+
+impl Iterator for FrameIter<'_> {
+    type Item = (usize, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, usize)> {
+        let (lo, hi) = match &mut self.source {
+            Source::Rolling { rolling, segments, segment, from, rows, start, left } => {
+                while *left == 0 {
+                    let (begin, end) = segments.get(*segment)?;
+                    *segment += 1;
+                    (*from, *rows) = (begin as i64, (end - begin) as i64);
+                    let (first, end) = rolling.span(*rows);
+                    (*start, *left) = (first * rolling.slide, end - first);
+                }
+                let range = ((*start).max(0), start.saturating_add(rolling.size).min(*rows));
+                *left -= 1;
+                *start = start.saturating_add(rolling.slide);
+                ((*from + range.0) as usize, (*from + range.1) as usize)
+            }
+            Source::Listed { ranges, at } => {
+                let range = ranges.get(*at)?;
+                *at += 1;
+                range
+            }
+        };
+        Some(match self.ranks {
+            None => (lo, hi),
+            Some(ranks) => (ranks[lo] as usize, ranks[hi] as usize),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The definition, evaluated for every k that could hold a row.
+        #[test]
+        fn windows_are_those_of_the_definition(
+            size in 1i64..12, slide in 1i64..12, over_start: bool, over_end: bool,
+            lengths in prop::collection::vec(0i64..20, 0..5),
+        ) {
+            let mut want = Vec::new();
+            let mut offsets = vec![0];
+            for rows in &lengths {
+                let begin = *offsets.last().unwrap();
+                for start in (-20 * slide..20).filter(|start| start.rem_euclid(slide) == 0) {
+                    let end = start + size;
+                    if end > 0 && start < *rows && (over_start || start >= 0) && (over_end || end <= *rows) {
+                        want.push(((begin + start.max(0)) as usize, (begin + end.min(*rows)) as usize));
+                    }
+                }
+                offsets.push(begin + rows);
+            }
+            let rows = *offsets.last().unwrap() as usize;
+            let rolling = Rolling::new(size, slide, over_start, over_end).unwrap();
+            let frames = Frames::Rolling(rolling, Segments::new(offsets.into(), rows).unwrap());
+            prop_assert_eq!(frames.iter(None).collect::<Vec<_>>(), &want[..]);
+            prop_assert_eq!(frames.count().unwrap(), want.len());
+            for rows in lengths {
+                let all = Frames::Rolling(rolling, Segments::whole(rows as usize));
+                let (before, full, after) = rolling.parts(rows as usize);
+                let is_full = |(lo, hi): (usize, usize)| hi - lo == size as usize;
+                let full_ones: Vec<bool> = all.iter(None).map(is_full).collect();
+                prop_assert_eq!(full_ones.len(), before + full + after);
+                prop_assert!(full_ones.iter().enumerate().all(|(at, &is)| is == (at >= before && at < before + full)));
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_sizes_do_not_overflow() {
+        for (size, slide) in [(i64::MAX, 1), (i64::MAX, i64::MAX), (1, i64::MAX), (i64::MAX, i64::MAX - 1)] {
+            for (over_start, over_end) in [(false, false), (true, false), (false, true)] {
+                let frames = Frames::Rolling(
+                    Rolling::new(size, slide, over_start, over_end).unwrap(),
+                    Segments::whole(3),
+                );
+                let ranges: Vec<_> = frames.iter(None).collect();
+                assert_eq!(ranges.len(), frames.count().unwrap());
+                assert!(ranges.iter().all(|&(lo, hi)| lo < hi && hi <= 3));
+            }
+        }
+        let everything = Frames::Rolling(Rolling::new(i64::MAX, 1, true, true).unwrap(), Segments::whole(3));
+        assert!(everything.count().is_err());
+    }
+}

@@ -1,0 +1,209 @@
+//! The functions of sliding windows: names, and which types they mean something for.
+
+use std::str::FromStr;
+
+use arrow_schema::DataType;
+
+use crate::{Error, Result};
+
+/// A function of the values in a window, nulls skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Function {
+    /// Sum; exact for integers, decimals and durations.
+    Sum,
+    /// Mean.
+    Mean,
+    /// Least value; NaN is the greatest.
+    Min,
+    /// Greatest value.
+    Max,
+    /// Number of values.
+    Count,
+    /// Sum of squared deviations over the number of values less `ddof`, or its root.
+    Variance {
+        /// Degrees of freedom taken off.
+        ddof: u32,
+        /// Whether the root is asked for.
+        root: bool,
+    },
+    /// Row of the first of the least values.
+    ArgMin,
+    /// Row of the first of the greatest values.
+    ArgMax,
+    /// First value.
+    First,
+    /// Last value.
+    Last,
+}
+
+/// Names of all functions.
+pub const FUNCTIONS: [&str; 11] =
+    ["sum", "mean", "min", "max", "count", "var", "std", "argmin", "argmax", "first", "last"];
+
+impl Function {
+    /// The function called `name`; `ddof` is that of variances.
+    ///
+    /// # Errors
+    /// `InvalidValue` for any other name.
+    pub fn parse(name: &str, ddof: u32) -> Result<Self> {
+        Ok(match name {
+            "sum" => Function::Sum,
+            "mean" => Function::Mean,
+            "min" => Function::Min,
+            "max" => Function::Max,
+            "count" => Function::Count,
+            "var" => Function::Variance { ddof, root: false },
+            "std" => Function::Variance { ddof, root: true },
+            "argmin" => Function::ArgMin,
+            "argmax" => Function::ArgMax,
+            "first" => Function::First,
+            "last" => Function::Last,
+            _ => {
+                let all = FUNCTIONS.join("', '");
+                return Err(Error::InvalidValue(format!("agg: '{name}' is no function; there are '{all}'")));
+            }
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Function::Sum => "sum",
+            Function::Mean => "mean",
+            Function::Min => "min",
+            Function::Max => "max",
+            Function::Count => "count",
+            Function::Variance { root: false, .. } => "var",
+            Function::Variance { root: true, .. } => "std",
+            Function::ArgMin => "argmin",
+            Function::ArgMax => "argmax",
+            Function::First => "first",
+            Function::Last => "last",
+        }
+    }
+
+    /// Whether validity alone, not values, decides which row answers.
+    pub(super) fn is_positional(&self) -> bool {
+        matches!(self, Function::Count | Function::First | Function::Last)
+    }
+
+    /// Whether an exact inverse exists for values of type `input`.
+    pub(super) fn is_invertible(&self, input: &DataType) -> bool {
+        match self {
+            Function::Count => true,
+            Function::Sum | Function::Mean => !input.is_floating(),
+            _ => false,
+        }
+    }
+
+    /// Whether it is one of the least or greatest value.
+    pub(super) fn is_extreme(&self) -> bool {
+        matches!(self, Function::Min | Function::Max | Function::ArgMin | Function::ArgMax)
+    }
+
+    /// Fewest values that have an answer.
+    pub(super) fn least(&self) -> u64 {
+        match self {
+            Function::Count => 0,
+            Function::Variance { ddof, .. } => u64::from(*ddof) + 1,
+            _ => 1,
+        }
+    }
+
+    /// The type of the answers over values of type `input`, dictionaries decoded.
+    ///
+    /// # Errors
+    /// `InvalidType` where the function means nothing.
+    pub fn output_type(&self, input: &DataType) -> Result<DataType> {
+        let numeric = input.is_integer() || input.is_floating() || matches!(input, DataType::Decimal128(..));
+        let ordered = numeric
+            || matches!(input, DataType::Boolean | DataType::Date32 | DataType::Date64)
+            || matches!(input, DataType::Time32(_) | DataType::Time64(_))
+            || matches!(input, DataType::Timestamp(..) | DataType::Duration(_));
+        let refuse = |allowed: &str| {
+            Err(Error::InvalidType(format!(
+                "array: {} means nothing for values of type {input}; allowed are {allowed}",
+                self.name()
+            )))
+        };
+        Ok(match self {
+            Function::Count => DataType::Int64,
+            Function::First | Function::Last => input.clone(),
+            Function::Min | Function::Max if ordered => input.clone(),
+            Function::ArgMin | Function::ArgMax if ordered => DataType::Int64,
+            Function::Min | Function::Max | Function::ArgMin | Function::ArgMax => {
+                return refuse(
+                    "integers, floats, decimal128, booleans, dates, times, timestamps and durations",
+                );
+            }
+            Function::Variance { .. } if numeric => DataType::Float64,
+            Function::Variance { .. } => return refuse("integers, floats and decimal128"),
+            Function::Sum | Function::Mean => match (self, input) {
+                (_, DataType::Duration(_)) => input.clone(),
+                (Function::Sum, DataType::Decimal128(precision, scale)) => {
+                    DataType::Decimal128((precision + 10).min(38), *scale)
+                }
+                (_, DataType::Decimal128(precision, scale)) => {
+                    DataType::Decimal128((precision + 4).min(38), (scale + 4).min(38))
+                }
+                _ if !numeric => return refuse("integers, floats, decimal128 and durations"),
+                (Function::Mean, _) => DataType::Float64,
+                _ if input.is_signed_integer() => DataType::Int64,
+                _ if input.is_unsigned_integer() => DataType::UInt64,
+                _ => DataType::Float64,
+            },
+        })
+    }
+}
+
+/// How windows are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// The best of the others, by a rule.
+    Auto,
+    /// See `recalculate`.
+    Recalculate,
+    /// See `subtract_on_evict`.
+    SubtractOnEvict,
+    /// See `two_stacks`.
+    TwoStacks,
+    /// Two-Stacks a block at a time; see `simd`.
+    TwoStacksSimd,
+    /// See `tumbling`.
+    Tumbling,
+}
+
+impl Algorithm {
+    /// All of them, in the order of the documents.
+    pub const ALL: [Algorithm; 6] = [
+        Algorithm::Auto,
+        Algorithm::Recalculate,
+        Algorithm::SubtractOnEvict,
+        Algorithm::TwoStacks,
+        Algorithm::TwoStacksSimd,
+        Algorithm::Tumbling,
+    ];
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Algorithm::Auto => "auto",
+            Algorithm::Recalculate => "recalculate",
+            Algorithm::SubtractOnEvict => "subtract_on_evict",
+            Algorithm::TwoStacks => "two_stacks",
+            Algorithm::TwoStacksSimd => "two_stacks_simd",
+            Algorithm::Tumbling => "tumbling",
+        }
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
+            let all = Self::ALL.map(|algorithm| algorithm.name()).join("', '");
+            Error::InvalidValue(format!("algorithm: '{name}' is unknown; there are '{all}'"))
+        })
+    }
+}

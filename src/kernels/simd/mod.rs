@@ -1,0 +1,39 @@
+//! Sliding windows over a column of numbers at the speed of memory.
+//!
+//! Windows are `values[k * slide..k * slide + size]` for `k` in `0..window_count(len, size, slide)`; a slide beyond
+//! the size samples. Answers are appended to `out`. Nulls are skipped; NaN is the greatest value and -0.0 equals 0.0.
+//! A window without values gets what each function says; [`sliding_valid_count`] and [`sliding_validity`] tell which
+//! windows those are.
+
+mod column;
+mod element;
+mod scalar;
+
+pub use column::{Column, Validity, window_count};
+pub use element::Element;
+pub use scalar::*;
+
+/// A window whose true sum its type cannot hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SumOverflow {
+    /// Which window.
+    pub window: usize,
+}
+
+/// Count, mean and sum of squared deviations from the mean.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moments {
+    /// Number of values.
+    pub count: usize,
+    /// Their mean; 0 if there are none.
+    pub mean: f64,
+    /// The sum of their squared deviations from the mean.
+    pub m2: f64,
+}
+
+impl Moments {
+    /// The variance with `ddof` degrees of freedom taken off; NaN if there are no more than `ddof` values.
+    pub fn variance(&self, ddof: usize) -> f64 {
+        if self.count > ddof { self.m2 / (self.count - ddof) as f64 } else { f64::NAN }
+    }
+}
