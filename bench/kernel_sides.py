@@ -1,8 +1,9 @@
 """The sides of kernels.py: rolling aggregates over one column, each library asked as it answers fastest.
 
-A side is bound to a column and offers ways to answer a cell; where it has several, all of them are timed once,
-and the fastest stands for the side. Columns are handed over in the form a library reads without a copy, and in
-float64 where it would make one itself, before any clock runs. Answers are left in the form the library gives.
+A side is bound to a column and offers ways to answer a cell; where it has several, all of them are timed
+once, and the fastest stands for the side. Columns are handed over in the form a library reads without a copy,
+and in float64 where it would make one itself, before any clock runs. Answers are left in the form the library
+gives.
 """
 
 from __future__ import annotations
@@ -224,8 +225,7 @@ ALGORITHMS = ("two_stacks_simd", "two_stacks", "subtract_on_evict", "recalculate
 PEERS: tuple[type[Side], ...] = (Polars, Pandas, Bottleneck, Numbagg)
 COPIES: tuple[type[Side], ...] = (Memcpy, FreshMemcpy)
 SIDES: dict[str, type[Side]] = {
-    side.name: side
-    for side in (Windowkit, *COPIES, *(algorithm_side(name) for name in ALGORITHMS), *PEERS)
+    side.name: side for side in (Windowkit, *COPIES, *(algorithm_side(name) for name in ALGORITHMS), *PEERS)
 }
 
 
@@ -246,8 +246,7 @@ def trace(path: Any, rows: int) -> pa.Table:
     # The next repetition starts one mean gap after the last row.
     span = times[-1] - times[0] + (times[-1] - times[0]) // len(times)
     all_times = (np.arange(repeats, dtype=np.int64)[:, None] * span + times[None, :]).reshape(-1)[:rows]
-    values = pa.concat_arrays(table["cpu_request"].combine_chunks().chunks if False else
-                              [table["cpu_request"].combine_chunks()] * repeats).slice(0, rows)
+    values = pa.concat_arrays([table["cpu_request"].combine_chunks()] * repeats)[:rows]
     return pa.table({"ts": pa.array(all_times).cast(pa.timestamp("us")), "cpu_request": values})
 
 
@@ -275,7 +274,10 @@ def timed_ways(table: pa.Table, seconds: int) -> dict[str, dict[str, Run]]:
     )
     over_panes = dynamic(panes, col("s").sum(), col("n").sum()).select("ts", v=col("s") / col("n"))
     over_rows = dynamic(frame.lazy(), col("cpu_request").mean())
-    polars = {"group_by_dynamic over panes": over_panes.collect, "group_by_dynamic over rows": over_rows.collect}
+    polars = {
+        "group_by_dynamic over panes": over_panes.collect,
+        "group_by_dynamic over rows": over_rows.collect,
+    }
     if 64 // seconds > 8:
         # Rows are copied into each of their windows: minutes.
         del polars["group_by_dynamic over rows"]

@@ -70,7 +70,14 @@ fn main() {
     let mixed = |at: usize| (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as i64;
     if !json {
         let heads: Vec<String> = PERCENTILES.iter().map(|(name, _)| format!("{name:>8}")).collect();
-        println!("{:24}{:>10}{}{:>10}   ns a row, the clock's {}", "", "window", heads.concat(), "max", "taken off");
+        println!(
+            "{:24}{:>10}{}{:>10}   ns a row, the clock's {}",
+            "",
+            "window",
+            heads.concat(),
+            "max",
+            "taken off"
+        );
     }
     // In turns, three times: the least of each percentile, as what disturbs a run only ever adds.
     for size in [64, 1024, 65_536, 1 << 20] {

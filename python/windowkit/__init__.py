@@ -89,8 +89,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # What costs time to import is imported when it is asked for.
-    if name == "spark":
-        return _import_module("windowkit.spark")
+    if name in ("kernels", "spark"):
+        return _import_module(f"windowkit.{name}")
     if name == "__version__":
         return _import_module("windowkit._native").__version__
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
+from datetime import date, time, timedelta
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -18,9 +20,9 @@ AGGREGATES: Final = ("sum", "mean", "min", "max", "count", "var", "std", "argmin
 class Window:
     """The aggregate of a window over a stream, kept up to date as rows enter and leave it.
 
-    Rows enter at the back and leave at the front, in the order they came. `query` gives the aggregate of the rows
-    in between, nulls skipped, in constant time. Nothing is ever subtracted: what has left the window, even an
-    infinity, leaves no trace in a floating-point answer.
+    Rows enter at the back and leave at the front, in the order they came. `query` gives the aggregate of the
+    rows in between, nulls skipped, in constant time. Nothing is ever subtracted: what has left the window,
+    even an infinity, leaves no trace in a floating-point answer.
 
     Parameters
     ----------
@@ -29,13 +31,13 @@ class Window:
         ``"argmax"``, ``"first"`` or ``"last"``. ``argmin`` and ``argmax`` give the number of a row, counted
         from the first row that ever entered, which is 0.
     type : pyarrow.DataType or str
-        Of the values, like ``pa.float64()`` or ``"float64"``: integers, floats, decimal128 and durations for all
-        functions, where durations have no variance; booleans, dates, times and timestamps for the functions
-        that compare or pick; any type for ``count``.
+        Of the values, like ``pa.float64()`` or ``"float64"``: integers, floats, decimal128 and durations for
+        all functions, where durations have no variance; booleans, dates, times and timestamps for the
+        functions that compare or pick; any type for ``count``.
     algorithm : {"daba", "two_stacks"}
         ``"daba"`` bounds the time of every single operation (DABA Lite: at most 3 combines per insert, 2 per
-        evict, 1 per query). ``"two_stacks"`` bounds only their average, at less work in total: now and then an
-        evict takes as long as the window has rows.
+        evict, 1 per query). ``"two_stacks"`` bounds only their average, at less work in total: now and then
+        an evict takes as long as the window has rows.
     ddof : int
         Variances are over the number of values less this.
 
@@ -48,14 +50,16 @@ class Window:
 
     Notes
     -----
-    Types of answers are those of `windowkit.kernels.sliding`: sums of integers are 64 bits wide, and a true sum
-    that does not fit raises `Overflow` when it is asked for, which leaves the window as it was. NaN is the
-    greatest value; -0.0 equals 0.0; of equal extrema the oldest counts. Float sums are kept in two float64, so
-    that they err by at most ``2**-53 * abs(sum) + n * 2**-103 * sum(abs(x))``, means and variances accordingly.
+    Types of answers are those of `windowkit.kernels.sliding`: sums of integers are 64 bits wide, and a true
+    sum that does not fit raises `Overflow` when it is asked for, which leaves the window as it was. NaN is
+    the greatest value; -0.0 equals 0.0; of equal extrema the oldest counts. Float sums are kept in two
+    float64, so that they err by at most ``2**-53 * abs(sum) + n * 2**-103 * sum(abs(x))``, means and
+    variances accordingly.
 
-    Memory is one partial aggregate per value, from 8 bytes (extrema) to 40 (variances); a growing window never
-    copies what it holds. References: Tangwongsan, Hirzel, Schneider, "In-Order Sliding-Window Aggregation in
-    Worst-Case Constant Time", VLDB Journal 30, 2021; Theodorakis et al., "Hammer Slide", ADMS 2018, section 3.
+    Memory is one partial aggregate per value, from 8 bytes (extrema) to 40 (variances); a growing window
+    never copies what it holds. References: Tangwongsan, Hirzel, Schneider, "In-Order Sliding-Window
+    Aggregation in Worst-Case Constant Time", VLDB Journal 30, 2021; Theodorakis et al., "Hammer Slide", ADMS
+    2018, section 3.
 
     A window may be shared by threads, whose calls then take turns.
 
@@ -88,7 +92,7 @@ class Window:
         self._agg = agg
         self._type = _data_type(type)
         self._algorithm = algorithm
-        self._native = _native.StreamWindow(agg, self._type, algorithm, _count("ddof", ddof))
+        self._native = _native.StreamWindow(agg, self._type, algorithm, _count("ddof", ddof, 2**31 - 1))
         self._result_type = pa.field(_Named(self._native.result_type)).type
 
     @property
@@ -128,15 +132,15 @@ class Window:
 
         Parameters
         ----------
-        values : scalar, or any Arrow array
-            A Python value or pyarrow scalar is one row, ``None`` a null. An object with ``__arrow_c_array__`` or
-            ``__arrow_c_stream__`` (a pyarrow Array or ChunkedArray, a Polars or pandas Series, ...) is as many
-            rows as it is long.
+        values : scalar, or column
+            A Python value or pyarrow scalar is one row, ``None`` a null. A column is as many rows as it is
+            long: a pyarrow Array or ChunkedArray, a Polars or pandas Series, a numpy array, or anything else
+            with ``__arrow_c_array__`` or ``__arrow_c_stream__``.
 
         Raises
         ------
         InvalidType
-            The values are not of the window's type; arrays are not cast.
+            The values are not of the window's type; columns are not cast.
         InvalidValue
             A Python value that the type cannot hold.
 
@@ -146,11 +150,9 @@ class Window:
         """
         if self._native.insert_number(values):
             return
-        if _is_arrow(values):
-            for chunk in _chunks("values", values):
-                self._native.insert(chunk)
-            return
-        self._native.insert(self._one(values))
+        chunks = _chunks(values)
+        for chunk in [self._one(values)] if chunks is None else chunks:
+            self._native.insert(chunk)
 
     def evict(self, n: int = 1) -> None:
         """Take the `n` oldest rows out.
@@ -172,9 +174,9 @@ class Window:
         Returns
         -------
         pyarrow.Scalar
-            Of type `result_type`; null where there is no value (one value for variances with ``ddof=1``), except
-            for counts. A scalar because it is exact for every type, nanoseconds included; ``.as_py()`` makes it
-            a Python value.
+            Of type `result_type`; null where there is no value (or one, for variances with ``ddof=1``),
+            except for counts. A scalar, since it is exact for every type, nanoseconds included;
+            ``.as_py()`` makes it a Python value.
 
         Raises
         ------
@@ -186,15 +188,16 @@ class Window:
     def slide(self, values: Any, size: int, *, min_periods: int | None = None) -> pa.Array:
         """Add rows one after the other, keep the `size` newest, and answer after each.
 
-        For batches of one stream: the window is carried on from batch to batch, so the answers put together are
-        those of `windowkit.kernels.sliding` over the whole stream with ``partial="start"``.
+        For batches of one stream: the window is carried on from batch to batch, so the answers put together
+        are those of `windowkit.kernels.sliding` over the whole stream with ``partial="start"``.
 
         Parameters
         ----------
-        values : any Arrow array
+        values : column
             As for `insert`.
         size : int
-            The most rows that the window has from now on. Of a window with more, the oldest are evicted first.
+            The most rows that the window has from now on. Of a window with more, the oldest are evicted
+            first.
         min_periods : int, optional
             Windows with fewer values than this are null. Default: 1, and 0 for counts, as in SQL; pandas and
             Polars have `size`.
@@ -220,8 +223,9 @@ class Window:
         [1.0, 1.5]
         [3.0, 3.0]
         """
-        if not _is_arrow(values):
-            raise InvalidType(f"values: a {_name(values)}; {ARRAYS}")
+        chunks = _chunks(values)
+        if chunks is None:
+            raise InvalidType(f"values: a {_name(values)} is no column; {COLUMNS}")
         size = _count("size", size)
         if size < 1:
             raise InvalidValue(f"size: {size}; allowed are 1 and more rows")
@@ -229,7 +233,6 @@ class Window:
         least = usual if min_periods is None else _count("min_periods", min_periods)
         if least > size:
             raise InvalidValue(f"min_periods: {least}; a window of {size} rows never has so many values")
-        chunks = _chunks("values", values)
         # In one piece, so that an overflow in the last chunk leaves the window as it was.
         array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [pa.array([], self._type)])
         return pa.array(self._native.slide(array, size, least))
@@ -243,20 +246,30 @@ class Window:
         if isinstance(value, pa.Scalar):
             if value.is_valid and value.type != self._type:
                 raise InvalidType(f"values: {value.type} in a window over {self._type}; cast them first")
-            value = value.as_py() if not value.is_valid else value
-        elif isinstance(value, list | tuple) or hasattr(value, "__array__") and getattr(value, "ndim", 0) > 0:
-            raise InvalidType(f"values: a {_name(value)}; {ARRAYS}")
+            value = value if value.is_valid else None
+        elif isinstance(value, list | tuple) and not pa.types.is_nested(self._type):
+            raise InvalidType(f"values: a {_name(value)} is neither a value nor a column; {COLUMNS}")
+        elif pa.types.is_integer(self._type) and not hasattr(value, "__index__"):
+            # pyarrow would drop a fraction.
+            raise InvalidType(f"values: {value!r} is no {self._type}; allowed are whole numbers")
         try:
             return pa.array([value], self._type)
-        except (pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            if isinstance(error, OverflowError) or isinstance(value, _kindred(self._type)):
+                raise InvalidValue(f"values: {value!r} does not fit {self._type} ({error})") from error
             raise InvalidType(f"values: {value!r} is no {self._type} ({error})") from error
-        except (pa.ArrowInvalid, OverflowError) as error:
-            raise InvalidValue(f"values: {value!r} does not fit {self._type} ({error})") from error
 
 
-ARRAYS: Final = (
-    "rows are given as a scalar, or as anything with an Arrow interface (__arrow_c_array__ or "
-    "__arrow_c_stream__), like pyarrow.array(values)"
+def _kindred(kind: pa.DataType) -> tuple[type, ...]:
+    """Return the Python classes that values of a type have, so that one which is refused is out of range."""
+    if pa.types.is_temporal(kind):
+        return (date, time, timedelta, int)
+    return (numbers.Number,)
+
+
+COLUMNS: Final = (
+    "columns are pyarrow Arrays and ChunkedArrays, Polars and pandas Series, numpy arrays, and anything else "
+    "with __arrow_c_array__ or __arrow_c_stream__ (for a list, pyarrow.array makes one)"
 )
 
 
@@ -274,16 +287,13 @@ def _name(value: object) -> str:
     return f"{type(value).__module__.split('.')[0]} {type(value).__name__}"
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: str, value: Any, most: int = 2**63 - 1) -> int:
     """Return an argument that counts something."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = -1
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidType(f"{name}: {value!r}; allowed are whole numbers")
-    if not 0 <= count < 2**63:
-        raise InvalidValue(f"{name}: {count}; allowed are whole numbers from 0 to 2**63 - 1")
+    count = operator.index(value)
+    if not 0 <= count <= most:
+        raise InvalidValue(f"{name}: {count}; allowed are whole numbers from 0 to {most}")
     return count
 
 
@@ -298,16 +308,23 @@ def _data_type(kind: Any) -> pa.DataType:
     raise InvalidType(f"type: {kind!r}; allowed is a pyarrow DataType or its name, like 'float64'")
 
 
-def _is_arrow(values: Any) -> bool:
-    return hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")
-
-
-def _chunks(name: str, values: Any) -> list[pa.Array]:
-    """Return the arrays that `values` is made of."""
-    if isinstance(values, pa.RecordBatch | pa.Table | pa.RecordBatchReader):
-        raise InvalidType(f"{name}: a {type(values).__name__} is a table; allowed is one column of it")
+def _chunks(values: Any) -> list[pa.Array] | None:
+    """Return the arrays that a column is made of, or none of what is no column."""
+    name = _name(values)
+    if isinstance(values, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or hasattr(values, "columns"):
+        raise InvalidType(f"values: a {name} is a table; give one of its columns")
+    if name == "pandas Series" or (name == "numpy ndarray" and values.ndim > 0):
+        # A NaN of pandas is a missing value, one of numpy a number.
+        try:
+            values = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise InvalidType(f"values: a {name} that pyarrow makes no array of ({error})") from error
+    if isinstance(values, pa.Array):
+        return [values]
     if isinstance(values, pa.ChunkedArray):
         return list(values.chunks)
     if hasattr(values, "__arrow_c_array__"):
-        return [values if isinstance(values, pa.Array) else pa.array(values)]
-    return list(pa.chunked_array(values).chunks)
+        return [pa.array(values)]
+    if hasattr(values, "__arrow_c_stream__"):
+        return list(pa.chunked_array(values).chunks)
+    return None

@@ -23,12 +23,14 @@ from typing import Any, Final, Literal, TypeAlias, overload
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit._window import Window
 from windowkit.durations import Duration, Length, length
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = [
     "ALGORITHMS",
     "FUNCTIONS",
+    "Window",
     "explain",
     "extents",
     "sliding",
@@ -360,7 +362,7 @@ def explain(
     return f"{name}: {reason}"
 
 
-SHORT: Final = '''{summary} of windows of `size` rows; `sliding` with ``agg="{agg}"``.
+SHORT: Final = """{summary} of windows of `size` rows; `sliding` with ``agg="{agg}"``.
 
     Parameters
     ----------
@@ -372,4 +374,4 @@ SHORT: Final = '''{summary} of windows of `size` rows; `sliding` with ``agg="{ag
     >>> import pyarrow as pa
     >>> sliding_{agg}(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
     {example}
-'''
+"""

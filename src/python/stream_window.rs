@@ -8,6 +8,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use pyo3_arrow::{PyArray, PyDataType};
 
 use super::errors::{caught, detached, exception};
+use crate::kernels::Function;
 use crate::kernels::streaming::{Algorithm, Number, StreamWindow};
 use crate::{Error, Result};
 
@@ -29,8 +30,11 @@ impl PyStreamWindow {
 #[pymethods]
 impl PyStreamWindow {
     #[new]
-    fn new(py: Python<'_>, agg: &str, kind: PyDataType, algorithm: &str, ddof: u64) -> PyResult<Self> {
-        let make = || StreamWindow::new(agg, &kind.into_inner(), Algorithm::parse(algorithm)?, ddof);
+    fn new(py: Python<'_>, agg: &str, kind: PyDataType, algorithm: &str, ddof: u32) -> PyResult<Self> {
+        let make = || {
+            let (function, algorithm) = (Function::parse(agg, ddof)?, Algorithm::parse(algorithm)?);
+            StreamWindow::new(function, &kind.into_inner(), algorithm)
+        };
         let window = caught(make).map_err(|error| exception(py, &error))?;
         Ok(Self(Mutex::new(window)))
     }

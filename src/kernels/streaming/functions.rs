@@ -15,7 +15,7 @@ use super::types::from_physical;
 use crate::{Error, Result};
 
 /// A function from values to answers.
-pub(super) trait Function: Combine<State: Send> + Send + 'static {
+pub(super) trait Combined: Combine<State: Send> + Send + 'static {
     /// How values are read.
     type Input: ArrowPrimitiveType;
     /// One answer, not yet of the type that the user gets.
@@ -32,7 +32,7 @@ pub(super) trait Function: Combine<State: Send> + Send + 'static {
         None
     }
 
-    /// What [`Function::may_overflow`] wants to know of a value.
+    /// What [`Combined::may_overflow`] wants to know of a value.
     #[inline]
     fn magnitude(_: <Self::Input as ArrowPrimitiveType>::Native) -> f64 {
         0.0
@@ -94,7 +94,7 @@ impl Combine for Count {
     fn combine(&self, (): (), (): ()) {}
 }
 
-impl Function for Count {
+impl Combined for Count {
     type Input = Int8Type;
     type Answer = i64;
 
@@ -137,7 +137,7 @@ impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Combine for Extrem
     }
 }
 
-impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Function for Extremum<T, MAX> {
+impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Combined for Extremum<T, MAX> {
     type Input = T;
     type Answer = T::Native;
 
@@ -175,7 +175,7 @@ impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Combine for ArgExt
     }
 }
 
-impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Function for ArgExtremum<T, MAX> {
+impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Combined for ArgExtremum<T, MAX> {
     type Input = T;
     type Answer = i64;
 
@@ -215,7 +215,7 @@ impl<T: ArrowPrimitiveType, const LAST: bool> Combine for FirstLast<T, LAST> {
     }
 }
 
-impl<T: ArrowPrimitiveType, const LAST: bool> Function for FirstLast<T, LAST> {
+impl<T: ArrowPrimitiveType, const LAST: bool> Combined for FirstLast<T, LAST> {
     type Input = T;
     type Answer = T::Native;
 
@@ -254,7 +254,7 @@ impl Combine for FloatSum {
     }
 }
 
-impl Function for FloatSum {
+impl Combined for FloatSum {
     type Input = Float64Type;
     type Answer = f64;
 
@@ -298,7 +298,7 @@ impl<T: ArrowPrimitiveType<Native: Into<i128>>> Combine for IntegerSum<T> {
     }
 }
 
-impl<T: ArrowPrimitiveType<Native: Into<i128>>> Function for IntegerSum<T> {
+impl<T: ArrowPrimitiveType<Native: Into<i128>>> Combined for IntegerSum<T> {
     type Input = T;
     type Answer = (i128, u64);
 
@@ -364,7 +364,7 @@ impl Combine for DecimalSum {
     }
 }
 
-impl Function for DecimalSum {
+impl Combined for DecimalSum {
     type Input = Decimal128Type;
     type Answer = (i256, u64);
 
@@ -415,7 +415,7 @@ impl Function for DecimalSum {
 /// large common offset of the values costs no digits of their deviations.
 #[derive(Clone)]
 pub(super) struct Variance {
-    pub ddof: u64,
+    pub ddof: u32,
     pub root: bool,
 }
 
@@ -443,7 +443,7 @@ impl Combine for Variance {
     }
 }
 
-impl Function for Variance {
+impl Combined for Variance {
     type Input = Float64Type;
     type Answer = f64;
 
@@ -456,10 +456,9 @@ impl Function for Variance {
 
     #[inline]
     fn lower(&self, state: Moment, count: u64) -> Option<f64> {
-        (count > self.ddof).then(|| {
-            let variance = state.m2 / (count - self.ddof) as f64;
-            if self.root { variance.sqrt() } else { variance }
-        })
+        let freedom = count.checked_sub(self.ddof.into()).filter(|&freedom| freedom > 0)?;
+        let variance = state.m2 / freedom as f64;
+        Some(if self.root { variance.sqrt() } else { variance })
     }
 
     fn finish(&self, answers: Vec<f64>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {

@@ -1,4 +1,4 @@
-//! Which functions mean something for which types, and how values of a type are read.
+//! How values of a type are read, and made of answers again.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// The few types that values are computed in; the others are read as one of these, without loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,36 +59,4 @@ pub(super) fn from_physical(array: &ArrayRef, output: &DataType) -> Result<Array
         _ if array.data_type() == output => array.clone(),
         _ => cast(array, output)?,
     })
-}
-
-/// The type of a sum, as in Spark; unsigned integers stay unsigned.
-pub(super) fn sum_type(input: &DataType) -> Option<DataType> {
-    Some(match input {
-        _ if input.is_signed_integer() => DataType::Int64,
-        _ if input.is_unsigned_integer() => DataType::UInt64,
-        _ if input.is_floating() => DataType::Float64,
-        DataType::Decimal128(precision, scale) => DataType::Decimal128((precision + 10).min(38), *scale),
-        DataType::Duration(_) => input.clone(),
-        _ => return None,
-    })
-}
-
-/// The type of a mean, as in Spark.
-pub(super) fn mean_type(input: &DataType) -> Option<DataType> {
-    Some(match input {
-        _ if input.is_integer() || input.is_floating() => DataType::Float64,
-        DataType::Decimal128(p, s) => DataType::Decimal128((p + 4).min(38), (s + 4).min(38)),
-        DataType::Duration(_) => input.clone(),
-        _ => return None,
-    })
-}
-
-/// Values with a variance.
-pub(super) fn is_number(input: &DataType) -> bool {
-    input.is_integer() || input.is_floating() || matches!(input, DataType::Decimal128(..))
-}
-
-/// A type that a function has no meaning for.
-pub(super) fn refused(function: &str, input: &DataType, allowed: &str) -> Error {
-    Error::InvalidType(format!("type: {function} of {input}; allowed are {allowed}"))
 }

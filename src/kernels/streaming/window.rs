@@ -12,11 +12,12 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
 
 use super::functions::{
-    ArgExtremum, Count, DecimalSum, Extremum, FirstLast, FloatSum, Function, IntegerSum, Of, Ordered,
+    ArgExtremum, Combined, Count, DecimalSum, Extremum, FirstLast, FloatSum, IntegerSum, Of, Ordered,
     Variance,
 };
-use super::types::{Physical, is_number, mean_type, physical, refused, sum_type, to_physical};
+use super::types::{Physical, physical, to_physical};
 use super::{ChunkedQueue, Daba, Fifo, TwoStacksLite};
+use crate::kernels::Function;
 use crate::{Error, Result};
 
 /// How a window is kept.
@@ -48,10 +49,6 @@ impl Algorithm {
     }
 }
 
-/// Names of the functions of a window.
-const FUNCTIONS: [&str; 11] =
-    ["sum", "mean", "min", "max", "count", "var", "std", "argmin", "argmax", "first", "last"];
-
 /// One row's value, without its Arrow type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
@@ -74,9 +71,11 @@ pub enum Number {
 /// use std::sync::Arc;
 /// use arrow_array::{ArrayRef, Int32Array, cast::AsArray, types::Int64Type};
 /// use arrow_schema::DataType;
+/// use windowkit::kernels::Function;
 /// use windowkit::kernels::streaming::{Algorithm, StreamWindow};
 ///
-/// let mut window = StreamWindow::new("sum", &DataType::Int32, Algorithm::Daba, 1)?;
+/// let sum = Function::parse("sum", 1)?;
+/// let mut window = StreamWindow::new(sum, &DataType::Int32, Algorithm::Daba)?;
 /// let rows: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(3)]));
 /// window.insert(&rows)?;
 /// window.evict(1)?;
@@ -90,38 +89,28 @@ pub struct StreamWindow {
 }
 
 impl StreamWindow {
-    /// An empty window of `function` over values of type `input`; `ddof` is for variances.
+    /// An empty window of `function` over values of type `input`.
     ///
     /// # Errors
-    /// `InvalidValue` for an unknown function, `InvalidType` for a type that the function has no meaning for.
-    pub fn new(function: &str, input: &DataType, algorithm: Algorithm, ddof: u64) -> Result<Self> {
-        let (output, rows) = match function {
-            "count" => (DataType::Int64, window(Count, algorithm)),
-            "sum" => sums(Of::Sum, input, algorithm)
-                .ok_or_else(|| refused("sum", input, "integers, floats, decimal128 and durations"))?,
-            "mean" => sums(Of::Mean, input, algorithm)
-                .ok_or_else(|| refused("mean", input, "integers, floats, decimal128 and durations"))?,
-            "var" | "std" if is_number(input) => {
-                (DataType::Float64, window(Variance { ddof, root: function == "std" }, algorithm))
-            }
-            "var" | "std" => return Err(refused(function, input, "integers, floats and decimal128")),
-            "min" | "max" | "argmin" | "argmax" | "first" | "last" => {
-                let allowed =
-                    "booleans, integers, floats, decimal128, dates, times, timestamps and durations";
-                let physical = physical(input).ok_or_else(|| refused(function, input, allowed))?;
-                let output = if function.starts_with("arg") { &DataType::Int64 } else { input };
-                let rows = match physical {
-                    Physical::Int64 => values::<Int64Type>(function, input, algorithm),
-                    Physical::UInt64 => values::<UInt64Type>(function, input, algorithm),
-                    Physical::Float64 => values::<Float64Type>(function, input, algorithm),
-                    Physical::Decimal128 => values::<Decimal128Type>(function, input, algorithm),
-                };
-                (output.clone(), rows)
-            }
-            _ => {
-                return Err(Error::InvalidValue(format!(
-                    "agg: '{function}' is unknown; allowed are {}",
-                    FUNCTIONS.join(", ")
+    /// `InvalidType` for a type that the function has no meaning for.
+    pub fn new(function: Function, input: &DataType, algorithm: Algorithm) -> Result<Self> {
+        let output = function.output_type(input).map_err(|error| match error {
+            Error::InvalidType(text) => Error::InvalidType(text.replacen("array:", "type:", 1)),
+            error => error,
+        })?;
+        let rows = match (function, physical(input)) {
+            (Function::Count, _) => window(Count, algorithm),
+            (Function::Variance { ddof, root }, _) => window(Variance { ddof, root }, algorithm),
+            (Function::Sum, _) => sums(Of::Sum, input, &output, algorithm),
+            (Function::Mean, _) => sums(Of::Mean, input, &output, algorithm),
+            (_, Some(Physical::Int64)) => values::<Int64Type>(function, input, algorithm),
+            (_, Some(Physical::UInt64)) => values::<UInt64Type>(function, input, algorithm),
+            (_, Some(Physical::Float64)) => values::<Float64Type>(function, input, algorithm),
+            (_, Some(Physical::Decimal128)) => values::<Decimal128Type>(function, input, algorithm),
+            (_, None) => {
+                return Err(Error::InvalidType(format!(
+                    "type: a window cannot hold values of type {input}; allowed are booleans, integers, floats, \
+                     decimal128, dates, times, timestamps and durations"
                 )));
             }
         };
@@ -235,45 +224,40 @@ impl StreamWindow {
     }
 }
 
-fn window<F: Function>(function: F, algorithm: Algorithm) -> Box<dyn Rows> {
+fn window<F: Combined>(function: F, algorithm: Algorithm) -> Box<dyn Rows> {
     match algorithm {
         Algorithm::Daba => Box::new(Typed::<F, Daba<F>>::new(function)),
         Algorithm::TwoStacks => Box::new(Typed::<F, TwoStacksLite<F>>::new(function)),
     }
 }
 
-fn sums(of: Of, input: &DataType, algorithm: Algorithm) -> Option<(DataType, Box<dyn Rows>)> {
-    let output = if of == Of::Sum { sum_type(input)? } else { mean_type(input)? };
-    let rows = match (input, &output) {
+fn sums(of: Of, input: &DataType, output: &DataType, algorithm: Algorithm) -> Box<dyn Rows> {
+    let output = output.clone();
+    match (input, &output) {
         (DataType::Decimal128(_, scale), DataType::Decimal128(precision, wider)) => {
             let (precision, digits) = (*precision, (wider - scale).unsigned_abs().into());
-            window(DecimalSum { of, precision, digits, output: output.clone() }, algorithm)
+            window(DecimalSum { of, precision, digits, output }, algorithm)
         }
         _ if input.is_floating() => window(FloatSum(of), algorithm),
         _ if input.is_unsigned_integer() => {
-            let function = IntegerSum::<UInt64Type> { of, output: output.clone(), value: PhantomData };
-            window(function, algorithm)
+            window(IntegerSum::<UInt64Type> { of, output, value: PhantomData }, algorithm)
         }
-        _ => {
-            let function = IntegerSum::<Int64Type> { of, output: output.clone(), value: PhantomData };
-            window(function, algorithm)
-        }
-    };
-    Some((output, rows))
+        _ => window(IntegerSum::<Int64Type> { of, output, value: PhantomData }, algorithm),
+    }
 }
 
 fn values<T: ArrowPrimitiveType<Native: Ordered>>(
-    function: &str,
+    function: Function,
     input: &DataType,
     algorithm: Algorithm,
 ) -> Box<dyn Rows> {
     let (output, value) = (input.clone(), PhantomData);
     match function {
-        "min" => window(Extremum::<T, false> { output, value }, algorithm),
-        "max" => window(Extremum::<T, true> { output, value }, algorithm),
-        "argmin" => window(ArgExtremum::<T, false>(value), algorithm),
-        "argmax" => window(ArgExtremum::<T, true>(value), algorithm),
-        "first" => window(FirstLast::<T, false> { output, value }, algorithm),
+        Function::Min => window(Extremum::<T, false> { output, value }, algorithm),
+        Function::Max => window(Extremum::<T, true> { output, value }, algorithm),
+        Function::ArgMin => window(ArgExtremum::<T, false>(value), algorithm),
+        Function::ArgMax => window(ArgExtremum::<T, true>(value), algorithm),
+        Function::First => window(FirstLast::<T, false> { output, value }, algorithm),
         _ => window(FirstLast::<T, true> { output, value }, algorithm),
     }
 }
@@ -294,18 +278,18 @@ trait Rows: Send {
 
 /// Values in a [`Fifo`], nulls beside it: the algorithm sees only what is to be aggregated.
 #[derive(Clone)]
-struct Typed<F: Function, Q> {
+struct Typed<F: Combined, Q> {
     function: F,
     values: Q,
     /// The numbers of the rows that are null.
     nulls: ChunkedQueue<u64>,
     head: u64,
     tail: u64,
-    /// The greatest [`Function::magnitude`] since the window was last empty.
+    /// The greatest [`Combined::magnitude`] since the window was last empty.
     largest: f64,
 }
 
-impl<F: Function, Q: Fifo<F>> Typed<F, Q> {
+impl<F: Combined, Q: Fifo<F>> Typed<F, Q> {
     fn new(function: F) -> Self {
         let values = Q::new(function.clone());
         Self { function, values, nulls: ChunkedQueue::new(), head: 0, tail: 0, largest: 0.0 }
@@ -364,7 +348,7 @@ impl<F: Function, Q: Fifo<F>> Typed<F, Q> {
     }
 }
 
-impl<F: Function, Q: Fifo<F> + Send> Rows for Typed<F, Q> {
+impl<F: Combined, Q: Fifo<F> + Send> Rows for Typed<F, Q> {
     fn len(&self) -> u64 {
         self.tail - self.head
     }
@@ -435,8 +419,13 @@ mod tests {
 
     use super::super::tests::config;
     use super::*;
+    use crate::kernels::FUNCTIONS;
 
     const BOTH: [Algorithm; 2] = [Algorithm::Daba, Algorithm::TwoStacks];
+
+    fn window_of(function: &str, input: &DataType, algorithm: Algorithm) -> Result<StreamWindow> {
+        StreamWindow::new(Function::parse(function, 1)?, input, algorithm)
+    }
 
     fn floats(values: &[Option<f64>]) -> ArrayRef {
         Arc::new(Float64Array::from(values.to_vec()))
@@ -503,7 +492,7 @@ mod tests {
             function in prop::sample::select(FUNCTIONS.to_vec()),
             algorithm in prop::sample::select(BOTH.to_vec()),
         ) {
-            let mut window = StreamWindow::new(function, &DataType::Float64, algorithm, 1).unwrap();
+            let mut window = window_of(function, &DataType::Float64, algorithm).unwrap();
             let (mut rows, mut next) = (VecDeque::new(), 0);
             for (inserted, evicted) in steps {
                 window.insert(&floats(&inserted)).unwrap();
@@ -532,7 +521,7 @@ mod tests {
             function in prop::sample::select(FUNCTIONS.to_vec()),
             algorithm in prop::sample::select(BOTH.to_vec()),
         ) {
-            let mut window = StreamWindow::new(function, &DataType::Float64, algorithm, 1).unwrap();
+            let mut window = window_of(function, &DataType::Float64, algorithm).unwrap();
             let (mut rows, mut next) = (VecDeque::new(), 0);
             for batch in batches {
                 let got = window.slide(&floats(&batch), size as u64, min_periods).unwrap();
@@ -557,7 +546,7 @@ mod tests {
             // Multiples of 2^-60 below 2^58; as integers, 40 of them add up exactly in 128 bits.
             let floats: Vec<f64> = values.iter().map(|&(m, e)| m as f64 * 2f64.powi(e - 60)).collect();
             let exact: Vec<i128> = values.iter().map(|&(m, e)| i128::from(m) << e).collect();
-            let mut window = StreamWindow::new("sum", &DataType::Float64, algorithm, 1).unwrap();
+            let mut window = window_of("sum", &DataType::Float64, algorithm).unwrap();
             let array: ArrayRef = Arc::new(Float64Array::from(floats));
             let got = window.slide(&array, size as u64, 1).unwrap();
             for (at, &got) in got.as_primitive::<Float64Type>().values().iter().enumerate() {
@@ -575,7 +564,7 @@ mod tests {
     #[test]
     fn what_has_left_a_window_does_not_spoil_it() {
         for algorithm in BOTH {
-            let mut window = StreamWindow::new("sum", &DataType::Float64, algorithm, 1).unwrap();
+            let mut window = window_of("sum", &DataType::Float64, algorithm).unwrap();
             let passing = [1e300, f64::INFINITY, f64::NAN, -1e300, 1e-3, 2e-3, 4e-3];
             let got = window.slide(&floats(&passing.map(Some)), 2, 2).unwrap();
             let got = got.as_primitive::<Float64Type>();
@@ -592,7 +581,7 @@ mod tests {
             let noise = |at: u64| (noise(at) * 4_194_304.0).floor() / 4_194_304.0;
             let rows = if cfg!(miri) { 50 } else { 5_000 };
             let shifted: Vec<Option<f64>> = (0..rows).map(|at| Some(1e9 + noise(at))).collect();
-            let mut window = StreamWindow::new("var", &DataType::Float64, algorithm, 1).unwrap();
+            let mut window = window_of("var", &DataType::Float64, algorithm).unwrap();
             let got = window.slide(&floats(&shifted), rows / 2, 2).unwrap();
             let got = got.as_primitive::<Float64Type>();
             for at in [rows / 4, rows / 2, rows - 1] {
@@ -609,7 +598,7 @@ mod tests {
     #[test]
     fn only_a_true_sum_overflows_and_leaves_the_window_as_it_was() {
         for algorithm in BOTH {
-            let mut window = StreamWindow::new("sum", &DataType::Int64, algorithm, 1).unwrap();
+            let mut window = window_of("sum", &DataType::Int64, algorithm).unwrap();
             let rows: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, 1, -1, 5]));
             window.insert(&rows.slice(0, 2)).unwrap();
             assert!(matches!(window.query(), Err(Error::Overflow(_))));
@@ -626,10 +615,10 @@ mod tests {
     #[test]
     fn unsigned_sums_reach_the_top_of_uint64_and_means_go_beyond() {
         let rows: ArrayRef = Arc::new(UInt64Array::from(vec![u64::MAX - 1, 1, u64::MAX]));
-        let mut sum = StreamWindow::new("sum", &DataType::UInt64, Algorithm::Daba, 1).unwrap();
+        let mut sum = window_of("sum", &DataType::UInt64, Algorithm::Daba).unwrap();
         sum.insert(&rows.slice(0, 2)).unwrap();
         assert_eq!(sum.query().unwrap().as_primitive::<UInt64Type>().value(0), u64::MAX);
-        let mut mean = StreamWindow::new("mean", &DataType::UInt64, Algorithm::Daba, 1).unwrap();
+        let mut mean = window_of("mean", &DataType::UInt64, Algorithm::Daba).unwrap();
         mean.insert(&rows).unwrap();
         let want = u64::MAX as f64 * 2.0 / 3.0;
         assert_eq!(mean.query().unwrap().as_primitive::<Float64Type>().value(0), want);
@@ -642,7 +631,7 @@ mod tests {
             Arc::new(array.unwrap())
         };
         let most = 10i128.pow(38) - 1;
-        let mut window = StreamWindow::new("sum", &DataType::Decimal128(38, 2), Algorithm::Daba, 1).unwrap();
+        let mut window = window_of("sum", &DataType::Decimal128(38, 2), Algorithm::Daba).unwrap();
         window.insert(&decimal(vec![most, most, -most], 38, 2)).unwrap();
         assert_eq!(window.query().unwrap().as_primitive::<Decimal128Type>().value(0), most);
         window.evict(2).unwrap();
@@ -650,7 +639,7 @@ mod tests {
         assert!(matches!(window.query(), Err(Error::Overflow(_))));
 
         let values = [vec![1], vec![0; 31]].concat();
-        let mut mean = StreamWindow::new("mean", &DataType::Decimal128(5, 0), Algorithm::Daba, 1).unwrap();
+        let mut mean = window_of("mean", &DataType::Decimal128(5, 0), Algorithm::Daba).unwrap();
         mean.insert(&decimal(values, 5, 0)).unwrap();
         let answer = mean.query().unwrap();
         assert_eq!(answer.data_type(), &DataType::Decimal128(9, 4));
@@ -661,7 +650,7 @@ mod tests {
     fn durations_keep_their_type() {
         let rows: ArrayRef = Arc::new(DurationSecondArray::from(vec![1, 2, 2]));
         for (function, want) in [("sum", 5), ("mean", 2), ("max", 2)] {
-            let mut window = StreamWindow::new(function, rows.data_type(), Algorithm::Daba, 1).unwrap();
+            let mut window = window_of(function, rows.data_type(), Algorithm::Daba).unwrap();
             window.insert(&rows).unwrap();
             let answer = window.query().unwrap();
             assert_eq!(answer.as_primitive::<DurationSecondType>().value(0), want, "{function}");
@@ -670,7 +659,7 @@ mod tests {
 
     #[test]
     fn bad_input_is_refused() {
-        let of = |function, input| StreamWindow::new(function, &input, Algorithm::Daba, 1);
+        let of = |function, input| window_of(function, &input, Algorithm::Daba);
         assert!(matches!(of("median", DataType::Int64), Err(Error::InvalidValue(_))));
         assert!(matches!(of("sum", DataType::Date32), Err(Error::InvalidType(_))));
         assert!(matches!(of("var", DataType::Boolean), Err(Error::InvalidType(_))));
