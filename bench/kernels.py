@@ -293,7 +293,7 @@ def tumbling(options: argparse.Namespace) -> Iterable[Measured]:
 
 
 def errors(options: argparse.Namespace) -> Iterable[Measured]:
-    """Sums in windows of 1,024 rows: how far they are from the exact sum."""
+    """How far sums in windows of 1,024 rows are from the exact sum."""
     size, rows = 1024, min(options.rows, 2**20)
     random = np.random.default_rng(options.seed)
     kinds = {
