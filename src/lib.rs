@@ -19,6 +19,8 @@
 //! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 
+#![feature(portable_simd)]
+
 pub mod aggregate;
 mod dictionary;
 pub mod error;

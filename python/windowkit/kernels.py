@@ -7,12 +7,13 @@
 >>> kernels.sliding_mean(pa.array([1, 2, 3, 4]), 3, partial="start").to_pylist()
 [1.0, 1.5, 2.0, 3.0]
 
-A column is anything with an Arrow interface (``__arrow_c_array__`` or ``__arrow_c_stream__``: a pyarrow Array or
-ChunkedArray, a Polars Series), a numpy array or a pandas Series. Chunks are joined first, which copies them; one
-chunk is read where it lies. Results are pyarrow Arrays. The GIL is released around all work.
+A column is anything with an Arrow interface (``__arrow_c_array__`` or ``__arrow_c_stream__``: a pyarrow
+Array or ChunkedArray, a Polars Series), a numpy array or a pandas Series. Chunks are joined first, which
+copies them; one chunk is read where it lies. Results are pyarrow Arrays. The GIL is released around all
+work.
 
-Nulls are skipped, NaN is the greatest value and -0.0 equals 0.0, as in Spark. Which algorithm answers, and what
-each can do, is in the document "Kernels"; `explain` says it for one call.
+Nulls are skipped, NaN is the greatest value and -0.0 equals 0.0, as in Spark. Which algorithm answers, and
+what each can do, is in the document "Kernels"; `explain` says it for one call.
 """
 
 from __future__ import annotations
@@ -96,9 +97,9 @@ def sliding(
 ) -> pa.Array:
     """Aggregate windows of `size` rows, one every `slide` rows.
 
-    Window k holds the rows from ``k * slide`` to ``k * slide + size`` (exclusive), for every integer k for which
-    it lies within the array (Theodorakis et al., *Hammer Slide*, ADMS 2018, section 2.1). `partial` lets windows
-    reach over an end of the array, as long as they hold a row of it.
+    Window k holds the rows from ``k * slide`` to ``k * slide + size`` (exclusive), for every integer k for
+    which it lies within the array (Theodorakis et al., *Hammer Slide*, ADMS 2018, section 2.1). `partial`
+    lets windows reach over an end of the array, as long as they hold a row of it.
 
     Parameters
     ----------
@@ -108,31 +109,33 @@ def sliding(
         Rows, at least 1. A slide beyond the size samples: rows between two windows are in none.
     agg : str
         One of `FUNCTIONS`. ``"var"`` and ``"std"`` take off `ddof` degrees of freedom; ``"argmin"`` and
-        ``"argmax"`` are rows of `array`, the first of equal values; ``"first"`` and ``"last"`` are those of the
-        values that are not null.
+        ``"argmax"`` are rows of `array`, the first of equal values; ``"first"`` and ``"last"`` are those of
+        the values that are not null.
     algorithm : str
-        One of `ALGORITHMS`; all have the same answers, and ``"auto"`` chooses by the rule that `explain` names.
+        One of `ALGORITHMS`; all have the same answers, and ``"auto"`` chooses by the rule that `explain`
+        names.
     min_periods : int, optional
-        Windows with fewer values that are not null are null; at most `size`. By default 1, as in SQL, and 0 for a
-        count; pandas and Polars have `size`.
+        Windows with fewer values that are not null are null; at most `size`. By default 1, as in SQL, and 0
+        for a count; pandas and Polars have `size`.
     partial : {"none", "start", "end", "both"}
-        Which ends windows may reach over. ``"none"`` gives full windows only. At slide 1, ``"start"`` gives one
-        value per row, of the window that ends with it, as pandas, Polars and SQL's ``ROWS BETWEEN size - 1
-        PRECEDING AND CURRENT ROW`` do; ``"end"`` the same, of the window that begins with it.
+        Which ends windows may reach over. ``"none"`` gives full windows only. At slide 1, ``"start"`` gives
+        one value per row, of the window that ends with it, as pandas, Polars and SQL's ``ROWS BETWEEN size
+        - 1 PRECEDING AND CURRENT ROW`` do; ``"end"`` the same, of the window that begins with it.
     segments : optional
-        Groups of neighbouring rows that windows never cross: integer offsets, one more than there are groups, the
-        first 0 and the last the number of rows; or a run-end encoded array of as many rows, whose runs are the
-        groups. Windows begin anew in each group, and answers follow each other group by group; `extents` says
-        which belong to which.
+        Groups of neighbouring rows that windows never cross: integer offsets, one more than there are
+        groups, the first 0 and the last the number of rows; or a run-end encoded array of as many rows,
+        whose runs are the groups. Windows begin anew in each group, and answers follow each other group by
+        group; `extents` says which belong to which.
     ddof : int
         For ``"var"`` and ``"std"``: degrees of freedom taken off.
 
     Returns
     -------
     pyarrow.Array
-        An answer per window. Sums: int64, of unsigned integers uint64, float64, decimal128 with ten more digits,
-        or duration. Means: float64, decimal128 with four more digits, or duration. Variances: float64. Counts and
-        rows: int64. Extrema, first and last have the type of the values, dictionaries decoded for extrema.
+        An answer per window. Sums: int64, of unsigned integers uint64, float64, decimal128 with ten more
+        digits, or duration. Means: float64, decimal128 with four more digits, or duration. Variances:
+        float64. Counts and rows: int64. Extrema, first and last have the type of the values, dictionaries
+        decoded for extrema.
 
     Raises
     ------
@@ -143,10 +146,8 @@ def sliding(
     Overflow
         The true sum of a window does not fit its type; never because of another window.
 
-    Notes
-    -----
-    O(1) amortised per row and window, whatever the size. Float sums are compensated: the error of a window is at
-    most that of Kahan's sum over it, and nothing a window does not hold can touch it.
+    Notes ----- O(1) amortised per row and window, whatever the size. Float sums are compensated: the error
+    of a window is at most that of Kahan's sum over it, and nothing a window does not hold can touch it.
 
     Examples
     --------
@@ -216,25 +217,26 @@ def sliding_by(
 ) -> pa.Array | pa.RecordBatch:
     """Aggregate windows over sorted times, whatever the gaps between them.
 
-    Without `slide` there is a window per row: the rows at most `size` before it and those at its own time, as in
-    SQL's ``RANGE BETWEEN size PRECEDING AND CURRENT ROW``. With `slide` windows begin at fixed distances, at
-    ``start_time + k * slide`` for every integer k, hold the times from their start to `size` later (exclusive),
-    and those that hold no row are left out, as in `windowkit.sliding`.
+    Without `slide` there is a window per row: the rows at most `size` before it and those at its own time,
+    as in SQL's ``RANGE BETWEEN size PRECEDING AND CURRENT ROW``. With `slide` windows begin at fixed
+    distances, at ``start_time + k * slide`` for every integer k, hold the times from their start to `size`
+    later (exclusive), and those that hold no row are left out, as in `windowkit.sliding`.
 
     Parameters
     ----------
     array : column
     times : column
-        Of timestamps, dates, durations or integers, as long as `array`, none null, none before the one before it
-        in its group.
+        Of timestamps, dates, durations or integers, as long as `array`, none null, none before the one
+        before it in its group.
     size, slide : str, datetime.timedelta or int
-        Positive lengths as `windowkit.sliding` takes them; integers if times are integers. A slide beyond the size
-        samples.
+        Positive lengths as `windowkit.sliding` takes them; integers if times are integers. A slide beyond
+        the size samples.
     agg, algorithm, segments, ddof
         As in `sliding`.
     closed : {"both", "right", "left", "neither"}
-        Without `slide`: whether a window holds the time exactly `size` before its row ("both", "left"), and those
-        at the row's own time ("both", "right"). SQL has "both", the default; pandas and Polars have "right".
+        Without `slide`: whether a window holds the time exactly `size` before its row ("both", "left"), and
+        those at the row's own time ("both", "right"). SQL has "both", the default; pandas and Polars have
+        "right".
     start_time : str, datetime.timedelta or int, optional
         With `slide`: a time at which a window begins, counted from 1970-01-01 00:00:00 UTC.
     min_periods : int, optional
@@ -243,8 +245,8 @@ def sliding_by(
     Returns
     -------
     pyarrow.Array or pyarrow.RecordBatch
-        Without `slide` an answer per row. With `slide` a row per window: ``start``, ``end``, ``value``, and before
-        them, with `segments`, ``segment``, the number of the group.
+        Without `slide` an answer per row. With `slide` a row per window: ``start``, ``end``, ``value``, and
+        before them, with `segments`, ``segment``, the number of the group.
 
     Raises
     ------
@@ -252,10 +254,8 @@ def sliding_by(
         As in `sliding`; also for times that are null, step back or are not as many as values, and for windows
         beyond the range of times.
 
-    Notes
-    -----
-    O(1) amortised per row and window. With `slide`, rows are first reduced to a partial per pane, the time between
-    two neighbouring ends of windows.
+    Notes ----- O(1) amortised per row and window. With `slide`, rows are first reduced to a partial per
+    pane, the time between two neighbouring ends of windows.
 
     Examples
     --------
@@ -297,8 +297,8 @@ def extents(
     Returns
     -------
     pyarrow.RecordBatch
-        A row per window: ``segment``, the number of its group (0 without `segments`), ``start``, its first row, and
-        ``end``, the row after its last. All int64.
+        A row per window: ``segment``, the number of its group (0 without `segments`), ``start``, its first
+        row, and ``end``, the row after its last. All int64.
 
     Examples
     --------
@@ -330,7 +330,7 @@ def explain(
     partial: Partial = "none",
     segments: Any = None,
 ) -> str:
-    """Say which algorithm answers a call of `sliding`, or with `times` of `sliding_by`, and why. Nothing is answered.
+    """Say which algorithm answers a call of `sliding`, or with `times` of `sliding_by`, and why.
 
     Parameters
     ----------
@@ -362,16 +362,459 @@ def explain(
     return f"{name}: {reason}"
 
 
-SHORT: Final = """{summary} of windows of `size` rows; `sliding` with ``agg="{agg}"``.
+def sliding_sum(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+) -> pa.Array:
+    """Return the sum of the values in each window: exact for integers, compensated for floats.
 
-    Parameters
-    ----------
-    array, size, slide, algorithm, min_periods, partial, segments{ddof}
-        As in `sliding`.
+    `sliding` with ``agg="sum"``, which says what the parameters and errors are.
 
     Examples
     --------
     >>> import pyarrow as pa
-    >>> sliding_{agg}(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
-    {example}
-"""
+    >>> sliding_sum(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
+    [6, 5, 2]
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="sum",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+    )
+
+
+def sliding_mean(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+) -> pa.Array:
+    """Return the mean of the values in each window.
+
+    `sliding` with ``agg="mean"``, which says what the parameters and errors are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sliding_mean(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
+    [3.0, 2.5, 1.0]
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="mean",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+    )
+
+
+def sliding_min(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+) -> pa.Array:
+    """Return the least value in each window; NaN is the greatest.
+
+    `sliding` with ``agg="min"``, which says what the parameters and errors are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sliding_min(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
+    [2, 1, 1]
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="min",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+    )
+
+
+def sliding_max(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+) -> pa.Array:
+    """Return the greatest value in each window; NaN is the greatest.
+
+    `sliding` with ``agg="max"``, which says what the parameters and errors are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sliding_max(pa.array([2.0, 4.0, None, 1.0, float("nan")]), 3).to_pylist()
+    [4.0, 4.0, nan]
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="max",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+    )
+
+
+def sliding_count(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+) -> pa.Array:
+    """Return the number of values in each window that are not null.
+
+    `sliding` with ``agg="count"``, which says what the parameters and errors are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sliding_count(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
+    [2, 2, 2]
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="count",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+    )
+
+
+def sliding_var(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+    ddof: int = 1,
+) -> pa.Array:
+    """Return the variance of the values in each window, null of `ddof` values or fewer.
+
+    `sliding` with ``agg="var"``, which says what the parameters and errors are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sliding_var(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
+    [2.0, 4.5, 0.0]
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="var",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+        ddof=ddof,
+    )
+
+
+def sliding_std(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+    ddof: int = 1,
+) -> pa.Array:
+    """Return the standard deviation of the values in each window, null of `ddof` values or fewer.
+
+    `sliding` with ``agg="std"``, which says what the parameters and errors are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sliding_std(pa.array([2, 4, None, 1, 1]), 2).to_pylist()
+    [1.4142135623730951, None, None, 0.0]
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="std",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+        ddof=ddof,
+    )
+
+
+def sliding_argmin(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+) -> pa.Array:
+    """Return the row of the first of the least values in each window.
+
+    `sliding` with ``agg="argmin"``, which says what the parameters and errors are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sliding_argmin(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
+    [0, 3, 3]
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="argmin",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+    )
+
+
+def sliding_argmax(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+) -> pa.Array:
+    """Return the row of the first of the greatest values in each window.
+
+    `sliding` with ``agg="argmax"``, which says what the parameters and errors are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sliding_argmax(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
+    [1, 1, 3]
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="argmax",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+    )
+
+
+def sliding_first(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+) -> pa.Array:
+    """Return the first value in each window that is not null, of any type.
+
+    `sliding` with ``agg="first"``, which says what the parameters and errors are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sliding_first(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
+    [2, 4, 1]
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="first",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+    )
+
+
+def sliding_last(
+    array: Any,
+    size: int,
+    slide: int = 1,
+    *,
+    algorithm: str = "auto",
+    min_periods: int | None = None,
+    partial: Partial = "none",
+    segments: Any = None,
+) -> pa.Array:
+    """Return the last value in each window that is not null, of any type.
+
+    `sliding` with ``agg="last"``, which says what the parameters and errors are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sliding_last(pa.array(["a", "b", None, "c"]), 3).to_pylist()
+    ['b', 'c']
+    """
+    return sliding(
+        array,
+        size,
+        slide,
+        agg="last",
+        algorithm=algorithm,
+        min_periods=min_periods,
+        partial=partial,
+        segments=segments,
+    )
+
+
+def _column(argument: str, data: Any) -> Any:
+    """Return `data` as something with an Arrow interface that is one column."""
+    kind = f"{type(data).__module__.split('.')[0].lstrip('_')} {type(data).__name__}"
+    if isinstance(data, pa.Array | pa.ChunkedArray):
+        return data
+    if isinstance(data, pa.Table | pa.RecordBatch) or hasattr(data, "columns"):
+        raise InvalidType(f"{argument}: a {kind} is a table; give one of its columns")
+    if kind in ("numpy ndarray", "pandas Series"):
+        # A NaN of pandas is a missing value, one of numpy a number.
+        try:
+            return pa.array(data)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise InvalidType(f"{argument}: a {kind} that pyarrow makes no array of ({error})") from None
+    if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
+        return data
+    raise InvalidType(
+        f"{argument}: a {kind} has no Arrow interface; allowed are a pyarrow Array or ChunkedArray, a Polars "
+        "or pandas Series, a numpy array, or anything with __arrow_c_array__ or __arrow_c_stream__ (for a "
+        "list, pyarrow.array makes one)"
+    )
+
+
+def _groups(segments: Any) -> Any:
+    """Return `segments` as an Arrow array of offsets, or of runs."""
+    if segments is None:
+        return None
+    if isinstance(segments, list | tuple):
+        return pa.array([_integer("segments", offset, LARGEST) for offset in segments], pa.int64())
+    return _column("segments", segments)
+
+
+def _question(
+    agg: str, algorithm: str, min_periods: int | None, ddof: int
+) -> tuple[str, int, str, int | None]:
+    least = None if min_periods is None else _integer("min_periods", min_periods)
+    if least is not None and not 0 <= least <= LARGEST:
+        raise InvalidValue(f"min_periods: {least} is no number of values; it is at least 0 and at most size")
+    freedom = _integer("ddof", ddof)
+    if not 0 <= freedom < 2**31:
+        raise InvalidValue(
+            f"ddof: {freedom} is no number of values; it is at least 0, and mostly 1"
+        )
+    return (_name("agg", agg), freedom, _name("algorithm", algorithm), least)
+
+
+def _timed(
+    size: Length, slide: Length | None, start_time: Length | None, closed: str | None
+) -> tuple[int, int | None, int, str, bool]:
+    """Return lengths in nanoseconds, or in units of integer times."""
+    if slide is None and start_time is not None:
+        raise InvalidValue(
+            f"start_time: {start_time!r} was given without a slide; windows that end with a row have no phase"
+        )
+    if slide is not None and closed is not None:
+        raise InvalidValue(
+            f"closed: {closed!r} was given with a slide; windows that begin at fixed distances hold their "
+            "start, and not their end"
+        )
+    given = {"size": size, "slide": slide, "start_time": start_time}
+    lengths = {name: length(name, value) for name, value in given.items() if value is not None}
+    is_time = isinstance(lengths["size"], Duration)
+    for name, value in lengths.items():
+        if isinstance(value, Duration) != is_time:
+            kinds = ("a duration", "an int") if is_time else ("an int", "a duration")
+            raise InvalidType(
+                f"{name}: {given[name]!r} is {kinds[1]}, but size is {kinds[0]}; both are of one kind"
+            )
+    units = {name: _units(value) for name, value in lengths.items()}
+    for name in ("size", "slide"):
+        if units.get(name, 1) <= 0:
+            raise InvalidValue(f"{name}: {given[name]!r} is not positive; a {name} is greater than zero")
+    ends = "both" if closed is None else _name("closed", closed)
+    return (units["size"], units.get("slide"), units.get("start_time", 0), ends, is_time)
+
+
+def _units(value: Duration | int) -> int:
+    return value.nanoseconds if isinstance(value, Duration) else value
+
+
+def _length(argument: str, value: Any) -> int:
+    """Return a number of rows."""
+    rows = _integer(argument, value, LARGEST)
+    if rows < 1:
+        raise InvalidValue(f"{argument}: {rows} is too small; a {argument} is at least 1 row")
+    return rows
+
+
+def _integer(argument: str, value: Any, largest: int | None = None) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidType(f"{argument}: {value!r} is a {type(value).__name__}; it takes an int")
+    number = operator.index(value)
+    if largest is not None and abs(number) > largest:
+        raise InvalidValue(f"{argument}: {number} is out of range; an int of at most {largest} is allowed")
+    return number
+
+
+def _name(argument: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidType(f"{argument}: {value!r} is a {type(value).__name__}; it takes a string")
+    return value

@@ -232,6 +232,12 @@ impl Timed {
         segments: Option<&ArrayRef>,
     ) -> Result<Self> {
         let (size, slide, start_time, closed, is_time) = windows;
+        let measure = Measure::new("times", times.data_type()).map_err(|_| {
+            Error::InvalidType(format!(
+                "times: an array of {} was given; times are timestamps, dates, durations or integers",
+                times.data_type()
+            ))
+        })?;
         if times.len() != array.len() {
             return Err(Error::InvalidValue(format!(
                 "times: {} times for {} values; every value has a time",
@@ -248,12 +254,6 @@ impl Timed {
                 array.len()
             )));
         }
-        let measure = Measure::new("times", times.data_type()).map_err(|_| {
-            Error::InvalidType(format!(
-                "times: an array of {} was given; times are timestamps, dates, durations or integers",
-                times.data_type()
-            ))
-        })?;
         let units = |what: &str, length: i128| units(&measure, what, length, *is_time);
         let segments = groups(segments, array.len())?;
         let size = units("size", *size)?;

@@ -25,6 +25,24 @@ impl<'a> Validity<'a> {
         Self { bits: &self.bits[(bit / 8).min(self.bits.len())..], offset: bit % 8 }
     }
 
+    /// The 64 bits from value `i` on; 0 past the bitmap's end.
+    #[inline(always)]
+    pub(super) fn word(&self, i: usize) -> u64 {
+        let (byte, shift) = ((self.offset + i) / 8, (self.offset + i) % 8);
+        if let Some(bytes) = self.bits.get(byte..byte + 9) {
+            let low = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
+            return low >> shift | u64::from(bytes[8]) << 1 << (63 - shift);
+        }
+        self.last_word(byte, shift)
+    }
+
+    #[cold]
+    fn last_word(&self, byte: usize, shift: usize) -> u64 {
+        let bytes = self.bits.iter().skip(byte).take(9).enumerate();
+        let bits = bytes.fold(0u128, |bits, (i, &byte)| bits | u128::from(byte) << (8 * i));
+        (bits >> shift) as u64
+    }
+
     /// Whether value `i` is there. Panics if `i` is past the bitmap's end.
     #[inline]
     pub fn get(&self, i: usize) -> bool {

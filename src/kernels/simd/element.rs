@@ -1,20 +1,34 @@
 //! The element types of the kernels: all integers and floats that Arrow has.
 
+use super::lanes::Key;
+
 mod sealed {
-    pub trait Sealed {}
+    use super::super::lanes;
+
+    /// What the kernels know of an element type.
+    pub trait Sealed: Sized {
+        /// The signed integer of the same width.
+        #[expect(private_bounds, reason = "a sealed trait is not for others to see")]
+        type Key: lanes::Key;
+        /// Whether this is a float.
+        const FLOAT: bool;
+        /// The key that, xored with keys, makes their order that of values: for unsigned integers.
+        const FLIP: Self::Key;
+        /// The number of bit patterns of negative NaNs; 0 for integers.
+        const NANS: Self::Key;
+        /// The bits as a key.
+        fn key(self) -> Self::Key;
+        /// The exact value of an integer.
+        fn to_i128(self) -> i128;
+    }
 }
 
-/// A sum by its type: exact in 128 bits or compensated, then narrowed.
-#[doc(hidden)]
-pub trait Total: Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + 'static {}
-impl Total for i64 {}
-impl Total for u64 {}
-impl Total for f64 {}
+pub(super) use sealed::Sealed;
 
 /// An element type: `i8` to `i64`, `u8` to `u64`, `f32`, `f64`. Sealed.
-pub trait Element: sealed::Sealed + Copy + Send + Sync + PartialOrd + std::fmt::Debug + 'static {
+pub trait Element: Sealed + Copy + Send + Sync + PartialOrd + std::fmt::Debug + 'static {
     /// What values add up to: `i64`, `u64` or `f64`.
-    type Sum: Total;
+    type Sum: Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + 'static;
     /// The greatest value, which is NaN for floats: what a minimum of no values is.
     const GREATEST: Self;
     /// The least value: what a maximum of no values is.
@@ -26,42 +40,63 @@ pub trait Element: sealed::Sealed + Copy + Send + Sync + PartialOrd + std::fmt::
     /// The nearest `f64`.
     fn to_f64(self) -> f64;
     #[doc(hidden)]
-    fn to_i128(self) -> i128;
-    #[doc(hidden)]
     fn narrow(exact: i128, float: f64) -> Option<Self::Sum>;
-    /// Whether this is a float.
-    const FLOAT: bool;
+}
+
+/// Elements as the keys of their bits.
+#[inline(always)]
+pub(super) fn keys<T: Element>(values: &[T]) -> &[T::Key] {
+    const { assert!(size_of::<T>() == size_of::<T::Key>() && align_of::<T>() == align_of::<T::Key>()) };
+    // SAFETY: size and alignment are one, as checked above; elements are initialised, and any bits are a key.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
 }
 
 macro_rules! integers {
-    ($($t:ty: $sum:ty),*) => { $(
-        impl sealed::Sealed for $t {}
+    ($($t:ty: $key:ty, $sum:ty);*) => { $(
+        impl Sealed for $t {
+            type Key = $key;
+            const FLOAT: bool = false;
+            const FLIP: $key = <$t>::MIN as $key ^ <$key>::MIN;
+            const NANS: $key = 0;
+            #[inline(always)]
+            fn key(self) -> $key { self as $key }
+            #[inline(always)]
+            fn to_i128(self) -> i128 { i128::from(self) }
+        }
         impl Element for $t {
             type Sum = $sum;
             const GREATEST: Self = <$t>::MAX;
             const LEAST: Self = <$t>::MIN;
-            const FLOAT: bool = false;
             #[inline(always)]
             fn lesser(self, other: Self) -> Self { self.min(other) }
             #[inline(always)]
             fn greater(self, other: Self) -> Self { self.max(other) }
             #[inline(always)]
             fn to_f64(self) -> f64 { self as f64 }
-            fn to_i128(self) -> i128 { i128::from(self) }
             fn narrow(exact: i128, _: f64) -> Option<$sum> { exact.try_into().ok() }
         }
     )* };
 }
-integers!(i8: i64, i16: i64, i32: i64, i64: i64, u8: u64, u16: u64, u32: u64, u64: u64);
+integers!(
+    i8: i8, i64; i16: i16, i64; i32: i32, i64; i64: i64, i64;
+    u8: i8, u64; u16: i16, u64; u32: i32, u64; u64: i64, u64
+);
 
 macro_rules! floats {
-    ($($t:ty),*) => { $(
-        impl sealed::Sealed for $t {}
+    ($($t:ty: $key:ty);*) => { $(
+        impl Sealed for $t {
+            type Key = $key;
+            const FLOAT: bool = true;
+            const FLIP: $key = 0;
+            const NANS: $key = (1 << (<$t>::MANTISSA_DIGITS - 1)) - 1;
+            #[inline(always)]
+            fn key(self) -> $key { self.to_bits() as $key }
+            fn to_i128(self) -> i128 { 0 }
+        }
         impl Element for $t {
             type Sum = f64;
             const GREATEST: Self = <$t>::NAN;
             const LEAST: Self = <$t>::NEG_INFINITY;
-            const FLOAT: bool = true;
             // A comparison with NaN is false, so each picks as if NaN were the greatest.
             #[inline(always)]
             fn lesser(self, other: Self) -> Self { if other < self || self.is_nan() { other } else { self } }
@@ -69,9 +104,28 @@ macro_rules! floats {
             fn greater(self, other: Self) -> Self { if other > self || other.is_nan() { other } else { self } }
             #[inline(always)]
             fn to_f64(self) -> f64 { f64::from(self) }
-            fn to_i128(self) -> i128 { 0 }
             fn narrow(_: i128, float: f64) -> Option<f64> { Some(float) }
         }
     )* };
 }
-floats!(f32, f64);
+floats!(f32: i32; f64: i64);
+
+/// How the bits of elements become keys whose least is what is looked for: minima and maxima of all types are minima of
+/// four.
+#[derive(Clone, Copy)]
+pub(super) struct Order<K> {
+    /// Xored last: turns the order around for a maximum.
+    pub flip: K,
+    /// See [`Sealed::NANS`].
+    pub nans: K,
+}
+
+impl<K: Key> Order<K> {
+    pub(super) fn least<T: Element<Key = K>>() -> Self {
+        Self { flip: T::FLIP, nans: T::NANS }
+    }
+
+    pub(super) fn greatest<T: Element<Key = K>>() -> Self {
+        Self { flip: T::FLIP.not(), nans: T::NANS }
+    }
+}

@@ -5,13 +5,26 @@
 //! A window without values gets what each function says; [`sliding_valid_count`] and [`sliding_validity`] tell which
 //! windows those are.
 
+#![allow(unsafe_code)]
+
 mod column;
 mod element;
+mod extrema;
+mod lanes;
+mod level;
 mod scalar;
+mod sliding;
+mod stream;
 
 pub use column::{Column, Validity, window_count};
 pub use element::Element;
-pub use scalar::*;
+pub use level::Level;
+pub use scalar::{
+    fill_nulls, prefix_max, prefix_min, prefix_sum, reduce_arg_max, reduce_arg_min, reduce_max, reduce_mean,
+    reduce_min, reduce_moments, reduce_sum, sliding_arg_max, sliding_arg_min, sliding_mean, sliding_std,
+    sliding_sum, sliding_valid_count, sliding_validity, sliding_variance, suffix_max, suffix_min, suffix_sum,
+};
+pub use sliding::{sliding_max, sliding_min};
 
 /// A window whose true sum its type cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
