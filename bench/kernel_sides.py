@@ -136,7 +136,8 @@ class Polars:
 
     def __init__(self, column: Column) -> None:
         self.series = pl.from_arrow(column.arrow)
-        self.float = pl.Series(column.float) if not column.has_nulls else self.series.cast(pl.Float64)
+        self.wide = self.series.cast(pl.Int64) if self.series.dtype.is_integer() else self.series
+        self.float = self.series.cast(pl.Float64)
 
     def ways(self, cell: Cell) -> Mapping[str, Run]:
         def way(series: pl.Series) -> Run:
@@ -145,10 +146,11 @@ class Polars:
                 return lambda: method(cell.size, min_samples=1)
             return lambda: method(cell.size, min_samples=1).gather_every(cell.slide, cell.size - 1)
 
-        ways = {"its own type": way(self.series)}
-        if self.series.dtype != pl.Float64:
-            ways["as float64"] = way(self.float)
-        return ways
+        if self.series.dtype == pl.Float64:
+            return {"its own type": way(self.series)}
+        # Sums stay in the type of the values, in which those of int32 would wrap.
+        own = {"as int64": way(self.wide)} if cell.function == "sum" else {"its own type": way(self.series)}
+        return own | {"as float64": way(self.float)}
 
     def answer(self, result: pl.Series, cell: Cell) -> np.ndarray:
         answers = result.cast(pl.Float64).to_numpy()
@@ -161,16 +163,15 @@ class Pandas:
     name = "pandas"
 
     def __init__(self, column: Column) -> None:
+        self.values = column.float
         self.series = pd.Series(column.float)
 
     def ways(self, cell: Cell) -> Mapping[str, Run]:
-        def way(**options: Any) -> Run:
-            # A window ends with each row of the step, so that the first full one must be a multiple of it.
-            series = self.series.iloc[(cell.size - 1) % cell.slide :]
-            rolling = series.rolling(cell.size, min_periods=1, step=cell.slide)
-            return getattr(rolling, cell.function), options
-
-        method, _ = way()
+        # Windows end with the rows 0, step, 2 step, ...: nulls before the column make the first full one such a row.
+        before = -(cell.size - 1) % cell.slide
+        series = pd.Series(np.concatenate([np.full(before, np.nan), self.values])) if before else self.series
+        rolling = series.rolling(cell.size, min_periods=1, step=cell.slide)
+        method = getattr(rolling, cell.function)
         return {
             "engine='cython'": lambda: method(engine="cython"),
             "engine='numba'": lambda: method(engine="numba", engine_kwargs={"nopython": True, "nogil": True}),
@@ -178,7 +179,7 @@ class Pandas:
 
     def answer(self, result: pd.Series, cell: Cell) -> np.ndarray:
         answers = result.to_numpy()
-        return answers[(cell.size - 1) // cell.slide :]
+        return answers[-(-(cell.size - 1) // cell.slide) :]
 
 
 class Bottleneck:
@@ -195,7 +196,9 @@ class Bottleneck:
         method = getattr(bottleneck, f"move_{cell.function}")
         options = {"ddof": 1} if cell.function == "std" else {}
         ways = {"as float64": lambda: method(self.column.float, cell.size, min_count=1, **options)}
-        if not self.column.has_nulls and self.column.numpy.dtype != np.float64:
+        # Sums of int32 wrap in its own type.
+        exact = cell.function in ("min", "max")
+        if exact and not self.column.has_nulls and self.column.numpy.dtype != np.float64:
             ways["its own type"] = lambda: method(self.column.numpy, cell.size, min_count=1, **options)
         return ways
 

@@ -424,8 +424,8 @@ def timed(
 def hopeless(side: type[Side], cell: Cell, rows: int) -> bool:
     """Whether a side would take minutes, as its work grows with the window: it is left out of such cells."""
     work = rows * cell.size // cell.slide
-    return (side.name == "recalculate" and work > 2**35) or (
-        side.name == "subtract_on_evict" and cell.function == "min" and work > 2**35
+    return (side.name == "recalculate" and work > 2**33) or (
+        side.name == "subtract_on_evict" and cell.function == "min" and work > 2**33
     )
 
 
