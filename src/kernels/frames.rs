@@ -1,5 +1,7 @@
 //! Which rows each window is made of: fixed numbers of rows, or ranges found by time.
 
+use std::borrow::Cow;
+
 use super::{Ranges, Segments};
 use crate::{Error, Result};
 
@@ -70,6 +72,29 @@ impl Rolling {
         (i128::from(end) - i128::from(first)) as u64
     }
 
+    /// Appends `number` windows of the group of rows `[from, to)`, from window `k` on.
+    fn list(&self, from: usize, to: usize, k: i64, number: usize, ranges: &mut Ranges) {
+        let rows = (to - from) as i64;
+        let mut start = k * self.slide;
+        for _ in 0..number {
+            let (lo, hi) = (start.max(0), start.saturating_add(self.size).min(rows));
+            ranges.push((from + lo as usize) as u32, (from + hi as usize) as u32);
+            start = start.saturating_add(self.slide);
+        }
+    }
+
+    /// Appends the windows of the group of rows `[from, to)` that reach over its start, or else those that reach over
+    /// its end.
+    pub(super) fn list_edge(&self, from: usize, to: usize, at_start: bool, ranges: &mut Ranges) {
+        let (before, full, after) = self.parts(to - from);
+        let (first, _) = self.span((to - from) as i64);
+        if at_start {
+            self.list(from, to, first, before, ranges);
+        } else {
+            self.list(from, to, first + (before + full) as i64, after, ranges);
+        }
+    }
+
     /// The numbers of windows of a group that reach over its start, that are full, and that reach over its end; the
     /// last include those that reach over both.
     pub fn parts(&self, rows: usize) -> (usize, usize, usize) {
@@ -116,23 +141,27 @@ impl Frames {
         }
     }
 
-    /// The rows of each window, `[lo, hi)`; with `ranks`, of rows that are counted by them.
-    pub fn iter<'a>(&'a self, ranks: Option<&'a [u32]>) -> FrameIter<'a> {
-        match self {
-            Frames::Rolling(rolling, segments) => FrameIter {
-                ranks,
-                source: Source::Rolling {
-                    rolling: *rolling,
-                    segments,
-                    segment: 0,
-                    from: 0,
-                    rows: 0,
-                    start: 0,
-                    left: 0,
-                },
-            },
-            Frames::Listed(ranges) => FrameIter { ranks, source: Source::Listed { ranges, at: 0 } },
+    /// The rows of each window; with `ranks`, as they are counted by them.
+    ///
+    /// All algorithms read windows from a list: the eight bytes of a window cost less than to find it anew at each step,
+    /// and one loop serves all kinds of windows.
+    pub fn ranges(&self, ranks: Option<&[u32]>) -> Cow<'_, Ranges> {
+        let mut ranges = match self {
+            Frames::Listed(ranges) if ranks.is_none() => return Cow::Borrowed(ranges),
+            Frames::Listed(ranges) => ranges.clone(),
+            Frames::Rolling(rolling, segments) => {
+                let mut ranges = Ranges::default();
+                for (from, to) in segments.iter() {
+                    let (first, end) = rolling.span((to - from) as i64);
+                    rolling.list(from, to, first, (end - first) as usize, &mut ranges);
+                }
+                ranges
+            }
+        };
+        if let Some(ranks) = ranks {
+            ranges.rank(ranks);
         }
+        Cow::Owned(ranges)
     }
 }
 
@@ -152,62 +181,6 @@ pub(super) fn fits_memory(count: u128) -> Result<usize> {
         Vec::<u64>::new().try_reserve_exact(count_here).map_err(|_| refuse())?;
     }
     Ok(count_here)
-}
-
-/// Iterator of [`Frames::iter`].
-#[derive(Clone)]
-pub struct FrameIter<'a> {
-    ranks: Option<&'a [u32]>,
-    source: Source<'a>,
-}
-
-#[derive(Clone)]
-enum Source<'a> {
-    Rolling {
-        rolling: Rolling,
-        segments: &'a Segments,
-        segment: usize,
-        from: i64,
-        rows: i64,
-        start: i64,
-        left: i64,
-    },
-    Listed {
-        ranges: &'a Ranges,
-        at: usize,
-    },
-}
-
-impl Iterator for FrameIter<'_> {
-    type Item = (usize, usize);
-
-    #[inline]
-    fn next(&mut self) -> Option<(usize, usize)> {
-        let (lo, hi) = match &mut self.source {
-            Source::Rolling { rolling, segments, segment, from, rows, start, left } => {
-                while *left == 0 {
-                    let (begin, end) = segments.get(*segment)?;
-                    *segment += 1;
-                    (*from, *rows) = (begin as i64, (end - begin) as i64);
-                    let (first, end) = rolling.span(*rows);
-                    (*start, *left) = (first * rolling.slide, end - first);
-                }
-                let range = ((*start).max(0), start.saturating_add(rolling.size).min(*rows));
-                *left -= 1;
-                *start = start.saturating_add(rolling.slide);
-                ((*from + range.0) as usize, (*from + range.1) as usize)
-            }
-            Source::Listed { ranges, at } => {
-                let range = ranges.get(*at)?;
-                *at += 1;
-                range
-            }
-        };
-        Some(match self.ranks {
-            None => (lo, hi),
-            Some(ranks) => (ranks[lo] as usize, ranks[hi] as usize),
-        })
-    }
 }
 
 #[cfg(test)]
@@ -237,13 +210,13 @@ mod tests {
             let rows = *offsets.last().unwrap() as usize;
             let rolling = Rolling::new(size, slide, over_start, over_end).unwrap();
             let frames = Frames::Rolling(rolling, Segments::new(offsets.into(), rows).unwrap());
-            prop_assert_eq!(frames.iter(None).collect::<Vec<_>>(), &want[..]);
+            prop_assert_eq!(frames.ranges(None).iter().collect::<Vec<_>>(), &want[..]);
             prop_assert_eq!(frames.count().unwrap(), want.len());
             for rows in lengths {
                 let all = Frames::Rolling(rolling, Segments::whole(rows as usize));
                 let (before, full, after) = rolling.parts(rows as usize);
                 let is_full = |(lo, hi): (usize, usize)| hi - lo == size as usize;
-                let full_ones: Vec<bool> = all.iter(None).map(is_full).collect();
+                let full_ones: Vec<bool> = all.ranges(None).iter().map(is_full).collect();
                 prop_assert_eq!(full_ones.len(), before + full + after);
                 prop_assert!(full_ones.iter().enumerate().all(|(at, &is)| is == (at >= before && at < before + full)));
             }
@@ -258,7 +231,7 @@ mod tests {
                     Rolling::new(size, slide, over_start, over_end).unwrap(),
                     Segments::whole(3),
                 );
-                let ranges: Vec<_> = frames.iter(None).collect();
+                let ranges: Vec<_> = frames.ranges(None).iter().collect();
                 assert_eq!(ranges.len(), frames.count().unwrap());
                 assert!(ranges.iter().all(|&(lo, hi)| lo < hi && hi <= 3));
             }
