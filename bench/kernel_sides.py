@@ -167,7 +167,7 @@ class Pandas:
         self.series = pd.Series(column.float)
 
     def ways(self, cell: Cell) -> Mapping[str, Run]:
-        # Windows end with the rows 0, step, 2 step, ...: nulls before the column make the first full one such a row.
+        # Windows end with the rows 0, step, 2 step, ...: nulls in front make the first full one such a row.
         before = -(cell.size - 1) % cell.slide
         series = pd.Series(np.concatenate([np.full(before, np.nan), self.values])) if before else self.series
         rolling = series.rolling(cell.size, min_periods=1, step=cell.slide)

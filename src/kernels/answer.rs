@@ -238,12 +238,11 @@ impl Job<'_> {
                     simd::sliding_sum(column, size, slide, out)
                 };
                 let sums = self.run(values, simd, |job, values, out| {
-                    if T::FLOAT {
-                        let lower = |_, sum| T::narrow(0, FloatSum::value(sum)).unwrap_or_default();
-                        job.float_sums(values, lower, out);
+                    if let Some(sums) = T::floats(out) {
+                        job.float_sums(values, |_, sum| FloatSum::value(sum), sums);
                         return Ok(());
                     }
-                    exact::integers(job, values, &|_, sum| T::narrow(sum, 0.0), out)
+                    exact::integers(job, values, &|_, sum| T::narrow(sum), out)
                 });
                 build(sums.map_err(|window| self.overflow("sum", window, output))?, nulls, output)
             }
