@@ -105,7 +105,9 @@ def main() -> None:
                 print(f"{cell:40} {result.side:20} {rate:10.1f} M rows/s  {result.how}", flush=True)
             else:
                 print(" ".join(f"{value}" for value in result.record().values()), flush=True)
-    write(options, results)
+        # After each section, so that what was measured outlives an interrupt.
+        write(options, results)
+    kernels_page.write(options.output)
 
 
 def parsed() -> argparse.Namespace:
@@ -474,12 +476,11 @@ def stopwatch(run: Run) -> float:
 
 
 def write(options: argparse.Namespace, results: Sequence[Measured]) -> None:
-    """Write the records, and the page and pictures made of them."""
+    """Write the records, of which the page and the pictures are made."""
     path = options.output
     path.parent.mkdir(parents=True, exist_ok=True)
     records = [{"date": str(date.today()), **environment(options)}, *(result.record() for result in results)]
     path.with_suffix(".jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    kernels_page.write(path)
 
 
 def environment(options: argparse.Namespace) -> dict[str, object]:
