@@ -83,8 +83,8 @@ fn case<T: Hard>() -> impl Strategy<Value = Case<T>> {
         2 => 1..long,
     ];
     let slide = prop_oneof![4 => Just(1usize), 2 => 1..20usize, 1 => 1..400usize];
-    (len, size, slide, 0..9usize, 0..20usize, prop_oneof![Just(None), (0..=10u8).prop_map(Some)]).prop_flat_map(
-        |(len, size, slide, from, offset, density)| {
+    (len, size, slide, 0..9usize, 0..20usize, prop_oneof![Just(None), (0..=10u8).prop_map(Some)])
+        .prop_flat_map(|(len, size, slide, from, offset, density)| {
             let bit = (0..10u8).prop_map(move |draw| draw < density.unwrap_or(10));
             let there = prop::collection::vec(bit, len + from);
             (prop::collection::vec(T::hard(), len + from), there).prop_map(move |(values, there)| {
@@ -100,8 +100,7 @@ fn case<T: Hard>() -> impl Strategy<Value = Case<T>> {
                 let size = if size > len + 1 { size % (len + 2) + 1 } else { size };
                 Case { values, from, bits, size, slide }
             })
-        },
-    )
+        })
 }
 
 /// Runs `check` on cases of type `T`, at each level.
@@ -293,7 +292,11 @@ fn counts<T: Hard>() {
             assert_eq!(bits.len(), 1 + want.len().div_ceil(8));
             let enough = Validity::new(&bits, 8);
             for (k, &count) in want.iter().enumerate() {
-                assert_eq!(enough.get(k), count >= least as i64, "window {k} of {count} values, {least} asked for");
+                assert_eq!(
+                    enough.get(k),
+                    count >= least as i64,
+                    "window {k} of {count} values, {least} asked for"
+                );
             }
         }
     });
