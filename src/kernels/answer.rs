@@ -18,6 +18,7 @@ use super::dense::{Dense, positions, ranks};
 use super::exact::{self, Lowering};
 use super::fold::{Fold, Partials};
 use super::folds::*;
+use super::frames::FrameIter;
 use super::recalculate::recalculate_each;
 use super::simd::{self, Column, Element, SumOverflow, Validity};
 use super::subtract_on_evict::subtract_on_evict_each;
@@ -130,8 +131,8 @@ impl Job<'_> {
                 let ranks = self.nulls.map(ranks);
                 let last = function == Function::Last;
                 let position = |(lo, hi): (usize, usize)| if last { hi.wrapping_sub(1) } else { lo };
-                let ranges = self.frames.ranges(ranks.as_deref());
-                rows.extend(ranges.iter().map(|(lo, hi)| if lo < hi { position((lo, hi)) } else { NONE }));
+                let ranges = self.frames.iter(ranks.as_deref());
+                rows.extend(ranges.map(|(lo, hi)| if lo < hi { position((lo, hi)) } else { NONE }));
             }
             (Some(_), Function::First) => self.each_position(array, &End::<false>, |_, row| rows.push(row)),
             (Some(_), _) => self.each_position(array, &End::<true>, |_, row| rows.push(row)),
@@ -395,7 +396,7 @@ impl Job<'_> {
     }
 
     fn overflow(&self, what: &str, window: Overflown, output: &DataType) -> Error {
-        let rows = match self.frames.ranges(None).get(window) {
+        let rows = match self.frames.iter(None).nth(window) {
             Some((lo, hi)) => format!("rows {lo} to {}", hi - 1),
             None => "a window".to_owned(),
         };
@@ -479,12 +480,13 @@ impl Job<'_> {
         let nulls =
             self.nulls.map(|nulls| nulls.slice(from, to - from)).filter(|nulls| nulls.null_count() > 0);
         edges.rank_from(from as u32);
+        let windows = edges.len();
         let (frames, algorithm) = (Frames::Listed(edges), Some(Algorithm::TwoStacksSimd));
-        let job = Job { frames: &frames, algorithm, nulls: nulls.as_ref(), windows: 0, base: from };
+        let job = Job { frames: &frames, algorithm, nulls: nulls.as_ref(), windows, base: from };
         ranges(&job, &values[from..to], &mut out).map_err(|window| {
             // Which of all windows it is, its rows tell.
-            let rows = frames.ranges(None).get(window).map(|(lo, hi)| (lo + from, hi + from));
-            self.frames.ranges(None).iter().position(|other| Some(other) == rows).unwrap_or(0)
+            let rows = frames.iter(None).nth(window).map(|(lo, hi)| (lo + from, hi + from));
+            self.frames.iter(None).position(|other| Some(other) == rows).unwrap_or(0)
         })?;
         Ok(out)
     }
@@ -503,16 +505,15 @@ impl Job<'_> {
         emit: impl FnMut(usize, F::State),
     ) {
         let ranks = self.nulls.map(ranks);
-        let listed = self.frames.ranges(ranks.as_deref());
-        let ranges = listed.iter();
+        let ranges = self.frames.iter(ranks.as_deref());
         match self.algorithm {
             Some(Algorithm::SubtractOnEvict) => subtract_on_evict_each(values, ranges, plain, emit),
             Some(Algorithm::TwoStacks) => two_stacks_each(values, ranges, plain, emit),
             Some(Algorithm::Recalculate | Algorithm::Tumbling) => {
                 recalculate_each(values, ranges, simd, emit)
             }
-            Some(Algorithm::TwoStacksSimd) if values.len() >= ROWS_PER_WINDOW * listed.len() => {
-                by_panes(values, &listed, simd, emit);
+            Some(Algorithm::TwoStacksSimd) if values.len() >= ROWS_PER_WINDOW * self.windows => {
+                by_panes(values, &ranges, simd, emit);
             }
             _ => two_stacks_each(values, ranges, simd, emit),
         }
@@ -527,12 +528,12 @@ const LONG: usize = 64;
 /// 2005). Time: one `combine` per value, and two per pane; space: a partial per pane.
 fn by_panes<T: Copy, F: Fold<T>>(
     values: &[T],
-    ranges: &Ranges,
+    ranges: &FrameIter<'_>,
     fold: &F,
     mut emit: impl FnMut(usize, F::State),
 ) {
     // Both ends of windows never step back, so that their union is a merge.
-    let (mut cuts, mut starts, mut ends) = (Vec::new(), ranges.iter().peekable(), ranges.iter().peekable());
+    let (mut cuts, mut starts, mut ends) = (Vec::new(), ranges.clone().peekable(), ranges.clone().peekable());
     loop {
         let cut = match (starts.peek(), ends.peek()) {
             (Some(&(lo, _)), Some(&(_, hi))) => lo.min(hi),
@@ -546,8 +547,8 @@ fn by_panes<T: Copy, F: Fold<T>>(
     let panes: Vec<F::State> =
         cuts.windows(2).map(|cut| fold.reduce(cut[0], &values[cut[0]..cut[1]])).collect();
     let (mut first, mut end) = (0, 0);
-    let mut lengths = ranges.iter().map(|(lo, hi)| hi - lo);
-    let over_panes = ranges.iter().map(|(lo, hi)| {
+    let mut lengths = ranges.clone().map(|(lo, hi)| hi - lo);
+    let over_panes = ranges.clone().map(|(lo, hi)| {
         while cuts[first] < lo {
             first += 1;
         }

@@ -1,7 +1,5 @@
 //! Which rows each window is made of: fixed numbers of rows, or ranges found by time.
 
-use std::borrow::Cow;
-
 use super::{Ranges, Segments};
 use crate::{Error, Result};
 
@@ -141,27 +139,75 @@ impl Frames {
         }
     }
 
-    /// The rows of each window; with `ranks`, as they are counted by them.
-    ///
-    /// All algorithms read windows from a list: the eight bytes of a window cost less than to find it anew at each step,
-    /// and one loop serves all kinds of windows.
-    pub fn ranges(&self, ranks: Option<&[u32]>) -> Cow<'_, Ranges> {
-        let mut ranges = match self {
-            Frames::Listed(ranges) if ranks.is_none() => return Cow::Borrowed(ranges),
-            Frames::Listed(ranges) => ranges.clone(),
-            Frames::Rolling(rolling, segments) => {
-                let mut ranges = Ranges::default();
-                for (from, to) in segments.iter() {
-                    let (first, end) = rolling.span((to - from) as i64);
-                    rolling.list(from, to, first, (end - first) as usize, &mut ranges);
-                }
-                ranges
+    /// The rows of each window, `[lo, hi)`; with `ranks`, as they are counted by them.
+    pub fn iter<'a>(&'a self, ranks: Option<&'a [u32]>) -> FrameIter<'a> {
+        FrameIter { frames: self, ranks, taken: 0, group: 0, block: Ranges::with_capacity(BLOCK), at: 0 }
+    }
+}
+
+/// Windows are listed so many at a time: a list of all would be as long as the results, in fresh memory, and to find
+/// each anew would put the cases of groups, edges and nulls into every loop over windows.
+const BLOCK: usize = 512;
+
+/// Iterator of [`Frames::iter`].
+#[derive(Clone)]
+pub struct FrameIter<'a> {
+    frames: &'a Frames,
+    ranks: Option<&'a [u32]>,
+    /// How many windows of the group were listed; of listed frames, how many of all.
+    taken: usize,
+    group: usize,
+    block: Ranges,
+    at: usize,
+}
+
+impl Iterator for FrameIter<'_> {
+    type Item = (usize, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, usize)> {
+        let next = match self.block.get(self.at) {
+            None => {
+                self.list();
+                self.block.get(0)
             }
+            next => next,
         };
-        if let Some(ranks) = ranks {
-            ranges.rank(ranks);
+        self.at += 1;
+        next
+    }
+}
+
+impl FrameIter<'_> {
+    /// Lists the next block.
+    #[inline(never)]
+    fn list(&mut self) {
+        self.at = 0;
+        self.block.clear();
+        match self.frames {
+            Frames::Listed(ranges) => {
+                let end = (self.taken + BLOCK).min(ranges.len());
+                self.block.extend(ranges, self.taken..end);
+                self.taken = end;
+            }
+            Frames::Rolling(rolling, segments) => {
+                while self.block.len() < BLOCK
+                    && let Some((from, to)) = segments.get(self.group)
+                {
+                    let (first, end) = rolling.span((to - from) as i64);
+                    let left = (end - first) as usize - self.taken;
+                    let number = left.min(BLOCK - self.block.len());
+                    rolling.list(from, to, first + self.taken as i64, number, &mut self.block);
+                    self.taken += number;
+                    if number == left {
+                        (self.group, self.taken) = (self.group + 1, 0);
+                    }
+                }
+            }
         }
-        Cow::Owned(ranges)
+        if let Some(ranks) = self.ranks {
+            self.block.rank(ranks);
+        }
     }
 }
 
@@ -210,13 +256,13 @@ mod tests {
             let rows = *offsets.last().unwrap() as usize;
             let rolling = Rolling::new(size, slide, over_start, over_end).unwrap();
             let frames = Frames::Rolling(rolling, Segments::new(offsets.into(), rows).unwrap());
-            prop_assert_eq!(frames.ranges(None).iter().collect::<Vec<_>>(), &want[..]);
+            prop_assert_eq!(frames.iter(None).collect::<Vec<_>>(), &want[..]);
             prop_assert_eq!(frames.count().unwrap(), want.len());
             for rows in lengths {
                 let all = Frames::Rolling(rolling, Segments::whole(rows as usize));
                 let (before, full, after) = rolling.parts(rows as usize);
                 let is_full = |(lo, hi): (usize, usize)| hi - lo == size as usize;
-                let full_ones: Vec<bool> = all.ranges(None).iter().map(is_full).collect();
+                let full_ones: Vec<bool> = all.iter(None).map(is_full).collect();
                 prop_assert_eq!(full_ones.len(), before + full + after);
                 prop_assert!(full_ones.iter().enumerate().all(|(at, &is)| is == (at >= before && at < before + full)));
             }
@@ -231,7 +277,7 @@ mod tests {
                     Rolling::new(size, slide, over_start, over_end).unwrap(),
                     Segments::whole(3),
                 );
-                let ranges: Vec<_> = frames.ranges(None).iter().collect();
+                let ranges: Vec<_> = frames.iter(None).collect();
                 assert_eq!(ranges.len(), frames.count().unwrap());
                 assert!(ranges.iter().all(|&(lo, hi)| lo < hi && hi <= 3));
             }

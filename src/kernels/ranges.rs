@@ -27,6 +27,20 @@ impl Ranges {
         self.hi.push(hi);
     }
 
+    /// Removes all ranges.
+    pub(super) fn clear(&mut self) {
+        self.lo.clear();
+        self.hi.clear();
+        self.overlap = false;
+    }
+
+    /// Appends the ranges of the windows `which` of another list.
+    pub(super) fn extend(&mut self, other: &Self, which: std::ops::Range<usize>) {
+        self.lo.extend_from_slice(&other.lo[which.clone()]);
+        self.hi.extend_from_slice(&other.hi[which]);
+        self.overlap |= other.overlap;
+    }
+
     /// Maps both ends of all ranges by `ranks`, which never steps back.
     pub(super) fn rank(&mut self, ranks: &[u32]) {
         for end in self.lo.iter_mut().chain(&mut self.hi) {

@@ -24,7 +24,7 @@ pub(super) fn counts(frames: &Frames, nulls: Option<&NullBuffer>) -> Vec<i64> {
         return counts;
     }
     let ranks = nulls.map(ranks);
-    frames.ranges(ranks.as_deref()).iter().map(|(lo, hi)| (hi - lo) as i64).collect()
+    frames.iter(ranks.as_deref()).map(|(lo, hi)| (hi - lo) as i64).collect()
 }
 
 /// Which windows have at least `least` values; none if all do.
@@ -57,11 +57,11 @@ pub(super) fn validity(frames: &Frames, nulls: Option<&NullBuffer>, least: u64) 
 }
 
 fn by_ranges(frames: &Frames, ranks: Option<&[u32]>, least: u64) -> Option<NullBuffer> {
-    let ranges = frames.ranges(ranks);
+    let ranges = frames.iter(ranks);
     let mut bits = BooleanBufferBuilder::new(0);
     // 64 at a time: a builder's `append` for each would take longer than all the rest.
     let mut word = (0u64, 0);
-    for (lo, hi) in ranges.iter() {
+    for (lo, hi) in ranges {
         word.0 |= u64::from((hi - lo) as u64 >= least) << word.1;
         word.1 += 1;
         if word.1 == 64 {

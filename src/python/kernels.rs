@@ -91,7 +91,7 @@ pub(super) fn extents(
             groups.resize(groups.len() + windows as usize, group as i64);
         }
         let (starts, ends): (Vec<i64>, Vec<i64>) =
-            frames.ranges(None).iter().map(|(lo, hi)| (lo as i64, hi as i64)).unzip();
+            frames.iter(None).map(|(lo, hi)| (lo as i64, hi as i64)).unzip();
         let columns: [(&str, ArrayRef); 3] = [
             ("segment", Arc::new(Int64Array::from(groups))),
             ("start", Arc::new(Int64Array::from(starts))),

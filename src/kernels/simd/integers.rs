@@ -13,6 +13,7 @@
 //! fits, so does every sum. Then, and only for 64-bit integers, the rest of the column is summed in 128 bits.
 
 use super::level::Kernel;
+use super::pieces::Pieces;
 use super::stream::Source;
 use super::{Element, SumOverflow, element};
 use std::simd::Swizzle;
@@ -56,16 +57,16 @@ impl<T: Element> Kernel for Sums<'_, T> {
             for value in rows.remainder() {
                 let value = widen::<T>(*value);
                 sum[0] = sum[0].wrapping_add(value);
-                used[0] |= if T::SIGNED { value ^ value >> 63 } else { value };
+                used |= in_use::<T>(i64x8::splat(value));
             }
             for values in rows {
                 let values = T::wide(values);
                 sum += values;
-                used |= if T::SIGNED { values ^ values >> i64x8::splat(63) } else { values };
+                used |= in_use::<T>(values);
             }
         }
         let mut sum = sum.reduce_sum();
-        if self.in_doubt(used) {
+        if !fits::<T>(used, self.size) {
             return self.exact(0);
         }
         self.totals.fitting(&[sum]);
@@ -79,7 +80,7 @@ impl<T: Element> Kernel for Sums<'_, T> {
             let mut carry = i64x8::splat(sum);
             for i in (0..padded).step_by(8) {
                 let enter = T::wide(&enter[i..i + 8]);
-                used |= if T::SIGNED { enter ^ enter >> i64x8::splat(63) } else { enter };
+                used |= in_use::<T>(enter);
                 let mut changes = enter - T::wide(&leave[i..i + 8]);
                 changes += Up::<1>::concat_swizzle(changes, i64x8::splat(0));
                 changes += Up::<2>::concat_swizzle(changes, i64x8::splat(0));
@@ -87,7 +88,7 @@ impl<T: Element> Kernel for Sums<'_, T> {
                 (changes + carry).copy_to_slice(&mut sums[i..i + 8]);
                 carry += Last::swizzle(changes);
             }
-            if self.in_doubt(used) {
+            if !fits::<T>(used, self.size) {
                 return self.exact(start);
             }
             sum = sums[len - 1];
@@ -98,15 +99,6 @@ impl<T: Element> Kernel for Sums<'_, T> {
 }
 
 impl<T: Element> Sums<'_, T> {
-    /// Whether a window of values of this width may have a sum that does not fit.
-    #[inline(always)]
-    fn in_doubt(&self, used: i64x8) -> bool {
-        let bits = 64 - used.reduce_or().leading_zeros();
-        // At most 2^64 times 2^64, less than 2^128 but for sizes that do not exist.
-        let bound = (self.size as u128) << bits;
-        bound > if T::SIGNED { i64::MAX as u128 } else { u64::MAX as u128 }
-    }
-
     /// Sums in 128 bits from window `first` on.
     #[cold]
     #[inline(never)]
@@ -133,6 +125,84 @@ impl<T: Element> Sums<'_, T> {
         }
         Ok(())
     }
+}
+
+/// Exact sums of pieces.
+pub(super) struct ExactSums<'a, T: Element> {
+    /// 0 for nulls.
+    pub source: &'a dyn Source<T::Key>,
+    pub pieces: Pieces,
+    pub out: &'a mut Vec<i128>,
+}
+
+impl<T: Element> Kernel for ExactSums<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Pieces { at, every, len, count } = self.pieces;
+        let mut scratch = Vec::new();
+        if every > LONG_PIECE {
+            for piece in 0..count {
+                let mut sum = 0;
+                for start in (0..len).step_by(LONG_PIECE) {
+                    let len = LONG_PIECE.min(len - start);
+                    sum += total::<T>(self.source.tile(at + piece * every + start, len, &mut scratch));
+                }
+                self.out.push(sum);
+            }
+            return;
+        }
+        let values = self.source.tile(at, (count - 1) * every + len, &mut scratch);
+        for piece in 0..count {
+            self.out.push(total::<T>(&values[piece * every..][..len]));
+        }
+    }
+}
+
+/// Values of a piece that are summed in 64 bits if they can be.
+const LONG_PIECE: usize = 1 << 14;
+
+/// The exact sum of up to [`LONG_PIECE`] values.
+#[inline(always)]
+fn total<T: Element>(values: &[T::Key]) -> i128 {
+    let values = element::elements::<T>(values);
+    let mut sums = [i64x8::splat(0); 2];
+    let mut used = i64x8::splat(0);
+    let mut pairs = values.chunks_exact(16);
+    for pair in &mut pairs {
+        let (a, b) = (T::wide(&pair[..8]), T::wide(&pair[8..]));
+        used |= in_use::<T>(a) | in_use::<T>(b);
+        sums = [sums[0] + a, sums[1] + b];
+    }
+    let mut sum = (sums[0] + sums[1]).reduce_sum();
+    for &value in pairs.remainder() {
+        let value = widen(value);
+        sum = sum.wrapping_add(value);
+        used |= in_use::<T>(i64x8::splat(value));
+    }
+    if fits::<T>(used, values.len()) {
+        return if T::SIGNED { i128::from(sum) } else { i128::from(sum as u64) };
+    }
+    let mut sum = 0;
+    for value in values {
+        sum += value.to_i128();
+    }
+    sum
+}
+
+/// The bits of values that are in use, sign apart.
+#[inline(always)]
+fn in_use<T: Element>(values: i64x8) -> i64x8 {
+    if T::SIGNED { values ^ values >> i64x8::splat(63) } else { values }
+}
+
+/// Whether every sum of `count` values of such a width fits 64 bits.
+#[inline(always)]
+fn fits<T: Element>(used: i64x8, count: usize) -> bool {
+    let bits = 64 - used.reduce_or().leading_zeros();
+    // At most 2^64 times 2^64, less than 2^128 but for sizes that do not exist.
+    (count as u128) << bits <= if T::SIGNED { i64::MAX as u128 } else { u64::MAX as u128 }
 }
 
 #[inline(always)]

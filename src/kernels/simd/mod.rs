@@ -15,6 +15,8 @@ mod integers;
 mod lanes;
 mod level;
 mod numbers;
+mod pieces;
+mod reduce;
 mod rows;
 mod scalar;
 mod sliding;
@@ -24,16 +26,16 @@ mod sums;
 mod tests;
 
 pub use column::{Column, Validity, window_count};
+pub use counts::{sliding_valid_count, sliding_validity};
 pub use element::Element;
 pub use level::Level;
-pub use counts::{sliding_valid_count, sliding_validity};
 pub use scalar::{
     fill_nulls, prefix_max, prefix_min, prefix_sum, reduce_arg_max, reduce_arg_min, reduce_max, reduce_mean,
     reduce_min, reduce_moments, reduce_sum, sliding_arg_max, sliding_arg_min, sliding_std, sliding_variance,
     suffix_max, suffix_min, suffix_sum,
 };
-pub use sums::{sliding_mean, sliding_sum};
 pub use sliding::{sliding_max, sliding_min};
+pub use sums::{sliding_mean, sliding_sum};
 
 /// A window whose true sum its type cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

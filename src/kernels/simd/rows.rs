@@ -293,7 +293,7 @@ impl<const K: usize> Swizzle<LANES> for Down<K> {
 
 /// Each lane's state joined with those of all lanes after it.
 #[inline(always)]
-fn join_later<O: Op>(op: O, mut state: State) -> State {
+pub(super) fn join_later<O: Op>(op: O, mut state: State) -> State {
     macro_rules! step {
         ($k:literal) => {
             let later = state.map(|half| Down::<$k>::concat_swizzle(half, Row::splat(0.0)));
@@ -388,8 +388,12 @@ impl<O: Op> Slide<'_, O> {
                 let blocks = std::array::from_fn(|j| start + j * size);
                 front.reference = Row::from_array(blocks.map(reference));
             }
-            let back =
-                Tile { values: &front.values[size..], weights: front.weights.map(|w| &w[size..]), next: tile, ..front };
+            let back = Tile {
+                values: &front.values[size..],
+                weights: front.weights.map(|w| &w[size..]),
+                next: tile,
+                ..front
+            };
             scan_forward::<O, NULLS>(op, back, &mut prefix);
             let mut room = rooms.rooms(tile + LANES);
             scan_back::<O, NULLS>(op, front, &prefix, [Row::splat(0.0); 2], &mut room);
@@ -458,7 +462,7 @@ impl<O: Op> Slide<'_, O> {
                 let lanes;
                 (lanes, before) = lanes_before(op, *total, before);
                 let mut room = rooms.rooms(tile);
-                    scan_back::<O, NULLS>(op, front, &prefix, op.join(lanes, after), &mut room);
+                scan_back::<O, NULLS>(op, front, &prefix, op.join(lanes, after), &mut room);
                 // SAFETY: every row of every lane has been written.
                 unsafe { rooms.commit(at, len.min(windows - at)) };
             }

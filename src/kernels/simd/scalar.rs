@@ -134,7 +134,13 @@ pub fn reduce_max<T: Element>(column: Column<'_, T>) -> Option<T> {
 pub fn reduce_sum<T: Element>(column: Column<'_, T>) -> Result<T::Sum, SumOverflow> {
     let exact = column.valid().map(|(_, value)| value.to_i128()).sum();
     let float = if T::FLOAT { column.valid().map(|(_, value)| value.to_f64()).sum() } else { 0.0 };
-    (if let Some(sums) = T::floats(&mut Vec::new()) { sums.push(float); None } else { T::narrow(exact) }).ok_or(SumOverflow { window: 0 })
+    (if let Some(sums) = T::floats(&mut Vec::new()) {
+        sums.push(float);
+        None
+    } else {
+        T::narrow(exact)
+    })
+    .ok_or(SumOverflow { window: 0 })
 }
 
 /// The mean of the valid values.
