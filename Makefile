@@ -12,9 +12,11 @@ NATIVE := python/windowkit/_native.abi3.so
 RUST := $(shell find src -name '*.rs') Cargo.toml Cargo.lock rust-toolchain.toml
 # The toolchain in use stands in a file, as it is not known before its recipe has run.
 WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
+FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
+FUZZ_SECONDS ?= 60
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 
-.PHONY: help demo test bench bench-full lint format wheel clean java
+.PHONY: help demo test miri fuzz bench bench-full lint format wheel clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -30,14 +32,25 @@ test: java $(NATIVE)  ## all tests of the Rust core, the Python package and Spar
 	$(WITH_RUST) cargo test --locked
 	$(BIN)/python -m pytest
 
-bench: java $(NATIVE)  ## benchmarks, to look at: some ten minutes; pages and pictures in target/bench
+miri: $(STAMPS)/miri  ## the kernels interpreted by Miri, which finds undefined behaviour: some minutes
+	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation cargo miri test --locked --lib kernels::
+
+fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd" names some
+	@for target in $(FUZZ); do \
+		echo "cargo fuzz run $$target"; \
+		$(WITH_RUST) $(WITH_VENV) cargo fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+bench: java $(NATIVE) $(STAMPS)/bench  ## benchmarks, to look at: some ten minutes; pages and pictures in target/bench
 	$(WITH_RUST) cargo bench --locked
 	$(BIN)/python bench/local_grid.py --keys 16,1024 --output target/bench/local.md
+	$(WITH_RUST) $(BIN)/python bench/kernels.py --quick --output target/bench/kernels.md
 	$(BIN)/python bench/spark_grid.py --cells '16 keys*' '1024 keys*' --sides spark windowkit --repeats 1 \
 		--skip-spark-over 10 --output target/bench/spark.md
 
-bench-full: java $(NATIVE)  ## every cell of the Python benchmarks, recorded in docs/benchmarks: an hour or two
+bench-full: java $(NATIVE) $(STAMPS)/bench  ## every cell of the Python benchmarks, recorded in docs/benchmarks: some hours
 	$(BIN)/python bench/local_grid.py
+	$(WITH_RUST) $(BIN)/python bench/kernels.py
 	$(BIN)/python bench/spark_grid.py
 
 lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warnings denied
@@ -87,7 +100,7 @@ else:
 with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)["project"]
 extras = project["optional-dependencies"]
-wanted = [*project["dependencies"], *extras["dev"]]
+wanted = [*project["dependencies"], *extras[sys.argv[1]]]
 while wanted:
     requirement = wanted.pop(0)
     own = re.fullmatch(re.escape(project["name"]) + r"\[(.*)\]", requirement)
@@ -99,8 +112,21 @@ endef
 export requirements
 
 $(STAMPS)/python: pyproject.toml | $(STAMPS)
-	$(BIN)/python -c "$$requirements" > $(STAMPS)/requirements.txt
+	$(BIN)/python -c "$$requirements" dev > $(STAMPS)/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(STAMPS)/requirements.txt
+	@touch $@
+
+$(STAMPS)/bench: $(STAMPS)/python
+	$(BIN)/python -c "$$requirements" bench > $(STAMPS)/bench.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(STAMPS)/bench.txt
+	@touch $@
+
+$(STAMPS)/miri: $(STAMPS)/toolchain
+	rustup component add --toolchain "$$(cat $(STAMPS)/toolchain)" miri rust-src
+	@touch $@
+
+$(STAMPS)/fuzz: $(STAMPS)/toolchain
+	command -v cargo-fuzz >/dev/null || cargo install --quiet --locked --root $(VENV) cargo-fuzz
 	@touch $@
 
 # Where the pinned nightly cannot be fetched, the installed one has to do.

@@ -1,4 +1,4 @@
-"""The picture of a grid: how many times as long as windowkit its peers take."""
+"""The pictures of benchmarks: bars of ratios, and curves of rates."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 COLORS = ("#e0a526", "#2f6fb7", "#8fb4dd")
+LINES = ("#2f6fb7", "#e0a526", "#3a9b62", "#7d5ba6", "#8fb4dd", "#b5713a", "#202020", "#d48cb0")
 
 
 def plot(cells: Sequence[str], ratios: Mapping[str, Sequence[float]], title: str, path: Path) -> None:
@@ -48,4 +49,53 @@ def plot(cells: Sequence[str], ratios: Mapping[str, Sequence[float]], title: str
     axes.set_axisbelow(True)
     figure.legend(frameon=False, loc="outside lower right", ncols=len(ratios))
     figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def curves(
+    lines: Mapping[str, Sequence[tuple[float, float]]], title: str, x: str, y: str, path: Path
+) -> None:
+    """Draw a line per side through its points, both scales logarithmic unless `x` is a share in percent.
+
+    Parameters
+    ----------
+    lines : mapping of str to sequence of (float, float)
+        For each side, in the order of the legend, its points.
+    title, x, y : str
+        Of the picture and its axes.
+    path : Path
+        Of the PNG.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8.5, 4.6), layout="constrained")
+    for number, (side, points) in enumerate(lines.items()):
+        ours = side == "windowkit"
+        copying = side.startswith("memcpy")
+        axes.plot(
+            *zip(*points, strict=True),
+            marker="o",
+            markersize=5 if ours else 3.5,
+            linewidth=2.4 if ours else 1.3,
+            linestyle=":" if copying else "-",
+            color="#c0392b" if ours else "0.55" if copying else LINES[number % len(LINES)],
+            label=side,
+            zorder=3 if ours else 2,
+        )
+    axes.set_yscale("log")
+    if not x.endswith("%"):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, which="major", color="0.92")
+    axes.set_axisbelow(True)
+    figure.legend(frameon=False, loc="outside right upper", fontsize=8)
+    figure.savefig(path, dpi=130)
     pyplot.close(figure)

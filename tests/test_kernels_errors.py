@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import windowkit as wk
@@ -264,6 +265,14 @@ class TestSegments:
             rolled(segments=["a"])
         with refused(wk.InvalidType, "segments: a builtins int has no Arrow interface"):
             rolled(segments=4)
+
+    def test_runs_are_in_one_chunk(self) -> None:
+        # A run that ends a chunk may go on in the next.
+        runs = pc.run_end_encode(pa.array(["a", "a", "b"]))
+        chunked = pa.chunked_array([runs.slice(0, 1), runs.slice(1)])
+        with refused(wk.InvalidValue, "segments: runs in 2 chunks; join the chunks before they are run-end"):
+            kernels.extents(3, 2, segments=chunked)
+        assert kernels.extents(3, 2, segments=pa.chunked_array([runs]))["start"].to_pylist() == [0]
 
     def test_rows_of_extents(self) -> None:
         with refused(wk.InvalidValue, "rows: -1 is no number of rows"):

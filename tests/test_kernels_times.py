@@ -208,7 +208,7 @@ def test_no_rows_have_no_windows() -> None:
 
 
 def test_panes_are_made_where_rows_are_many() -> None:
-    # Eight rows and more per window: rows are reduced to panes, two per slide where it does not divide the size.
+    # Eight rows and more per window: rows are reduced to panes, two per slide where it leaves a rest.
     rows = 4_000
     values = pa.array([None if at % 11 == 0 else at * 7919 % 1000 - 500 for at in range(rows)], pa.int32())
     times = pa.array([at // 3 for at in range(rows)])

@@ -24,12 +24,14 @@ from typing import Any, Final, Literal, TypeAlias, overload
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit._window import Window
 from windowkit.durations import Duration, Length, length
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = [
     "ALGORITHMS",
     "FUNCTIONS",
+    "Window",
     "explain",
     "extents",
     "sliding",

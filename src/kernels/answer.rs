@@ -18,12 +18,13 @@ use super::dense::{Dense, positions, ranks};
 use super::exact::{self, Lowering};
 use super::fold::{Fold, Partials};
 use super::folds::*;
+use super::frames::FrameIter;
 use super::recalculate::recalculate_each;
 use super::simd::{self, Column, Element, SumOverflow, Validity};
 use super::subtract_on_evict::subtract_on_evict_each;
 use super::two_stacks::two_stacks_each;
 use super::validity::{counts, validity};
-use super::{Algorithm, Frames, Function, Ranges, Segments};
+use super::{Algorithm, Frames, Function, Ranges};
 use crate::{Error, Result};
 
 /// What is asked of each window.
@@ -130,8 +131,8 @@ impl Job<'_> {
                 let ranks = self.nulls.map(ranks);
                 let last = function == Function::Last;
                 let position = |(lo, hi): (usize, usize)| if last { hi.wrapping_sub(1) } else { lo };
-                let range = self.frames.iter(ranks.as_deref());
-                rows.extend(range.map(|(lo, hi)| if lo < hi { position((lo, hi)) } else { NONE }));
+                let ranges = self.frames.iter(ranks.as_deref());
+                rows.extend(ranges.map(|(lo, hi)| if lo < hi { position((lo, hi)) } else { NONE }));
             }
             (Some(_), Function::First) => self.each_position(array, &End::<false>, |_, row| rows.push(row)),
             (Some(_), _) => self.each_position(array, &End::<true>, |_, row| rows.push(row)),
@@ -201,7 +202,7 @@ impl Job<'_> {
         Ok(cast(&self.values(function, &cast(array, way)?, nulls, through)?, output)?)
     }
 
-    fn numbers<T: Element + Ordered + Keyed<Key = u64> + ArrowNativeType>(
+    fn numbers<T: Element + Widened + Keyed<Key = u64> + ArrowNativeType>(
         &self,
         function: Function,
         values: &[T],
@@ -238,12 +239,11 @@ impl Job<'_> {
                     simd::sliding_sum(column, size, slide, out)
                 };
                 let sums = self.run(values, simd, |job, values, out| {
-                    if T::FLOAT {
-                        let lower = |_, sum| T::narrow(0, FloatSum::value(sum)).unwrap_or_default();
-                        job.float_sums(values, lower, out);
+                    if let Some(sums) = T::floats(out) {
+                        job.float_sums(values, |_, sum| FloatSum::value(sum), sums);
                         return Ok(());
                     }
-                    exact::integers(job, values, &|_, sum| T::narrow(sum, 0.0), out)
+                    exact::integers(job, values, &|_, sum| T::narrow(sum), out)
                 });
                 build(sums.map_err(|window| self.overflow("sum", window, output))?, nulls, output)
             }
@@ -275,7 +275,7 @@ impl Job<'_> {
         }
     }
 
-    fn extremes<T: Element + Ordered, const MAX: bool>(&self, values: &[T]) -> Vec<T> {
+    fn extremes<T: Element + Widened, const MAX: bool>(&self, values: &[T]) -> Vec<T> {
         let simd = |column: Column<'_, T>, _, size, slide, out: &mut Vec<T>| {
             if MAX {
                 simd::sliding_max(column, size, slide, out);
@@ -285,8 +285,10 @@ impl Job<'_> {
             Ok(())
         };
         self.never_overflown(values, simd, |job, values, out| {
-            let dense = Dense::of(values, job.nulls);
-            job.each(&dense.values, &Extreme::<MAX>, &ExtremeSimd::<MAX>, |_, extreme| out.push(extreme));
+            let dense = T::widened(values, job.nulls);
+            job.each(&dense.values, &Extreme::<MAX>, &ExtremeSimd::<MAX>, |_, extreme| {
+                out.push(T::narrowed(extreme));
+            });
             Ok(())
         })
     }
@@ -305,7 +307,11 @@ impl Job<'_> {
             Ok(())
         };
         self.never_overflown(values, simd, |job, values, out| {
-            let keys = Dense::mapped(values, job.nulls, |value| if MAX { !value.key() } else { value.key() });
+            let keys = Dense::mapped(
+                values,
+                job.nulls,
+                |value| if MAX { !value.ordinal() } else { value.ordinal() },
+            );
             job.arg_least(&keys.values, out);
             Ok(())
         })
@@ -328,7 +334,7 @@ impl Job<'_> {
     }
 
     fn variances(&self, values: &[f64], ddof: u32, root: bool, out: &mut Vec<f64>) {
-        self.each(values, &Moments, &MomentsSimd, |_, moment| {
+        self.each(values, &Moments, &Moments, |_, moment| {
             let variance = moment.variance(ddof.into());
             out.push(if root { variance.sqrt() } else { variance });
         });
@@ -354,7 +360,11 @@ impl Job<'_> {
             Function::ArgMin | Function::ArgMax => {
                 let max = function == Function::ArgMax;
                 let keys =
-                    Dense::mapped(values, self.nulls, |value| if max { !value.key() } else { value.key() });
+                    Dense::mapped(
+                        values,
+                        self.nulls,
+                        |value| if max { !value.ordinal() } else { value.ordinal() },
+                    );
                 let mut rows = Vec::with_capacity(self.windows);
                 self.arg_least(&keys.values, &mut rows);
                 return build(rows, nulls, output);
@@ -393,7 +403,7 @@ impl Job<'_> {
         Error::Overflow(format!("array: the {what} of {rows} does not fit {output}; cast it to a wider type"))
     }
 
-    fn never_overflown<T: Element, O>(
+    fn never_overflown<T: Element, O: Copy>(
         &self,
         values: &[T],
         simd: impl Fn(Column<'_, T>, usize, usize, usize, &mut Vec<O>) -> std::result::Result<(), SumOverflow>,
@@ -402,9 +412,8 @@ impl Job<'_> {
         self.run(values, simd, ranges).expect("nothing is summed in a type that could overflow")
     }
 
-    /// Answers by `simd` where windows are full, neighbours begin at equal distances, and groups are long enough for a
-    /// call to pay; by `ranges` otherwise.
-    fn run<T: Element, O>(
+    /// Answers by `simd` where windows are full and begin at equal distances, by `ranges` otherwise.
+    fn run<T: Element, O: Copy>(
         &self,
         values: &[T],
         simd: impl Fn(Column<'_, T>, usize, usize, usize, &mut Vec<O>) -> std::result::Result<(), SumOverflow>,
@@ -413,47 +422,72 @@ impl Job<'_> {
         let mut out = Vec::with_capacity(self.windows);
         let by_simd = matches!(self.algorithm, Some(Algorithm::TwoStacksSimd | Algorithm::Tumbling));
         let (rolling, segments) = match self.frames {
-            Frames::Rolling(rolling, segments) if by_simd && segments.rows() >= LONG * segments.len() => {
-                (rolling, segments)
-            }
+            Frames::Rolling(rolling, segments) if by_simd => (rolling, segments),
             _ => {
                 ranges(self, values, &mut out)?;
                 return Ok(out);
             }
         };
+        let bits = |from| self.nulls.map(|nulls| Validity::new(nulls.validity(), nulls.offset() + from));
+        let (size, slide) = (rolling.size() as usize, rolling.slide() as usize);
+        let long = segments.rows() >= LONG * segments.len();
+        // Of many short groups all windows of the whole column are computed, those that cross groups for nothing: at
+        // slide 1 windows of one group are neighbours there, too.
+        let mut whole = Vec::new();
+        let crossing = !long && slide == 1 && segments.rows() >= 2 * size * segments.len();
+        if crossing && simd(Column::new(values, bits(0)), 0, size, 1, &mut whole).is_err()
+            || !long && !crossing
+        {
+            ranges(self, values, &mut out)?;
+            return Ok(out);
+        }
+        let (starts, ends) = (self.edges(true, values, &ranges)?, self.edges(false, values, &ranges)?);
+        let (mut starts, mut ends) = (&starts[..], &ends[..]);
         for (from, to) in segments.iter() {
             let (before, full, after) = rolling.parts(to - from);
-            let segment = Frames::Rolling(*rolling, Segments::whole(to - from));
-            let mut windows = segment.iter(None);
-            let edge =
-                |windows: &mut dyn Iterator<Item = (usize, usize)>, number: usize, out: &mut Vec<O>| {
-                    if number == 0 {
-                        return Ok(());
-                    }
-                    let mut edge = Ranges::with_capacity(number);
-                    windows.take(number).for_each(|(lo, hi)| edge.push(lo as u32, hi as u32));
-                    let rows = edge.get(number - 1).map_or(0, |(_, hi)| hi);
-                    let nulls = self.nulls.map(|nulls| nulls.slice(from, rows));
-                    let (frames, done) = (Frames::Listed(edge), out.len());
-                    let job = Job {
-                        frames: &frames,
-                        algorithm: Some(Algorithm::TwoStacksSimd),
-                        nulls: nulls.as_ref(),
-                        windows: number,
-                        base: from,
-                    };
-                    ranges(&job, &values[from..from + rows], out).map_err(|window| done + window)
-                };
-            edge(&mut windows, before, &mut out)?;
-            if full > 0 {
+            let (edge, rest) = starts.split_at(before);
+            out.extend_from_slice(edge);
+            starts = rest;
+            if crossing {
+                out.extend_from_slice(&whole[from.min(whole.len())..][..full]);
+            } else if full > 0 {
                 let done = out.len();
-                let bits = self.nulls.map(|nulls| Validity::new(nulls.validity(), nulls.offset() + from));
-                let column = Column::new(&values[from..to], bits);
-                simd(column, from, rolling.size() as usize, rolling.slide() as usize, &mut out)
-                    .map_err(|overflow| done + overflow.window)?;
+                let column = Column::new(&values[from..to], bits(from));
+                simd(column, from, size, slide, &mut out).map_err(|overflow| done + overflow.window)?;
             }
-            edge(&mut windows.skip(full), after, &mut out)?;
+            let (edge, rest) = ends.split_at(after);
+            out.extend_from_slice(edge);
+            ends = rest;
         }
+        Ok(out)
+    }
+
+    /// Answers, by `ranges`, the windows that reach over the start of a group, or else over its end, all groups at once.
+    fn edges<T: Element, O>(
+        &self,
+        at_start: bool,
+        values: &[T],
+        ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
+    ) -> std::result::Result<Vec<O>, Overflown> {
+        let (mut edges, mut out) = (Ranges::default(), Vec::new());
+        if let Frames::Rolling(rolling, segments) = self.frames {
+            segments.iter().for_each(|(from, to)| rolling.list_edge(from, to, at_start, &mut edges));
+        }
+        let (Some((from, _)), Some((_, to))) = (edges.get(0), edges.get(edges.len().wrapping_sub(1))) else {
+            return Ok(out);
+        };
+        // Of one group the other rows are none of their business.
+        let nulls =
+            self.nulls.map(|nulls| nulls.slice(from, to - from)).filter(|nulls| nulls.null_count() > 0);
+        edges.rank_from(from as u32);
+        let windows = edges.len();
+        let (frames, algorithm) = (Frames::Listed(edges), Some(Algorithm::TwoStacksSimd));
+        let job = Job { frames: &frames, algorithm, nulls: nulls.as_ref(), windows, base: from };
+        ranges(&job, &values[from..to], &mut out).map_err(|window| {
+            // Which of all windows it is, its rows tell.
+            let rows = frames.iter(None).nth(window).map(|(lo, hi)| (lo + from, hi + from));
+            self.frames.iter(None).position(|other| Some(other) == rows).unwrap_or(0)
+        })?;
         Ok(out)
     }
 
@@ -479,7 +513,7 @@ impl Job<'_> {
                 recalculate_each(values, ranges, simd, emit)
             }
             Some(Algorithm::TwoStacksSimd) if values.len() >= ROWS_PER_WINDOW * self.windows => {
-                by_panes(values, ranges, simd, emit);
+                by_panes(values, &ranges, simd, emit);
             }
             _ => two_stacks_each(values, ranges, simd, emit),
         }
@@ -494,7 +528,7 @@ const LONG: usize = 64;
 /// 2005). Time: one `combine` per value, and two per pane; space: a partial per pane.
 fn by_panes<T: Copy, F: Fold<T>>(
     values: &[T],
-    ranges: super::frames::FrameIter<'_>,
+    ranges: &FrameIter<'_>,
     fold: &F,
     mut emit: impl FnMut(usize, F::State),
 ) {
@@ -514,7 +548,7 @@ fn by_panes<T: Copy, F: Fold<T>>(
         cuts.windows(2).map(|cut| fold.reduce(cut[0], &values[cut[0]..cut[1]])).collect();
     let (mut first, mut end) = (0, 0);
     let mut lengths = ranges.clone().map(|(lo, hi)| hi - lo);
-    let over_panes = ranges.map(|(lo, hi)| {
+    let over_panes = ranges.clone().map(|(lo, hi)| {
         while cuts[first] < lo {
             first += 1;
         }

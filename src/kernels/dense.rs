@@ -44,13 +44,16 @@ fn valid<'a, T: Copy>(values: &'a [T], nulls: &'a NullBuffer) -> impl Iterator<I
 
 /// `ranks[row]` is the number of values before `row`; one entry more than there are rows.
 pub(super) fn ranks(nulls: &NullBuffer) -> Vec<u32> {
-    let mut ranks = Vec::with_capacity(nulls.len() + 1);
+    let mut ranks = Vec::with_capacity(nulls.len() + 64);
     let mut rank = 0;
     ranks.push(0);
-    ranks.extend(nulls.iter().map(|valid| {
-        rank += u32::from(valid);
-        rank
-    }));
+    for word in nulls.inner().bit_chunks().iter_padded() {
+        ranks.extend((0..64).map(|bit| {
+            rank += (word >> bit & 1) as u32;
+            rank
+        }));
+    }
+    ranks.truncate(nulls.len() + 1);
     ranks
 }
 

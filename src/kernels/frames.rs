@@ -70,6 +70,29 @@ impl Rolling {
         (i128::from(end) - i128::from(first)) as u64
     }
 
+    /// Appends `number` windows of the group of rows `[from, to)`, from window `k` on.
+    fn list(&self, from: usize, to: usize, k: i64, number: usize, ranges: &mut Ranges) {
+        let rows = (to - from) as i64;
+        let mut start = k * self.slide;
+        for _ in 0..number {
+            let (lo, hi) = (start.max(0), start.saturating_add(self.size).min(rows));
+            ranges.push((from + lo as usize) as u32, (from + hi as usize) as u32);
+            start = start.saturating_add(self.slide);
+        }
+    }
+
+    /// Appends the windows of the group of rows `[from, to)` that reach over its start, or else those that reach over
+    /// its end.
+    pub(super) fn list_edge(&self, from: usize, to: usize, at_start: bool, ranges: &mut Ranges) {
+        let (before, full, after) = self.parts(to - from);
+        let (first, _) = self.span((to - from) as i64);
+        if at_start {
+            self.list(from, to, first, before, ranges);
+        } else {
+            self.list(from, to, first + (before + full) as i64, after, ranges);
+        }
+    }
+
     /// The numbers of windows of a group that reach over its start, that are full, and that reach over its end; the
     /// last include those that reach over both.
     pub fn parts(&self, rows: usize) -> (usize, usize, usize) {
@@ -116,22 +139,74 @@ impl Frames {
         }
     }
 
-    /// The rows of each window, `[lo, hi)`; with `ranks`, of rows that are counted by them.
+    /// The rows of each window, `[lo, hi)`; with `ranks`, as they are counted by them.
     pub fn iter<'a>(&'a self, ranks: Option<&'a [u32]>) -> FrameIter<'a> {
-        match self {
-            Frames::Rolling(rolling, segments) => FrameIter {
-                ranks,
-                source: Source::Rolling {
-                    rolling: *rolling,
-                    segments,
-                    segment: 0,
-                    from: 0,
-                    rows: 0,
-                    start: 0,
-                    left: 0,
-                },
-            },
-            Frames::Listed(ranges) => FrameIter { ranks, source: Source::Listed { ranges, at: 0 } },
+        FrameIter { frames: self, ranks, taken: 0, group: 0, block: Ranges::with_capacity(BLOCK), at: 0 }
+    }
+}
+
+/// Windows are listed so many at a time: a list of all would be as long as the results, in fresh memory, and to find
+/// each anew would put the cases of groups, edges and nulls into every loop over windows.
+const BLOCK: usize = 512;
+
+/// Iterator of [`Frames::iter`].
+#[derive(Clone)]
+pub struct FrameIter<'a> {
+    frames: &'a Frames,
+    ranks: Option<&'a [u32]>,
+    /// How many windows of the group were listed; of listed frames, how many of all.
+    taken: usize,
+    group: usize,
+    block: Ranges,
+    at: usize,
+}
+
+impl Iterator for FrameIter<'_> {
+    type Item = (usize, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, usize)> {
+        let next = match self.block.get(self.at) {
+            None => {
+                self.list();
+                self.block.get(0)
+            }
+            next => next,
+        };
+        self.at += 1;
+        next
+    }
+}
+
+impl FrameIter<'_> {
+    /// Lists the next block.
+    #[inline(never)]
+    fn list(&mut self) {
+        self.at = 0;
+        self.block.clear();
+        match self.frames {
+            Frames::Listed(ranges) => {
+                let end = (self.taken + BLOCK).min(ranges.len());
+                self.block.extend(ranges, self.taken..end);
+                self.taken = end;
+            }
+            Frames::Rolling(rolling, segments) => {
+                while self.block.len() < BLOCK
+                    && let Some((from, to)) = segments.get(self.group)
+                {
+                    let (first, end) = rolling.span((to - from) as i64);
+                    let left = (end - first) as usize - self.taken;
+                    let number = left.min(BLOCK - self.block.len());
+                    rolling.list(from, to, first + self.taken as i64, number, &mut self.block);
+                    self.taken += number;
+                    if number == left {
+                        (self.group, self.taken) = (self.group + 1, 0);
+                    }
+                }
+            }
+        }
+        if let Some(ranks) = self.ranks {
+            self.block.rank(ranks);
         }
     }
 }
@@ -152,62 +227,6 @@ pub(super) fn fits_memory(count: u128) -> Result<usize> {
         Vec::<u64>::new().try_reserve_exact(count_here).map_err(|_| refuse())?;
     }
     Ok(count_here)
-}
-
-/// Iterator of [`Frames::iter`].
-#[derive(Clone)]
-pub struct FrameIter<'a> {
-    ranks: Option<&'a [u32]>,
-    source: Source<'a>,
-}
-
-#[derive(Clone)]
-enum Source<'a> {
-    Rolling {
-        rolling: Rolling,
-        segments: &'a Segments,
-        segment: usize,
-        from: i64,
-        rows: i64,
-        start: i64,
-        left: i64,
-    },
-    Listed {
-        ranges: &'a Ranges,
-        at: usize,
-    },
-}
-
-impl Iterator for FrameIter<'_> {
-    type Item = (usize, usize);
-
-    #[inline]
-    fn next(&mut self) -> Option<(usize, usize)> {
-        let (lo, hi) = match &mut self.source {
-            Source::Rolling { rolling, segments, segment, from, rows, start, left } => {
-                while *left == 0 {
-                    let (begin, end) = segments.get(*segment)?;
-                    *segment += 1;
-                    (*from, *rows) = (begin as i64, (end - begin) as i64);
-                    let (first, end) = rolling.span(*rows);
-                    (*start, *left) = (first * rolling.slide, end - first);
-                }
-                let range = ((*start).max(0), start.saturating_add(rolling.size).min(*rows));
-                *left -= 1;
-                *start = start.saturating_add(rolling.slide);
-                ((*from + range.0) as usize, (*from + range.1) as usize)
-            }
-            Source::Listed { ranges, at } => {
-                let range = ranges.get(*at)?;
-                *at += 1;
-                range
-            }
-        };
-        Some(match self.ranks {
-            None => (lo, hi),
-            Some(ranks) => (ranks[lo] as usize, ranks[hi] as usize),
-        })
-    }
 }
 
 #[cfg(test)]

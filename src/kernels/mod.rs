@@ -18,6 +18,7 @@ mod ranges;
 mod recalculate;
 mod segments;
 pub mod simd;
+pub mod streaming;
 mod subtract_on_evict;
 mod tumbling;
 mod two_stacks;

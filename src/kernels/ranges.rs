@@ -27,6 +27,32 @@ impl Ranges {
         self.hi.push(hi);
     }
 
+    /// Removes all ranges.
+    pub(super) fn clear(&mut self) {
+        self.lo.clear();
+        self.hi.clear();
+        self.overlap = false;
+    }
+
+    /// Appends the ranges of the windows `which` of another list.
+    pub(super) fn extend(&mut self, other: &Self, which: std::ops::Range<usize>) {
+        self.lo.extend_from_slice(&other.lo[which.clone()]);
+        self.hi.extend_from_slice(&other.hi[which]);
+        self.overlap |= other.overlap;
+    }
+
+    /// Maps both ends of all ranges by `ranks`, which never steps back.
+    pub(super) fn rank(&mut self, ranks: &[u32]) {
+        for end in self.lo.iter_mut().chain(&mut self.hi) {
+            *end = ranks[*end as usize];
+        }
+    }
+
+    /// Counts both ends of all ranges from `first` on.
+    pub(super) fn rank_from(&mut self, first: u32) {
+        self.lo.iter_mut().chain(&mut self.hi).for_each(|end| *end -= first);
+    }
+
     /// Number of ranges.
     pub fn len(&self) -> usize {
         self.lo.len()
@@ -50,7 +76,7 @@ impl Ranges {
 
     /// The ranges in order.
     #[inline]
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (usize, usize)> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (usize, usize)> + Clone + '_ {
         self.lo.iter().zip(&self.hi).map(|(&lo, &hi)| (lo as usize, hi as usize))
     }
 }

@@ -77,6 +77,11 @@ pub(super) fn extents(
 ) -> PyResult<PyRecordBatch> {
     let segments = read_some(py, "segments", segments)?;
     let batch = detached(py, || {
+        if u32::try_from(rows).is_err() {
+            return Err(Error::InvalidValue(format!(
+                "rows: {rows} are too many; a call takes up to 2^32 - 1"
+            )));
+        }
         let (rolling, segments) = (rolling(&windows)?, groups(segments.as_ref(), rows)?);
         let per_group = segments.iter().map(|(from, to)| rolling.count(to - from));
         let frames = Frames::Rolling(rolling, segments.clone());
@@ -85,12 +90,12 @@ pub(super) fn extents(
         for (group, windows) in per_group.enumerate() {
             groups.resize(groups.len() + windows as usize, group as i64);
         }
-        let starts: Int64Array = frames.iter(None).map(|(lo, _)| Some(lo as i64)).collect();
-        let ends: Int64Array = frames.iter(None).map(|(_, hi)| Some(hi as i64)).collect();
+        let (starts, ends): (Vec<i64>, Vec<i64>) =
+            frames.iter(None).map(|(lo, hi)| (lo as i64, hi as i64)).unzip();
         let columns: [(&str, ArrayRef); 3] = [
             ("segment", Arc::new(Int64Array::from(groups))),
-            ("start", Arc::new(starts)),
-            ("end", Arc::new(ends)),
+            ("start", Arc::new(Int64Array::from(starts))),
+            ("end", Arc::new(Int64Array::from(ends))),
         ];
         batch(columns)
     })?;
@@ -165,6 +170,12 @@ fn read(py: Python<'_>, argument: &str, array: AnyArray) -> PyResult<ArrayRef> {
         Ok(match chunks.len() {
             0 => new_empty_array(&empty),
             1 => chunks.swap_remove(0),
+            // A run may go on in the next chunk, or not: only the values could tell.
+            count if matches!(empty, DataType::RunEndEncoded(..)) => {
+                return Err(Error::InvalidValue(format!(
+                    "{argument}: runs in {count} chunks; join the chunks before they are run-end encoded"
+                )));
+            }
             _ => concat(&chunks.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
         })
     };

@@ -6,6 +6,7 @@ mod kernels;
 mod partition;
 mod plan;
 mod sketch;
+mod stream_window;
 
 use pyo3::prelude::*;
 
@@ -16,6 +17,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;
+    module.add_class::<stream_window::PyStreamWindow>()?;
     module.add_function(wrap_pyfunction!(kernels::sliding, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::sliding_by, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::extents, module)?)?;

@@ -1,9 +1,13 @@
 //! The element types of the kernels: all integers and floats that Arrow has.
 
 use super::lanes::Key;
+use std::simd::Simd;
+use std::simd::num::{SimdFloat, SimdInt, SimdUint};
 
 mod sealed {
     use super::super::lanes;
+
+    use std::simd::Simd;
 
     /// What the kernels know of an element type.
     pub trait Sealed: Sized {
@@ -12,6 +16,8 @@ mod sealed {
         type Key: lanes::Key;
         /// Whether this is a float.
         const FLOAT: bool;
+        /// Whether there are values below 0.
+        const SIGNED: bool;
         /// The key that, xored with keys, makes their order that of values: for unsigned integers.
         const FLIP: Self::Key;
         /// The number of bit patterns of negative NaNs; 0 for integers.
@@ -20,6 +26,14 @@ mod sealed {
         fn key(self) -> Self::Key;
         /// The exact value of an integer.
         fn to_i128(self) -> i128;
+        /// The first eight values as the nearest `f64`.
+        fn row(values: &[Self]) -> Simd<f64, 8>;
+        /// The first eight values as 64-bit integers, unsigned ones wrapped; 0 for floats.
+        fn wide(values: &[Self]) -> Simd<i64, 8>;
+        /// The values as they are, if this is `f64`.
+        fn as_f64(_values: &[Self]) -> Option<&[f64]> {
+            None
+        }
     }
 }
 
@@ -39,8 +53,17 @@ pub trait Element: Sealed + Copy + Send + Sync + PartialOrd + std::fmt::Debug + 
     fn greater(self, other: Self) -> Self;
     /// The nearest `f64`.
     fn to_f64(self) -> f64;
+    /// The sum of integers that is `exact`, if it fits.
     #[doc(hidden)]
-    fn narrow(exact: i128, float: f64) -> Option<Self::Sum>;
+    fn narrow(exact: i128) -> Option<Self::Sum>;
+    /// The sum of integers with these bits.
+    #[doc(hidden)]
+    fn from_bits(bits: i64) -> Self::Sum;
+    /// Sums of floats as what they are.
+    #[doc(hidden)]
+    fn floats(_sums: &mut Vec<Self::Sum>) -> Option<&mut Vec<f64>> {
+        None
+    }
 }
 
 /// Elements as the keys of their bits.
@@ -51,17 +74,30 @@ pub(super) fn keys<T: Element>(values: &[T]) -> &[T::Key] {
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
 }
 
+/// The inverse of [`keys`].
+#[inline(always)]
+pub(super) fn elements<T: Element>(keys: &[T::Key]) -> &[T] {
+    const { assert!(size_of::<T>() == size_of::<T::Key>() && align_of::<T>() == align_of::<T::Key>()) };
+    // SAFETY: as in `keys`; any bits are an integer or a float.
+    unsafe { std::slice::from_raw_parts(keys.as_ptr().cast(), keys.len()) }
+}
+
 macro_rules! integers {
     ($($t:ty: $key:ty, $sum:ty);*) => { $(
         impl Sealed for $t {
             type Key = $key;
             const FLOAT: bool = false;
+            const SIGNED: bool = <$t>::MIN != 0;
             const FLIP: $key = <$t>::MIN as $key ^ <$key>::MIN;
             const NANS: $key = 0;
             #[inline(always)]
             fn key(self) -> $key { self as $key }
             #[inline(always)]
             fn to_i128(self) -> i128 { i128::from(self) }
+            #[inline(always)]
+            fn row(values: &[Self]) -> Simd<f64, 8> { Simd::<$t, 8>::from_slice(values).cast() }
+            #[inline(always)]
+            fn wide(values: &[Self]) -> Simd<i64, 8> { Simd::<$t, 8>::from_slice(values).cast() }
         }
         impl Element for $t {
             type Sum = $sum;
@@ -73,7 +109,9 @@ macro_rules! integers {
             fn greater(self, other: Self) -> Self { self.max(other) }
             #[inline(always)]
             fn to_f64(self) -> f64 { self as f64 }
-            fn narrow(exact: i128, _: f64) -> Option<$sum> { exact.try_into().ok() }
+            fn narrow(exact: i128) -> Option<$sum> { exact.try_into().ok() }
+            #[inline(always)]
+            fn from_bits(bits: i64) -> $sum { bits as $sum }
         }
     )* };
 }
@@ -83,15 +121,21 @@ integers!(
 );
 
 macro_rules! floats {
-    ($($t:ty: $key:ty);*) => { $(
+    ($($t:ty: $key:ty, $as_f64:expr);*) => { $(
         impl Sealed for $t {
             type Key = $key;
             const FLOAT: bool = true;
+            const SIGNED: bool = true;
             const FLIP: $key = 0;
             const NANS: $key = (1 << (<$t>::MANTISSA_DIGITS - 1)) - 1;
             #[inline(always)]
             fn key(self) -> $key { self.to_bits() as $key }
             fn to_i128(self) -> i128 { 0 }
+            #[inline(always)]
+            fn row(values: &[Self]) -> Simd<f64, 8> { Simd::<$t, 8>::from_slice(values).cast() }
+            #[inline(always)]
+            fn wide(_: &[Self]) -> Simd<i64, 8> { Simd::splat(0) }
+            fn as_f64(values: &[Self]) -> Option<&[f64]> { $as_f64(values) }
         }
         impl Element for $t {
             type Sum = f64;
@@ -104,11 +148,13 @@ macro_rules! floats {
             fn greater(self, other: Self) -> Self { if other > self || other.is_nan() { other } else { self } }
             #[inline(always)]
             fn to_f64(self) -> f64 { f64::from(self) }
-            fn narrow(_: i128, float: f64) -> Option<f64> { Some(float) }
+            fn narrow(_: i128) -> Option<f64> { None }
+            fn from_bits(_: i64) -> f64 { 0.0 }
+            fn floats(sums: &mut Vec<f64>) -> Option<&mut Vec<f64>> { Some(sums) }
         }
     )* };
 }
-floats!(f32: i32; f64: i64);
+floats!(f32: i32, |_| None; f64: i64, Some);
 
 /// How the bits of elements become keys whose least is what is looked for: minima and maxima of all types are minima of
 /// four.

@@ -45,25 +45,25 @@ pub(super) struct Extrema<'a, K, const FLOAT: bool> {
 
 /// The order as vectors.
 #[derive(Clone, Copy)]
-struct Map<V, const FLOAT: bool> {
+pub(super) struct Map<V, const FLOAT: bool> {
     flip: V,
     nans: V,
 }
 
 impl<V: Lanes, const FLOAT: bool> Map<V, FLOAT> {
     #[inline(always)]
-    fn new(order: Order<V::Key>) -> Self {
+    pub(super) fn new(order: Order<V::Key>) -> Self {
         Self { flip: V::splat(order.flip), nans: V::splat(order.nans) }
     }
 
     #[inline(always)]
-    fn load(self, bits: &[V::Key]) -> V {
+    pub(super) fn load(self, bits: &[V::Key]) -> V {
         let bits = V::load(bits);
         if FLOAT { bits.enter(self.nans).xor(self.flip) } else { bits.xor(self.flip) }
     }
 
     #[inline(always)]
-    fn leave(self, key: V) -> V {
+    pub(super) fn leave(self, key: V) -> V {
         let key = key.xor(self.flip);
         if FLOAT { key.leave(self.nans) } else { key }
     }

@@ -8,26 +8,37 @@
 #![allow(unsafe_code)]
 
 mod column;
+mod counts;
 mod element;
 mod extrema;
+mod integers;
 mod lanes;
 mod level;
 pub mod mix;
 pub mod murmur;
+mod numbers;
+mod pieces;
+mod reduce;
+mod rows;
 mod scalar;
 mod sliding;
 mod stream;
+mod sums;
+#[cfg(test)]
+mod tests;
 mod word;
 
 pub use column::{Column, Validity, window_count};
+pub use counts::{sliding_valid_count, sliding_validity};
 pub use element::Element;
 pub use level::Level;
 pub use scalar::{
     fill_nulls, prefix_max, prefix_min, prefix_sum, reduce_arg_max, reduce_arg_min, reduce_max, reduce_mean,
-    reduce_min, reduce_moments, reduce_sum, sliding_arg_max, sliding_arg_min, sliding_mean, sliding_std,
-    sliding_sum, sliding_valid_count, sliding_validity, sliding_variance, suffix_max, suffix_min, suffix_sum,
+    reduce_min, reduce_moments, reduce_sum, sliding_arg_max, sliding_arg_min, sliding_std, sliding_variance,
+    suffix_max, suffix_min, suffix_sum,
 };
 pub use sliding::{sliding_max, sliding_min};
+pub use sums::{sliding_mean, sliding_sum};
 pub use word::Word;
 
 /// A window whose true sum its type cannot hold.

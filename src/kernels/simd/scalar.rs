@@ -11,18 +11,6 @@ fn windows<T: Element, R>(
     (0..window_count(column.len(), size, slide)).map(move |k| answer(column.slice(k * slide, size)))
 }
 
-impl<'a, T: Element> Column<'a, T> {
-    fn slice(&self, start: usize, len: usize) -> Column<'a, T> {
-        let validity = self.validity.map(|v| v.skip(start));
-        Column { values: &self.values[start..start + len], validity }
-    }
-
-    fn valid(&self) -> impl DoubleEndedIterator<Item = (usize, T)> + '_ {
-        let there = move |i: usize| self.validity.is_none_or(|validity| validity.get(i));
-        self.values.iter().copied().enumerate().filter(move |&(i, _)| there(i))
-    }
-}
-
 /// The least value of each window, appended to `out`; a window without values gets [`Element::GREATEST`].
 pub fn sliding_min<T: Element>(column: Column<'_, T>, size: usize, slide: usize, out: &mut Vec<T>) {
     out.extend(windows(column, size, slide, |window| reduce_min(window).unwrap_or(T::GREATEST)));
@@ -146,7 +134,13 @@ pub fn reduce_max<T: Element>(column: Column<'_, T>) -> Option<T> {
 pub fn reduce_sum<T: Element>(column: Column<'_, T>) -> Result<T::Sum, SumOverflow> {
     let exact = column.valid().map(|(_, value)| value.to_i128()).sum();
     let float = if T::FLOAT { column.valid().map(|(_, value)| value.to_f64()).sum() } else { 0.0 };
-    T::narrow(exact, float).ok_or(SumOverflow { window: 0 })
+    (if let Some(sums) = T::floats(&mut Vec::new()) {
+        sums.push(float);
+        None
+    } else {
+        T::narrow(exact)
+    })
+    .ok_or(SumOverflow { window: 0 })
 }
 
 /// The mean of the valid values.

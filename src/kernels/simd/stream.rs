@@ -16,18 +16,32 @@ pub(super) trait Source<K> {
     fn expect(&self, start: usize, len: usize);
 }
 
-/// Asks for the cache lines of `values`. Kernels that go through a tile backwards need it: processors foresee reads that
-/// go on in one direction only.
+/// Asks for the cache lines of `values` at once. Kernels that go through a tile backwards and do little to each value
+/// need it: processors foresee reads that go on in one direction only.
 #[inline]
-fn prefetch<T>(values: &[T]) {
+pub(super) fn prefetch<T>(values: &[T]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     for line in values.chunks(64 / size_of::<T>()) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch of any address is allowed, has no effect on memory, and SSE is part of x86-64.
+        // SAFETY: a prefetch has no effect on memory, and SSE is part of x86-64.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = values;
+}
+
+/// Asks for the cache line of `values[at]`, which may lie past their end, but not in the first-level cache: that is full
+/// of what is used now. Spread over the loops of a kernel that does much to each value.
+#[inline(always)]
+pub(super) fn ahead<T>(values: &[T], at: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: any address may be prefetched, with no effect on memory, and SSE is part of x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(values.as_ptr().wrapping_add(at).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (values, at);
 }
 
 /// Where a kernel writes.

@@ -1,0 +1,571 @@
+#!/usr/bin/env python3
+"""The page and the pictures of kernels.py, made of its records alone.
+
+python bench/kernels_page.py docs/benchmarks/kernels.md     # again, from kernels.jsonl beside it
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from plots import curves
+
+Record = dict[str, Any]
+PEERS = ("Polars", "pandas", "bottleneck", "numbagg")
+WIDTHS = {"int32": 4, "float64": 8}
+
+
+class Records:
+    """Measurements, found by what they are of."""
+
+    def __init__(self, path: Path) -> None:
+        self.environment, *self.all = (json.loads(line) for line in path.read_text().splitlines())
+
+    def of(self, section: str, **wanted: Any) -> list[Record]:
+        """Return the records of a section in which all of `wanted` holds."""
+        return [
+            record
+            for record in self.all
+            if record["section"] == section and all(record.get(key) == value for key, value in wanted.items())
+        ]
+
+    def one(self, section: str, **wanted: Any) -> Record | None:
+        """Return the only such record, if there is one."""
+        return next(iter(self.of(section, **wanted)), None)
+
+    def values(self, section: str, key: str, **wanted: Any) -> list[Any]:
+        """Return what is found under `key`, in the order of measuring, each once."""
+        return list(dict.fromkeys(record[key] for record in self.of(section, **wanted)))
+
+    def ratio(self, section: str, peer: str, own: str = "windowkit", **cell: Any) -> float | None:
+        """Return how many times as long as `own` a peer takes."""
+        ours, theirs = self.one(section, side=own, **cell), self.one(section, side=peer, **cell)
+        return theirs["median"] / ours["median"] if ours and theirs else None
+
+    def of_memcpy(self, section: str, copy: str, own: str = "windowkit", **cell: Any) -> float | None:
+        """Return the rate of `own` as a share of copying's, both in bytes read and written.
+
+        Answers are not always as wide as values: sums and means of int32 take twice the bytes.
+        """
+        ours, copied = self.one(section, side=own, **cell), self.one(section, side=copy, **cell)
+        if not ours or not copied:
+            return None
+        read = ours["rows"] * WIDTHS[cell["dtype"]]
+        windows = (ours["rows"] - cell["size"]) // cell.get("slide", 1) + 1
+        written = windows * (WIDTHS[cell["dtype"]] if cell["function"] in ("min", "max") else 8)
+        return (read + written) / (2 * read) * copied["median"] / ours["median"]
+
+
+def write(page: Path) -> None:
+    """Write the page and its pictures beside the records that they are of."""
+    records = Records(page.with_suffix(".jsonl"))
+    pictures = Pictures(page)
+    parts = [
+        head(records, page),
+        goals(records),
+        *(part(records, pictures) for part in (windows, slides, evictions, timed)),
+        nulls(records),
+        tumbling(records),
+        errors(records),
+        latency(records),
+        auto(records),
+        ways(records),
+    ]
+    page.write_text("\n\n".join(part for part in parts if part) + "\n")
+    print(f"written: {page}, its .jsonl and {len(pictures.drawn)} pictures")
+
+
+class Pictures:
+    """Pictures named after the page."""
+
+    def __init__(self, page: Path) -> None:
+        self.page = page
+        self.drawn: list[str] = []
+
+    def draw(
+        self, name: str, title: str, x: str, lines: dict[str, list[tuple[float, float]]], caption: str
+    ) -> str:
+        """Draw rates over `x` and return the Markdown that shows them."""
+        path = self.page.with_name(f"{self.page.stem}_{name}.png")
+        curves(lines, title, x, "million rows per second", path)
+        self.drawn.append(path.name)
+        return f"![{caption}]({path.name})"
+
+
+# The parts of the page.
+
+
+def head(records: Records, page: Path) -> str:
+    facts = records.environment
+    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+    quick = " This was a quick run, with fewer rows, windows and repeats." if facts["quick"] else ""
+    return (
+        "# Sliding kernels: windowkit, other libraries and copying memory\n\n"
+        f"Written by `bench/kernels.py` on {facts['date']}: {facts['rows']:,} rows unless said otherwise, "
+        "one "
+        f"thread on every side; {facts['cpu']} ({facts['machine']}, {facts['cpus']} cores), Python "
+        f"{facts['python']}; {versions}.{quick}\n\n"
+        "All sides read the same column in memory; before the clocks run, their answers are compared. "
+        "They are "
+        f"timed in turns, and a time is the median of {facts['repeats']} (3 from a second on). Answers go "
+        "to new "
+        "memory, as a caller sees it, with its page faults; copying is measured both ways, to new memory "
+        "(`ndarray.copy`) and to memory in use (`numpy.copyto`). A share of copying is by bytes, those "
+        "read and "
+        "those written, since answers can be wider than values. Where a library has several ways to be "
+        "asked, the "
+        f"fastest counts; they are at the end. Every time is in `{page.with_suffix('.jsonl').name}`. The "
+        "figures "
+        "are those of Theodorakis et al., *Hammer Slide*, ADMS 2018, in shape: their machine is another."
+    )
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Something to reach in all of some cells."""
+
+    text: str
+    unit: str
+    least: bool
+    bound: float
+    measured: Callable[[Records], Iterable[tuple[str, float | None]]]
+
+
+def cells_at_slide_1(dtype: str, *functions: str) -> Callable[[Records], Iterable[dict[str, Any]]]:
+    def cells(records: Records) -> Iterable[dict[str, Any]]:
+        for function in functions:
+            for size in records.values("windows", "size", function=function, dtype=dtype):
+                yield {"function": function, "dtype": dtype, "size": size}
+
+    return cells
+
+
+def over(
+    cells: Callable[[Records], Iterable[dict[str, Any]]],
+    figure: Callable[[Records, dict[str, Any]], float | None],
+) -> Callable[[Records], Iterable[tuple[str, float | None]]]:
+    def measured(records: Records) -> Iterable[tuple[str, float | None]]:
+        for cell in cells(records):
+            yield f"{cell['function']}, window {cell['size']:,}", figure(records, cell)
+
+    return measured
+
+
+def against(peer: str) -> Callable[[Records, dict[str, Any]], float | None]:
+    return lambda records, cell: records.ratio("windows", peer, **cell)
+
+
+def share_of(copy: str) -> Callable[[Records, dict[str, Any]], float | None]:
+    return lambda records, cell: records.of_memcpy("windows", copy, **cell)
+
+
+def null_speed(records: Records) -> Iterable[tuple[str, float | None]]:
+    for function, dtype, size in cells_of(records, "nulls"):
+        cell = {"function": function, "dtype": dtype, "size": size}
+        none = records.one("nulls", side="windowkit", column="no nulls", **cell)
+        some = records.one("nulls", side="windowkit", column="10 % nulls", **cell)
+        if none and some:
+            yield f"{function} {dtype}, window {size:,}", none["median"] / some["median"]
+
+
+def cells_of(records: Records, section: str) -> list[tuple[str, str, int]]:
+    found = (
+        (record["function"], record["dtype"], record["size"])
+        for record in records.of(section)
+        if "function" in record
+    )
+    return list(dict.fromkeys(found))
+
+
+def against_reduction(records: Records) -> Iterable[tuple[str, float | None]]:
+    for function, dtype, size in cells_of(records, "tumbling"):
+        if size < 1024:
+            # Windows of a few rows write as much as they read, which a reduction does not.
+            continue
+        cell = {"function": function, "dtype": dtype, "size": size}
+        ratio = records.ratio("tumbling", "reduction", **cell)
+        yield f"{function} {dtype}, window {size:,}", 1 / ratio if ratio else None
+
+
+def error_over_kahan(records: Records) -> Iterable[tuple[str, float | None]]:
+    for column in records.values("errors", "column"):
+        ours = records.one("errors", column=column, side="windowkit")
+        kahans = records.one("errors", column=column, side="Kahan, each window")
+        if ours and kahans:
+            # No error at all is no more than any.
+            yield column, ours["error"] / (kahans["error"] or 1e-9) if ours["error"] else 0.0
+
+
+def worst_over_median(records: Records) -> Iterable[tuple[str, float | None]]:
+    for record in records.of("latency"):
+        if record["side"].startswith("daba"):
+            yield f"{record['side']}, window {record['size']:,}", record["p99.99"] / max(1, record["p50"])
+
+
+def behind_best(records: Records) -> Iterable[tuple[str, float | None]]:
+    for cell, behind, _ in auto_cells(records):
+        yield cell, behind
+
+
+GOALS = [
+    Goal(
+        "slide-1 min/max of int32, share of copying to new memory",
+        "",
+        True,
+        0.4,
+        over(cells_at_slide_1("int32", "min", "max"), share_of("memcpy, new memory")),
+    ),
+    Goal(
+        "the same, of copying to memory in use",
+        "",
+        True,
+        0.4,
+        over(cells_at_slide_1("int32", "min", "max"), share_of("memcpy")),
+    ),
+    Goal(
+        "slide-1 min/max of int32, times as fast as Polars",
+        "×",
+        True,
+        20,
+        over(cells_at_slide_1("int32", "min", "max"), against("Polars")),
+    ),
+    Goal(
+        "slide-1 sum/mean of float64, share of copying to new memory",
+        "",
+        True,
+        0.35,
+        over(cells_at_slide_1("float64", "sum", "mean"), share_of("memcpy, new memory")),
+    ),
+    Goal(
+        "the same, of copying to memory in use",
+        "",
+        True,
+        0.35,
+        over(cells_at_slide_1("float64", "sum", "mean"), share_of("memcpy")),
+    ),
+    Goal(
+        "slide-1 sum/mean of float64, times as fast as Polars",
+        "×",
+        True,
+        3,
+        over(cells_at_slide_1("float64", "sum", "mean"), against("Polars")),
+    ),
+    Goal("sum of float64, error as a multiple of Kahan's", "", False, 1.0, error_over_kahan),
+    Goal(
+        "slide-1 std of float64, times as fast as Polars",
+        "×",
+        True,
+        5,
+        over(cells_at_slide_1("float64", "std"), against("Polars")),
+    ),
+    Goal("10 % nulls, share of the speed without", "", True, 0.5, null_speed),
+    Goal("tumbling sum/min, time as a multiple of one reduction", "×", False, 1.15, against_reduction),
+    Goal("DABA, 99.99th percentile of a row's time over its median", "×", False, 5, worst_over_median),
+    Goal("`auto`, time as a multiple of the best algorithm's", "×", False, 1.1, behind_best),
+]
+
+
+def goals(records: Records) -> str:
+    lines = [
+        "## Goals",
+        "",
+        "The worst cell counts; the median of all cells stands beside it.",
+        "",
+        "| goal | asked | worst | where | median | |",
+        "|---|---:|---:|---|---:|---|",
+    ]
+    for goal in GOALS:
+        found = [(value, cell) for cell, value in goal.measured(records) if value is not None]
+        if not found:
+            continue
+        worst, cell = min(found) if goal.least else max(found)
+        met = worst >= goal.bound if goal.least else worst <= goal.bound
+        failed = sum((value < goal.bound) if goal.least else (value > goal.bound) for value, _ in found)
+        verdict = "met" if met else f"missed in {failed} of {len(found)}"
+        asked = ("≥ " if goal.least else "≤ ") + f"{goal.bound:g}{goal.unit}"
+        middle = f"{median(value for value, _ in found):.2f}{goal.unit}"
+        lines.append(f"| {goal.text} | {asked} | {worst:.2f}{goal.unit} | {cell} | {middle} | {verdict} |")
+    return "\n".join(lines) if len(lines) > 6 else ""
+
+
+def windows(records: Records, pictures: Pictures) -> str:
+    if not records.of("windows"):
+        return ""
+    parts = [
+        "## Any window at slide 1 (Figs. 9 and 10)",
+        'Million rows per second. The plain Two-Stacks is ours, scalar, in Rust (`algorithm="two_stacks"`); '
+        "`recalculate` is the paper's non-incremental baseline, left out where it would take minutes.",
+    ]
+    for dtype in records.values("windows", "dtype"):
+        for function in records.values("windows", "function", dtype=dtype):
+            lines = rates(records, "windows", "size", function=function, dtype=dtype)
+            parts += [f"### {function} of {dtype}", table("window", lines)]
+            if function in ("min", "mean", "sum", "std"):
+                title = f"{function} of {dtype}, slide 1"
+                caption = f"Rates of {title}, by window"
+                parts.append(
+                    pictures.draw(f"windows_{function}_{dtype}", title, "window, rows", lines, caption)
+                )
+    return "\n\n".join(parts)
+
+
+def slides(records: Records, pictures: Pictures) -> str:
+    if not records.of("slides"):
+        return ""
+    parts = [
+        "## Windows of 1,024 rows at any slide (Figs. 4a, 6 and 7)",
+        "Million rows of the column per second. A slide of 1,024 is tumbling. Polars answers every row, "
+        "of which "
+        "those wanted are gathered; pandas has a `step`.",
+    ]
+    for dtype in records.values("slides", "dtype"):
+        for function in records.values("slides", "function", dtype=dtype):
+            lines = rates(records, "slides", "slide", function=function, dtype=dtype)
+            title = f"{function} of {dtype}, window 1,024"
+            parts += [f"### {function} of {dtype}", table("slide", lines)]
+            caption = f"Rates of {title}, by slide"
+            parts.append(pictures.draw(f"slides_{function}_{dtype}", title, "slide, rows", lines, caption))
+    return "\n\n".join(parts)
+
+
+def evictions(records: Records, pictures: Pictures) -> str:
+    if not records.of("evictions"):
+        return ""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    kinds: dict[float, str] = {}
+    for record in records.of("evictions"):
+        share = 100 * record["rescans"]
+        kinds[share] = record["column"]
+        lines.setdefault(record["side"], []).append((share, record["rows"] / record["median"] / 1e6))
+    lines = {side: sorted(points) for side, points in lines.items()}
+    caption = "Rates of a minimum by the share of evictions that hit it"
+    picture = pictures.draw(
+        "evictions",
+        "min of int32, window 1,024, slide 1",
+        "evictions that hit the minimum, %",
+        lines,
+        caption,
+    )
+    data = "; ".join(f"{share:.1f} %: {kind}" for share, kind in sorted(kinds.items()))
+    return "\n\n".join(
+        [
+            "## Evictions that hit the minimum (Fig. 8)",
+            "Million rows per second, min of int32, windows of 1,024 rows at slide 1. Subtract-on-Evict "
+            "must scan "
+            f"the window when its minimum leaves. The columns, by share of such evictions: {data}.",
+            table("hit, %", lines, lambda share: f"{share:.1f}"),
+            picture,
+        ]
+    )
+
+
+def timed(records: Records, pictures: Pictures) -> str:
+    if not records.of("time"):
+        return ""
+    lines = rates(records, "time", "slide")
+    rows = records.of("time")[0]["rows"]
+    caption = "Rates of the time-based query by slide"
+    picture = pictures.draw("time", "mean CPU requested in 64 s", "slide, s", lines, caption)
+    return "\n\n".join(
+        [
+            "## The time-based query (Fig. 11)",
+            "Million rows per second: the mean CPU requested in the last 64 seconds, over the sample of "
+            "the cluster "
+            f"trace, from its first event on, repeated with its own gaps up to {rows:,} rows.",
+            table("slide, s", lines),
+            picture,
+        ]
+    )
+
+
+def nulls(records: Records) -> str:
+    if not records.of("nulls"):
+        return ""
+    sides = [side for side in records.values("nulls", "side") if not side.startswith("memcpy")]
+    lines = [
+        "## Nulls",
+        "",
+        "Million rows per second without nulls / with 10 % nulls.",
+        "",
+        header("function", "window", *sides),
+    ]
+    for function, dtype, size in cells_of(records, "nulls"):
+        row = [f"{function} {dtype}", f"{size:,}"]
+        for side in sides:
+            pair = [
+                records.one("nulls", function=function, dtype=dtype, size=size, side=side, column=column)
+                for column in ("no nulls", "10 % nulls")
+            ]
+            row.append(" / ".join(rate(record) for record in pair))
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+def tumbling(records: Records) -> str:
+    if not records.of("tumbling"):
+        return ""
+    lines = [
+        "## Tumbling windows",
+        "",
+        "Million rows per second, beside the fastest reduction of the whole column to one value.",
+        "",
+        header("function", "window", "windowkit", "one reduction", "time / reduction's", "by"),
+    ]
+    for function, dtype, size in cells_of(records, "tumbling"):
+        cell = {"function": function, "dtype": dtype, "size": size}
+        ours = records.one("tumbling", side="windowkit", **cell)
+        whole = records.one("tumbling", side="reduction", **cell)
+        if ours and whole:
+            ratio = f"{ours['median'] / whole['median']:.2f}"
+            row = [f"{function} {dtype}", f"{size:,}", rate(ours), rate(whole), ratio, whole["how"]]
+            lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+def errors(records: Records) -> str:
+    if not records.of("errors"):
+        return ""
+    kinds, sides = records.values("errors", "column"), records.values("errors", "side")
+    lines = [
+        "## Errors of sums",
+        "",
+        "The largest error against the exact sum (`math.fsum`) of 400 windows of 1,024 float64, in units of "
+        "2⁻⁵³·Σ|x|, of which Kahan's algorithm promises 2. The last column has values of 1e16 before the "
+        "windows "
+        "that are looked at: what drifts keeps a trace of them.",
+        "",
+        header("side", *kinds),
+    ]
+    for side in sides:
+        found = [records.one("errors", column=kind, side=side) for kind in kinds]
+        row = [f"{record['error']:.3g}" if record else "" for record in found]
+        lines.append("| " + " | ".join([side, *row]) + " |")
+    return "\n".join(lines)
+
+
+def latency(records: Records) -> str:
+    found = records.of("latency")
+    if not found:
+        return ""
+    percentiles = ("p50", "p99", "p99.9", "p99.99", "max")
+    lines = [
+        "## Latency of a row in a window over a stream",
+        "",
+        f"Nanoseconds for one row in, one out and a query, of {found[0]['rows']:,} rows, each timed by "
+        "itself "
+        "(`benches/daba.rs`); what reading the clock takes, the median of `clock`, is taken off the "
+        "others. A flip of "
+        "Two-Stacks happens once a window, so that it shows in the percentiles of small windows and in "
+        "the maximum "
+        "of large ones. Interrupts are in all of them, as in `clock`.",
+        "",
+        header("what", "window", *percentiles),
+    ]
+    for record in found:
+        figures = [f"{record[name]:,}" for name in percentiles]
+        lines.append("| " + " | ".join([record["side"], f"{record['size']:,}", *figures]) + " |")
+    return "\n".join(lines)
+
+
+def auto_cells(records: Records) -> Iterable[tuple[str, float, str]]:
+    """Yield for each cell its name, the time of `auto` over the best, and which that is; of best times."""
+    groups: dict[tuple[Any, ...], dict[str, float]] = {}
+    for record in records.of("auto"):
+        key = (record["function"], record["dtype"], record["size"], record["slide"])
+        groups.setdefault(key, {})[record["side"]] = record["best"]
+    for (function, dtype, size, slide), times in groups.items():
+        best = min(times, key=times.__getitem__)
+        yield f"{function} {dtype}, window {size:,}, slide {slide:,}", times["auto"] / times[best], best
+
+
+def auto(records: Records) -> str:
+    found = sorted(auto_cells(records), key=lambda cell: -cell[1])
+    if not found:
+        return ""
+    rows = records.of("auto")[0]["rows"]
+    behind = sum(ratio > 1.1 for _, ratio, _ in found)
+    lines = [
+        "## What `auto` chooses",
+        "",
+        f"{len(found)} cells of functions, types, windows and slides over {rows:,} rows, each answered by "
+        "`auto` and "
+        "by every algorithm that can; the best times of each. `auto` is one of them by another name, so "
+        "that a "
+        f"ratio below 1.1 is noise. It is more than 10 % behind the best in {behind} cells; the worst:",
+        "",
+        header("cell", "time / best's", "best"),
+    ]
+    lines += [f"| {cell} | {ratio:.2f} | {best} |" for cell, ratio, best in found[:8]]
+    return "\n".join(lines)
+
+
+def ways(records: Records) -> str:
+    asked: dict[str, dict[str, int]] = {}
+    for record in records.all:
+        if record["side"] in PEERS and record["how"]:
+            counts = asked.setdefault(record["side"], {})
+            counts[record["how"]] = counts.get(record["how"], 0) + 1
+    if not asked:
+        return ""
+    lines = [
+        "## How the others were asked",
+        "",
+        "In so many cells each way was the fastest; see `bench/kernel_sides.py`.",
+        "",
+    ]
+    for side, counts in asked.items():
+        lines.append(f"- {side}: " + ", ".join(f"{how} ({count})" for how, count in counts.items()))
+    return "\n".join(lines)
+
+
+# Tables.
+
+
+def rates(records: Records, section: str, x: str, **wanted: Any) -> dict[str, list[tuple[float, float]]]:
+    """Return for each side its rates by `x`, in million rows per second."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for record in records.of(section, **wanted):
+        lines.setdefault(record["side"], []).append((record[x], record["rows"] / record["median"] / 1e6))
+    return lines
+
+
+def table(
+    x: str, lines: dict[str, list[tuple[float, float]]], spoken: Callable[[float], str] = "{:,}".format
+) -> str:
+    """Return rates as a table with a row per value of `x`."""
+    rows = [header(x, *lines)]
+    for at in dict.fromkeys(point[0] for points in lines.values() for point in points):
+        cells = [dict(points).get(at) for points in lines.values()]
+        rows.append("| " + " | ".join([spoken(at), *(figure(cell) for cell in cells)]) + " |")
+    return "\n".join(rows)
+
+
+def header(*names: str) -> str:
+    return "| " + " | ".join(names) + " |\n|" + "---|" + "---:|" * (len(names) - 1)
+
+
+def rate(record: Record | None) -> str:
+    return figure(record["rows"] / record["median"] / 1e6 if record else None)
+
+
+def figure(value: float | None) -> str:
+    """Return a rate with three digits that mean something."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    if len(arguments) != 1:
+        sys.exit(__doc__)
+    write(Path(arguments[0]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,119 @@
+//! Latency of one row (insert, evict, query) of a window over a stream, as a distribution: DABA beside Two-Stacks.
+//!
+//! `cargo bench --bench daba` prints a table, `cargo bench --bench daba -- --json` a JSON record a line. Criterion takes
+//! means, and the point here is the worst; so each row is timed by itself. Reading the clock takes about as long as the
+//! row, so the same loop without a window is measured beside: its median is taken off each percentile. An interrupt
+//! takes longer than any row, and a percentile of rows cannot tell whose fault it was; the empty loop's percentiles say
+//! how many there were.
+
+use std::time::Instant;
+
+use windowkit::kernels::streaming::{Combine, Daba, Fifo, TwoStacksLite};
+
+const ROWS: usize = 4_000_000;
+const PERCENTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+
+#[derive(Clone)]
+struct Min;
+
+impl Combine for Min {
+    type State = i64;
+
+    #[inline]
+    fn combine(&self, earlier: i64, later: i64) -> i64 {
+        earlier.min(later)
+    }
+}
+
+#[derive(Clone)]
+struct Sum;
+
+impl Combine for Sum {
+    type State = f64;
+
+    #[inline]
+    fn combine(&self, earlier: f64, later: f64) -> f64 {
+        earlier + later
+    }
+}
+
+/// Nanoseconds of each row.
+fn times(mut row: impl FnMut(usize)) -> Vec<u32> {
+    let mut last = Instant::now();
+    (0..ROWS)
+        .map(|at| {
+            row(at);
+            let now = Instant::now();
+            let nanos = (now - last).as_nanos().min(u128::from(u32::MAX)) as u32;
+            last = now;
+            nanos
+        })
+        .collect()
+}
+
+fn window<C: Combine, F: Fifo<C>>(function: C, size: usize, value: impl Fn(usize) -> C::State) -> Vec<u32> {
+    let mut window = F::new(function);
+    (0..size).for_each(|at| window.insert(value(at)));
+    times(|at| {
+        window.insert(value(at));
+        window.evict();
+        std::hint::black_box(window.query());
+    })
+}
+
+fn percentile(sorted: &[u32], share: f64) -> u32 {
+    sorted[((sorted.len() - 1) as f64 * share) as usize]
+}
+
+fn main() {
+    let json = std::env::args().any(|argument| argument == "--json");
+    let mixed = |at: usize| (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as i64;
+    if !json {
+        let heads: Vec<String> = PERCENTILES.iter().map(|(name, _)| format!("{name:>8}")).collect();
+        println!(
+            "{:24}{:>10}{}{:>10}   ns a row, the clock's {}",
+            "",
+            "window",
+            heads.concat(),
+            "max",
+            "taken off"
+        );
+    }
+    // In turns, three times: the least of each percentile, as what disturbs a run only ever adds.
+    for size in [64, 1024, 65_536, 1 << 20] {
+        let mut best: Vec<(&str, Vec<u32>)> = Vec::new();
+        for _ in 0..3 {
+            let runs = [
+                ("clock", times(|at| drop(std::hint::black_box(mixed(at))))),
+                ("daba min int64", window::<_, Daba<_>>(Min, size, mixed)),
+                ("two_stacks min int64", window::<_, TwoStacksLite<_>>(Min, size, mixed)),
+                ("daba sum float64", window::<_, Daba<_>>(Sum, size, |at| mixed(at) as f64)),
+                ("two_stacks sum float64", window::<_, TwoStacksLite<_>>(Sum, size, |at| mixed(at) as f64)),
+            ];
+            for (name, mut nanos) in runs {
+                nanos.sort_unstable();
+                let shares = PERCENTILES.iter().map(|&(_, share)| share).chain([1.0]);
+                let figures: Vec<u32> = shares.map(|share| percentile(&nanos, share)).collect();
+                match best.iter_mut().find(|(other, _)| *other == name) {
+                    Some((_, least)) => least.iter_mut().zip(figures).for_each(|(a, b)| *a = b.min(*a)),
+                    None => best.push((name, figures)),
+                }
+            }
+        }
+        let clock = best[0].1[0];
+        for (name, figures) in &best {
+            let own: Vec<u32> = match *name {
+                "clock" => figures.clone(),
+                _ => figures.iter().map(|nanos| nanos.saturating_sub(clock)).collect(),
+            };
+            if json {
+                let fields = PERCENTILES.iter().map(|(name, _)| *name).chain(["max"]).zip(&own);
+                let fields: String = fields.map(|(name, nanos)| format!(", \"{name}\": {nanos}")).collect();
+                println!("{{\"what\": \"{name}\", \"window\": {size}, \"rows\": {ROWS}{fields}}}");
+            } else {
+                let figures: String = own[..4].iter().map(|nanos| format!("{nanos:8}")).collect();
+                println!("{name:24}{size:>10}{figures}{:>10}", own[4]);
+            }
+        }
+    }
+}

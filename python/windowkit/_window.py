@@ -1,0 +1,330 @@
+"""`Window`, the aggregate of rows that come in at one end and leave at the other; see `windowkit.kernels`."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from datetime import date, time, timedelta
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.errors import InvalidType, InvalidValue
+
+__all__ = ["Window"]
+
+AGGREGATES: Final = ("sum", "mean", "min", "max", "count", "var", "std", "argmin", "argmax", "first", "last")
+
+
+class Window:
+    """The aggregate of a window over a stream, kept up to date as rows enter and leave it.
+
+    Rows enter at the back and leave at the front, in the order they came. `query` gives the aggregate of the
+    rows in between, nulls skipped, in constant time. Nothing is ever subtracted: what has left the window,
+    even an infinity, leaves no trace in a floating-point answer.
+
+    Parameters
+    ----------
+    agg : str
+        ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"``, ``"var"``, ``"std"``, ``"argmin"``,
+        ``"argmax"``, ``"first"`` or ``"last"``. ``argmin`` and ``argmax`` give the number of a row, counted
+        from the first row that ever entered, which is 0.
+    type : pyarrow.DataType or str
+        Of the values, like ``pa.float64()`` or ``"float64"``: integers, floats, decimal128 and durations for
+        all functions, where durations have no variance; booleans, dates, times and timestamps for the
+        functions that compare or pick; any type for ``count``.
+    algorithm : {"daba", "two_stacks"}
+        ``"daba"`` bounds the time of every single operation (DABA Lite: at most 3 combines per insert, 2 per
+        evict, 1 per query). ``"two_stacks"`` bounds only their average, at less work in total: now and then
+        an evict takes as long as the window has rows.
+    ddof : int
+        Variances are over the number of values less this.
+
+    Raises
+    ------
+    InvalidValue
+        The function or the algorithm is unknown, or `ddof` is negative.
+    InvalidType
+        The function has no meaning for the type.
+
+    Notes
+    -----
+    Types of answers are those of `windowkit.kernels.sliding`: sums of integers are 64 bits wide, and a true
+    sum that does not fit raises `Overflow` when it is asked for, which leaves the window as it was. NaN is
+    the greatest value; -0.0 equals 0.0; of equal extrema the oldest counts. Float sums are kept in two
+    float64, so that they err by at most ``2**-53 * abs(sum) + n * 2**-103 * sum(abs(x))``, means and
+    variances accordingly.
+
+    Memory is one partial aggregate per value, from 8 bytes (extrema) to 40 (variances); a growing window
+    never copies what it holds. References: Tangwongsan, Hirzel, Schneider, "In-Order Sliding-Window
+    Aggregation in Worst-Case Constant Time", VLDB Journal 30, 2021; Theodorakis et al., "Hammer Slide", ADMS
+    2018, section 3.
+
+    A window may be shared by threads, whose calls then take turns.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> window = wk.kernels.Window("max", pa.int64())
+    >>> window.insert(3)
+    >>> window.insert(pa.array([1, None, 2]))
+    >>> window.query()
+    <pyarrow.Int64Scalar: 3>
+    >>> window.evict()
+    >>> window.query().as_py(), len(window)
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        agg: str,
+        type: pa.DataType | str,  # noqa: A002
+        *,
+        algorithm: Literal["daba", "two_stacks"] = "daba",
+        ddof: int = 1,
+    ) -> None:
+        if not isinstance(agg, str):
+            raise InvalidType(f"agg: {agg!r}; allowed are the names {', '.join(AGGREGATES)}")
+        if not isinstance(algorithm, str):
+            raise InvalidType(f"algorithm: {algorithm!r}; allowed are 'daba' and 'two_stacks'")
+        self._agg = agg
+        self._type = _data_type(type)
+        self._algorithm = algorithm
+        self._native = _native.StreamWindow(agg, self._type, algorithm, _count("ddof", ddof, 2**31 - 1))
+        self._result_type = pa.field(_Named(self._native.result_type)).type
+
+    @property
+    def agg(self) -> str:
+        """The function."""
+        return self._agg
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the values."""
+        return self._type
+
+    @property
+    def result_type(self) -> pa.DataType:
+        """The type of the answers."""
+        return self._result_type
+
+    @property
+    def algorithm(self) -> str:
+        """How the window is kept."""
+        return self._algorithm
+
+    @property
+    def null_count(self) -> int:
+        """How many of the rows in the window are null."""
+        return self._native.null_count
+
+    def __len__(self) -> int:
+        """Return how many rows are in the window, nulls included."""
+        return len(self._native)
+
+    def __repr__(self) -> str:
+        return f"<Window {self._agg}({self._type}), {len(self)} rows, {self._algorithm}>"
+
+    def insert(self, values: Any) -> None:
+        """Add a row, or many, at the back.
+
+        Parameters
+        ----------
+        values : scalar, or column
+            A Python value or pyarrow scalar is one row, ``None`` a null. A column is as many rows as it is
+            long: a pyarrow Array or ChunkedArray, a Polars or pandas Series, a numpy array, or anything else
+            with ``__arrow_c_array__`` or ``__arrow_c_stream__``.
+
+        Raises
+        ------
+        InvalidType
+            The values are not of the window's type; columns are not cast.
+        InvalidValue
+            A Python value that the type cannot hold.
+
+        Notes
+        -----
+        Takes O(1) per row.
+        """
+        if self._native.insert_number(values):
+            return
+        chunks = _chunks(values)
+        for chunk in [self._one(values)] if chunks is None else chunks:
+            self._native.insert(chunk)
+
+    def evict(self, n: int = 1) -> None:
+        """Take the `n` oldest rows out.
+
+        Raises
+        ------
+        InvalidValue
+            There are not so many, of which then none is taken out.
+
+        Notes
+        -----
+        Takes O(n).
+        """
+        self._native.evict(_count("n", n))
+
+    def query(self) -> pa.Scalar:
+        """Return the aggregate of the rows in the window.
+
+        Returns
+        -------
+        pyarrow.Scalar
+            Of type `result_type`; null where there is no value (or one, for variances with ``ddof=1``),
+            except for counts. A scalar, since it is exact for every type, nanoseconds included;
+            ``.as_py()`` makes it a Python value.
+
+        Raises
+        ------
+        Overflow
+            The true answer does not fit `result_type`. The window stays as it is.
+        """
+        return pa.array(self._native.query())[0]
+
+    def slide(self, values: Any, size: int, *, min_periods: int | None = None) -> pa.Array:
+        """Add rows one after the other, keep the `size` newest, and answer after each.
+
+        For batches of one stream: the window is carried on from batch to batch, so the answers put together
+        are those of `windowkit.kernels.sliding` over the whole stream with ``partial="start"``.
+
+        Parameters
+        ----------
+        values : column
+            As for `insert`.
+        size : int
+            The most rows that the window has from now on. Of a window with more, the oldest are evicted
+            first.
+        min_periods : int, optional
+            Windows with fewer values than this are null. Default: 1, and 0 for counts, as in SQL; pandas and
+            Polars have `size`.
+
+        Returns
+        -------
+        pyarrow.Array
+            As long as `values`; each answer is for the window that ends with the row.
+
+        Raises
+        ------
+        InvalidValue
+            `size` is less than 1, or `min_periods` negative or more than `size`.
+        InvalidType, Overflow
+            As for `insert` and `query`. The window stays as it is.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> window = Window("mean", pa.float64())
+        >>> for batch in (pa.array([1.0, 2.0]), pa.array([6.0, 1.0])):
+        ...     print(window.slide(batch, size=3).to_pylist())
+        [1.0, 1.5]
+        [3.0, 3.0]
+        """
+        chunks = _chunks(values)
+        if chunks is None:
+            raise InvalidType(f"values: a {_name(values)} is no column; {COLUMNS}")
+        size = _count("size", size)
+        if size < 1:
+            raise InvalidValue(f"size: {size}; allowed are 1 and more rows")
+        usual = 0 if self._agg == "count" else 1
+        least = usual if min_periods is None else _count("min_periods", min_periods)
+        if least > size:
+            raise InvalidValue(f"min_periods: {least}; a window of {size} rows never has so many values")
+        # In one piece, so that an overflow in the last chunk leaves the window as it was.
+        array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [pa.array([], self._type)])
+        return pa.array(self._native.slide(array, size, least))
+
+    def clear(self) -> None:
+        """Take all rows out. The next one is numbered after the last, as if all had been evicted."""
+        self._native.clear()
+
+    def _one(self, value: Any) -> pa.Array:
+        """Return a Python value or pyarrow scalar as an array of the window's type."""
+        if isinstance(value, pa.Scalar):
+            if value.is_valid and value.type != self._type:
+                raise InvalidType(f"values: {value.type} in a window over {self._type}; cast them first")
+            value = value if value.is_valid else None
+        elif isinstance(value, list | tuple) and not pa.types.is_nested(self._type):
+            raise InvalidType(f"values: a {_name(value)} is neither a value nor a column; {COLUMNS}")
+        elif pa.types.is_integer(self._type) and not hasattr(value, "__index__"):
+            # pyarrow would drop a fraction.
+            raise InvalidType(f"values: {value!r} is no {self._type}; allowed are whole numbers")
+        try:
+            return pa.array([value], self._type)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            if isinstance(error, OverflowError) or isinstance(value, _kindred(self._type)):
+                raise InvalidValue(f"values: {value!r} does not fit {self._type} ({error})") from error
+            raise InvalidType(f"values: {value!r} is no {self._type} ({error})") from error
+
+
+def _kindred(kind: pa.DataType) -> tuple[type, ...]:
+    """Return the Python classes that values of a type have, so that one which is refused is out of range."""
+    if pa.types.is_temporal(kind):
+        return (date, time, timedelta, int)
+    return (numbers.Number,)
+
+
+COLUMNS: Final = (
+    "columns are pyarrow Arrays and ChunkedArrays, Polars and pandas Series, numpy arrays, and anything else "
+    "with __arrow_c_array__ or __arrow_c_stream__ (for a list, pyarrow.array makes one)"
+)
+
+
+class _Named:
+    """A type as what pyarrow takes for a field: `pyarrow.DataType` itself takes no capsule."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+
+    def __arrow_c_schema__(self) -> object:
+        return self._kind.__arrow_c_schema__()
+
+
+def _name(value: object) -> str:
+    return f"{type(value).__module__.split('.')[0]} {type(value).__name__}"
+
+
+def _count(name: str, value: Any, most: int = 2**63 - 1) -> int:
+    """Return an argument that counts something."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidType(f"{name}: {value!r}; allowed are whole numbers")
+    count = operator.index(value)
+    if not 0 <= count <= most:
+        raise InvalidValue(f"{name}: {count}; allowed are whole numbers from 0 to {most}")
+    return count
+
+
+def _data_type(kind: Any) -> pa.DataType:
+    if isinstance(kind, pa.DataType):
+        return kind
+    if isinstance(kind, str):
+        try:
+            return pa.type_for_alias(kind)
+        except ValueError as error:
+            raise InvalidValue(f"type: {kind!r} is no name that pyarrow has for a type") from error
+    raise InvalidType(f"type: {kind!r}; allowed is a pyarrow DataType or its name, like 'float64'")
+
+
+def _chunks(values: Any) -> list[pa.Array] | None:
+    """Return the arrays that a column is made of, or none of what is no column."""
+    name = _name(values)
+    if isinstance(values, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or hasattr(values, "columns"):
+        raise InvalidType(f"values: a {name} is a table; give one of its columns")
+    if name == "pandas Series" or (name == "numpy ndarray" and values.ndim > 0):
+        # A NaN of pandas is a missing value, one of numpy a number.
+        try:
+            values = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise InvalidType(f"values: a {name} that pyarrow makes no array of ({error})") from error
+    if isinstance(values, pa.Array):
+        return [values]
+    if isinstance(values, pa.ChunkedArray):
+        return list(values.chunks)
+    if hasattr(values, "__arrow_c_array__"):
+        return [pa.array(values)]
+    if hasattr(values, "__arrow_c_stream__"):
+        return list(pa.chunked_array(values).chunks)
+    return None

@@ -1,0 +1,177 @@
+//! Sliding windows over a stream: rows come in at one end and leave at the other, and the aggregate of what lies
+//! between can be asked for at any time.
+//!
+//! [`Fifo`] is what an algorithm promises: [`Daba`] bounds each single operation, [`TwoStacksLite`] only their mean.
+//! Both take any associative [`Combine`]; neither needs an identity, an inverse or commutativity. [`StreamWindow`] puts
+//! Arrow's types, nulls and the functions of this crate on top.
+
+mod arithmetic;
+mod daba;
+mod functions;
+mod queue;
+mod two_stacks_lite;
+mod types;
+mod window;
+
+pub use daba::Daba;
+pub use queue::ChunkedQueue;
+pub use two_stacks_lite::TwoStacksLite;
+pub use window::{Algorithm, Number, StreamWindow};
+
+/// An associative function of two partial aggregates.
+///
+/// ```
+/// use windowkit::kernels::streaming::{Combine, Daba, Fifo};
+///
+/// #[derive(Clone)]
+/// struct Max;
+/// impl Combine for Max {
+///     type State = i32;
+///     fn combine(&self, earlier: i32, later: i32) -> i32 {
+///         earlier.max(later)
+///     }
+/// }
+///
+/// let mut window = Daba::new(Max);
+/// [3, 1, 2].into_iter().for_each(|value| window.insert(value));
+/// assert_eq!(window.query(), Some(3));
+/// window.evict();
+/// assert_eq!(window.query(), Some(2));
+/// ```
+pub trait Combine: Clone {
+    /// One partial aggregate.
+    type State: Copy;
+
+    /// Joins two partials; `earlier` lies before `later` in the stream. Must be associative.
+    fn combine(&self, earlier: Self::State, later: Self::State) -> Self::State;
+
+    /// The same with a side that may be empty.
+    #[inline]
+    fn join(&self, earlier: Option<Self::State>, later: Option<Self::State>) -> Option<Self::State> {
+        match (earlier, later) {
+            (Some(earlier), Some(later)) => Some(self.combine(earlier, later)),
+            (earlier, later) => earlier.or(later),
+        }
+    }
+}
+
+/// The aggregate of a first-in, first-out queue of partial aggregates.
+pub trait Fifo<C: Combine>: Clone {
+    /// An empty window.
+    fn new(function: C) -> Self;
+
+    /// Adds a value at the back.
+    fn insert(&mut self, state: C::State);
+
+    /// Takes the oldest value out; whether there was one.
+    fn evict(&mut self) -> bool;
+
+    /// The aggregate of all values, oldest first; none of an empty window.
+    fn query(&self) -> Option<C::State>;
+
+    /// How many values are in the window.
+    fn len(&self) -> u64;
+
+    /// Whether no value is in the window.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes all values out.
+    fn clear(&mut self);
+}
+
+/// What the tests of both algorithms share.
+#[cfg(test)]
+pub(super) mod tests {
+    use std::cell::Cell;
+    use std::collections::VecDeque;
+    use std::rc::Rc;
+
+    use proptest::prelude::*;
+
+    use super::{Combine, Fifo};
+
+    /// Text put together: associative, not commutative, and its result shows each value and their order. It counts how
+    /// often it is asked.
+    #[derive(Clone, Default)]
+    pub struct Spans {
+        pub combines: Rc<Cell<u64>>,
+    }
+
+    impl Combine for Spans {
+        /// First and one past the last of consecutive numbers: a value `n` is `(n, n + 1)`.
+        type State = (u64, u64);
+
+        fn combine(&self, earlier: (u64, u64), later: (u64, u64)) -> (u64, u64) {
+            self.combines.set(self.combines.get() + 1);
+            assert_eq!(earlier.1, later.0, "only neighbours are joined, in order");
+            (earlier.0, later.1)
+        }
+    }
+
+    /// What can be done to a window.
+    #[derive(Debug, Clone, Copy)]
+    pub enum Op {
+        Insert,
+        Evict,
+        Clear,
+    }
+
+    /// Runs of operations in which windows grow to some hundred values, shrink, and are emptied.
+    pub fn operations() -> impl Strategy<Value = Vec<Op>> {
+        let most = if cfg!(miri) { 20 } else { 400usize };
+        let run = prop_oneof![
+            6 => (1..most).prop_map(|n| vec![Op::Insert; n]),
+            5 => (1..most).prop_map(|n| vec![Op::Evict; n]),
+            6 => (1..most).prop_map(|n| [Op::Insert, Op::Evict].repeat(n)),
+            1 => Just(vec![Op::Clear]),
+        ];
+        prop::collection::vec(run, 1..12).prop_map(|runs| runs.concat())
+    }
+
+    /// As few cases as an interpreter has the patience for.
+    pub fn config() -> ProptestConfig {
+        ProptestConfig {
+            cases: if cfg!(miri) { 4 } else { 96 },
+            failure_persistence: None,
+            ..Default::default()
+        }
+    }
+
+    /// Compares a window with a deque after each operation; returns the most combines of one insert, evict and query.
+    pub fn compare_with_a_deque<F: Fifo<Spans>>(
+        operations: &[Op],
+        check: impl Fn(&F, &VecDeque<u64>),
+    ) -> Result<[u64; 3], TestCaseError> {
+        let function = Spans::default();
+        let mut window = F::new(function.clone());
+        let (mut naive, mut next, mut most) = (VecDeque::new(), 0, [0; 3]);
+        for &operation in operations {
+            function.combines.set(0);
+            match operation {
+                Op::Insert => {
+                    window.insert((next, next + 1));
+                    naive.push_back(next);
+                    next += 1;
+                    most[0] = most[0].max(function.combines.get());
+                }
+                Op::Evict => {
+                    prop_assert_eq!(window.evict(), naive.pop_front().is_some());
+                    most[1] = most[1].max(function.combines.get());
+                }
+                Op::Clear => {
+                    window.clear();
+                    naive.clear();
+                }
+            }
+            function.combines.set(0);
+            let want = naive.front().zip(naive.back()).map(|(&first, &last)| (first, last + 1));
+            prop_assert_eq!(window.query(), want);
+            most[2] = most[2].max(function.combines.get());
+            prop_assert_eq!(window.len(), naive.len() as u64);
+            check(&window, &naive);
+        }
+        Ok(most)
+    }
+}

@@ -1,0 +1,119 @@
+//! `windowkit._native.StreamWindow`: rows in at one end, out at the other, their aggregate at any time.
+
+use std::sync::{Mutex, MutexGuard};
+
+use arrow_schema::{DataType, Field};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt};
+use pyo3_arrow::{PyArray, PyDataType};
+
+use super::errors::{caught, detached, exception};
+use crate::kernels::Function;
+use crate::kernels::streaming::{Algorithm, Number, StreamWindow};
+use crate::{Error, Result};
+
+/// The aggregate of a window that rows enter and leave in order.
+#[pyclass(name = "StreamWindow", module = "windowkit._native", frozen)]
+pub(super) struct PyStreamWindow(Mutex<StreamWindow>);
+
+impl PyStreamWindow {
+    fn window(&self) -> Result<MutexGuard<'_, StreamWindow>> {
+        self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))
+    }
+
+    /// For what is too short to be worth handing back the GIL.
+    fn held<T>(&self, py: Python<'_>, work: impl FnOnce(&mut StreamWindow) -> Result<T>) -> PyResult<T> {
+        caught(|| work(&mut *self.window()?)).map_err(|error| exception(py, &error))
+    }
+}
+
+#[pymethods]
+impl PyStreamWindow {
+    #[new]
+    fn new(py: Python<'_>, agg: &str, kind: PyDataType, algorithm: &str, ddof: u32) -> PyResult<Self> {
+        let make = || {
+            let (function, algorithm) = (Function::parse(agg, ddof)?, Algorithm::parse(algorithm)?);
+            StreamWindow::new(function, &kind.into_inner(), algorithm)
+        };
+        let window = caught(make).map_err(|error| exception(py, &error))?;
+        Ok(Self(Mutex::new(window)))
+    }
+
+    /// The type of the answers.
+    #[getter]
+    fn result_type(&self, py: Python<'_>) -> PyResult<PyDataType> {
+        Ok(PyDataType::new(self.held(py, |window| Ok(window.output().clone()))?))
+    }
+
+    /// Rows in the window that are null.
+    #[getter]
+    fn null_count(&self, py: Python<'_>) -> PyResult<u64> {
+        self.held(py, |window| Ok(window.null_count()))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.held(py, |window| Ok(window.len() as usize))
+    }
+
+    /// Adds one row if its value is a plain number or None and the type is one of plain numbers; whether it was.
+    fn insert_number(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.held(py, |window| {
+            let Some(number) = number(value, window.input()) else { return Ok(false) };
+            window.insert_number(number)?;
+            Ok(true)
+        })
+    }
+
+    /// Adds rows.
+    fn insert(&self, py: Python<'_>, values: PyArray) -> PyResult<()> {
+        let (values, _) = values.into_inner();
+        detached(py, || self.window()?.insert(&values))
+    }
+
+    /// Takes rows out.
+    fn evict(&self, py: Python<'_>, rows: u64) -> PyResult<()> {
+        self.held(py, |window| window.evict(rows))
+    }
+
+    /// The aggregate, as an array of one.
+    fn query(&self, py: Python<'_>) -> PyResult<PyArray> {
+        self.held(py, |window| array(window.query()?))
+    }
+
+    /// Answers after each row.
+    fn slide(&self, py: Python<'_>, values: PyArray, size: u64, min_periods: u64) -> PyResult<PyArray> {
+        let (values, _) = values.into_inner();
+        detached(py, || array(self.window()?.slide(&values, size, min_periods)?))
+    }
+
+    /// Takes all rows out.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.held(py, |window| {
+            window.clear();
+            Ok(())
+        })
+    }
+}
+
+/// A value that needs no Arrow array to be understood.
+fn number(value: &Bound<'_, PyAny>, kind: &DataType) -> Option<Number> {
+    if value.is_none() {
+        return Some(Number::Null);
+    }
+    if value.is_instance_of::<PyBool>() || !(kind.is_integer() || kind.is_floating()) {
+        return None;
+    }
+    if value.is_instance_of::<PyInt>() && kind.is_integer() {
+        let signed = value.extract().map(Number::Signed);
+        return signed.or_else(|_| value.extract().map(Number::Unsigned)).ok();
+    }
+    if value.is_instance_of::<PyFloat>() && kind.is_floating() {
+        return value.extract().map(Number::Float).ok();
+    }
+    None
+}
+
+fn array(array: arrow_array::ArrayRef) -> Result<PyArray> {
+    let field = Field::new("", array.data_type().clone(), true).into();
+    PyArray::try_new(array, field).map_err(|error| Error::Internal(error.to_string()))
+}
