@@ -82,7 +82,7 @@ impl Kernel for Fill<'_, '_> {
 
 /// How many of `len` bits from `start` on are set.
 #[inline(always)]
-fn ones(validity: Validity<'_>, start: usize, len: usize) -> i64 {
+pub(super) fn ones(validity: Validity<'_>, start: usize, len: usize) -> i64 {
     let mut ones = 0;
     let mut i = 0;
     while i + 64 <= len {

@@ -20,13 +20,17 @@ impl<const K: usize, const N: usize> Swizzle<N> for Shift<K> {
 }
 
 /// A signed integer that order-preserving keys are made of.
-pub(super) trait Key: Copy + Ord + Send + Sync + Default + std::fmt::Debug + 'static {
+pub(super) trait Key:
+    Copy + Ord + Into<i64> + Send + Sync + Default + std::fmt::Debug + 'static
+{
     /// 64 bytes of it.
     type Vector: Lanes<Key = Self>;
     /// The greatest.
     const MAX: Self;
     /// All bits the other way, and so the reverse of the order.
     fn not(self) -> Self;
+    /// The key in the order of values, as [`Lanes::enter`] and a xor make it, but for floats with one NaN and one zero.
+    fn ordered(self, float: bool, flip: Self, nans: Self) -> Self;
 }
 
 /// A vector of [`Key`]s.
@@ -67,6 +71,17 @@ macro_rules! lanes {
             #[inline(always)]
             fn not(self) -> Self {
                 !self
+            }
+            #[inline(always)]
+            fn ordered(self, float: bool, flip: Self, nans: Self) -> Self {
+                let mut key = self;
+                if float {
+                    let infinity = <$key>::MAX - nans;
+                    let nan = key & <$key>::MAX > infinity;
+                    key = if nan { <$key>::MAX } else if key == <$key>::MIN { 0 } else { key };
+                    key = (key ^ ((key >> (<$key>::BITS - 1)) & <$key>::MAX)).wrapping_sub(nans);
+                }
+                key ^ flip
             }
         }
 

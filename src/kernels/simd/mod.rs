@@ -4,9 +4,26 @@
 //! the size samples. Answers are appended to `out`. Nulls are skipped; NaN is the greatest value and -0.0 equals 0.0.
 //! A window without values gets what each function says; [`sliding_valid_count`] and [`sliding_validity`] tell which
 //! windows those are.
+//!
+//! A size or slide of 0 is a caller's fault and panics; see [`window_count`].
+//!
+//! | | slide 1 | larger slides |
+//! |---|---|---|
+//! | minimum, maximum | `extrema` | `pieces`, reduced by `reduce` |
+//! | their positions | `arg`, by `extrema` | `arg`, by `pieces` |
+//! | sums and means of integers | `integers` | `pieces`, reduced by `integers` |
+//! | sums and means of floats | `rows` | `pieces`, reduced by `reduce` |
+//! | variances | `moments`, by `rows` | `moments`, by `pieces` |
+//! | counts | `counts` | `counts` |
+//!
+//! Every kernel is compiled for each [`Level`] of instructions and chosen at run time (`level`); all share how values are
+//! read and answers written, tile by tile (`stream`, `numbers`). No result depends on the level.
+//!
+//! This is the only room with `unsafe`; each use says why it is sound.
 
 #![allow(unsafe_code)]
 
+mod arg;
 mod column;
 mod counts;
 mod element;
@@ -15,31 +32,32 @@ mod integers;
 mod lanes;
 mod level;
 pub mod mix;
+mod moments;
 pub mod murmur;
 mod numbers;
 mod pieces;
 mod reduce;
 mod rows;
-mod scalar;
+mod scans;
 mod sliding;
 mod stream;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod word;
 
+pub use arg::{sliding_arg_max, sliding_arg_min};
 pub use column::{Column, Validity, window_count};
 pub use counts::{sliding_valid_count, sliding_validity};
 pub use element::Element;
 pub use level::Level;
-pub use scalar::{
-    fill_nulls, prefix_max, prefix_min, prefix_sum, reduce_arg_max, reduce_arg_min, reduce_max, reduce_mean,
-    reduce_min, reduce_moments, reduce_sum, sliding_arg_max, sliding_arg_min, sliding_std, sliding_variance,
-    suffix_max, suffix_min, suffix_sum,
-};
+pub use moments::{reduce_moments, sliding_std, sliding_variance};
+pub use scans::{fill_nulls, prefix_max, prefix_min, prefix_sum, suffix_max, suffix_min, suffix_sum};
 pub use sliding::{sliding_max, sliding_min};
 pub use sums::{sliding_mean, sliding_sum};
 pub use word::Word;
+pub use whole::{reduce_arg_max, reduce_arg_min, reduce_max, reduce_mean, reduce_min, reduce_sum};
 
 /// A window whose true sum its type cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,11 +75,4 @@ pub struct Moments {
     pub mean: f64,
     /// The sum of their squared deviations from the mean.
     pub m2: f64,
-}
-
-impl Moments {
-    /// The variance with `ddof` degrees of freedom taken off; NaN if there are no more than `ddof` values.
-    pub fn variance(&self, ddof: usize) -> f64 {
-        if self.count > ddof { self.m2 / (self.count - ddof) as f64 } else { f64::NAN }
-    }
 }

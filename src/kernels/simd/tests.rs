@@ -310,3 +310,152 @@ fn counts<T: Hard>() {
 }
 
 for_types! { counts_of_valid_values: counts<i8> }
+
+/// The variance of values: two passes, with corrections for the mean's error (Chan, Golub, LeVeque 1983, Eq. 1.7).
+fn variance(values: &[f64], ddof: usize) -> f64 {
+    if values.len() <= ddof {
+        return f64::NAN;
+    }
+    let count = values.len() as f64;
+    // Deviations from one of the values first, so that the mean is exact enough.
+    let deviations: Vec<f64> = values.iter().map(|value| value - values[0]).collect();
+    let mean = deviations.iter().sum::<f64>() / count;
+    let squares: f64 = deviations.iter().map(|deviation| (deviation - mean).powi(2)).sum();
+    let rest: f64 = deviations.iter().map(|deviation| deviation - mean).sum();
+    (squares - rest * rest / count) / (values.len() - ddof) as f64
+}
+
+fn variances<T: Hard>() {
+    check::<T>(|case| {
+        let column = case.column();
+        let windows = windows(column, case.size, case.slide);
+        for ddof in [0, 1] {
+            let got = appended(0.0, |out| sliding_variance(column, case.size, case.slide, ddof, out));
+            let roots = appended(0.0, |out| sliding_std(column, case.size, case.slide, ddof, out));
+            assert_eq!((got.len(), roots.len()), (windows.len(), windows.len()));
+            for (k, window) in windows.iter().enumerate() {
+                let values: Vec<f64> = window.iter().map(|&i| column.values[i].to_f64()).collect();
+                if values.iter().any(|value| value.abs() > 1e150) && values.iter().all(|v| v.is_finite()) {
+                    // Squares overflow.
+                    continue;
+                }
+                let want = variance(&values, ddof);
+                let count = values.len() as f64;
+                let bound = want * 4.0 * (count + 1.0) * (count + 8.0) * U;
+                let close = (got[k] - want).abs() <= bound || got[k].same(want);
+                assert!(close, "window {k}: {}, not {want}", got[k]);
+                assert!(roots[k].same(got[k].sqrt()), "window {k}: a root of {}", roots[k]);
+            }
+        }
+    });
+}
+
+for_types! {
+    variances_of_i8: variances<i8>, variances_of_u32: variances<u32>, variances_of_f32: variances<f32>,
+    variances_of_f64: variances<f64>,
+}
+
+#[test]
+fn neither_offsets_nor_steps_nor_outliers_outside_cost_variances_their_precision() {
+    // Noise that is exact at an offset of 1e9, a step of 1e9 up and down, and one value of 1e20.
+    let len = if cfg!(miri) { 400 } else { 20_000 };
+    let noise = |i: usize| ((i * 7919) % 1024) as f64 / 1024.0;
+    let mut values: Vec<f64> = (0..len).map(|i| noise(i) + 1e9 * ((i / 700) % 2) as f64).collect();
+    values[len / 2] = 1e20;
+    let mut bits = vec![0xFF; len.div_ceil(8)];
+    for i in (0..len).filter(|i| i % 7 == 0 || i % 700 < 30) {
+        bits[i / 8] &= !(1 << (i % 8));
+    }
+    for validity in [None, Some(Validity::new(&bits, 0))] {
+        let column = Column::new(&values, validity);
+        for (size, slide) in
+            [(2, 1), (10, 1), (100, 1), (100, 3), (100, 64), (300, 100), (5000, 1), (5000, 999)]
+        {
+            at_each_level(|_| {
+                let got = appended(0.0, |out| sliding_variance(column, size, slide, 1, out));
+                for (k, window) in windows(column, size, slide).iter().enumerate().step_by(1 + size / 100) {
+                    let values: Vec<f64> = window.iter().map(|&i| column.values[i]).collect();
+                    let want = variance(&values, 1);
+                    let close = (got[k] - want).abs() <= 1e-9 * want || got[k].same(want);
+                    assert!(close, "size {size}, slide {slide}, window {k}: {}, not {want}", got[k]);
+                }
+            });
+        }
+    }
+}
+
+fn positions<T: Hard>() {
+    check::<T>(|case| {
+        let column = case.column();
+        let windows = windows(column, case.size, case.slide);
+        let least = appended(7, |out| sliding_arg_min(column, case.size, case.slide, out));
+        let greatest = appended(7, |out| sliding_arg_max(column, case.size, case.slide, out));
+        assert_eq!((least.len(), greatest.len()), (windows.len(), windows.len()));
+        for (k, window) in windows.iter().enumerate() {
+            let positions = window.iter().copied();
+            let x = column.values;
+            let min = positions.clone().reduce(|a, b| if x[b].less(x[a]) { b } else { a });
+            let max = positions.reduce(|a, b| if x[a].less(x[b]) { b } else { a });
+            assert_eq!(least[k], min.map_or(u64::MAX, |i| i as u64), "minimum of window {k}");
+            assert_eq!(greatest[k], max.map_or(u64::MAX, |i| i as u64), "maximum of window {k}");
+        }
+    });
+}
+
+for_types! {
+    positions_of_i8: positions<i8>, positions_of_u16: positions<u16>, positions_of_i32: positions<i32>,
+    positions_of_u32: positions<u32>, positions_of_i64: positions<i64>, positions_of_u64: positions<u64>,
+    positions_of_f32: positions<f32>, positions_of_f64: positions<f64>,
+}
+
+fn reductions<T: Hard>() {
+    check::<T>(|case| {
+        let column = case.column();
+        let there: Vec<usize> = windows(column, column.len().max(1), 1).concat();
+        let x = column.values;
+        let min = there.iter().copied().reduce(|a, b| if x[b].less(x[a]) { b } else { a });
+        let max = there.iter().copied().reduce(|a, b| if x[a].less(x[b]) { b } else { a });
+        assert_eq!((reduce_arg_min(column), reduce_arg_max(column)), (min, max));
+        assert!(
+            reduce_min(column).is_some() == min.is_some() && reduce_max(column).is_some() == max.is_some()
+        );
+        assert!(reduce_min(column).is_none_or(|least| least.same(x[min.unwrap()])));
+        assert!(reduce_max(column).is_none_or(|greatest| greatest.same(x[max.unwrap()])));
+        let moments = reduce_moments(column);
+        assert_eq!(moments.count, there.len());
+        let values: Vec<f64> = there.iter().map(|&i| x[i].to_f64()).collect();
+        if values.iter().all(|value| value.abs() < 1e100) {
+            let want = variance(&values, 0);
+            let close = (moments.variance(0) - want).abs() <= want * 1e-9 || want.is_nan();
+            assert!(close, "a variance of {}, not {want}", moments.variance(0));
+            let absolute: f64 = values.iter().map(|value| value.abs()).sum();
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let bound = absolute * 1e-12 / values.len() as f64;
+            assert!(reduce_mean(column).is_none_or(|got| (got - mean).abs() <= bound));
+            assert!(values.is_empty() || (moments.mean - mean).abs() <= bound);
+        }
+        assert_eq!(reduce_mean(column).is_some(), !there.is_empty());
+        let mut filled = Vec::new();
+        fill_nulls(column, T::LEAST, &mut filled);
+        for (i, value) in filled.iter().enumerate() {
+            assert!(value.same(if there.contains(&i) { x[i] } else { T::LEAST }));
+        }
+        let scans = [prefix_min, prefix_max, suffix_min, suffix_max]
+            .map(|scan| appended(T::LEAST, |out| scan(x, out)));
+        for i in 0..x.len() {
+            let (before, after) = (Column::from(&x[..=i]), Column::from(&x[i..]));
+            assert!(
+                scans[0][i].same(reduce_min(before).unwrap())
+                    && scans[1][i].same(reduce_max(before).unwrap())
+            );
+            assert!(
+                scans[2][i].same(reduce_min(after).unwrap()) && scans[3][i].same(reduce_max(after).unwrap())
+            );
+        }
+    });
+}
+
+for_types! {
+    reductions_of_i8: reductions<i8>, reductions_of_u16: reductions<u16>, reductions_of_i64: reductions<i64>,
+    reductions_of_u64: reductions<u64>, reductions_of_f32: reductions<f32>, reductions_of_f64: reductions<f64>,
+}

@@ -1,0 +1,398 @@
+//! Variances and standard deviations of sliding windows, and moments of columns.
+//!
+//! | | |
+//! |---|---|
+//! | needs | nothing of the values: neither an offset nor an outlier before the window costs precision |
+//! | time | at slide 1 two additions and a product per value and direction, see `rows`; at larger ones a join per slide |
+//! | space | see `rows` and `pieces` |
+//! | first appeared | sums relative to a value of the sample: Chan, Golub, LeVeque, *Algorithms for computing the sample variance*, 1983, §3; the join of two moments: the same, Eq. 2.1 |
+//!
+//! At slide 1, all windows that start in one block contain its last value (the block's suffixes do), so the squares of
+//! deviations from it can be summed: see [`Squares`]. With nulls it is the block's last valid value, and windows that
+//! start after it hold nothing of the block: what they hold of the next is summed anew, relative to its first valid value.
+
+use super::counts::{Counts, ones};
+use super::level::{Kernel, dispatch};
+use super::numbers::{Numbers, Weights};
+use super::pieces::{Pieces, windows_of_pieces};
+use super::rows::{LANES, LONG, Rooms, Row, Slide, Squares};
+use super::sliding::{FEW, skip_after};
+use super::stream::Source;
+use super::{Column, Element, Moments, window_count};
+use std::mem::MaybeUninit;
+use std::simd::prelude::*;
+use std::simd::{Select, StdFloat};
+
+/// The variance of each window with `ddof` degrees of freedom taken off, appended to `out`; NaN for a window of `ddof`
+/// values or fewer, and for one with an infinity or NaN. 64-bit integers are rounded to `f64` first.
+///
+/// The relative error is a small multiple of `(n + 1) u` with `u = 2⁻⁵³` and `n` the window's size, at worst times `n + 1` if
+/// one value is far out among the others; it depends on no offset and on nothing outside the window.
+pub fn sliding_variance<T: Element>(
+    column: Column<'_, T>,
+    size: usize,
+    slide: usize,
+    ddof: usize,
+    out: &mut Vec<f64>,
+) {
+    deviations(column, size, slide, ddof, false, out);
+}
+
+/// The standard deviation of each window: the root of [`sliding_variance`].
+pub fn sliding_std<T: Element>(
+    column: Column<'_, T>,
+    size: usize,
+    slide: usize,
+    ddof: usize,
+    out: &mut Vec<f64>,
+) {
+    deviations(column, size, slide, ddof, true, out);
+}
+
+/// Count, mean and sum of squared deviations of the valid values. The mean and the sum are NaN if a value is not finite.
+pub fn reduce_moments<T: Element>(column: Column<'_, T>) -> Moments {
+    relative(column).absolute()
+}
+
+fn relative<T: Element>(column: Column<'_, T>) -> Relative {
+    let mut pieces = Vec::new();
+    for start in (0..column.len()).step_by(PIECE) {
+        let len = PIECE.min(column.len() - start);
+        dispatch(MomentsOf {
+            column,
+            pieces: Pieces { at: start, every: len, len, count: 1 },
+            out: &mut pieces,
+        });
+    }
+    pieces.into_iter().fold(Relative::NONE, Relative::join)
+}
+
+/// Values whose squares are summed at once.
+const PIECE: usize = 1 << 12;
+
+fn deviations<T: Element>(
+    column: Column<'_, T>,
+    size: usize,
+    slide: usize,
+    ddof: usize,
+    root: bool,
+    out: &mut Vec<f64>,
+) {
+    let windows = window_count(column.len(), size, slide);
+    if slide > FEW {
+        let moments =
+            windows_of_pieces(size, slide, windows, Relative::NONE, Relative::join, |pieces, out| {
+                if pieces.len <= PIECE {
+                    dispatch(MomentsOf { column, pieces, out });
+                    return;
+                }
+                for piece in 0..pieces.count {
+                    out.push(relative(column.slice(pieces.at + piece * pieces.every, pieces.len)));
+                }
+            });
+        let variances = moments.into_iter().map(|moments| moments.absolute().variance(ddof));
+        out.extend(variances.map(|variance| if root { variance.sqrt() } else { variance }));
+        return;
+    }
+    if windows == 0 {
+        return;
+    }
+    out.reserve(windows + LANES * LONG);
+    let mut rooms = Deviations {
+        out,
+        column,
+        size,
+        slide,
+        skip: 0,
+        ddof,
+        root,
+        counts: column.validity.map(|validity| Counts::new(validity, size)),
+        tile: Vec::new(),
+        sums: Vec::new(),
+        squares: Vec::new(),
+        gap: None,
+    };
+    let weights = column.validity.map(|validity| Weights { validity, len: column.len() });
+    dispatch(Slide {
+        op: Squares,
+        source: &Numbers(column),
+        weights: weights.as_ref().map(|weights| weights as &dyn Source<f64>),
+        reference: &|block| reference(column, block, size),
+        size,
+        windows: (windows - 1) * slide + 1,
+        rooms: &mut rooms,
+    });
+}
+
+/// A value that all windows which start in a block have in common, as far as they contain one of the block's.
+fn reference<T: Element>(column: Column<'_, T>, block: usize, size: usize) -> f64 {
+    let end = (block + size).min(column.len());
+    let found = match column.validity {
+        None => end.checked_sub(1),
+        Some(validity) => {
+            let next = end..(end + size).min(column.len());
+            (block.min(end)..end).rev().chain(next).find(|&i| validity.get(i))
+        }
+    };
+    found.map_or(0.0, |i| column.values[i].to_f64())
+}
+
+/// Sums and squares of deviations on their way to variances.
+struct Deviations<'a, T> {
+    out: &'a mut Vec<f64>,
+    column: Column<'a, T>,
+    size: usize,
+    slide: usize,
+    /// Windows of slide 1 before the next that is asked for.
+    skip: usize,
+    ddof: usize,
+    root: bool,
+    counts: Option<Counts<'a>>,
+    tile: Vec<i64>,
+    sums: Vec<f64>,
+    squares: Vec<f64>,
+    gap: Option<Gap>,
+}
+
+impl<T: Element> Rooms for Deviations<'_, T> {
+    fn rooms(&mut self, len: usize) -> [&mut [MaybeUninit<f64>]; 2] {
+        self.sums.clear();
+        self.squares.clear();
+        self.sums.reserve(len);
+        self.squares.reserve(len);
+        [self.sums.spare_capacity_mut(), self.squares.spare_capacity_mut()]
+    }
+
+    unsafe fn commit(&mut self, start: usize, windows: usize) {
+        // SAFETY: the caller has written that many values of both capacities, and the vectors were empty.
+        unsafe {
+            self.sums.set_len(windows);
+            self.squares.set_len(windows);
+        }
+        let counts = match &mut self.counts {
+            None => None,
+            Some(counts) => {
+                self.tile.resize(windows, 0);
+                counts.fill(&mut self.tile);
+                self.mend(start, windows);
+                Some(&self.tile[..])
+            }
+        };
+        let from = self.out.len();
+        self.out.resize(from + windows, 0.0);
+        dispatch(Finish {
+            sums: &self.sums,
+            squares: &self.squares,
+            counts,
+            size: self.size,
+            ddof: self.ddof,
+            root: self.root,
+            out: &mut self.out[from..],
+        });
+        if self.slide > 1 {
+            let mut taken = from;
+            for i in (from + self.skip..from + windows).step_by(self.slide) {
+                self.out[taken] = self.out[i];
+                taken += 1;
+            }
+            self.out.truncate(taken);
+            self.skip = skip_after(self.skip, windows, self.slide);
+        }
+    }
+}
+
+/// The nulls a block ends in, and the sums of those windows that hold nothing else of it.
+struct Gap {
+    block: usize,
+    /// Where they start: windows from here on hold only values of the next block.
+    start: usize,
+    /// The value of the next block that its deviations are taken from.
+    reference: Option<f64>,
+    /// Where the values that are summed end.
+    end: usize,
+    sum: f64,
+    squares: f64,
+}
+
+impl<T: Element> Deviations<'_, T> {
+    /// Sums anew the windows from `start` on that hold nothing of the block they start in.
+    fn mend(&mut self, start: usize, windows: usize) {
+        let Some(validity) = self.column.validity else { return };
+        let size = self.size;
+        let mut block = start / size * size;
+        while block < start + windows {
+            if self.gap.as_ref().is_none_or(|gap| gap.block != block) {
+                let last = (block..block + size).rev().find(|&i| validity.get(i));
+                // A block of nulls has been summed relative to the next block already.
+                let start = last.map_or(block + size, |last| last + 1);
+                let (end, reference) = (block + size, None);
+                self.gap = Some(Gap { block, start, reference, end, sum: 0.0, squares: 0.0 });
+            }
+            let Some(gap) = &mut self.gap else { return };
+            for window in gap.start.max(start)..(block + size).min(start + windows) {
+                while gap.end < window + size {
+                    if validity.get(gap.end) {
+                        let value = self.column.values[gap.end].to_f64();
+                        let deviation = value - *gap.reference.get_or_insert(value);
+                        gap.sum += deviation;
+                        gap.squares += deviation * deviation;
+                    }
+                    gap.end += 1;
+                }
+                self.sums[window - start] = gap.sum;
+                self.squares[window - start] = gap.squares;
+            }
+            block += size;
+        }
+    }
+}
+
+/// Sums and squares of deviations to variances or their roots.
+struct Finish<'a> {
+    sums: &'a [f64],
+    squares: &'a [f64],
+    counts: Option<&'a [i64]>,
+    size: usize,
+    ddof: usize,
+    root: bool,
+    out: &'a mut [f64],
+}
+
+impl Kernel for Finish<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let mut out = self.out.chunks_exact_mut(LANES);
+        let mut i = 0;
+        let ddof = Row::splat(self.ddof as f64);
+        let mut count = Row::splat(self.size as f64);
+        for out in &mut out {
+            if let Some(counts) = self.counts {
+                count = i64x8::from_slice(&counts[i..i + LANES]).cast();
+            }
+            let (sum, squares) =
+                (Row::from_slice(&self.sums[i..i + LANES]), Row::from_slice(&self.squares[i..i + LANES]));
+            variance(sum, squares, count, ddof, self.root).copy_to_slice(out);
+            i += LANES;
+        }
+        for out in out.into_remainder() {
+            if let Some(counts) = self.counts {
+                count = Row::splat(counts[i] as f64);
+            }
+            let (sum, squares) = (Row::splat(self.sums[i]), Row::splat(self.squares[i]));
+            *out = variance(sum, squares, count, ddof, self.root)[0];
+            i += 1;
+        }
+    }
+}
+
+#[inline(always)]
+fn variance(sum: Row, squares: Row, count: Row, ddof: Row, root: bool) -> Row {
+    let zero = Row::splat(0.0);
+    let m2 = squares - sum * sum / count;
+    // Rounding may go below 0; NaN stays.
+    let variance = m2.simd_lt(zero).select(zero, m2) / (count - ddof);
+    let variance = count.simd_gt(ddof).select(variance, Row::splat(f64::NAN));
+    if root { variance.sqrt() } else { variance }
+}
+
+/// The moments of pieces of up to [`PIECE`] values, each relative to its first valid value.
+struct MomentsOf<'a, 'o, T> {
+    column: Column<'a, T>,
+    pieces: Pieces,
+    out: &'o mut Vec<Relative>,
+}
+
+impl<T: Element> Kernel for MomentsOf<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Pieces { at, every, len, count } = self.pieces;
+        let numbers = Numbers(self.column);
+        let mut scratch = (Vec::new(), Vec::new());
+        for piece in 0..count {
+            let start = at + piece * every;
+            // Whole rows, of which the last may go on past the piece.
+            let padded = len.next_multiple_of(LANES);
+            let values = numbers.tile(start, padded, &mut scratch.0);
+            // Past the piece's end there is nothing.
+            let weights = self.column.validity.map(|validity| Weights { validity, len: start + len });
+            let (count, first) = match self.column.validity {
+                None => (len, 0),
+                Some(validity) => {
+                    let first = (0..len).find(|&i| validity.get(start + i)).unwrap_or(0);
+                    (ones(validity, start, len) as usize, first)
+                }
+            };
+            let weights = weights.as_ref().map(|weights| weights.tile(start, padded, &mut scratch.1));
+            let reference = Row::splat(values[first]);
+            let mut states = [[Row::splat(0.0); 2]; 2];
+            for (i, row) in values.chunks_exact(LANES).enumerate() {
+                let mut deviation = Row::from_slice(row) - reference;
+                if let Some(weights) = weights {
+                    deviation *= Row::from_slice(&weights[i * LANES..][..LANES]);
+                }
+                if (i + 1) * LANES > len {
+                    let there = Mask::<i64, LANES>::from_bitmask((1 << (len - i * LANES)) - 1);
+                    deviation = there.select(deviation, Row::splat(0.0));
+                }
+                let state = &mut states[i % 2];
+                state[0] += deviation;
+                state[1] += deviation * deviation;
+            }
+            let sum = (states[0][0] + states[1][0]).reduce_sum();
+            let squares = (states[0][1] + states[1][1]).reduce_sum();
+            self.out.push(Relative::new(count, values[first], sum, squares));
+        }
+    }
+}
+
+/// Moments whose mean is relative to one of the values: two means near 1e9 would not tell their difference well.
+#[derive(Clone, Copy)]
+struct Relative {
+    count: usize,
+    reference: f64,
+    /// The mean less the reference.
+    mean: f64,
+    m2: f64,
+}
+
+impl Relative {
+    /// Those of no value.
+    const NONE: Relative = Relative { count: 0, reference: 0.0, mean: 0.0, m2: 0.0 };
+
+    /// From the sums of deviations from `reference` and of their squares.
+    fn new(count: usize, reference: f64, sum: f64, squares: f64) -> Self {
+        if count == 0 {
+            return Self::NONE;
+        }
+        let mean = sum / count as f64;
+        let m2 = squares - sum * mean;
+        Self { count, reference, mean, m2: if m2 < 0.0 { 0.0 } else { m2 } }
+    }
+
+    /// Those of the values of both (Chan, Golub, LeVeque 1983, Eq. 2.1).
+    fn join(self, other: Self) -> Self {
+        if self.count == 0 || other.count == 0 {
+            return if self.count == 0 { other } else { self };
+        }
+        let count = self.count + other.count;
+        let share = other.count as f64 / count as f64;
+        let apart = (other.reference - self.reference) + (other.mean - self.mean);
+        let between = apart * apart * (self.count as f64 * share);
+        Self { count, mean: self.mean + apart * share, m2: self.m2 + other.m2 + between, ..self }
+    }
+
+    fn absolute(self) -> Moments {
+        Moments { count: self.count, mean: self.reference + self.mean, m2: self.m2 }
+    }
+}
+
+impl Moments {
+    /// The variance with `ddof` degrees of freedom taken off; NaN if there are no more than `ddof` values.
+    pub fn variance(&self, ddof: usize) -> f64 {
+        if self.count > ddof { self.m2 / (self.count - ddof) as f64 } else { f64::NAN }
+    }
+}
