@@ -35,8 +35,8 @@ def rolling(
         length = end - begin
         for k in range(-(size // slide) - 1, length // slide + 1):
             start, stop = k * slide, k * slide + size
-            if stop <= 0 or start >= length:
-                continue
+            if min(stop, length) <= max(start, 0):
+                continue  # It holds no row.
             if (start < 0 and partial not in ("start", "both")) or (
                 stop > length and partial not in ("end", "both")
             ):

@@ -24,7 +24,7 @@ use super::simd::{self, Column, Element, SumOverflow, Validity};
 use super::subtract_on_evict::subtract_on_evict_each;
 use super::two_stacks::two_stacks_each;
 use super::validity::{counts, validity};
-use super::{Algorithm, Frames, Function, Ranges};
+use super::{Algorithm, Frames, Function, Ranges, Rolling};
 use crate::{Error, Result};
 
 /// What is asked of each window.
@@ -431,48 +431,66 @@ impl Job<'_> {
         let bits = |from| self.nulls.map(|nulls| Validity::new(nulls.validity(), nulls.offset() + from));
         let (size, slide) = (rolling.size() as usize, rolling.slide() as usize);
         let long = segments.rows() >= LONG * segments.len();
-        // Of many short groups all windows of the whole column are computed, those that cross groups for nothing: at
+        // Of many short groups all windows of neighbouring groups are computed, those that cross groups for nothing: at
         // slide 1 windows of one group are neighbours there, too.
-        let mut whole = Vec::new();
         let crossing = !long && slide == 1 && segments.rows() >= 2 * size * segments.len();
-        if crossing && simd(Column::new(values, bits(0)), 0, size, 1, &mut whole).is_err()
-            || !long && !crossing
-        {
+        if !long && !crossing {
             ranges(self, values, &mut out)?;
             return Ok(out);
         }
-        let (starts, ends) = (self.edges(true, values, &ranges)?, self.edges(false, values, &ranges)?);
-        let (mut starts, mut ends) = (&starts[..], &ends[..]);
-        for (from, to) in segments.iter() {
-            let (before, full, after) = rolling.parts(to - from);
-            let (edge, rest) = starts.split_at(before);
-            out.extend_from_slice(edge);
-            starts = rest;
-            if crossing {
-                out.extend_from_slice(&whole[from.min(whole.len())..][..full]);
-            } else if full > 0 {
-                let done = out.len();
-                let column = Column::new(&values[from..to], bits(from));
-                simd(column, from, size, slide, &mut out).map_err(|overflow| done + overflow.window)?;
+        // So many rows at a time that what is computed of them stays in the cache.
+        let (mut group, mut whole) = (0, Vec::new());
+        while let Some((from, mut to)) = segments.get(group) {
+            let first = group;
+            while let Some((_, end)) = segments.get(group)
+                && (group == first || end - from <= NEIGHBOURS)
+            {
+                (group, to) = (group + 1, end);
             }
-            let (edge, rest) = ends.split_at(after);
-            out.extend_from_slice(edge);
-            ends = rest;
+            let groups = || (first..group).filter_map(|group| segments.get(group));
+            whole.clear();
+            if crossing
+                && simd(Column::new(&values[from..to], bits(from)), from, size, 1, &mut whole).is_err()
+            {
+                // The sum of a window that is none may not fit.
+                out.clear();
+                ranges(self, values, &mut out)?;
+                return Ok(out);
+            }
+            let starts = self.edges(true, rolling, groups(), values, &ranges)?;
+            let ends = self.edges(false, rolling, groups(), values, &ranges)?;
+            let (mut starts, mut ends) = (&starts[..], &ends[..]);
+            for (begin, end) in groups() {
+                let (before, full, after) = rolling.parts(end - begin);
+                let (edge, rest) = starts.split_at(before);
+                out.extend_from_slice(edge);
+                starts = rest;
+                if full > 0 && crossing {
+                    out.extend_from_slice(&whole[begin - from..][..full]);
+                } else if full > 0 {
+                    let done = out.len();
+                    let column = Column::new(&values[begin..end], bits(begin));
+                    simd(column, begin, size, slide, &mut out).map_err(|overflow| done + overflow.window)?;
+                }
+                let (edge, rest) = ends.split_at(after);
+                out.extend_from_slice(edge);
+                ends = rest;
+            }
         }
         Ok(out)
     }
 
-    /// Answers, by `ranges`, the windows that reach over the start of a group, or else over its end, all groups at once.
+    /// Answers, by `ranges`, the windows that reach over the start of a group, or else over its end, some groups at once.
     fn edges<T: Element, O>(
         &self,
         at_start: bool,
+        rolling: &Rolling,
+        groups: impl Iterator<Item = (usize, usize)>,
         values: &[T],
         ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
     ) -> std::result::Result<Vec<O>, Overflown> {
         let (mut edges, mut out) = (Ranges::default(), Vec::new());
-        if let Frames::Rolling(rolling, segments) = self.frames {
-            segments.iter().for_each(|(from, to)| rolling.list_edge(from, to, at_start, &mut edges));
-        }
+        groups.for_each(|(from, to)| rolling.list_edge(from, to, at_start, &mut edges));
         let (Some((from, _)), Some((_, to))) = (edges.get(0), edges.get(edges.len().wrapping_sub(1))) else {
             return Ok(out);
         };
@@ -519,6 +537,9 @@ impl Job<'_> {
         }
     }
 }
+
+/// Rows of neighbouring groups that are answered at once.
+const NEIGHBOURS: usize = 1 << 13;
 
 /// Rows per group from which a SIMD kernel is called for each.
 const LONG: usize = 64;
