@@ -74,7 +74,18 @@ fn positions<T: Element>(
         out.extend(pairs.into_iter().map(|(_, position)| position));
         return;
     }
-    let mut sink = Positions { source: &source, size, slide, skip: 0, next: 0, at: 0, out, room: Vec::new() };
+    let mut sink = Positions {
+        source: &source,
+        size,
+        slide,
+        skip: 0,
+        next: 0,
+        at: 0,
+        keys: Vec::new(),
+        keys_at: usize::MAX,
+        out,
+        room: Vec::new(),
+    };
     let windows = (windows - 1) * slide + 1;
     dispatch(Extrema::<_, false> { source: &source, order: as_is, size, windows, sink: &mut sink });
 }
@@ -182,6 +193,9 @@ struct Positions<'k, 'a, T: Element> {
     next: usize,
     /// Where the walk has come to.
     at: usize,
+    /// Keys from where the walk was when they were made.
+    keys: Vec<i64>,
+    keys_at: usize,
     out: &'k mut Vec<u64>,
     room: Vec<i64>,
 }
@@ -217,16 +231,29 @@ impl<T: Element> Positions<'_, '_, T> {
     fn walk(&mut self, i: usize) -> u64 {
         let (key, start) = (self.room[i], self.next + i);
         let end = start + self.size;
-        self.at = self.at.max(start);
-        while self.at < end {
-            if self.source.key(self.at) == key && self.source.is_valid(self.at) {
-                return self.at as u64;
+        let mut at = self.at.max(start);
+        while at < end {
+            // Another tile of keys if this is past the last one, or before the first.
+            let i = at.wrapping_sub(self.keys_at);
+            let Some(&here) = self.keys.get(i) else {
+                self.source.tile(at, WALK, &mut self.keys);
+                self.keys_at = at;
+                continue;
+            };
+            // The greatest key may be a null's.
+            if here == key && (key < i64::MAX || self.source.is_valid(at)) {
+                self.at = at;
+                return at as u64;
             }
-            self.at += 1;
+            at += 1;
         }
+        self.at = at;
         NONE
     }
 }
+
+/// Keys that are made at once for the walk.
+const WALK: usize = 256;
 
 struct Unpack<'a> {
     keys: &'a [i64],

@@ -28,7 +28,7 @@ use std::simd::{Select, Swizzle};
 /// Lanes of a row.
 pub(super) const LANES: usize = 8;
 /// Up to this size a window is a lane's block.
-pub(super) const LONG: usize = 512;
+pub(super) const LONG: usize = 1024;
 /// Rows of a tile of a longer window, at least.
 const ROWS: usize = 64;
 
@@ -411,7 +411,7 @@ impl<O: Op> Slide<'_, O> {
         let mut scratch = [const { Vec::new() }; 4];
         let [front_values, front_weights, back_values, back_weights] = &mut scratch;
         // As many rows as leave the last tile as full as can be, and full eights of them.
-        let rows = size.div_ceil(LANES * (size / LONG).max(1)).next_multiple_of(LANES);
+        let rows = size.div_ceil(LANES * (size / (LANES * ROWS)).max(1)).next_multiple_of(LANES);
         let tile = LANES * rows;
         let mut prefix = vec![nothing; rows];
         // For each tile of the block, the states of its lanes.

@@ -64,7 +64,7 @@ fn slide_one<T: Element>(
 }
 
 /// Up to this slide, all windows of slide 1 are answered and some are picked: pieces would be too short.
-pub(super) const FEW: usize = 6;
+pub(super) const FEW: usize = 24;
 
 /// Takes every `slide`-th answer.
 struct Pick<'a, T: Element> {
