@@ -757,9 +757,7 @@ def _question(
         raise InvalidValue(f"min_periods: {least} is no number of values; it is at least 0 and at most size")
     freedom = _integer("ddof", ddof)
     if not 0 <= freedom < 2**31:
-        raise InvalidValue(
-            f"ddof: {freedom} is no number of values; it is at least 0, and mostly 1"
-        )
+        raise InvalidValue(f"ddof: {freedom} is no number of values; it is at least 0, and mostly 1")
     return (_name("agg", agg), freedom, _name("algorithm", algorithm), least)
 
 

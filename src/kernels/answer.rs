@@ -1,8 +1,7 @@
 //! Windows over an Arrow array, answered: from types to kernels and back.
 //!
 //! Each function is a [`Fold`] over the native values of the array; dates, times, timestamps and durations are their
-//! integers, booleans bytes. SIMD kernels take whole runs of full windows; all else (windows that reach over an end of
-//! their group, short groups, ranges found by time, integers of 128 bits) are ranges that a [`Fold`] answers.
+//! integers, booleans bytes. What kernel answers is for [`Job`] to say.
 
 use std::sync::Arc;
 
@@ -13,18 +12,15 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use arrow_select::take::take;
 
-use super::choice::{ROWS_PER_WINDOW, choose};
-use super::dense::{Dense, positions, ranks};
+use super::choice::choose;
+use super::dense::{Dense, ranks};
 use super::exact::{self, Lowering};
-use super::fold::{Fold, Partials};
+use super::fold::Fold;
 use super::folds::*;
-use super::frames::FrameIter;
-use super::recalculate::recalculate_each;
-use super::simd::{self, Column, Element, SumOverflow, Validity};
-use super::subtract_on_evict::subtract_on_evict_each;
-use super::two_stacks::two_stacks_each;
+use super::job::{Job, Overflown};
+use super::simd::{self, Column, Element};
 use super::validity::{counts, validity};
-use super::{Algorithm, Frames, Function, Ranges, Rolling};
+use super::{Algorithm, Frames, Function};
 use crate::{Error, Result};
 
 /// What is asked of each window.
@@ -93,19 +89,6 @@ pub(super) fn build<T: ArrowNativeType>(
     Ok(make_array(data))
 }
 
-/// Windows over a column, and how they are answered.
-pub(super) struct Job<'a> {
-    frames: &'a Frames,
-    algorithm: Option<Algorithm>,
-    nulls: Option<&'a NullBuffer>,
-    windows: usize,
-    /// Row of the array that the column begins with.
-    base: usize,
-}
-
-/// Which window overflowed.
-type Overflown = usize;
-
 impl Job<'_> {
     /// Counts, first and last values.
     fn positional(
@@ -139,17 +122,6 @@ impl Job<'_> {
         }
         let rows = self.rows_of(rows);
         Ok(take(array, &UInt32Array::new(rows.into(), nulls), None)?)
-    }
-
-    /// Rows of positions among values; those of none are 0.
-    fn rows_of(&self, found: Vec<usize>) -> Vec<u32> {
-        match self.nulls {
-            None => found.into_iter().map(|row| if row == NONE { 0 } else { row as u32 }).collect(),
-            Some(nulls) => {
-                let positions = positions(nulls);
-                found.into_iter().map(|at| positions.get(at).copied().unwrap_or(0)).collect()
-            }
-        }
     }
 
     fn each_position<F: Fold<()>>(&self, array: &ArrayRef, fold: &F, emit: impl FnMut(usize, F::State)) {
@@ -402,188 +374,4 @@ impl Job<'_> {
         };
         Error::Overflow(format!("array: the {what} of {rows} does not fit {output}; cast it to a wider type"))
     }
-
-    fn never_overflown<T: Element, O: Copy>(
-        &self,
-        values: &[T],
-        simd: impl Fn(Column<'_, T>, usize, usize, usize, &mut Vec<O>) -> std::result::Result<(), SumOverflow>,
-        ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
-    ) -> Vec<O> {
-        self.run(values, simd, ranges).expect("nothing is summed in a type that could overflow")
-    }
-
-    /// Answers by `simd` where windows are full and begin at equal distances, by `ranges` otherwise.
-    fn run<T: Element, O: Copy>(
-        &self,
-        values: &[T],
-        simd: impl Fn(Column<'_, T>, usize, usize, usize, &mut Vec<O>) -> std::result::Result<(), SumOverflow>,
-        ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
-    ) -> std::result::Result<Vec<O>, Overflown> {
-        let mut out = Vec::with_capacity(self.windows);
-        let by_simd = matches!(self.algorithm, Some(Algorithm::TwoStacksSimd | Algorithm::Tumbling));
-        let (rolling, segments) = match self.frames {
-            Frames::Rolling(rolling, segments) if by_simd => (rolling, segments),
-            _ => {
-                ranges(self, values, &mut out)?;
-                return Ok(out);
-            }
-        };
-        let bits = |from| self.nulls.map(|nulls| Validity::new(nulls.validity(), nulls.offset() + from));
-        let (size, slide) = (rolling.size() as usize, rolling.slide() as usize);
-        let long = segments.rows() >= LONG * segments.len();
-        // Of many short groups all windows of neighbouring groups are computed, those that cross groups for nothing: at
-        // slide 1 windows of one group are neighbours there, too.
-        let crossing = !long && slide == 1 && segments.rows() >= 2 * size * segments.len();
-        if !long && !crossing {
-            ranges(self, values, &mut out)?;
-            return Ok(out);
-        }
-        // So many rows at a time that what is computed of them stays in the cache.
-        let (mut group, mut whole) = (0, Vec::new());
-        while let Some((from, mut to)) = segments.get(group) {
-            let first = group;
-            while let Some((_, end)) = segments.get(group)
-                && (group == first || end - from <= NEIGHBOURS)
-            {
-                (group, to) = (group + 1, end);
-            }
-            let groups = || (first..group).filter_map(|group| segments.get(group));
-            whole.clear();
-            if crossing
-                && simd(Column::new(&values[from..to], bits(from)), from, size, 1, &mut whole).is_err()
-            {
-                // The sum of a window that is none may not fit.
-                out.clear();
-                ranges(self, values, &mut out)?;
-                return Ok(out);
-            }
-            let starts = self.edges(true, rolling, groups(), values, &ranges)?;
-            let ends = self.edges(false, rolling, groups(), values, &ranges)?;
-            let (mut starts, mut ends) = (&starts[..], &ends[..]);
-            for (begin, end) in groups() {
-                let (before, full, after) = rolling.parts(end - begin);
-                let (edge, rest) = starts.split_at(before);
-                out.extend_from_slice(edge);
-                starts = rest;
-                if full > 0 && crossing {
-                    out.extend_from_slice(&whole[begin - from..][..full]);
-                } else if full > 0 {
-                    let done = out.len();
-                    let column = Column::new(&values[begin..end], bits(begin));
-                    simd(column, begin, size, slide, &mut out).map_err(|overflow| done + overflow.window)?;
-                }
-                let (edge, rest) = ends.split_at(after);
-                out.extend_from_slice(edge);
-                ends = rest;
-            }
-        }
-        Ok(out)
-    }
-
-    /// Answers, by `ranges`, the windows that reach over the start of a group, or else over its end, some groups at once.
-    fn edges<T: Element, O>(
-        &self,
-        at_start: bool,
-        rolling: &Rolling,
-        groups: impl Iterator<Item = (usize, usize)>,
-        values: &[T],
-        ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
-    ) -> std::result::Result<Vec<O>, Overflown> {
-        let (mut edges, mut out) = (Ranges::default(), Vec::new());
-        groups.for_each(|(from, to)| rolling.list_edge(from, to, at_start, &mut edges));
-        let (Some((from, _)), Some((_, to))) = (edges.get(0), edges.get(edges.len().wrapping_sub(1))) else {
-            return Ok(out);
-        };
-        // Of one group the other rows are none of their business.
-        let nulls =
-            self.nulls.map(|nulls| nulls.slice(from, to - from)).filter(|nulls| nulls.null_count() > 0);
-        edges.rank_from(from as u32);
-        let windows = edges.len();
-        let (frames, algorithm) = (Frames::Listed(edges), Some(Algorithm::TwoStacksSimd));
-        let job = Job { frames: &frames, algorithm, nulls: nulls.as_ref(), windows, base: from };
-        ranges(&job, &values[from..to], &mut out).map_err(|window| {
-            // Which of all windows it is, its rows tell.
-            let rows = frames.iter(None).nth(window).map(|(lo, hi)| (lo + from, hi + from));
-            self.frames.iter(None).position(|other| Some(other) == rows).unwrap_or(0)
-        })?;
-        Ok(out)
-    }
-
-    /// `values` without nulls, each of them mapped.
-    pub(super) fn dense<V: Copy, T: Copy>(&self, values: &[V], map: impl Fn(V) -> T) -> Dense<'static, T> {
-        Dense::mapped(values, self.nulls, map)
-    }
-
-    /// Hands the number of values and the partial of each window to `emit`. `simd` is `plain` with faster bulk steps.
-    pub(super) fn each<T: Copy, F: Fold<T>>(
-        &self,
-        values: &[T],
-        plain: &F,
-        simd: &impl Fold<T, State = F::State>,
-        emit: impl FnMut(usize, F::State),
-    ) {
-        let ranks = self.nulls.map(ranks);
-        let ranges = self.frames.iter(ranks.as_deref());
-        match self.algorithm {
-            Some(Algorithm::SubtractOnEvict) => subtract_on_evict_each(values, ranges, plain, emit),
-            Some(Algorithm::TwoStacks) => two_stacks_each(values, ranges, plain, emit),
-            Some(Algorithm::Recalculate | Algorithm::Tumbling) => {
-                recalculate_each(values, ranges, simd, emit)
-            }
-            Some(Algorithm::TwoStacksSimd) if values.len() >= ROWS_PER_WINDOW * self.windows => {
-                by_panes(values, &ranges, simd, emit);
-            }
-            _ => two_stacks_each(values, ranges, simd, emit),
-        }
-    }
-}
-
-/// Rows of neighbouring groups that are answered at once.
-const NEIGHBOURS: usize = 1 << 13;
-
-/// Rows per group from which a SIMD kernel is called for each.
-const LONG: usize = 64;
-
-/// Two-Stacks over panes: values between two neighbouring ends of windows are reduced first, so that there is one
-/// partial per slide, or two where the size is no multiple of it (Theodorakis et al. 2018, §3.2 (2) and (3); Li et al.
-/// 2005). Time: one `combine` per value, and two per pane; space: a partial per pane.
-fn by_panes<T: Copy, F: Fold<T>>(
-    values: &[T],
-    ranges: &FrameIter<'_>,
-    fold: &F,
-    mut emit: impl FnMut(usize, F::State),
-) {
-    // Both ends of windows never step back, so that their union is a merge.
-    let (mut cuts, mut starts, mut ends) = (Vec::new(), ranges.clone().peekable(), ranges.clone().peekable());
-    loop {
-        let cut = match (starts.peek(), ends.peek()) {
-            (Some(&(lo, _)), Some(&(_, hi))) => lo.min(hi),
-            (None, Some(&(_, hi))) => hi,
-            _ => break,
-        };
-        while starts.next_if(|&(lo, _)| lo == cut).is_some() {}
-        while ends.next_if(|&(_, hi)| hi == cut).is_some() {}
-        cuts.push(cut);
-    }
-    let panes: Vec<F::State> =
-        cuts.windows(2).map(|cut| fold.reduce(cut[0], &values[cut[0]..cut[1]])).collect();
-    let (mut first, mut end) = (0, 0);
-    let mut lengths = ranges.clone().map(|(lo, hi)| hi - lo);
-    let over_panes = ranges.clone().map(|(lo, hi)| {
-        while cuts[first] < lo {
-            first += 1;
-        }
-        while cuts[end] < hi {
-            end += 1;
-        }
-        (first, end)
-    });
-    let partials = Partials {
-        identity: fold.identity(),
-        combine: |earlier, later| fold.combine(earlier, later),
-        invert: None::<fn(F::State, F::State) -> F::State>,
-    };
-    two_stacks_each(&panes, over_panes, &partials, |_, state| {
-        emit(lengths.next().unwrap_or_default(), state);
-    });
 }

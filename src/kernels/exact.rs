@@ -4,9 +4,9 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::Function;
-use super::answer::Job;
 use super::dense::Dense;
 use super::folds::{ExactSum, Total};
+use super::job::Job;
 use super::simd::Element;
 use crate::{Error, Result};
 

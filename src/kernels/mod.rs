@@ -14,6 +14,8 @@ mod fold;
 mod folds;
 mod frames;
 mod function;
+mod job;
+mod panes;
 mod ranges;
 mod recalculate;
 mod segments;

@@ -1,0 +1,183 @@
+//! Windows over a column of native values, and which kernel answers which of them.
+//!
+//! SIMD kernels take runs of full windows at equal distances; all else (windows that reach over an end of their group,
+//! short groups, ranges found by time, integers of 128 bits) are ranges that a [`Fold`] answers.
+
+use arrow_buffer::NullBuffer;
+
+use super::choice::ROWS_PER_WINDOW;
+use super::dense::{Dense, positions, ranks};
+use super::fold::Fold;
+use super::folds::NONE;
+use super::panes::by_panes;
+use super::recalculate::recalculate_each;
+use super::simd::{Column, Element, SumOverflow, Validity};
+use super::subtract_on_evict::subtract_on_evict_each;
+use super::two_stacks::two_stacks_each;
+use super::{Algorithm, Frames, Ranges, Rolling};
+
+/// Windows over a column, and how they are answered.
+pub(super) struct Job<'a> {
+    pub frames: &'a Frames,
+    pub algorithm: Option<Algorithm>,
+    pub nulls: Option<&'a NullBuffer>,
+    pub windows: usize,
+    /// Row of the array that the column begins with.
+    pub base: usize,
+}
+
+/// Which window overflowed.
+pub(super) type Overflown = usize;
+
+impl Job<'_> {
+    /// Rows of positions among values; those of none are 0.
+    pub(super) fn rows_of(&self, found: Vec<usize>) -> Vec<u32> {
+        match self.nulls {
+            None => found.into_iter().map(|row| if row == NONE { 0 } else { row as u32 }).collect(),
+            Some(nulls) => {
+                let positions = positions(nulls);
+                found.into_iter().map(|at| positions.get(at).copied().unwrap_or(0)).collect()
+            }
+        }
+    }
+
+    pub(super) fn never_overflown<T: Element, O: Copy>(
+        &self,
+        values: &[T],
+        simd: impl Fn(Column<'_, T>, usize, usize, usize, &mut Vec<O>) -> std::result::Result<(), SumOverflow>,
+        ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
+    ) -> Vec<O> {
+        self.run(values, simd, ranges).expect("nothing is summed in a type that could overflow")
+    }
+
+    /// Answers by `simd` where windows are full and begin at equal distances, by `ranges` otherwise.
+    pub(super) fn run<T: Element, O: Copy>(
+        &self,
+        values: &[T],
+        simd: impl Fn(Column<'_, T>, usize, usize, usize, &mut Vec<O>) -> std::result::Result<(), SumOverflow>,
+        ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
+    ) -> std::result::Result<Vec<O>, Overflown> {
+        let mut out = Vec::with_capacity(self.windows);
+        let by_simd = matches!(self.algorithm, Some(Algorithm::TwoStacksSimd | Algorithm::Tumbling));
+        let (rolling, segments) = match self.frames {
+            Frames::Rolling(rolling, segments) if by_simd => (rolling, segments),
+            _ => {
+                ranges(self, values, &mut out)?;
+                return Ok(out);
+            }
+        };
+        let bits = |from| self.nulls.map(|nulls| Validity::new(nulls.validity(), nulls.offset() + from));
+        let (size, slide) = (rolling.size() as usize, rolling.slide() as usize);
+        let long = segments.rows() >= LONG * segments.len();
+        // Of many short groups all windows of neighbouring groups are computed, those that cross groups for nothing: at
+        // slide 1 windows of one group are neighbours there, too.
+        let crossing = !long && slide == 1 && segments.rows() >= 2 * size * segments.len();
+        if !long && !crossing {
+            ranges(self, values, &mut out)?;
+            return Ok(out);
+        }
+        // So many rows at a time that what is computed of them stays in the cache.
+        let (mut group, mut whole) = (0, Vec::new());
+        while let Some((from, mut to)) = segments.get(group) {
+            let first = group;
+            while let Some((_, end)) = segments.get(group)
+                && (group == first || end - from <= NEIGHBOURS)
+            {
+                (group, to) = (group + 1, end);
+            }
+            let groups = || (first..group).filter_map(|group| segments.get(group));
+            whole.clear();
+            if crossing
+                && simd(Column::new(&values[from..to], bits(from)), from, size, 1, &mut whole).is_err()
+            {
+                // The sum of a window that is none may not fit.
+                out.clear();
+                ranges(self, values, &mut out)?;
+                return Ok(out);
+            }
+            let starts = self.edges(true, rolling, groups(), values, &ranges)?;
+            let ends = self.edges(false, rolling, groups(), values, &ranges)?;
+            let (mut starts, mut ends) = (&starts[..], &ends[..]);
+            for (begin, end) in groups() {
+                let (before, full, after) = rolling.parts(end - begin);
+                let (edge, rest) = starts.split_at(before);
+                out.extend_from_slice(edge);
+                starts = rest;
+                if full > 0 && crossing {
+                    out.extend_from_slice(&whole[begin - from..][..full]);
+                } else if full > 0 {
+                    let done = out.len();
+                    let column = Column::new(&values[begin..end], bits(begin));
+                    simd(column, begin, size, slide, &mut out).map_err(|overflow| done + overflow.window)?;
+                }
+                let (edge, rest) = ends.split_at(after);
+                out.extend_from_slice(edge);
+                ends = rest;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Answers, by `ranges`, the windows that reach over the start of a group, or else over its end, some groups at once.
+    fn edges<T: Element, O>(
+        &self,
+        at_start: bool,
+        rolling: &Rolling,
+        groups: impl Iterator<Item = (usize, usize)>,
+        values: &[T],
+        ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
+    ) -> std::result::Result<Vec<O>, Overflown> {
+        let (mut edges, mut out) = (Ranges::default(), Vec::new());
+        groups.for_each(|(from, to)| rolling.list_edge(from, to, at_start, &mut edges));
+        let (Some((from, _)), Some((_, to))) = (edges.get(0), edges.get(edges.len().wrapping_sub(1))) else {
+            return Ok(out);
+        };
+        // Of one group the other rows are none of their business.
+        let nulls =
+            self.nulls.map(|nulls| nulls.slice(from, to - from)).filter(|nulls| nulls.null_count() > 0);
+        edges.rank_from(from as u32);
+        let windows = edges.len();
+        let (frames, algorithm) = (Frames::Listed(edges), Some(Algorithm::TwoStacksSimd));
+        let job = Job { frames: &frames, algorithm, nulls: nulls.as_ref(), windows, base: from };
+        ranges(&job, &values[from..to], &mut out).map_err(|window| {
+            // Which of all windows it is, its rows tell.
+            let rows = frames.iter(None).nth(window).map(|(lo, hi)| (lo + from, hi + from));
+            self.frames.iter(None).position(|other| Some(other) == rows).unwrap_or(0)
+        })?;
+        Ok(out)
+    }
+
+    /// `values` without nulls, each of them mapped.
+    pub(super) fn dense<V: Copy, T: Copy>(&self, values: &[V], map: impl Fn(V) -> T) -> Dense<'static, T> {
+        Dense::mapped(values, self.nulls, map)
+    }
+
+    /// Hands the number of values and the partial of each window to `emit`. `simd` is `plain` with faster bulk steps.
+    pub(super) fn each<T: Copy, F: Fold<T>>(
+        &self,
+        values: &[T],
+        plain: &F,
+        simd: &impl Fold<T, State = F::State>,
+        emit: impl FnMut(usize, F::State),
+    ) {
+        let ranks = self.nulls.map(ranks);
+        let ranges = self.frames.iter(ranks.as_deref());
+        match self.algorithm {
+            Some(Algorithm::SubtractOnEvict) => subtract_on_evict_each(values, ranges, plain, emit),
+            Some(Algorithm::TwoStacks) => two_stacks_each(values, ranges, plain, emit),
+            Some(Algorithm::Recalculate | Algorithm::Tumbling) => {
+                recalculate_each(values, ranges, simd, emit)
+            }
+            Some(Algorithm::TwoStacksSimd) if values.len() >= ROWS_PER_WINDOW * self.windows => {
+                by_panes(values, &ranges, simd, emit);
+            }
+            _ => two_stacks_each(values, ranges, simd, emit),
+        }
+    }
+}
+
+/// Rows of neighbouring groups that are answered at once.
+const NEIGHBOURS: usize = 1 << 13;
+
+/// Rows per group from which a SIMD kernel is called for each.
+const LONG: usize = 64;
