@@ -191,6 +191,15 @@ def test_equal_rows_of_a_hot_key_are_split_by_position(spark):
     assert wk.spark.partitioning(frame, 7, "k", spread=["v"]).spread == ("v",)
 
 
+def test_positions_level_what_the_plan_says(spark):
+    other = sf.pmod(sf.hash("id"), sf.lit(50))
+    key = sf.when(sf.col("id") % 10 < 3, sf.lit(-1)).otherwise(other).alias("k")
+    frame = spark.range(0, 8000, 1, 2).select(key, "id")
+    made = wk.spark.partitioning(frame, 5, "k", spread="position")
+    found = loads(made.repartition(frame))
+    assert all(abs(rows - planned) <= 16 for rows, planned in zip(found, made.loads, strict=True))
+
+
 def test_content_that_tells_rows_apart_needs_no_sort(skewed):
     made = wk.spark.partitioning(skewed, PARTITIONS, "k")
     assert made.spread == ("ts", "n", "few", "span")

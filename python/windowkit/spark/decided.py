@@ -26,6 +26,7 @@ __all__ = ["PARTITION", "Partitioning", "key_code", "key_positions"]
 
 PARTITION: Final = "windowkit partition"
 CODE: Final = "windowkit code"
+POINT: Final = "windowkit point"
 GOLDEN: Final = 1_327_217_885
 """2^31 divided by the golden ratio, odd: its multiples modulo 2^31 spread evenly (Weyl's sequence)."""
 
@@ -196,8 +197,9 @@ def by_position(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame
     coded = rows.withColumn(CODE, key_code(made, df, codes.by_number))
     in_order = coded.sortWithinPartitions(col(CODE), content)
     turn = monotonically_increasing_id().bitwiseAND(lit(POINTS - 1)) * lit(GOLDEN)
-    point = turn.bitwiseAND(lit(POINTS - 1))
-    return in_order.withColumn(PARTITION, made.placement.at(col(CODE), point)).drop(CODE)
+    # In a column of its own: each mention of a counter would count by itself, and only rows that reach it.
+    pointed = in_order.withColumn(POINT, turn.bitwiseAND(lit(POINTS - 1)))
+    return pointed.withColumn(PARTITION, made.placement.at(col(CODE), col(POINT))).drop(CODE, POINT)
 
 
 def decide(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame:
