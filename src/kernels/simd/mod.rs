@@ -56,8 +56,8 @@ pub use moments::{reduce_moments, sliding_std, sliding_variance};
 pub use scans::{fill_nulls, prefix_max, prefix_min, prefix_sum, suffix_max, suffix_min, suffix_sum};
 pub use sliding::{sliding_max, sliding_min};
 pub use sums::{sliding_mean, sliding_sum};
-pub use word::Word;
 pub use whole::{reduce_arg_max, reduce_arg_min, reduce_max, reduce_mean, reduce_min, reduce_sum};
+pub use word::Word;
 
 /// A window whose true sum its type cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
