@@ -216,6 +216,20 @@ impl<T: Element> Sink<i64> for Positions<'_, '_, T> {
             dispatch(Unpack { keys: &self.room, out: &mut self.out[start..] });
             return;
         }
+        if self.slide == 1 {
+            let mut i = 0;
+            while i < windows {
+                let position = self.walk(i);
+                // It stays as long as the minimum does and the window has not passed it.
+                let last = windows.min(i.max((position as usize).saturating_sub(self.next)) + 1);
+                let run = self.room[i..last].iter().take_while(|&&key| key == self.room[i]).count();
+                let run = if position == NONE { 1 } else { run };
+                self.out.resize(self.out.len() + run, position);
+                i += run;
+            }
+            self.next += windows;
+            return;
+        }
         for i in (self.skip..windows).step_by(self.slide) {
             let position = if self.source.packed { unpacked(self.room[i]) } else { self.walk(i) };
             self.out.push(position);
@@ -235,13 +249,19 @@ impl<T: Element> Positions<'_, '_, T> {
         while at < end {
             // Another tile of keys if this is past the last one, or before the first.
             let i = at.wrapping_sub(self.keys_at);
-            let Some(&here) = self.keys.get(i) else {
+            let Some(keys) = self.keys.get(i..).filter(|keys| !keys.is_empty()) else {
                 self.source.tile(at, WALK, &mut self.keys);
                 self.keys_at = at;
                 continue;
             };
+            let keys = &keys[..keys.len().min(end - at)];
+            let Some(steps) = keys.iter().position(|&here| here == key) else {
+                at += keys.len();
+                continue;
+            };
+            at += steps;
             // The greatest key may be a null's.
-            if here == key && (key < i64::MAX || self.source.is_valid(at)) {
+            if key < i64::MAX || self.source.is_valid(at) {
                 self.at = at;
                 return at as u64;
             }

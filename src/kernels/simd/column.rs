@@ -102,12 +102,6 @@ impl<'a, T: Copy> Column<'a, T> {
         let validity = self.validity.map(|v| v.skip(start));
         Column { values: &self.values[start..start + len], validity }
     }
-
-    /// Positions and values of what is not null.
-    pub(super) fn valid(&self) -> impl DoubleEndedIterator<Item = (usize, T)> + '_ {
-        let there = move |i: usize| self.validity.is_none_or(|validity| validity.get(i));
-        self.values.iter().copied().enumerate().filter(move |&(i, _)| there(i))
-    }
 }
 
 impl<'a, T> From<&'a [T]> for Column<'a, T> {

@@ -155,15 +155,7 @@ lanes!(i64, 8, [0: 1, 1: 2, 2: 4]);
 #[inline(always)]
 pub(super) fn keys<V: Lanes>(vectors: &[V]) -> &[V::Key] {
     const { assert!(size_of::<V>() == V::LEN * size_of::<V::Key>()) };
-    // SAFETY: a vector is `LEN` keys without padding and no less aligned than a key, so the same bytes, borrowed for as
+    // SAFETY: a vector is `LEN` keys without padding, as checked above, and no less aligned than a key, so the same bytes, borrowed for as
     // long, are `LEN` times as many keys; every bit pattern is a key.
     unsafe { std::slice::from_raw_parts(vectors.as_ptr().cast(), vectors.len() * V::LEN) }
-}
-
-/// As [`keys`], to be written.
-#[inline(always)]
-pub(super) fn keys_mut<V: Lanes>(vectors: &mut [V]) -> &mut [V::Key] {
-    const { assert!(size_of::<V>() == V::LEN * size_of::<V::Key>()) };
-    // SAFETY: as in `keys`; the borrow is exclusive, and every bit pattern is a vector too.
-    unsafe { std::slice::from_raw_parts_mut(vectors.as_mut_ptr().cast(), vectors.len() * V::LEN) }
 }

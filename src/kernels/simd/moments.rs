@@ -265,36 +265,53 @@ impl Kernel for Finish<'_> {
     fn run(self) {
         let mut out = self.out.chunks_exact_mut(LANES);
         let mut i = 0;
-        let ddof = Row::splat(self.ddof as f64);
-        let mut count = Row::splat(self.size as f64);
+        let mut shares = Shares::new(Row::splat(self.size as f64), self.ddof);
         for out in &mut out {
             if let Some(counts) = self.counts {
-                count = i64x8::from_slice(&counts[i..i + LANES]).cast();
+                shares = Shares::new(i64x8::from_slice(&counts[i..i + LANES]).cast(), self.ddof);
             }
             let (sum, squares) =
                 (Row::from_slice(&self.sums[i..i + LANES]), Row::from_slice(&self.squares[i..i + LANES]));
-            variance(sum, squares, count, ddof, self.root).copy_to_slice(out);
+            shares.variance(sum, squares, self.root).copy_to_slice(out);
             i += LANES;
         }
         for out in out.into_remainder() {
             if let Some(counts) = self.counts {
-                count = Row::splat(counts[i] as f64);
+                shares = Shares::new(Row::splat(counts[i] as f64), self.ddof);
             }
             let (sum, squares) = (Row::splat(self.sums[i]), Row::splat(self.squares[i]));
-            *out = variance(sum, squares, count, ddof, self.root)[0];
+            *out = shares.variance(sum, squares, self.root)[0];
             i += 1;
         }
     }
 }
 
-#[inline(always)]
-fn variance(sum: Row, squares: Row, count: Row, ddof: Row, root: bool) -> Row {
-    let zero = Row::splat(0.0);
-    let m2 = squares - sum * sum / count;
-    // Rounding may go below 0; NaN stays.
-    let variance = m2.simd_lt(zero).select(zero, m2) / (count - ddof);
-    let variance = count.simd_gt(ddof).select(variance, Row::splat(f64::NAN));
-    if root { variance.sqrt() } else { variance }
+/// What sums are multiplied by, for one division a window or none.
+#[derive(Clone, Copy)]
+struct Shares {
+    /// 1 by the count.
+    mean: Row,
+    /// 1 by the count less the degrees of freedom taken off; NaN if that is not above 0.
+    variance: Row,
+}
+
+impl Shares {
+    #[inline(always)]
+    fn new(count: Row, ddof: usize) -> Self {
+        let free = count - Row::splat(ddof as f64);
+        let share = Row::splat(1.0) / (count * free);
+        let nan = Row::splat(f64::NAN);
+        Self { mean: free * share, variance: free.simd_gt(Row::splat(0.0)).select(count * share, nan) }
+    }
+
+    #[inline(always)]
+    fn variance(self, sum: Row, squares: Row, root: bool) -> Row {
+        let zero = Row::splat(0.0);
+        let m2 = squares - sum * (sum * self.mean);
+        // Rounding may go below 0; NaN stays.
+        let variance = m2.simd_lt(zero).select(zero, m2) * self.variance;
+        if root { variance.sqrt() } else { variance }
+    }
 }
 
 /// The moments of pieces of up to [`PIECE`] values, each relative to its first valid value.

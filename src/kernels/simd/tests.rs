@@ -252,10 +252,7 @@ fn error(sum: f64, values: impl Iterator<Item = f64>) -> f64 {
 
 const U: f64 = f64::EPSILON / 2.0;
 
-fn float_sums<T: Hard>()
-where
-    T: Element<Sum = f64>,
-{
+fn float_sums<T: Hard + Element<Sum = f64>>() {
     check::<T>(|case| {
         let column = case.column();
         let windows = windows(column, case.size, case.slide);
