@@ -51,7 +51,9 @@ bench: java $(NATIVE) $(STAMPS)/bench  ## benchmarks, to look at: some ten minut
 bench-full: java $(NATIVE) $(STAMPS)/bench  ## every cell of the Python benchmarks, recorded in docs/benchmarks: some hours
 	$(BIN)/python bench/local_grid.py
 	$(WITH_RUST) $(BIN)/python bench/kernels.py
+	$(BIN)/python bench/partition.py
 	$(BIN)/python bench/spark_grid.py
+	$(BIN)/python bench/partition_spark.py
 
 lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warnings denied
 	$(WITH_RUST) cargo fmt --check
