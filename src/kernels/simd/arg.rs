@@ -221,9 +221,12 @@ impl<T: Element> Sink<i64> for Positions<'_, '_, T> {
             while i < windows {
                 let position = self.walk(i);
                 // It stays as long as the minimum does and the window has not passed it.
-                let last = windows.min(i.max((position as usize).saturating_sub(self.next)) + 1);
-                let run = self.room[i..last].iter().take_while(|&&key| key == self.room[i]).count();
-                let run = if position == NONE { 1 } else { run };
+                let run = if position == NONE {
+                    1
+                } else {
+                    let last = windows.min(position as usize - self.next + 1);
+                    self.room[i..last].iter().take_while(|&&key| key == self.room[i]).count()
+                };
                 self.out.resize(self.out.len() + run, position);
                 i += run;
             }
