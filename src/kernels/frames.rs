@@ -247,7 +247,7 @@ mod tests {
                 let begin = *offsets.last().unwrap();
                 for start in (-20 * slide..20).filter(|start| start.rem_euclid(slide) == 0) {
                     let end = start + size;
-                    if end > 0 && start < *rows && (over_start || start >= 0) && (over_end || end <= *rows) {
+                    if start.max(0) < end.min(*rows) && (over_start || start >= 0) && (over_end || end <= *rows) {
                         want.push(((begin + start.max(0)) as usize, (begin + end.min(*rows)) as usize));
                     }
                 }

@@ -28,6 +28,7 @@ const REBUILD: u8 = 32;
 const LIST: u8 = 0;
 const SET: u8 = 1;
 const REGISTERS: u8 = 2;
+const TYPE_4: u8 = 0;
 const TYPE_6: u8 = 1;
 const TYPE_8: u8 = 2;
 const LIST_PLACES: usize = 8;
@@ -151,7 +152,28 @@ impl Header {
             return Err(damaged(&format!("a mode of {mode:#x} with {words} words of preamble")));
         }
         header.check_length(image)?;
+        header.check_ranks(image)?;
         Ok(header)
+    }
+
+    /// Refuses ranks above 63, which no hash has, before Apache's crate shifts by them.
+    fn check_ranks(&self, image: &[u8]) -> Result<()> {
+        let registers = 1_usize << self.precision;
+        let highest = match (self.mode, self.kind) {
+            (REGISTERS, TYPE_8) => image[40..40 + registers].iter().max().copied(),
+            // Half a byte over the least rank; 15 stands for an exception, which has six bits.
+            (REGISTERS, TYPE_4) => image[40..40 + registers / 2]
+                .iter()
+                .flat_map(|&pair| [pair & 15, pair >> 4])
+                .filter(|&over| over < 15)
+                .max()
+                .map(|over| over.saturating_add(self.state)),
+            _ => None,
+        };
+        match highest {
+            Some(rank) if rank > 63 => Err(damaged(&format!("a rank of {rank}; the highest is 63"))),
+            _ => Ok(()),
+        }
     }
 
     fn is(&self, flag: u8) -> bool {
