@@ -7,20 +7,27 @@
 //! To add a function: a file with its [`Monoid`] and [`Aggregate`], a variant in [`Partial`] if it stores something
 //! new, and a variant in [`Function`] that says how it is lowered.
 
+mod arg;
 mod bytes;
 mod column;
 mod count;
 mod extrema;
 mod first_last;
 mod function;
+mod geometric;
 mod lift;
+mod m4;
 mod mean;
 mod moments;
+mod order;
 mod partial;
+mod properties;
 mod store;
 mod sum;
+mod ties;
 
 pub use column::{Column, Monoid};
-pub use function::Function;
-pub use lift::{Aggregate, Partials, Rows};
+pub use function::{Function, Operand};
+pub use lift::{Aggregate, Input, Partials, Rows};
 pub use partial::Partial;
+pub use properties::{Kind, Properties};

@@ -9,7 +9,7 @@ use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
 use super::engine::{PyBatches, PyEngine};
 use super::errors::detached;
-use crate::operator::{AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, WindowKind, WindowSpec};
+use crate::operator::{AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowKind, WindowSpec};
 use crate::{Error, Result};
 
 /// Rows taken from a stream before they are shared out to threads.
@@ -21,8 +21,8 @@ pub(super) struct PyPlan(Arc<Plan>);
 
 /// Kind, name, size, slide, offset, is_time.
 type WindowTuple = (String, String, i128, i128, i128, bool);
-/// Function, column, name.
-type AggregateTuple = (String, Option<String>, String);
+/// Function, columns, name, filter, parameters.
+type AggregateTuple = (String, Vec<String>, String, Option<String>, Vec<f64>);
 
 #[pymethods]
 impl PyPlan {
@@ -37,10 +37,8 @@ impl PyPlan {
     ) -> PyResult<Self> {
         detached(py, move || {
             let windows = windows.into_iter().map(window).collect::<Result<_>>()?;
-            let aggregates = aggregates.into_iter().map(|(function, column, name)| AggregateSpec {
-                function,
-                column,
-                name,
+            let aggregates = aggregates.into_iter().map(|(function, columns, name, filter, parameters)| {
+                AggregateSpec { function, columns, name, filter, parameters }
             });
             Ok(Self(Arc::new(Plan::new(schema.into_inner(), by, time, windows, aggregates.collect())?)))
         })
@@ -52,11 +50,20 @@ impl PyPlan {
         PySchema::new(self.0.output().clone())
     }
 
-    /// The distinct partials that slices store: kind and column.
+    /// The distinct partials that slices store: kind, columns, filter.
     #[getter]
-    fn partials(&self) -> Vec<(&'static str, Option<String>)> {
+    fn partials(&self) -> Vec<(String, Vec<String>, Option<String>)> {
         let column = |position: usize| self.0.input().field(position).name().clone();
-        self.0.partials().iter().map(|&(partial, position)| (partial.name(), position.map(column))).collect()
+        let columns = |stored: &Stored| stored.inputs.iter().map(|&at| column(at)).collect();
+        let partials = self.0.partials().iter();
+        partials.map(|stored| (stored.partial.name().into(), columns(stored), stored.filter.map(column))).collect()
+    }
+
+    /// What holds of each aggregate: associative, commutative, invertible, and its kind.
+    #[getter]
+    fn properties(&self, py: Python<'_>) -> PyResult<Vec<(bool, bool, bool, &'static str)>> {
+        let all = detached(py, || self.0.properties())?;
+        Ok(all.iter().map(|p| (p.associative, p.commutative, p.invertible, p.kind.name())).collect())
     }
 
     /// Families of slice edges: period and offset in units of the measure.
