@@ -120,10 +120,7 @@ impl<K: Keys> Aggregate for ArgExtremum<K> {
         let (monoid, states) = other.parts_mut();
         let (by, store) = (monoid.by.clone(), monoid.store.clone());
         let own = column.monoid_mut();
-        own.by.adopt(
-            by,
-            states.iter_mut().filter(|state| state.at != NOWHERE).map(|state| &mut state.by),
-        );
+        own.by.adopt(by, states.iter_mut().filter(|state| state.at != NOWHERE).map(|state| &mut state.by));
         let base = own.store.append(store);
         states.iter_mut().filter(|state| state.at != NOWHERE).for_each(|state| state.at += base);
         column.append(other);

@@ -47,7 +47,14 @@ impl Aggregate for Count {
     }
 
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        fold_primitive::<Int64Type, _>(column, &columns::<1>(state)?[0], &DataType::Int64, rows, len, |count| count)
+        fold_primitive::<Int64Type, _>(
+            column,
+            &columns::<1>(state)?[0],
+            &DataType::Int64,
+            rows,
+            len,
+            |count| count,
+        )
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {

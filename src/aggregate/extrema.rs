@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, types::*};
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, fold_primitive, columns};
+use super::lift::{Aggregate, Partials, Rows, cast_to, columns, fold_primitive};
 use super::properties::{Kind, Properties};
 use crate::Result;
 use crate::dictionary::{plain, widened};

@@ -1,16 +1,22 @@
 //! The functions that a query names, and how each is lowered from partials.
 
+use std::sync::Arc;
+
 use arrow_array::ArrayRef;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 
 use super::geometric::geometric_mean;
 use super::lift::Partials;
 use super::m4::{fields, m4};
 use super::mean::{mean, mean_type};
 use super::moments::variance;
+use super::multiset::{Question, ask};
 use super::partial::{Partial, is_number};
 use super::properties::{Kind, Properties};
+use super::quantile::quantile_type;
+use super::sketch::Sketches;
 use super::sum::sum_type;
+use super::user::User;
 use crate::dictionary::{plain, widened};
 use crate::{Error, Result};
 
@@ -35,6 +41,12 @@ pub enum Function {
         /// And where they lie in time.
         times: bool,
     },
+    /// What all values tell, exactly.
+    Ask(Question),
+    /// The value below which about this share of the values lies.
+    ApproxQuantile(f64),
+    /// A user's own, of this many columns.
+    User(User, usize),
 }
 
 /// What a partial reads.
@@ -50,7 +62,7 @@ const NUMBERS: &str = "integers, floats and decimal128";
 
 impl Function {
     /// Names that [`Function::parse`] knows.
-    pub const NAMES: [&'static str; 22] = [
+    pub const NAMES: [&'static str; 30] = [
         "count_all",
         "count",
         "sum",
@@ -73,6 +85,14 @@ impl Function {
         "last_valid",
         "m4",
         "m4_times",
+        "median",
+        "quantile",
+        "quantile_disc",
+        "approx_quantile",
+        "count_distinct",
+        "mode",
+        "collect_list",
+        "collect_set",
     ];
 
     /// The function of this name.
@@ -104,6 +124,29 @@ impl Function {
             "stddev_pop" => Function::Variance { sample: false, root: true },
             "m4" => Function::M4 { times: false },
             "m4_times" => Function::M4 { times: true },
+            "median" => Function::Ask(Question::Quantile(0.5)),
+            "count_distinct" => Function::Ask(Question::Distinct),
+            "mode" => Function::Ask(Question::Mode),
+            "collect_list" => Function::Plain(List),
+            "collect_set" => Function::Plain(Values),
+            "quantile" | "quantile_disc" | "approx_quantile" => {
+                let &[q] = parameters else {
+                    return Err(Error::InvalidValue(format!(
+                        "aggs: {name} takes one parameter, q; {} given",
+                        parameters.len()
+                    )));
+                };
+                if !(0.0..=1.0).contains(&q) {
+                    return Err(Error::InvalidValue(format!(
+                        "q: {q} is given to {name}; allowed are numbers from 0 to 1"
+                    )));
+                }
+                return Ok(match name {
+                    "quantile" => Function::Ask(Question::Quantile(q)),
+                    "quantile_disc" => Function::Ask(Question::Discrete(q)),
+                    _ => Function::ApproxQuantile(q),
+                });
+            }
             _ => {
                 return Err(Error::InvalidValue(format!(
                     "aggs: '{name}' is no aggregate function; allowed are {}",
@@ -125,6 +168,7 @@ impl Function {
         match self {
             Function::Plain(Partial::CountAll) => 0,
             Function::Plain(Partial::ArgMin | Partial::ArgMax) => 2,
+            Function::User(_, columns) => *columns,
             _ => 1,
         }
     }
@@ -139,6 +183,9 @@ impl Function {
             Function::Mean => vec![of(Sum), of(Count)],
             Function::GeometricMean => vec![of(LogSum), of(Count)],
             Function::Variance { .. } => vec![of(Moments)],
+            Function::Ask(_) => vec![of(Values)],
+            Function::ApproxQuantile(_) => vec![of(Sketch)],
+            Function::User(user, _) => vec![of(User(user.clone()))],
             Function::M4 { times: false } => vec![of(Min), of(Max), of(FirstValid), of(LastValid)],
             Function::M4 { times: true } => {
                 let by_value = |partial| (partial, vec![Operand::Time, Operand::Column(0)]);
@@ -158,15 +205,25 @@ impl Function {
         let input = inputs.first().unwrap_or(&DataType::Int64);
         let refused = || Error::InvalidType(format!("{input}; allowed are {NUMBERS}"));
         Ok(match self {
-            Function::Plain(
-                Partial::CountAll | Partial::Count | Partial::MinCount | Partial::MaxCount,
-            ) => DataType::Int64,
+            Function::Plain(Partial::CountAll | Partial::Count | Partial::MinCount | Partial::MaxCount) => {
+                DataType::Int64
+            }
             Function::Plain(Partial::Sum | Partial::SumWithoutInvert) => {
                 sum_type(plain(input)).ok_or_else(refused)?
             }
-            Function::Plain(_) => widened(input),
+            Function::Plain(Partial::Values | Partial::List) => {
+                DataType::List(Arc::new(Field::new_list_field(widened(input), true)))
+            }
+            Function::Ask(Question::Distinct) => DataType::Int64,
+            Function::User(user, _) => user.0.output_type(inputs)?,
+            Function::Ask(Question::Quantile(_)) => quantile_type(input).ok_or_else(|| {
+                Error::InvalidType(format!("{input}; allowed are {NUMBERS}, durations and timestamps"))
+            })?,
+            Function::Plain(_) | Function::Ask(_) | Function::ApproxQuantile(_) => widened(input),
             Function::Mean => mean_type(plain(input)).ok_or_else(refused)?,
-            Function::GeometricMean | Function::Variance { .. } if is_number(plain(input)) => DataType::Float64,
+            Function::GeometricMean | Function::Variance { .. } if is_number(plain(input)) => {
+                DataType::Float64
+            }
             Function::GeometricMean | Function::Variance { .. } => return Err(refused()),
             Function::M4 { times } => DataType::Struct(fields(input, times.then(|| plain(time)))),
         })
@@ -179,7 +236,7 @@ impl Function {
     pub fn properties(&self, inputs: &[DataType], time: &DataType) -> Result<Properties> {
         let partials = self.partials();
         let kind = match self {
-            Function::Plain(_) => Kind::Distributive,
+            Function::Plain(_) | Function::Ask(_) => Kind::Distributive,
             _ => Kind::Algebraic,
         };
         let mut properties = Properties::commutative(kind).inverted(true);
@@ -191,20 +248,34 @@ impl Function {
 
     /// Whether a result can be null.
     pub fn nullable(&self) -> bool {
-        !matches!(self, Function::Plain(Partial::CountAll | Partial::Count))
+        !matches!(
+            self,
+            Function::Plain(Partial::CountAll | Partial::Count | Partial::Values | Partial::List)
+                | Function::Ask(Question::Distinct)
+        )
     }
 
     /// Results of all slots of these partials, over values of types `inputs`.
     ///
     /// # Errors
     /// `Overflow` where a result does not fit its type.
-    pub fn lower(&self, partials: &[&dyn Partials], inputs: &[DataType], time: &DataType) -> Result<ArrayRef> {
+    pub fn lower(
+        &self,
+        partials: &[&dyn Partials],
+        inputs: &[DataType],
+        time: &DataType,
+    ) -> Result<ArrayRef> {
         let input = inputs.first().unwrap_or(&DataType::Int64);
         match (self, partials) {
-            (Function::Plain(_), [own]) => own.lower(),
+            (Function::Plain(_) | Function::User(..), [own]) => own.lower(),
             (Function::Mean, [sums, counts]) => mean(*sums, *counts, plain(input)),
             (Function::GeometricMean, [logs, counts]) => geometric_mean(*logs, *counts),
             (Function::Variance { sample, root }, [moments]) => variance(*moments, *sample, *root),
+            (Function::Ask(question), [sets]) => ask(*sets, *question, input),
+            (Function::ApproxQuantile(q), [sketches]) => match sketches.as_any().downcast_ref::<Sketches>() {
+                Some(sketches) => sketches.quantiles(*q),
+                None => Err(Error::Internal("an approximate quantile is of sketches".into())),
+            },
             (Function::M4 { times }, partials) => m4(partials, input, times.then(|| plain(time))),
             _ => Err(Error::Internal(format!("{self:?} does not lower {} partials", partials.len()))),
         }

@@ -187,9 +187,9 @@ impl<A: Aggregate> Partials for Column<A> {
 
 /// The columns of a function, or of a state, that has `N` of them.
 pub(super) fn columns<const N: usize>(given: &[ArrayRef]) -> Result<&[ArrayRef; N]> {
-    given
-        .try_into()
-        .map_err(|_| Error::Internal(format!("a function or partial of {N} columns came with {}", given.len())))
+    given.try_into().map_err(|_| {
+        Error::Internal(format!("a function or partial of {N} columns came with {}", given.len()))
+    })
 }
 
 /// `array` as `wanted`; itself if it is that already.

@@ -8,7 +8,9 @@
 //! new, and a variant in [`Function`] that says how it is lowered.
 
 mod arg;
+mod arrays;
 mod bytes;
+mod codes;
 mod column;
 mod count;
 mod extrema;
@@ -16,18 +18,29 @@ mod first_last;
 mod function;
 mod geometric;
 mod lift;
+mod list;
 mod m4;
 mod mean;
 mod moments;
+mod multiset;
 mod order;
 mod partial;
 mod properties;
+mod quantile;
+mod sketch;
 mod store;
 mod sum;
+mod tally;
 mod ties;
+mod user;
 
+#[cfg(feature = "python")]
+pub(crate) use arrays::stated;
+pub use arrays::{ArrayFunction, Arrays};
 pub use column::{Column, Monoid};
 pub use function::{Function, Operand};
 pub use lift::{Aggregate, Input, Partials, Rows};
+pub use multiset::Question;
 pub use partial::Partial;
 pub use properties::{Kind, Properties};
+pub use user::{User, UserAggregate};

@@ -13,7 +13,7 @@ use arrow_array::{
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, fold_primitive, columns};
+use super::lift::{Aggregate, Partials, Rows, cast_to, columns, fold_primitive};
 use super::properties::{Kind, Properties};
 use crate::{Error, Result};
 
@@ -65,7 +65,14 @@ impl Aggregate for Moments {
         // The deviation of a value from itself is 0, but of an infinity or NaN it is NaN, as in Spark.
         let from_itself = |value: f64| if value.is_finite() { 0.0 } else { f64::NAN };
         let lift = |value| Moment { count: 1.0, mean: value, m2: from_itself(value) };
-        fold_primitive::<Float64Type, _>(column, &columns::<1>(inputs)?[0], &DataType::Float64, rows, len, lift)
+        fold_primitive::<Float64Type, _>(
+            column,
+            &columns::<1>(inputs)?[0],
+            &DataType::Float64,
+            rows,
+            len,
+            lift,
+        )
     }
 
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {

@@ -86,6 +86,10 @@ impl Words {
         Self { output: widened(input), steps }
     }
 
+    pub(super) fn output(&self) -> &DataType {
+        &self.output
+    }
+
     /// The type that keys are read as: int64, uint64 or float64.
     fn physical(&self) -> &DataType {
         self.steps.last().unwrap_or(&DataType::Int64)
@@ -104,6 +108,11 @@ impl Words {
 /// The integer of a key.
 pub(super) fn integer(key: u64) -> i64 {
     (key ^ TOP) as i64
+}
+
+/// The key of an integer.
+pub(super) fn word(value: i64) -> u64 {
+    value as u64 ^ TOP
 }
 
 fn float(key: u64) -> f64 {
@@ -129,7 +138,7 @@ impl Keys for Words {
                 values.as_primitive::<Float64Type>().values().iter().map(|&v| float_key(v)).collect()
             }
             DataType::UInt64 => values.as_primitive::<UInt64Type>().values().to_vec(),
-            _ => values.as_primitive::<Int64Type>().values().iter().map(|&v| v as u64 ^ TOP).collect(),
+            _ => values.as_primitive::<Int64Type>().values().iter().map(|&v| word(v)).collect(),
         })
     }
 
@@ -182,6 +191,10 @@ impl Wides {
     pub(super) fn numbers(&self, keys: &[i128]) -> Result<Vec<f64>> {
         let numbers = cast_to(&self.decimals(keys, None)?, &DataType::Float64)?;
         Ok(numbers.as_primitive::<Float64Type>().values().to_vec())
+    }
+
+    pub(super) fn output(&self) -> &DataType {
+        &self.output
     }
 
     fn decimals(&self, keys: &[i128], nulls: Option<NullBuffer>) -> Result<ArrayRef> {

@@ -10,9 +10,13 @@ use super::extrema::extrema;
 use super::first_last::FirstLast;
 use super::geometric::LogSum;
 use super::lift::Partials;
+use super::list::List;
 use super::moments::Moments;
+use super::multiset::multisets;
+use super::sketch::Sketches;
 use super::sum::sums;
 use super::ties::ties;
+use super::user::User;
 use crate::dictionary::plain;
 use crate::{Error, Result};
 
@@ -51,6 +55,14 @@ pub enum Partial {
     FirstValid,
     /// Latest value that is not null.
     LastValid,
+    /// All values, in any order, with how often each is there.
+    Values,
+    /// All values with their times.
+    List,
+    /// A quantile sketch.
+    Sketch,
+    /// Of a user's own function.
+    User(User),
 }
 
 impl Partial {
@@ -73,6 +85,10 @@ impl Partial {
             Partial::Last => "last",
             Partial::FirstValid => "first_valid",
             Partial::LastValid => "last_valid",
+            Partial::Values => "values",
+            Partial::List => "list",
+            Partial::Sketch => "sketch",
+            Partial::User(user) => user.0.name(),
         }
     }
 
@@ -98,12 +114,22 @@ impl Partial {
             Partial::Max => bytes_extrema(input, true).or_else(|| extrema(input, true)),
             Partial::MinCount => ties(input, false),
             Partial::MaxCount => ties(input, true),
-            Partial::ArgMin => return inputs.get(1).and_then(|by| arg_extrema(input, by, false)).ok_or_else(by),
-            Partial::ArgMax => return inputs.get(1).and_then(|by| arg_extrema(input, by, true)).ok_or_else(by),
+            Partial::ArgMin => {
+                return inputs.get(1).and_then(|by| arg_extrema(input, by, false)).ok_or_else(by);
+            }
+            Partial::ArgMax => {
+                return inputs.get(1).and_then(|by| arg_extrema(input, by, true)).ok_or_else(by);
+            }
             Partial::First => return Ok(Box::new(Column::new(FirstLast::first(input, false)))),
             Partial::Last => return Ok(Box::new(Column::new(FirstLast::last(input, false)))),
             Partial::FirstValid => return Ok(Box::new(Column::new(FirstLast::first(input, true)))),
             Partial::LastValid => return Ok(Box::new(Column::new(FirstLast::last(input, true)))),
+            Partial::Values => multisets(input),
+            Partial::User(user) => return user.0.column(inputs),
+            Partial::List => return Ok(Box::new(List::new(input))),
+            Partial::Sketch => {
+                Sketches::new(input).map(|sketches| -> Box<dyn Partials> { Box::new(sketches) })
+            }
         };
         column.ok_or_else(refused)
     }
@@ -112,10 +138,16 @@ impl Partial {
     pub fn state_columns(&self, input: &DataType) -> usize {
         match self {
             // Two halves, so that an engine without 128-bit integers can sum them without overflow.
-            Partial::Sum | Partial::SumWithoutInvert if matches!(input, DataType::Int64 | DataType::UInt64) => 2,
+            Partial::Sum | Partial::SumWithoutInvert
+                if matches!(input, DataType::Int64 | DataType::UInt64) =>
+            {
+                2
+            }
             Partial::Moments | Partial::ArgMin | Partial::ArgMax => 3,
             Partial::MinCount | Partial::MaxCount => 2,
             Partial::First | Partial::Last | Partial::FirstValid | Partial::LastValid => 2,
+            Partial::Values | Partial::List => 2,
+            Partial::User(user) => user.0.state_columns(),
             _ => 1,
         }
     }
@@ -134,6 +166,7 @@ impl Partial {
         match self {
             Partial::Sum | Partial::SumWithoutInvert => "integers, floats, decimal128 and durations",
             Partial::Moments | Partial::LogSum => "integers, floats and decimal128",
+            Partial::Sketch => "integers, floats, booleans, dates, times, timestamps and durations",
             _ => {
                 "integers, floats, decimal128, booleans, dates, times, timestamps, durations, strings and binaries"
             }

@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, PrimitiveArray, cast::AsArray, types::*};
+use arrow_array::{
+    Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, PrimitiveArray, cast::AsArray, types::*,
+};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit};
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, fold_primitive, columns};
+use super::lift::{Aggregate, Partials, Rows, cast_to, columns, fold_primitive};
 use super::properties::{Kind, Properties};
 use crate::dictionary::plain;
 use crate::{Error, Result};
@@ -62,9 +64,14 @@ impl Aggregate for FloatSum {
     }
 
     fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        fold_primitive::<Float64Type, _>(column, &columns::<1>(inputs)?[0], &DataType::Float64, rows, len, |value| {
-            value
-        })
+        fold_primitive::<Float64Type, _>(
+            column,
+            &columns::<1>(inputs)?[0],
+            &DataType::Float64,
+            rows,
+            len,
+            |value| value,
+        )
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
@@ -151,7 +158,8 @@ impl Aggregate for ExactSum {
             return Ok(vec![Self::lower(column)?]);
         }
         // A sum that no window may have can still be part of one.
-        let high = column.states().iter().map(|&sum| i64::try_from(sum >> 32).map_err(|_| overflow(sum, output)));
+        let high =
+            column.states().iter().map(|&sum| i64::try_from(sum >> 32).map_err(|_| overflow(sum, output)));
         let high = Int64Array::new(high.collect::<Result<Vec<_>>>()?.into(), column.nulls());
         let low = column.states().iter().map(|&sum| (sum & 0xffff_ffff) as i64);
         let low = Int64Array::new(low.collect::<Vec<_>>().into(), column.nulls());

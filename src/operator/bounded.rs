@@ -310,7 +310,8 @@ mod tests {
                 RecordBatch::try_from_iter(columns).unwrap()
             })
             .collect();
-        let aggregates = ["sum", "min", "first", "count"].map(|function| AggregateSpec::new(function, &["v"], function));
+        let aggregates =
+            ["sum", "min", "first", "count"].map(|function| AggregateSpec::new(function, &["v"], function));
         let plan = Plan::new(batches[0].schema(), vec!["k".into()], "t".into(), windows(), aggregates.into())
             .unwrap();
         let mut bounded = Bounded::new(Arc::new(plan)).unwrap();

@@ -158,8 +158,11 @@ impl Output {
         let starts = measure.array(windows.starts)?;
         let ends = measure.array(windows.ends)?;
         columns.push(Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], None)?));
-        let answers: Vec<Box<dyn Partials>> =
-            slices.partials().iter().map(|partials| partials.answer(&windows.ranges)).collect::<Result<_>>()?;
+        let answers: Vec<Box<dyn Partials>> = slices
+            .partials()
+            .iter()
+            .map(|partials| partials.answer(&windows.ranges))
+            .collect::<Result<_>>()?;
         for aggregate in self.plan.aggregates() {
             let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i].as_ref()).collect();
             let lowered = aggregate.function.lower(&own, &aggregate.inputs, self.plan.time_type());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
-use crate::aggregate::{Function, Operand, Partial, Partials, Properties};
+use crate::aggregate::{Function, Operand, Partial, Partials, Properties, User};
 use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
@@ -53,6 +53,8 @@ pub struct AggregateSpec {
     pub filter: Option<String>,
     /// Numbers that the function is told beside its columns.
     pub parameters: Vec<f64>,
+    /// The function, if it is a user's own: then `function` does not matter.
+    pub user: Option<User>,
 }
 
 impl AggregateSpec {
@@ -64,6 +66,7 @@ impl AggregateSpec {
             name: name.into(),
             filter: None,
             parameters: Vec::new(),
+            user: None,
         }
     }
 }
@@ -353,7 +356,10 @@ fn bind_aggregate(
     time: usize,
     partials: &mut Vec<Stored>,
 ) -> Result<(Planned, Field)> {
-    let function = Function::parse(&spec.function, &spec.parameters)?;
+    let function = match &spec.user {
+        Some(user) => Function::User(user.clone(), spec.columns.len()),
+        None => Function::parse(&spec.function, &spec.parameters)?,
+    };
     if spec.columns.len() != function.columns() {
         return Err(Error::InvalidValue(format!(
             "aggs: {} reads {} columns; {} given",

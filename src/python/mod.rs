@@ -3,6 +3,7 @@
 mod engine;
 mod errors;
 mod plan;
+mod user;
 
 use pyo3::prelude::*;
 

@@ -9,7 +9,11 @@ use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
 use super::engine::{PyBatches, PyEngine};
 use super::errors::detached;
-use crate::operator::{AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowKind, WindowSpec};
+use super::user::PyFunction;
+use crate::aggregate::{Arrays, User};
+use crate::operator::{
+    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowKind, WindowSpec,
+};
 use crate::{Error, Result};
 
 /// Rows taken from a stream before they are shared out to threads.
@@ -21,8 +25,8 @@ pub(super) struct PyPlan(Arc<Plan>);
 
 /// Kind, name, size, slide, offset, is_time.
 type WindowTuple = (String, String, i128, i128, i128, bool);
-/// Function, columns, name, filter, parameters.
-type AggregateTuple = (String, Vec<String>, String, Option<String>, Vec<f64>);
+/// Function, columns, name, filter, parameters, a user's own function.
+type AggregateTuple = (String, Vec<String>, String, Option<String>, Vec<f64>, Option<Py<PyAny>>);
 
 #[pymethods]
 impl PyPlan {
@@ -35,12 +39,10 @@ impl PyPlan {
         windows: Vec<WindowTuple>,
         aggregates: Vec<AggregateTuple>,
     ) -> PyResult<Self> {
+        let aggregates = aggregate_specs(py, aggregates)?;
         detached(py, move || {
             let windows = windows.into_iter().map(window).collect::<Result<_>>()?;
-            let aggregates = aggregates.into_iter().map(|(function, columns, name, filter, parameters)| {
-                AggregateSpec { function, columns, name, filter, parameters }
-            });
-            Ok(Self(Arc::new(Plan::new(schema.into_inner(), by, time, windows, aggregates.collect())?)))
+            Ok(Self(Arc::new(Plan::new(schema.into_inner(), by, time, windows, aggregates)?)))
         })
     }
 
@@ -56,7 +58,9 @@ impl PyPlan {
         let column = |position: usize| self.0.input().field(position).name().clone();
         let columns = |stored: &Stored| stored.inputs.iter().map(|&at| column(at)).collect();
         let partials = self.0.partials().iter();
-        partials.map(|stored| (stored.partial.name().into(), columns(stored), stored.filter.map(column))).collect()
+        partials
+            .map(|stored| (stored.partial.name().into(), columns(stored), stored.filter.map(column)))
+            .collect()
     }
 
     /// What holds of each aggregate: associative, commutative, invertible, and its kind.
@@ -118,6 +122,29 @@ impl PyPlan {
         let schema: arrow_schema::SchemaRef = schema.into_inner();
         detached(py, || Ok(PyEngine::slices(Bounded::for_slices(&self.0, &schema)?)))
     }
+}
+
+/// The aggregates; a user's function that occurs twice is one.
+fn aggregate_specs(py: Python<'_>, aggregates: Vec<AggregateTuple>) -> PyResult<Vec<AggregateSpec>> {
+    let mut known: Vec<(Py<PyAny>, User)> = Vec::new();
+    let mut specs = Vec::with_capacity(aggregates.len());
+    for (function, columns, name, filter, parameters, user) in aggregates {
+        let mut own = None;
+        if let Some(object) = user {
+            let at = known.iter().position(|(other, _)| other.is(&object));
+            own = match at {
+                Some(at) => Some(known[at].1.clone()),
+                None => {
+                    let function = PyFunction::new(object.bind(py))?;
+                    let function = User(Arc::new(Arrays(Arc::new(function))));
+                    known.push((object, function.clone()));
+                    Some(function)
+                }
+            };
+        }
+        specs.push(AggregateSpec { function, columns, name, filter, parameters, user: own });
+    }
+    Ok(specs)
 }
 
 fn window((kind, name, size, slide, offset, is_time): WindowTuple) -> Result<WindowSpec> {

@@ -109,7 +109,10 @@ impl SliceTable {
     /// Folds rows into their slots' partials: `inputs[i]` is what partial `i` reads.
     pub fn update(&mut self, inputs: &[Input], rows: Rows<'_>) -> Result<()> {
         let len = self.len();
-        self.partials.iter_mut().zip(inputs).try_for_each(|(partial, input)| input.feed(&mut **partial, rows, len))
+        self.partials
+            .iter_mut()
+            .zip(inputs)
+            .try_for_each(|(partial, input)| input.feed(&mut **partial, rows, len))
     }
 
     /// Adds slots that already are partials, one per entry of `keys` (stage 2 of a distributed job).
