@@ -459,8 +459,8 @@ def m4(column: str, times: bool = False) -> Aggregate:
     Aggregate
         ``m4(<column>)``: a struct of ``min``, ``max``, ``first`` and ``last`` of the column's type, each
         followed by ``min_time`` and so on if `times`, of the time column's type; null without values. The
-        time of an extremum is that of its first occurrence. Algebraic (Jugel et al. 2014), and stored as
-        `min`, `max`, `first` and `last` are.
+        time of an extremum is that of its first occurrence; in Spark of any. Algebraic (Jugel et al. 2014),
+        and stored as `min`, `max`, `first` and `last` are.
 
     Examples
     --------
@@ -544,10 +544,10 @@ def approx_quantile(column: str, q: float) -> Aggregate:
     -------
     Aggregate
         ``approx_quantile(<column>, <q>)`` of the column's type: a value whose rank is, with 99 % confidence,
-        within 1.33 % of the number of values from the one asked for; exact up to some 200 values. Null without
-        values. Algebraic: a KLL sketch per slice (Karnin, Lang and Liberty 2016; Apache DataSketches with k =
-        200) of some 5 kB at most, shared by all approximate quantiles of the column. Which of the values within
-        the error is returned is not specified.
+        within 1.33 % of the number of values from the one asked for; exact up to some 200 values. Null
+        without values. Algebraic: a KLL sketch per slice (Karnin, Lang and Liberty 2016; Apache DataSketches
+        with k = 200) of some 5 kB at most, shared by all approximate quantiles of the column. Which of the
+        values within the error is returned is not specified.
 
     Raises
     ------
@@ -615,9 +615,9 @@ def collect_list(column: str) -> Aggregate:
     Returns
     -------
     Aggregate
-        ``collect_list(<column>)``: a list of the column's type, empty without values and never null. Values of
-        one time are in row order; in Spark in any. Holistic: a slice stores its values with their times, and
-        a window costs as much as its list is long.
+        ``collect_list(<column>)``: a list of the column's type, empty without values and never null. Values
+        of one time are in row order; in Spark in any. Holistic: a slice stores its values with their times,
+        and a window costs as much as its list is long.
 
     Examples
     --------

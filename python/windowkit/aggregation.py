@@ -157,7 +157,9 @@ class Aggregate:
         else:
             forms = [form for form in FORMS.values() if self.function in (form.function, form.optional)]
             titles = list(dict.fromkeys(self.title(form) for form in forms))
-        return titles if self.filter is None else [f"{title} FILTER (WHERE {self.filter})" for title in titles]
+        return (
+            titles if self.filter is None else [f"{title} FILTER (WHERE {self.filter})" for title in titles]
+        )
 
     def title(self, form: Form) -> str:
         """Return the default name under one spelling, without the filter."""
@@ -260,9 +262,7 @@ def make(spelling: str, *columns: str, numbers: tuple[float, ...] = (), option: 
         require_share(number)
     parameters = tuple(float(number) for number in numbers)
     if not isinstance(option, bool):
-        raise InvalidType(
-            f"{form.option}: {option!r} is a {type(option).__name__}; it is True or False"
-        )
+        raise InvalidType(f"{form.option}: {option!r} is a {type(option).__name__}; it is True or False")
     function = form.optional if option else form.function
     unnamed = Aggregate(function, names, "", parameters=parameters)
     return replace(unnamed, name=unnamed.title(form))
@@ -292,10 +292,10 @@ def parse(text: str) -> Aggregate:
     Parameters
     ----------
     text : str
-        ``count(*)`` or ``function(column)`` with a function of `windowkit.aggregates`, in any case. ``arg_min``
-        and ``arg_max`` take a second column, ``quantile`` and its like a number, ``first`` and ``last``
-        ``ignore_nulls`` last, ``m4`` ``times``; an optional ``where column`` and an optional ``as name`` follow.
-        A column or name that is more than words stands in backticks.
+        ``count(*)`` or ``function(column)`` with a function of `windowkit.aggregates`, in any case.
+        ``arg_min`` and ``arg_max`` take a second column, ``quantile`` and its like a number, ``first`` and
+        ``last`` ``ignore_nulls`` last, ``m4`` ``times``; an optional ``where column`` and an optional ``as
+        name`` follow. A column or name that is more than words stands in backticks.
 
     Returns
     -------

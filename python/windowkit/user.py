@@ -74,13 +74,14 @@ def aggregate(
         array per column, without the rows in which any of them is null.
     combine : callable
         ``combine(a, b)`` returns the states of the rows of each pair of states, where the rows of ``a`` come
-        before those of ``b`` in time (and then in row order), unless it is commutative. It must be associative.
+        before those of ``b`` in time (and then in row order), unless it is commutative. It must be
+        associative.
     lower : callable
         ``lower(states)`` returns the results.
     invert : callable, optional
-        ``invert(whole, part)`` takes out of ``combine(part, rest)`` its beginning, so that ``rest`` is left, or
-        of a commutative function any part. It must be exact. Windows that overlap are then answered by the
-        difference of two running states, in fewer calls.
+        ``invert(whole, part)`` takes out of ``combine(part, rest)`` its beginning, so that ``rest`` is left.
+        It must be exact. Windows that overlap are then answered by the difference of two running states, in
+        fewer calls; these run over the slices of many keys, whose combination must fit the state.
     identity : object, optional
         A state, as a Python value or Arrow scalar, of no rows. Without it windows without rows are null.
     commutative : bool, default False
@@ -100,18 +101,24 @@ def aggregate(
 
     Notes
     -----
-    O(log n) calls of `combine` per batch of n windows, with O(log w) combinations per window of w slices (Traub
-    et al. 2019, §5.4.1, for lift, combine and lower).
+    O(log n) calls of `combine` per batch of n windows, with O(log w) combinations per window of w slices
+    (Traub et al. 2019, §5.4.1, for lift, combine and lower).
 
     Examples
     --------
     >>> import pyarrow as pa
     >>> import pyarrow.compute as pc
     >>> import windowkit as wk
-    >>> product = wk.aggregate("product", lift=lambda v: v, combine=pc.multiply, lower=lambda v: v, commutative=True)
-    >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=product("v"))
-    >>> query.run(pa.table({"t": [1, 2, 11], "v": [3.0, 4.0, 5.0]}))["product(v)"].to_pylist()
-    [12.0, 5.0]
+    >>> norm = wk.aggregate(
+    ...     "norm",
+    ...     lift=lambda v: pc.multiply(v, v),
+    ...     combine=pc.add,
+    ...     lower=pc.sqrt,
+    ...     commutative=True,
+    ... )
+    >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=norm("v"))
+    >>> query.run(pa.table({"t": [1, 2, 11], "v": [3.0, 4.0, 5.0]}))["norm(v)"].to_pylist()
+    [5.0, 5.0]
     """
     checked = checked_name("name", name)
     functions = {"lift": lift, "combine": combine, "lower": lower}
@@ -123,7 +130,9 @@ def aggregate(
                 f"{argument}: {function!r} is a {type(function).__name__}; {argument} is a function of arrays"
             )
     if not isinstance(commutative, bool):
-        raise InvalidType(f"commutative: {commutative!r} is a {type(commutative).__name__}; it is True or False")
+        raise InvalidType(
+            f"commutative: {commutative!r} is a {type(commutative).__name__}; it is True or False"
+        )
     if "(" in checked or ")" in checked:
         raise InvalidValue(f"name: {name!r} has a parenthesis; names of outputs add one with the columns")
     return UserFunction(checked, lift, combine, lower, invert, identity, commutative)

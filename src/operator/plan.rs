@@ -231,6 +231,11 @@ impl Plan {
         self.aggregates.iter().map(|each| each.function.properties(&each.inputs, time)).collect()
     }
 
+    /// Which of the partials each aggregate is lowered from, in the order of the query.
+    pub fn sources(&self) -> Vec<Vec<usize>> {
+        self.aggregates.iter().map(|each| each.partials.clone()).collect()
+    }
+
     pub(super) fn time_type(&self) -> &DataType {
         self.input.field(self.time).data_type()
     }

@@ -10,7 +10,7 @@ use pyo3_arrow::{PyRecordBatchReader, PySchema};
 use super::engine::{PyBatches, PyEngine};
 use super::errors::detached;
 use super::user::PyFunction;
-use crate::aggregate::{Arrays, User};
+use crate::aggregate::{Arrays, Partial, User};
 use crate::operator::{
     AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowKind, WindowSpec,
 };
@@ -59,8 +59,14 @@ impl PyPlan {
         let columns = |stored: &Stored| stored.inputs.iter().map(|&at| column(at)).collect();
         let partials = self.0.partials().iter();
         partials
-            .map(|stored| (stored.partial.name().into(), columns(stored), stored.filter.map(column)))
+            .map(|stored| (kind(&stored.partial), columns(stored), stored.filter.map(column)))
             .collect()
+    }
+
+    /// Which of the partials each aggregate is lowered from.
+    #[getter]
+    fn sources(&self) -> Vec<Vec<usize>> {
+        self.0.sources()
     }
 
     /// What holds of each aggregate: associative, commutative, invertible, and its kind.
@@ -121,6 +127,14 @@ impl PyPlan {
     fn slices_engine(&self, py: Python<'_>, schema: PySchema) -> PyResult<PyEngine> {
         let schema: arrow_schema::SchemaRef = schema.into_inner();
         detached(py, || Ok(PyEngine::slices(Bounded::for_slices(&self.0, &schema)?)))
+    }
+}
+
+/// How planners tell partials apart: one of a user's function may be named like one of ours.
+fn kind(partial: &Partial) -> String {
+    match partial {
+        Partial::User(_) => format!("user:{}", partial.name()),
+        _ => partial.name().into(),
     }
 }
 
