@@ -267,8 +267,8 @@ class TestRefusals:
                 "slide: '2 seconds' is greater than size '1 second'; ",
             ),
             (
-                {"--agg": "median(v)"},
-                "aggregate: 'median(v)' is no aggregate; aggregates are count(*) and f(col",
+                {"--agg": "middle(v)"},
+                "aggregate: 'middle(v)' is no aggregate; aggregates are count(*) and f(col",
             ),
             ({"--agg": "sum(device)"}, "aggs: sum has no meaning for column 'device'"),
             ({"--agg": "sum(v) as ts2", "--by": "ts2"}, "query: two of them are named 'ts2'; "),

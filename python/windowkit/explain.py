@@ -39,7 +39,7 @@ def explain(query: Query, data: Any = None) -> str:
       begin every 1 minute, and after 30 seconds without rows
       store sum(v), count(v), moments(v)
     windows from slices
-      sliding: O(1) per window, by Subtract-on-Evict for counts and exact sums, else by Two-Stacks
+      sliding: O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks
       session: slices no further apart than the gap are joined
     aggregates from what slices store
       sum(v): sum(v); distributive, associative, commutative
@@ -120,7 +120,7 @@ def answers(query: Query) -> Iterator[str]:
     if Tumbling in types:
         yield f"  tumbling: a window {'is a slice' if len(query.windows) == 1 else 'joins its own slices'}"
     if Sliding in types:
-        yield "  sliding: O(1) per window, by Subtract-on-Evict for counts and exact sums, else by Two-Stacks"
+        yield "  sliding: O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks"
     if Session in types:
         yield "  session: slices no further apart than the gap are joined"
 
