@@ -236,7 +236,7 @@ def quantile(values: Sequence[Any], share: float, kind: pa.DataType) -> Any:
         return Near(exact, 1 + 4 * ROUNDOFF * max(abs(lower), abs(upper)))
     if not (math.isfinite(lower) and math.isfinite(upper)):
         lower, upper = float(lower), float(upper)
-        between = (1 - float(beyond)) * lower + float(beyond) * upper
+        between = lower + (upper - lower) * float(beyond)
         return Close(lower if beyond == 0 or lower == upper else between, 0.0)
     exact = Fraction(lower) + (Fraction(upper) - Fraction(lower)) * beyond
     return Close(float(exact), 8 * ROUNDOFF * max(abs(float(lower)), abs(float(upper))))

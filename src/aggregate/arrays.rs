@@ -21,7 +21,7 @@ use arrow_select::filter::filter;
 use arrow_select::take::take;
 
 use super::lift::{Partials, Rows, columns};
-use super::properties::{Kind, Properties};
+use super::properties::Properties;
 use super::user::UserAggregate;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
@@ -583,9 +583,4 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
-}
-
-/// Properties of a function over arrays, as its user states them.
-pub(crate) fn stated(commutative: bool, invertible: bool) -> Properties {
-    Properties { associative: true, commutative, invertible, kind: Kind::Algebraic }
 }

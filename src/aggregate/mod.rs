@@ -17,6 +17,8 @@ mod extrema;
 mod first_last;
 mod function;
 mod geometric;
+#[cfg(test)]
+mod laws;
 mod lift;
 mod list;
 mod m4;
@@ -34,8 +36,6 @@ mod tally;
 mod ties;
 mod user;
 
-#[cfg(feature = "python")]
-pub(crate) use arrays::stated;
 pub use arrays::{ArrayFunction, Arrays};
 pub use column::{Column, Monoid};
 pub use function::{Function, Operand};

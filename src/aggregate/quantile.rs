@@ -82,14 +82,13 @@ struct Place {
     /// Ranks of the two values it lies between, which may be one.
     lower: u32,
     upper: u32,
-    /// How far it is from the lower to the upper, and what is left.
+    /// How far it is from the lower to the upper.
     share: f64,
-    rest: f64,
 }
 
 impl Place {
     fn interpolate(&self, lower: f64, upper: f64) -> f64 {
-        if self.lower == self.upper { lower } else { self.rest * lower + self.share * upper }
+        if self.lower == self.upper { lower } else { lower + (upper - lower) * self.share }
     }
 }
 
@@ -103,5 +102,5 @@ fn between<N: Counter>(tally: &Ordered<N>, q: f64) -> Option<Place> {
     let (below, above) = (position.floor(), position.ceil());
     let lower = tally.select(below as u64);
     let upper = if above > below { tally.select(above as u64) } else { lower };
-    Some(Place { lower, upper, share: position - below, rest: above - position })
+    Some(Place { lower, upper, share: position - below })
 }

@@ -24,7 +24,7 @@ pub(super) fn sums(input: &DataType, inverts: bool) -> Option<Box<dyn Partials>>
     let output = sum_type(input)?;
     Some(match output {
         DataType::Float64 => Box::new(Column::new(FloatSum)),
-        _ => Box::new(Column::new(ExactSum { output, inverts })),
+        _ => Box::new(Column::new(ExactSum::new(output, inverts))),
     })
 }
 
@@ -89,6 +89,12 @@ pub struct ExactSum {
 
 /// A decimal sum that left even 128 bits; it absorbs what follows.
 const OVERFLOWN: i128 = i128::MIN;
+
+impl ExactSum {
+    pub(super) fn new(output: DataType, inverts: bool) -> Self {
+        Self { output, inverts }
+    }
+}
 
 impl Monoid for ExactSum {
     type State = i128;
@@ -221,7 +227,7 @@ mod tests {
     #[test]
     fn only_the_true_sum_of_a_window_overflows() {
         let values: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![i64::MAX, 5, -6]));
-        let mut column = Column::new(ExactSum { output: DataType::Int64, inverts: true });
+        let mut column = Column::new(ExactSum::new(DataType::Int64, true));
         let rows = Rows::all(&[0, 0, 0], &[0, 0, 0]);
         ExactSum::update(&mut column, std::slice::from_ref(&values), rows, 1).unwrap();
         assert_eq!(ExactSum::lower(&column).unwrap().as_primitive::<Int64Type>().value(0), i64::MAX - 1);

@@ -58,9 +58,7 @@ impl PyPlan {
         let column = |position: usize| self.0.input().field(position).name().clone();
         let columns = |stored: &Stored| stored.inputs.iter().map(|&at| column(at)).collect();
         let partials = self.0.partials().iter();
-        partials
-            .map(|stored| (kind(&stored.partial), columns(stored), stored.filter.map(column)))
-            .collect()
+        partials.map(|stored| (kind(&stored.partial), columns(stored), stored.filter.map(column))).collect()
     }
 
     /// Which of the partials each aggregate is lowered from.

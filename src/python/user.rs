@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3_arrow::{PyArray, PyDataType};
 
-use crate::aggregate::{ArrayFunction, Properties, stated};
+use crate::aggregate::{ArrayFunction, Kind, Properties};
 use crate::error::Cause;
 use crate::{Error, Result};
 
@@ -26,7 +26,12 @@ impl PyFunction {
         let invertible = !object.getattr("invert")?.is_none();
         Ok(Self {
             name: object.getattr("name")?.extract()?,
-            properties: stated(object.getattr("commutative")?.extract()?, invertible),
+            properties: Properties {
+                associative: true,
+                commutative: object.getattr("commutative")?.extract()?,
+                invertible,
+                kind: Kind::Algebraic,
+            },
             has_identity: !object.getattr("identity")?.is_none(),
             object: object.clone().unbind(),
         })
