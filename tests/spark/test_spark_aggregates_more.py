@@ -48,7 +48,9 @@ def frame(spark):
         "d": pa.array([None if r % 9 == 5 else (r * 7919 % 1009) / 7 - 60 for r in range(ROWS)]),
         "p": pa.array([None if r % 9 == 2 else 0.25 + r % 11 for r in range(ROWS)]),
         "n": pa.array([None if r % 8 == 3 else (r * 31 % 97 - 40) * 2**40 for r in range(ROWS)], pa.int64()),
-        "dec": pa.array([None if r % 7 == 3 else Decimal(r * 37 % 101) for r in range(ROWS)], pa.decimal128(9, 2)),
+        "dec": pa.array(
+            [None if r % 7 == 3 else Decimal(r * 37 % 101) for r in range(ROWS)], pa.decimal128(9, 2)
+        ),
         "s": pa.array([None if r % 9 == 1 else "éz"[r % 2] * (r % 4) + str(r) for r in range(ROWS)]),
         "few": pa.array([None if r % 10 == 4 else r * r % 4 for r in range(ROWS)], pa.int32()),
         "f": pa.array([None if r % 6 == 1 else r % 3 == 0 for r in range(ROWS)]),
