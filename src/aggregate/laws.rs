@@ -311,7 +311,7 @@ fn inverses_are_exact() {
     }
     check(count::Count, &[0, 1, 7, 1 << 40]);
     for inverts in [true, false] {
-        let exact = |output| sum::ExactSum::new(output, inverts);
+        let exact = |kind: DataType| sum::ExactSum::new(&kind, kind.clone(), inverts);
         check(exact(DataType::Int64), &[0, -1, i64::MAX.into(), i128::from(u64::MAX) << 32]);
         check(exact(DataType::Duration(TimeUnit::Second)), &[0, -5]);
         check(exact(DataType::Decimal128(38, 0)), &[0, i128::MAX]);

@@ -148,7 +148,6 @@ impl Partials for List {
         let values = cast_to(values, self.store.data_type())?;
         let nulls = values.logical_nulls();
         let base = self.store.push(values);
-        self.len = len;
         let (slots, own) = self.rows();
         for (row, (&slot, &time)) in rows.slots.iter().zip(rows.times).enumerate() {
             if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
@@ -156,6 +155,7 @@ impl Partials for List {
                 own.push((time, base + row as Position));
             }
         }
+        self.len = len;
         Ok(())
     }
 
@@ -168,7 +168,6 @@ impl Partials for List {
         let (values, times) = (values.as_list::<i32>(), times.as_list::<i32>());
         let base = self.store.push(values.values().clone());
         let when = times.values().as_primitive::<Int64Type>();
-        self.len = len;
         let (slots, own) = self.rows();
         for (row, &slot) in rows.slots.iter().enumerate().filter(|&(row, _)| values.is_valid(row)) {
             let (from, others) = (values.value_offsets()[row], times.value_offsets()[row]);
@@ -177,18 +176,19 @@ impl Partials for List {
                 own.push((when.value((others + at) as usize), base + (from + at) as Position));
             }
         }
+        self.len = len;
         Ok(())
     }
 
     fn append(&mut self, other: Box<dyn Partials>) {
         let mut other = *other.into_any().downcast::<Self>().expect("columns of one kind");
         let base = self.len as u32;
-        self.len += other.len;
         let arrived = self.store.append(other.store.clone());
         let (slots, rows) = self.rows();
         let (others, theirs) = other.rows();
         slots.extend(others.iter().map(|slot| base + slot));
         rows.extend(theirs.iter().map(|&(time, at)| (time, arrived + at)));
+        self.len += other.len;
     }
 
     fn empty(&self) -> Box<dyn Partials> {

@@ -489,3 +489,39 @@ impl<C: Codes> Partials for Multiset<C> {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Rows that are counted now and then, as there are too many, tell the same.
+        #[test]
+        fn compaction_changes_nothing(batches in prop::collection::vec(prop::collection::vec((0u32..5, 0i64..6), 1..20), 1..12)) {
+            let mut often = Multiset::new(Words::new(&DataType::Int64));
+            let mut never = Multiset::new(Words::new(&DataType::Int64));
+            for batch in &batches {
+                // Sooner than in earnest, so that it happens at all.
+                often.compact_at = 7;
+                let slots: Vec<u32> = batch.iter().map(|row| row.0).collect();
+                let times = vec![0; batch.len()];
+                let values: ArrayRef = Arc::new(Int64Array::from_iter_values(batch.iter().map(|row| row.1)));
+                for sets in [&mut often, &mut never] {
+                    sets.update(std::slice::from_ref(&values), Rows { sparse: true, ..Rows::all(&slots, &times) }, 5).unwrap();
+                }
+            }
+            let rows: usize = batches.iter().map(Vec::len).sum();
+            if let (Held::Rows(few), Held::Rows(all)) = (&often.held, &never.held) {
+                prop_assert!(few.codes.len() <= 30 + 7 && all.codes.len() == rows);
+            }
+            prop_assert_eq!(&often.state().unwrap(), &never.state().unwrap());
+            let mut windows = Ranges::default();
+            (0..4).for_each(|slot| windows.push(slot, slot + 2));
+            for question in [Question::Mode, Question::Distinct, Question::Quantile(0.4)] {
+                let of = |sets: &Multiset<Words>| ask(&*sets.answer(&windows).unwrap(), question, &DataType::Int64).unwrap();
+                prop_assert_eq!(&of(&often), &of(&never));
+            }
+        }
+    }
+}

@@ -139,7 +139,7 @@ impl Partial {
         match self {
             // Two halves, so that an engine without 128-bit integers can sum them without overflow.
             Partial::Sum | Partial::SumWithoutInvert
-                if matches!(input, DataType::Int64 | DataType::UInt64) =>
+                if matches!(plain(input), DataType::Int64 | DataType::UInt64) =>
             {
                 2
             }

@@ -24,7 +24,7 @@ pub(super) fn sums(input: &DataType, inverts: bool) -> Option<Box<dyn Partials>>
     let output = sum_type(input)?;
     Some(match output {
         DataType::Float64 => Box::new(Column::new(FloatSum)),
-        _ => Box::new(Column::new(ExactSum::new(output, inverts))),
+        _ => Box::new(Column::new(ExactSum::new(input, output, inverts))),
     })
 }
 
@@ -83,6 +83,8 @@ impl Aggregate for FloatSum {
 #[derive(Clone)]
 pub struct ExactSum {
     output: DataType,
+    /// Whether a sum travels as two halves, as that of 64-bit integers does.
+    halves: bool,
     /// Whether windows may be answered by the inverse.
     inverts: bool,
 }
@@ -91,8 +93,8 @@ pub struct ExactSum {
 const OVERFLOWN: i128 = i128::MIN;
 
 impl ExactSum {
-    pub(super) fn new(output: DataType, inverts: bool) -> Self {
-        Self { output, inverts }
+    pub(super) fn new(input: &DataType, output: DataType, inverts: bool) -> Self {
+        Self { halves: matches!(input, DataType::Int64 | DataType::UInt64), output, inverts }
     }
 }
 
@@ -160,7 +162,7 @@ impl Aggregate for ExactSum {
 
     fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
         let output = &column.monoid().output;
-        if !matches!(output, DataType::Int64 | DataType::UInt64) {
+        if !column.monoid().halves {
             return Ok(vec![Self::lower(column)?]);
         }
         // A sum that no window may have can still be part of one.
@@ -227,7 +229,7 @@ mod tests {
     #[test]
     fn only_the_true_sum_of_a_window_overflows() {
         let values: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![i64::MAX, 5, -6]));
-        let mut column = Column::new(ExactSum::new(DataType::Int64, true));
+        let mut column = Column::new(ExactSum::new(&DataType::Int64, DataType::Int64, true));
         let rows = Rows::all(&[0, 0, 0], &[0, 0, 0]);
         ExactSum::update(&mut column, std::slice::from_ref(&values), rows, 1).unwrap();
         assert_eq!(ExactSum::lower(&column).unwrap().as_primitive::<Int64Type>().value(0), i64::MAX - 1);
