@@ -272,6 +272,12 @@ class TestRefusals:
             ),
             ({"--agg": "sum(device)"}, "aggs: sum has no meaning for column 'device'"),
             ({"--agg": "sum(v) as ts2", "--by": "ts2"}, "query: two of them are named 'ts2'; "),
+            (
+                {"--agg": "m4(v)", "--output": "out.csv"},
+                "--format: csv cannot hold the lists or structs of m4(v); Parquet can",
+            ),
+            ({"--agg": "sum(v) where device"}, "where: column 'device' is "),
+            ({"--agg": "quantile(v, half)"}, "aggregate: 'half' in 'quantile(v, half)' is no number; "),
             ({"--threads": "0"}, "threads: 0 is too few; threads is an int of at least 1"),
             (
                 {"--threads": "many"},
