@@ -88,6 +88,9 @@ enum Held<K> {
     View(Arc<Ranked<K>>, Vec<(u32, u32)>),
 }
 
+/// Runs, and the ranges of them that make up slots.
+type View<K> = (Arc<Ranked<K>>, Vec<(u32, u32)>);
+
 /// Values with their slots.
 struct Entries<K> {
     len: usize,
@@ -292,7 +295,7 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// The runs, and which of them make up each slot.
-    fn view(&self) -> (Arc<Ranked<C::Code>>, Vec<(u32, u32)>) {
+    fn view(&self) -> View<C::Code> {
         let each = |slots: usize| (0..slots as u32).map(|slot| (slot, slot + 1)).collect();
         match &self.held {
             Held::View(ranked, ranges) => (ranked.clone(), ranges.clone()),
