@@ -24,11 +24,7 @@ fn rows(keys: u64) -> RecordBatch {
 
 fn plan(batch: &RecordBatch, kind: WindowKind, size: i128, slide: i128) -> Arc<Plan> {
     let window = WindowSpec { kind, name: "w".into(), size, slide, offset: 0, is_time: true };
-    let aggregate = |function: &str| AggregateSpec {
-        function: function.into(),
-        column: Some("v".into()),
-        name: function.into(),
-    };
+    let aggregate = |function: &str| AggregateSpec::new(function, &["v"], function);
     let aggregates = vec![aggregate("sum"), aggregate("max")];
     Arc::new(
         Plan::new(batch.schema(), vec!["k".into()], "ts".into(), vec![window], aggregates)

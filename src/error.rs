@@ -1,5 +1,7 @@
 //! What can go wrong, sorted as a caller wants to catch it.
 
+use std::sync::Arc;
+
 use arrow_schema::ArrowError;
 
 /// The crate's result.
@@ -20,10 +22,30 @@ pub enum Error {
     /// A true result that its type cannot hold.
     #[error("{0}")]
     Overflow(String),
+    /// A function of the user's own failed.
+    #[error("{message}")]
+    User {
+        /// Which function, and with what.
+        message: String,
+        /// What it raised.
+        cause: Cause,
+    },
     /// A broken invariant of this crate: a defect, never the caller's fault.
     #[error("{0}")]
     Internal(String),
 }
+
+/// What a function of the user's own raised.
+#[derive(Debug, Clone)]
+pub struct Cause(pub Arc<dyn std::error::Error + Send + Sync>);
+
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Cause {}
 
 impl From<ArrowError> for Error {
     fn from(error: ArrowError) -> Self {

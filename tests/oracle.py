@@ -77,9 +77,15 @@ def evaluate(query: wk.Query, table: pa.Table) -> dict[Row, list[Any]]:
         for group, rows in groups.items():
             for start, end, inside in extents(window, rows, times, time_type):
                 result[(*group, *name, start, end)] = [
-                    aggregate(each, inside, times, columns, table.schema) for each in query.aggs
+                    aggregate(each, taken(each, inside, columns), times, columns, table.schema)
+                    for each in query.aggs
                 ]
     return result
+
+
+def taken(each: wk.Aggregate, rows: Sequence[int], columns: dict[str, list[Any]]) -> Sequence[int]:
+    """Return the rows that the filter of an aggregate takes."""
+    return rows if each.filter is None else [row for row in rows if columns[each.filter][row]]
 
 
 def extents(
@@ -126,18 +132,44 @@ def aggregate(
     match each.function:
         case "count":
             return len(values)
-        case "first":
-            return column[min(rows, key=lambda row: (times[row], row))]
-        case "last":
-            return column[max(rows, key=lambda row: (times[row], row))]
+        case "first" | "last" if rows:
+            return column[end_of_time(each.function, rows, times)]
+        case "arg_min" | "arg_max":
+            return arg_extremum(each.function, column, columns[each.columns[1]], rows, times)
+        case "collect_list":
+            in_time = sorted(rows, key=lambda row: (times[row], row))
+            return [column[row] for row in in_time if column[row] is not None]
+        case "collect_set":
+            return distinct(values)
+        case "count_distinct":
+            return len(distinct(values))
     if not values:
         return None
     valid = [row for row in rows if column[row] is not None]
     match each.function:
-        case "first_valid":
-            return column[min(valid, key=lambda row: (times[row], row))]
-        case "last_valid":
-            return column[max(valid, key=lambda row: (times[row], row))]
+        case "min_count":
+            return values_like(values, min(values, key=nan_last))
+        case "max_count":
+            return values_like(values, max(values, key=nan_last))
+        case "mode":
+            return max(distinct(values), key=lambda value: values_like(values, value))
+        case "median":
+            return quantile(values, 0.5, kind)
+        case "quantile":
+            return quantile(values, each.parameters[0], kind)
+        case "quantile_disc":
+            share, ascending = Fraction(each.parameters[0]), sorted(values, key=nan_last)
+            return next(value for at, value in enumerate(ascending) if share_of(at + 1, len(values)) >= share)
+        case "approx_quantile":
+            return near_quantile(values, each.parameters[0])
+        case "geometric_mean":
+            return geometric_mean(values)
+        case "m4" | "m4_times":
+            return m4(each.function, column, valid, times)
+        case "sum_without_invert":
+            return total(values, kind)
+        case "first_valid" | "last_valid":
+            return column[end_of_time(each.function, valid, times)]
         case "min":
             return min(values, key=nan_last)
         case "max":
@@ -155,6 +187,115 @@ def aggregate(
         case "stddev_samp":
             return root(variance(values, len(values) - 1))
     raise NotImplementedError(each.function)
+
+
+def end_of_time(function: str, rows: Sequence[int], times: Sequence[int]) -> int:
+    """Return the row that is first, or last, in time and then in row order."""
+    return (min if function.startswith("first") else max)(rows, key=lambda row: (times[row], row))
+
+
+def arg_extremum(
+    function: str, column: Sequence[Any], by: Sequence[Any], rows: Sequence[int], times: Sequence[int]
+) -> Any:
+    """Return the value of `column` where `by` is extreme, in the first of such rows in time and row order."""
+    valid = [row for row in rows if by[row] is not None]
+    if not valid:
+        return None
+    best = (min if function == "arg_min" else max)((by[row] for row in valid), key=nan_last)
+    tied = [row for row in valid if nan_last(by[row]) == nan_last(best)]
+    return column[end_of_time("first", tied, times)]
+
+
+def distinct(values: Sequence[Any]) -> list[Any]:
+    """Return the values that are not equal to others, ascending."""
+    ascending = sorted(values, key=nan_last)
+    return [
+        value
+        for at, value in enumerate(ascending)
+        if at == 0 or nan_last(value) != nan_last(ascending[at - 1])
+    ]
+
+
+def values_like(values: Sequence[Any], wanted: Any) -> int:
+    return sum(nan_last(value) == nan_last(wanted) for value in values)
+
+
+def share_of(count: int, rows: int) -> Fraction:
+    """Return count / rows as SQL's cume_dist has it, in float64."""
+    return Fraction(count / rows)
+
+
+def quantile(values: Sequence[Any], share: float, kind: pa.DataType) -> Any:
+    """Return the interpolated value at `share` of the way, in float64, from the first to the last."""
+    ascending = sorted(values, key=nan_last)
+    position = (len(values) - 1) * share
+    lower, upper = ascending[math.floor(position)], ascending[math.ceil(position)]
+    beyond = Fraction(position) - math.floor(position)
+    if pa.types.is_temporal(kind):
+        exact = lower + (upper - lower) * beyond
+        return Near(exact, 1 + 4 * ROUNDOFF * max(abs(lower), abs(upper)))
+    if not (math.isfinite(lower) and math.isfinite(upper)):
+        lower, upper = float(lower), float(upper)
+        between = lower + (upper - lower) * float(beyond)
+        return Close(lower if beyond == 0 or lower == upper else between, 0.0)
+    exact = Fraction(lower) + (Fraction(upper) - Fraction(lower)) * beyond
+    return Close(float(exact), 8 * ROUNDOFF * max(abs(float(lower)), abs(float(upper))))
+
+
+@dataclass(frozen=True)
+class Near:
+    """An integer result, within `tolerance` of `value`."""
+
+    value: Fraction
+    tolerance: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int) and abs(other - self.value) <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Among:
+    """A result that is one of the values of a column."""
+
+    values: list[Any]
+
+    def __eq__(self, other: object) -> bool:
+        return any(same(value, other) for value in self.values)
+
+
+def near_quantile(values: Sequence[Any], share: float) -> Among:
+    """Return the values whose rank is within 5 % of the one asked for: a sketch errs by less."""
+    ascending = sorted(values, key=nan_last)
+    slack = 0.05 * len(values) + 1
+    low = max(0, math.floor(share * len(values) - slack))
+    return Among(ascending[low : math.ceil(share * len(values) + slack) + 1])
+
+
+def geometric_mean(values: Sequence[Any]) -> Close:
+    """Return the n-th root of the product."""
+    if any(value < 0 or math.isnan(value) for value in values):
+        return Close(math.nan, 0.0)
+    if any(value == 0 for value in values):
+        return Close(math.nan if math.inf in values else 0.0, 0.0)
+    if math.inf in values:
+        return Close(math.inf, 0.0)
+    logs = [math.log(value) for value in values]
+    mean = math.fsum(logs) / len(values)
+    size = math.fsum(map(abs, logs)) / len(values)
+    return Close(math.exp(mean), math.exp(mean) * (4 * len(values) * size + 8) * ROUNDOFF)
+
+
+def m4(function: str, column: Sequence[Any], valid: Sequence[int], times: Sequence[int]) -> dict[str, Any]:
+    """Return the least, greatest, first and last value, and if asked for the first time of each."""
+    least = arg_extremum("arg_min", range(len(column)), column, valid, times)
+    greatest = arg_extremum("arg_max", range(len(column)), column, valid, times)
+    ends = [end_of_time("first", valid, times), end_of_time("last", valid, times)]
+    result: dict[str, Any] = {}
+    for name, row in zip(["min", "max", "first", "last"], [least, greatest, *ends], strict=True):
+        result[name] = column[row]
+        if function == "m4_times":
+            result[f"{name}_time"] = times[row]
+    return result
 
 
 def total(values: Sequence[Any], kind: pa.DataType) -> Any:
@@ -262,14 +403,31 @@ def mean_type(kind: pa.DataType) -> pa.DataType:
     return kind if pa.types.is_duration(kind) else pa.float64()
 
 
-def output_type(function: str, kind: pa.DataType | None) -> pa.DataType:
-    """Return the type of an aggregate of a column of type `kind`."""
-    by_function: dict[str, Callable[[Any], pa.DataType]] = {"sum": sum_type, "mean": mean_type}
-    if function.startswith("count"):
+def output_type(function: str, kind: pa.DataType | None, time: pa.DataType) -> pa.DataType:
+    """Return the type of an aggregate of a column of type `kind`, by times of type `time`."""
+    by_function: dict[str, Callable[[Any], pa.DataType]] = {
+        "sum": sum_type,
+        "sum_without_invert": sum_type,
+        "mean": mean_type,
+        "median": quantile_type,
+        "quantile": quantile_type,
+    }
+    if function.startswith("count") or function.endswith("_count"):
         return pa.int64()
-    if function.startswith(("var", "stddev")):
+    if function.startswith(("var", "stddev", "geometric")):
         return pa.float64()
+    if function.startswith("collect"):
+        return pa.list_(pa.field("item", kind))
+    if function.startswith("m4"):
+        names = ["min", "max", "first", "last"]
+        pairs = [[(name, value_type(kind)), (f"{name}_time", time)] for name in names]
+        return pa.struct([field for pair in pairs for field in pair[: 2 if function == "m4_times" else 1]])
     return by_function.get(function, value_type)(kind)
+
+
+def quantile_type(kind: pa.DataType) -> pa.DataType:
+    kind = value_type(kind)
+    return kind if pa.types.is_temporal(kind) else pa.float64()
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
@@ -290,12 +448,38 @@ def functions_of(kind: pa.DataType) -> list[Callable[[str], wk.Aggregate]]:
         wk.last,
         lambda name: wk.first(name, ignore_nulls=True),
         lambda name: wk.last(name, ignore_nulls=True),
+        wk.min_count,
+        wk.max_count,
+        lambda name: wk.arg_min(name, by=name),
+        lambda name: wk.arg_max(name, by=name),
+        wk.m4,
+        lambda name: wk.m4(name, times=True),
+        wk.count_distinct,
+        wk.mode,
+        lambda name: wk.quantile(name, 0.3, discrete=True),
+        wk.collect_list,
+        wk.collect_set,
     ]
-    if is_number(kind) or pa.types.is_duration(kind):
-        functions += [wk.sum, wk.mean]
-    if is_number(kind):
-        functions += [wk.var_samp, wk.var_pop, wk.stddev_samp, wk.stddev_pop]
+    plain_kind = value_type(kind)
+    if is_number(plain_kind) or pa.types.is_duration(plain_kind):
+        functions += [wk.sum, wk.sum_without_invert, wk.mean]
+    if is_number(plain_kind):
+        functions += [wk.var_samp, wk.var_pop, wk.stddev_samp, wk.stddev_pop, wk.geometric_mean]
+    if quantiles_interpolate(plain_kind):
+        functions += [wk.median, lambda name: wk.quantile(name, 0.9), lambda name: wk.quantile(name, 1)]
+    if not (pa.types.is_decimal(plain_kind) or is_text(plain_kind)):
+        functions += [lambda name: wk.approx_quantile(name, 0.6)]
     return functions
+
+
+def quantiles_interpolate(kind: pa.DataType) -> bool:
+    return is_number(kind) or pa.types.is_duration(kind) or pa.types.is_timestamp(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    tests = [pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary]
+    tests += [pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary]
+    return any(test(kind) for test in tests)
 
 
 # Values as plain Python: integers for all that is a time, so that nothing is rounded or localised.
@@ -306,12 +490,38 @@ def plain(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_dictionary(kind):
         return plain(column.cast(kind.value_type))
+    if pa.types.is_struct(kind):
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        return [row for chunk in chunks for row in plain_structs(chunk)]
+    if pa.types.is_list(kind):
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        return [row for chunk in chunks for row in plain_lists(chunk)]
     if pa.types.is_temporal(kind):
         width = pa.int32() if kind.bit_width == 32 else pa.int64()
         # A view, and not a cast: a date64 casts to whole days.
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         return [value for chunk in chunks for value in chunk.view(width).to_pylist()]
     return [float(value) if isinstance(value, float) else value for value in column.to_pylist()]
+
+
+def plain_structs(structs: pa.StructArray) -> list[dict[str, Any] | None]:
+    fields = [plain(field) for field in structs.flatten()]
+    names = [structs.type.field(at).name for at in range(structs.type.num_fields)]
+    valid = structs.is_valid().to_pylist()
+    return [
+        dict(zip(names, values, strict=True)) if there else None
+        for there, *values in zip(valid, *fields, strict=True)
+    ]
+
+
+def plain_lists(lists: pa.ListArray) -> list[list[Any] | None]:
+    values, ends = plain(lists.flatten()), [0]
+    for length in lists.value_lengths().to_pylist():
+        ends.append(ends[-1] + (length or 0))
+    valid = lists.is_valid().to_pylist()
+    return [
+        values[low:high] if there else None for there, low, high in zip(valid, ends, ends[1:], strict=False)
+    ]
 
 
 def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -336,8 +546,12 @@ def nan_last(value: Any) -> Any:
 
 def same(expected: Any, got: Any) -> bool:
     """Whether `got` is the expected value of an aggregate."""
-    if isinstance(expected, Close | RootClose):
+    if isinstance(expected, Close | RootClose | Near | Among):
         return expected == got
+    if isinstance(expected, list) and isinstance(got, list):
+        return len(expected) == len(got) and all(map(same, expected, got))
+    if isinstance(expected, dict) and isinstance(got, dict):
+        return expected.keys() == got.keys() and all(same(expected[name], got[name]) for name in expected)
     if isinstance(expected, float) and math.isnan(expected):
         return isinstance(got, float) and math.isnan(got)
     return type(expected) is type(got) and bool(expected == got)
@@ -394,10 +608,20 @@ def assert_types(query: wk.Query, schema: pa.Schema, result: pa.Schema) -> None:
     wanted.append((query.window_column, span_type(schema.field(query.time).type)))
     for each in query.aggs:
         kind = None if each.column is None else schema.field(each.column).type
-        wanted.append((each.name, output_type(each.function, kind)))
+        wanted.append((each.name, output_type(each.function, kind, schema.field(query.time).type)))
     # Whether values of a dictionary stay encoded is the core's choice.
-    got = [(field.name, value_type(field.type)) for field in result]
-    assert got == [(name, value_type(kind)) for name, kind in wanted]
+    got = [(field.name, decoded(field.type)) for field in result]
+    assert got == [(name, decoded(kind)) for name, kind in wanted]
+
+
+def decoded(kind: pa.DataType) -> pa.DataType:
+    """Return a type without the dictionaries in it."""
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("item", decoded(kind.value_type)))
+    if pa.types.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        return pa.struct([field.with_type(decoded(field.type)) for field in fields])
+    return value_type(kind)
 
 
 def span_type(time_type: pa.DataType) -> pa.DataType:

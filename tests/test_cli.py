@@ -267,11 +267,17 @@ class TestRefusals:
                 "slide: '2 seconds' is greater than size '1 second'; ",
             ),
             (
-                {"--agg": "median(v)"},
-                "aggregate: 'median(v)' is no aggregate; aggregates are count(*) and f(col",
+                {"--agg": "middle(v)"},
+                "aggregate: 'middle(v)' is no aggregate; aggregates are count(*) and f(col",
             ),
             ({"--agg": "sum(device)"}, "aggs: sum has no meaning for column 'device'"),
             ({"--agg": "sum(v) as ts2", "--by": "ts2"}, "query: two of them are named 'ts2'; "),
+            (
+                {"--agg": "m4(v)", "--output": "out.csv"},
+                "--format: csv cannot hold the lists or structs of m4(v); Parquet can",
+            ),
+            ({"--agg": "sum(v) where device"}, "where: column 'device' is "),
+            ({"--agg": "quantile(v, half)"}, "aggregate: 'half' in 'quantile(v, half)' is no number; "),
             ({"--threads": "0"}, "threads: 0 is too few; threads is an int of at least 1"),
             (
                 {"--threads": "many"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import timedelta
 from typing import Any
@@ -207,10 +208,45 @@ class TestQueries:
                 make(name)
 
     def test_an_aggregate_made_by_hand_is_checked_too(self) -> None:
-        with refused(wk.InvalidValue, "function: 'median' is unknown; functions are ", "var_samp"):
-            wk.Aggregate("median", "v", "x")
-        with refused(wk.InvalidValue, "column: None is not for sum; only count_all has no column"):
-            wk.Aggregate("sum", None, "x")
+        with refused(wk.InvalidValue, "function: 'middle' is unknown; functions are ", "var_samp"):
+            wk.Aggregate("middle", ("v",), "x")
+        with refused(wk.InvalidValue, "columns: () is not for sum, which reads 1 columns"):
+            wk.Aggregate("sum", (), "x")
+        with refused(wk.InvalidValue, "columns: ('v',) is not for arg_min, which reads 2 columns"):
+            wk.Aggregate("arg_min", ("v",), "x")
+        with refused(wk.InvalidValue, "parameters: (0.5,) is not for median, which takes 0"):
+            wk.Aggregate("median", ("v",), "x", parameters=(0.5,))
+
+    @pytest.mark.parametrize("make", [wk.quantile, wk.approx_quantile])
+    def test_a_quantile_is_from_0_to_1(self, make: Any) -> None:
+        for q in (-0.1, 1.5, math.nan, 50):
+            with refused(wk.InvalidValue, f"q: {q!r} is not from 0 to 1; 0.5 is the median"):
+                make("v", q)
+        for wrong in ("0.5", None, True, [0.5]):
+            with refused(wk.InvalidType, f"q: {wrong!r} is a ", "; q is a number from 0 to 1"):
+                make("v", wrong)
+
+    def test_options_are_true_or_false(self) -> None:
+        with refused(wk.InvalidType, "discrete: 1 is a int; it is True or False"):
+            wk.quantile("v", 0.5, discrete=1)  # type: ignore[arg-type]
+        with refused(wk.InvalidType, "times: 'yes' is a str; it is True or False"):
+            wk.m4("v", times="yes")  # type: ignore[arg-type]
+
+    def test_an_aggregate_has_one_filter_which_is_a_name(self) -> None:
+        with refused(wk.InvalidValue, "where: 'b' is a second filter beside 'a'; an aggregate has one"):
+            wk.sum("v").where("a").where("b")
+        with refused(wk.InvalidType, "where: None is a NoneType; a name is a str"):
+            wk.sum("v").where(None)  # type: ignore[arg-type]
+
+    def test_a_function_of_ones_own_is_made_of_functions(self) -> None:
+        with refused(wk.InvalidType, "lift: 1 is a int; lift is a function of arrays"):
+            wk.aggregate("f", lift=1, combine=max, lower=abs)  # type: ignore[arg-type]
+        with refused(wk.InvalidType, "invert: 'x' is a str; invert is a function of arrays"):
+            wk.aggregate("f", lift=abs, combine=max, lower=abs, invert="x")  # type: ignore[arg-type]
+        with refused(wk.InvalidType, "commutative: None is a NoneType; it is True or False"):
+            wk.aggregate("f", lift=abs, combine=max, lower=abs, commutative=None)  # type: ignore[arg-type]
+        with refused(wk.InvalidValue, "name: 'f(x)' has a parenthesis"):
+            wk.aggregate("f(x)", lift=abs, combine=max, lower=abs)
 
 
 class TestSchemas:

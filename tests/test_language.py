@@ -7,13 +7,14 @@ import subprocess
 import sys
 from datetime import timedelta
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import windowkit as wk
-from windowkit import aggregates, explain, local, windows
+from windowkit import aggregates, windows
 
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12
@@ -38,7 +39,22 @@ COLUMN_FUNCTIONS = [
     wk.stddev_pop,
     wk.first,
     wk.last,
+    wk.sum_without_invert,
+    wk.min_count,
+    wk.max_count,
+    wk.arg_min,
+    wk.arg_max,
+    wk.geometric_mean,
+    wk.m4,
+    wk.median,
+    wk.quantile,
+    wk.approx_quantile,
+    wk.count_distinct,
+    wk.mode,
+    wk.collect_list,
+    wk.collect_set,
 ]
+SHARES = st.floats(0, 1) | st.integers(0, 1) | st.sampled_from([np.float32(0.25), np.int64(1), 1e-300])
 
 
 @st.composite
@@ -71,8 +87,18 @@ def any_aggregate(draw: st.DrawFn) -> wk.Aggregate:
     column = draw(NAMES)
     if function in (wk.first, wk.last):
         aggregate = function(column, ignore_nulls=draw(st.booleans()))
+    elif function in (wk.arg_min, wk.arg_max):
+        aggregate = function(column, by=draw(NAMES))
+    elif function is wk.m4:
+        aggregate = function(column, times=draw(st.booleans()))
+    elif function is wk.quantile:
+        aggregate = function(column, draw(SHARES), discrete=draw(st.booleans()))
+    elif function is wk.approx_quantile:
+        aggregate = function(column, draw(SHARES))
     else:
         aggregate = function(column)
+    if draw(st.booleans()):
+        aggregate = aggregate.where(draw(NAMES))
     name = draw(st.none() | NAMES)
     return aggregate if name is None else aggregate.alias(name)
 
@@ -224,7 +250,7 @@ class TestAggregates:
             "sum()",
             "sum(a, b)",
             "sum(a,)",
-            "median(v)",
+            "middle(v)",
             "sum(v, ignore_nulls)",
             "first(v, skip)",
             "sum(`v)",
@@ -312,15 +338,15 @@ class TestExplain:
             "  store sum(v), count(v), moments(v), first(v, ignore_nulls)",
             "windows from slices",
             "  tumbling: a window joins its own slices",
-            "  sliding: O(1) per window, by Subtract-on-Evict for counts and exact sums, else by Two-Stacks",
+            "  sliding: O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks",
             "  session: slices no further apart than the gap are joined",
             "aggregates from what slices store",
-            "  sum(v): sum(v)",
-            "  avg(v): sum(v) and count(v)",
-            "  count(v): count(v)",
-            "  stddev(v): moments(v)",
-            "  var_pop(v): moments(v)",
-            "  first(v): first(v, ignore_nulls)",
+            "  sum(v): sum(v); distributive, associative, commutative",
+            "  avg(v): sum(v) and count(v); algebraic, associative, commutative",
+            "  count(v): count(v); distributive, associative, commutative, invertible",
+            "  stddev(v): moments(v); algebraic, associative, commutative",
+            "  var_pop(v): moments(v); algebraic, associative, commutative",
+            "  first(v): first(v, ignore_nulls); distributive, associative, commutative",
         ]
 
     @pytest.mark.parametrize(
@@ -356,12 +382,57 @@ class TestExplain:
         assert text.startswith("query by nothing over n, which is an integer\n")
         assert "  begin every 4, and every 4 shifted by 2\n" in text
 
-    @given(st.lists(any_aggregate(), min_size=1, max_size=6))
-    def test_aggregates_are_computed_from_what_slices_store(self, drawn: list[wk.Aggregate]) -> None:
-        aggs = [aggregate.alias(f"a{at}") for at, aggregate in enumerate(drawn)]
-        query = wk.query(by=[], time="the time", windows=wk.tumbling(10), aggs=aggs)
-        stored = [explain.partial(*partial) for partial in local.plan(query, explain.assumed(query)).partials]
-        assert list(dict.fromkeys(source for each in aggs for source in explain.sources(each))) == stored
+    def test_aggregates_share_what_slices_store(self) -> None:
+        aggs = [
+            wk.mean("v"),
+            wk.sum("v"),
+            wk.stddev("v"),
+            wk.m4("v"),
+            wk.m4("v", times=True).alias("line"),
+            wk.max("v").where("ok"),
+            wk.geometric_mean("v"),
+            wk.median("v"),
+            wk.quantile("v", 0.9),
+            wk.count_distinct("v"),
+            wk.collect_list("v"),
+            wk.approx_quantile("v", 0.1),
+            wk.arg_max("w", by="v"),
+            wk.count().where("is it"),
+        ]
+        lines = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=aggs).explain().splitlines()
+        stored = "sum(v), count(v), moments(v), min(v), max(v), first(v, ignore_nulls), last(v, ignore_nulls)"
+        stored += ", arg_min(t, v), arg_max(t, v), max(v) where ok, log_sum(v), values(v), list(v), sketch(v)"
+        stored += ", arg_max(w, v), count(*) where `is it`"
+        assert f"  store {stored}" in lines
+        commutes = "associative, commutative"
+        assert lines[lines.index("aggregates from what slices store") + 1 :] == [
+            f"  avg(v): sum(v) and count(v); algebraic, {commutes}",
+            f"  sum(v): sum(v); distributive, {commutes}",
+            f"  stddev(v): moments(v); algebraic, {commutes}",
+            "  m4(v): min(v) and max(v) and first(v, ignore_nulls) and last(v, ignore_nulls); "
+            f"algebraic, {commutes}",
+            "  line: arg_min(t, v) and arg_max(t, v) and first(v, ignore_nulls) and last(v, ignore_nulls); "
+            f"algebraic, {commutes}",
+            f"  max(v) FILTER (WHERE ok): max(v) where ok; distributive, {commutes}",
+            f"  geometric_mean(v): log_sum(v) and count(v); algebraic, {commutes}",
+            f"  median(v): values(v); holistic, {commutes}, invertible",
+            f"  percentile(v, 0.9, 1): values(v); holistic, {commutes}, invertible",
+            f"  count(DISTINCT v): values(v); holistic, {commutes}, invertible",
+            f"  collect_list(v): list(v); holistic, {commutes}",
+            f"  approx_quantile(v, 0.1): sketch(v); algebraic, {commutes}",
+            f"  max_by(w, v): arg_max(w, v); distributive, {commutes}",
+            f"  count(1) FILTER (WHERE is it): count(*) where `is it`; distributive, {commutes}, invertible",
+        ]
+
+    @pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.decimal128(9, 2)], ids=str)
+    def test_only_exact_sums_that_cannot_overflow_are_invertible(self, kind: pa.DataType) -> None:
+        query = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=wk.sum("v"))
+        (line,) = (
+            line
+            for line in query.explain(pa.schema({"t": pa.int64(), "v": kind})).splitlines()
+            if line.startswith("  sum(v): sum(v); ")
+        )
+        assert line.endswith(", invertible") == pa.types.is_integer(kind)
 
 
 def test_importing_the_package_needs_neither_spark_nor_pandas_nor_polars() -> None:

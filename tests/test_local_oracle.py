@@ -149,9 +149,16 @@ def cases(draw: st.DrawFn, values: list[tuple[pa.DataType, st.SearchStrategy[Any
     kind, strategy = draw(st.sampled_from(values))
     columns["v"] = columns_of(draw, kind, strategy, rows)
     functions = draw(st.lists(st.sampled_from(functions_of(kind)), min_size=1, max_size=5))
-    aggs = [function("v").alias(f"a{number}") for number, function in enumerate(functions)]
+    aggs = [function("v") for function in functions]
     if draw(st.booleans()):
         aggs.append(wk.count())
+    if draw(st.booleans()):
+        other, strategy = draw(st.sampled_from(KEYS))
+        columns["by"] = columns_of(draw, other, strategy, rows)
+        aggs += [wk.arg_min("v", by="by"), wk.arg_max("v", by="by")]
+    columns["f"] = columns_of(draw, pa.bool_(), st.booleans(), rows)
+    aggs = [draw(st.sampled_from([each, each, each.where("f")])) for each in aggs]
+    aggs = [each.alias(f"a{number}") for number, each in enumerate(aggs)]
     query = wk.query(by=by, time="t", windows=draw(window_lists(time_type)), aggs=aggs)
     order = draw(st.permutations(sorted(columns)))
     return Case(pa.table({name: columns[name] for name in order}), query)

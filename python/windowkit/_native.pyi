@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from windowkit.user import UserFunction
+
 __version__: str
 
 class _ArrowSchema(Protocol):
@@ -23,12 +25,18 @@ class Plan:
         by: Sequence[str],
         time: str,
         windows: Sequence[tuple[str, str, int, int, int, bool]],
-        aggregates: Sequence[tuple[str, str | None, str]],
+        aggregates: Sequence[
+            tuple[str, Sequence[str], str, str | None, Sequence[float], UserFunction | None]
+        ],
     ) -> None: ...
     @property
     def output_schema(self) -> _ArrowSchema: ...
     @property
-    def partials(self) -> list[tuple[str, str | None]]: ...
+    def partials(self) -> list[tuple[str, list[str], str | None]]: ...
+    @property
+    def sources(self) -> list[list[int]]: ...
+    @property
+    def properties(self) -> list[tuple[bool, bool, bool, str]]: ...
     @property
     def edges(self) -> list[tuple[int, int]]: ...
     @property

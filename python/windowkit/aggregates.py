@@ -6,115 +6,42 @@ names of output columns are Spark's: ``sum("v")`` makes a column ``sum(v)``, ``m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Final
-
-from windowkit.errors import InvalidType, InvalidValue
-from windowkit.windows import checked_name, quoted, read_call, unquoted
+from windowkit.aggregation import AGGREGATE_FORMS, Aggregate, make, parse
+from windowkit.errors import InvalidType
 
 __all__ = [
+    "AGGREGATE_FORMS",
     "Aggregate",
+    "approx_quantile",
+    "arg_max",
+    "arg_min",
     "avg",
+    "collect_list",
+    "collect_set",
     "count",
+    "count_distinct",
     "first",
+    "geometric_mean",
     "last",
+    "m4",
     "max",
+    "max_count",
     "mean",
+    "median",
     "min",
+    "min_count",
+    "mode",
     "parse",
+    "quantile",
     "stddev",
     "stddev_pop",
     "stddev_samp",
     "sum",
+    "sum_without_invert",
     "var_pop",
     "var_samp",
     "variance",
 ]
-
-# What a user writes -> (function of the core, what the default output name says).
-SPELLINGS: Final = {
-    "count": ("count", "count"),
-    "sum": ("sum", "sum"),
-    "min": ("min", "min"),
-    "max": ("max", "max"),
-    "avg": ("mean", "avg"),
-    "mean": ("mean", "avg"),
-    "variance": ("var_samp", "variance"),
-    "var_samp": ("var_samp", "var_samp"),
-    "var_pop": ("var_pop", "var_pop"),
-    "stddev": ("stddev_samp", "stddev"),
-    "stddev_samp": ("stddev_samp", "stddev_samp"),
-    "stddev_pop": ("stddev_pop", "stddev_pop"),
-    "first": ("first", "first"),
-    "last": ("last", "last"),
-}
-FUNCTIONS: Final = frozenset(
-    {function for function, _ in SPELLINGS.values()} | {"count_all", "first_valid", "last_valid"}
-)
-AGGREGATE_FORMS: Final = (
-    f"aggregates are count(*) and f(column) for f of {', '.join(SPELLINGS)}, where first and last also take "
-    "ignore_nulls as in first(column, ignore_nulls), each optionally followed by 'as name'"
-)
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """One aggregate function of one column, and the name of its output.
-
-    Made by `count`, `sum` and the other functions of this module. ``str(aggregate)`` is a text form, and
-    `parse` reads it back.
-
-    Parameters
-    ----------
-    function : str
-        What the core calls it: count_all, count, sum, min, max, mean, var_samp, var_pop, stddev_samp,
-        stddev_pop, first, last, first_valid or last_valid.
-    column : str or None
-        The column it reads; None for count_all, and only there.
-    name : str
-        The output column.
-    """
-
-    function: str
-    column: str | None
-    name: str
-
-    def __post_init__(self) -> None:
-        if self.function not in FUNCTIONS:
-            raise InvalidValue(
-                f"function: {self.function!r} is unknown; functions are {', '.join(sorted(FUNCTIONS))}"
-            )
-        if (self.column is None) != (self.function == "count_all"):
-            raise InvalidValue(
-                f"column: {self.column!r} is not for {self.function}; only count_all has no column"
-            )
-
-    def alias(self, name: str) -> Aggregate:
-        """Return the same aggregate under another output name.
-
-        Raises
-        ------
-        InvalidType, InvalidValue
-            `name` is no string, or empty.
-
-        Examples
-        --------
-        >>> max("v").alias("peak").name
-        'peak'
-        """
-        return replace(self, name=checked_name("alias", name))
-
-    def __str__(self) -> str:
-        """Return the text form, followed by `` as <alias>`` where there is one."""
-        if self.column is None:
-            return "count(*)" if self.name == "count(1)" else f"count(*) as {quoted(self.name)}"
-        function = self.function.removesuffix("_valid")
-        option = "" if function == self.function else ", ignore_nulls"
-        names = [named for core, named in SPELLINGS.values() if core == function]
-        for named in names:
-            if self.name == f"{named}({self.column})":
-                return f"{named}({quoted(self.column)}{option})"
-        return f"{names[-1]}({quoted(self.column)}{option}) as {quoted(self.name)}"
 
 
 def count(column: str = "*") -> Aggregate:
@@ -138,8 +65,8 @@ def count(column: str = "*") -> Aggregate:
     ('count(1)', 'count(v)')
     """
     if column == "*":
-        return Aggregate("count_all", None, "count(1)")
-    return _aggregate("count", column)
+        return Aggregate("count_all", (), "count(1)")
+    return make("count", column)
 
 
 def sum(column: str) -> Aggregate:
@@ -163,7 +90,7 @@ def sum(column: str) -> Aggregate:
     >>> sum("v").name
     'sum(v)'
     """
-    return _aggregate("sum", column)
+    return make("sum", column)
 
 
 def min(column: str) -> Aggregate:
@@ -185,7 +112,7 @@ def min(column: str) -> Aggregate:
     >>> min("v").name
     'min(v)'
     """
-    return _aggregate("min", column)
+    return make("min", column)
 
 
 def max(column: str) -> Aggregate:
@@ -206,7 +133,7 @@ def max(column: str) -> Aggregate:
     >>> max("v").alias("peak").name
     'peak'
     """
-    return _aggregate("max", column)
+    return make("max", column)
 
 
 def mean(column: str) -> Aggregate:
@@ -229,7 +156,7 @@ def mean(column: str) -> Aggregate:
     >>> mean("v").name
     'avg(v)'
     """
-    return _aggregate("mean", column)
+    return make("mean", column)
 
 
 def avg(column: str) -> Aggregate:
@@ -251,7 +178,7 @@ def variance(column: str) -> Aggregate:
     >>> variance("v").name, variance("v").function
     ('variance(v)', 'var_samp')
     """
-    return _aggregate("variance", column)
+    return make("variance", column)
 
 
 def var_samp(column: str) -> Aggregate:
@@ -274,7 +201,7 @@ def var_samp(column: str) -> Aggregate:
     >>> var_samp("v").name
     'var_samp(v)'
     """
-    return _aggregate("var_samp", column)
+    return make("var_samp", column)
 
 
 def var_pop(column: str) -> Aggregate:
@@ -295,7 +222,7 @@ def var_pop(column: str) -> Aggregate:
     >>> var_pop("v").name
     'var_pop(v)'
     """
-    return _aggregate("var_pop", column)
+    return make("var_pop", column)
 
 
 def stddev(column: str) -> Aggregate:
@@ -306,7 +233,7 @@ def stddev(column: str) -> Aggregate:
     >>> stddev("v").name, stddev("v").function
     ('stddev(v)', 'stddev_samp')
     """
-    return _aggregate("stddev", column)
+    return make("stddev", column)
 
 
 def stddev_samp(column: str) -> Aggregate:
@@ -327,7 +254,7 @@ def stddev_samp(column: str) -> Aggregate:
     >>> stddev_samp("v").name
     'stddev_samp(v)'
     """
-    return _aggregate("stddev_samp", column)
+    return make("stddev_samp", column)
 
 
 def stddev_pop(column: str) -> Aggregate:
@@ -348,7 +275,7 @@ def stddev_pop(column: str) -> Aggregate:
     >>> stddev_pop("v").name
     'stddev_pop(v)'
     """
-    return _aggregate("stddev_pop", column)
+    return make("stddev_pop", column)
 
 
 def first(column: str, ignore_nulls: bool = False) -> Aggregate:
@@ -373,7 +300,7 @@ def first(column: str, ignore_nulls: bool = False) -> Aggregate:
     >>> print(first("v", ignore_nulls=True).alias("opening"))
     first(v, ignore_nulls) as opening
     """
-    return _by_time("first", column, ignore_nulls)
+    return make("first", column, option=ignore_nulls)
 
 
 def last(column: str, ignore_nulls: bool = False) -> Aggregate:
@@ -398,66 +325,347 @@ def last(column: str, ignore_nulls: bool = False) -> Aggregate:
     >>> last("v").name
     'last(v)'
     """
-    return _by_time("last", column, ignore_nulls)
+    return make("last", column, option=ignore_nulls)
 
 
-def parse(text: str) -> Aggregate:
-    """Read an aggregate from its text form.
+def sum_without_invert(column: str) -> Aggregate:
+    """Sum of the values of a numeric column, its windows answered without taking anything out of a sum.
+
+    For measuring what an inverse is worth (Traub et al. 2019, §6.3.2): results are those of `sum`, which
+    takes what leaves a window out of a running sum wherever that is exact.
 
     Parameters
     ----------
-    text : str
-        ``count(*)`` or ``function(column)`` with a function of this module, in any case; ``first`` and
-        ``last`` take ``ignore_nulls`` as a second argument; an optional ``as name`` follows. A column or name
-        that is more than words stands in backticks.
+    column : str
+        As for `sum`.
 
     Returns
     -------
     Aggregate
-        ``parse(str(aggregate)) == aggregate`` holds for every aggregate.
-
-    Raises
-    ------
-    InvalidValue
-        `text` is no aggregate.
+        ``sum_without_invert(<column>)``, of the type of `sum`.
 
     Examples
     --------
-    >>> parse("sum(v) as total") == sum("v").alias("total")
-    True
-    >>> parse("first(v, ignore_nulls)").function
-    'first_valid'
+    >>> sum_without_invert("v").name
+    'sum_without_invert(v)'
     """
-    call = read_call("aggregate", text, AGGREGATE_FORMS)
-    refused = InvalidValue(f"aggregate: {text!r} is no aggregate; {AGGREGATE_FORMS}")
-    if call.function not in SPELLINGS:
-        raise refused
-    # A column that is named `*` or `1` stands in backticks; bare they count rows, as in SQL.
-    if call.function == "count" and list(call.arguments) in ([], ["*"], ["1"]):
-        aggregate = count()
-    else:
-        options = call.arguments[1:]
-        if not call.arguments or options not in ([], ["ignore_nulls"]):
-            raise refused
-        column = checked_name("aggregate", unquoted("aggregate", call.arguments[0]))
-        if call.function in ("first", "last"):
-            aggregate = _by_time(call.function, column, bool(options))
-        elif options:
-            raise refused
-        else:
-            aggregate = _aggregate(call.function, column)
-    return aggregate if call.name is None else aggregate.alias(call.name)
+    return make("sum_without_invert", column)
 
 
-def _aggregate(spelling: str, column: str) -> Aggregate:
-    function, named = SPELLINGS[spelling]
-    return Aggregate(function, checked_name("column", column), f"{named}({column})")
+def min_count(column: str) -> Aggregate:
+    """How often the least value of a column occurs.
+
+    Parameters
+    ----------
+    column : str
+        Any type that `min` takes.
+
+    Returns
+    -------
+    Aggregate
+        ``min_count(<column>)``: int64, null without values. -0.0 equals 0.0. Algebraic; a value and a count
+        per slice (Tangwongsan et al. 2015, §2).
+
+    Examples
+    --------
+    >>> min_count("v").name
+    'min_count(v)'
+    """
+    return make("min_count", column)
 
 
-def _by_time(function: str, column: str, ignore_nulls: bool) -> Aggregate:
-    if not isinstance(ignore_nulls, bool):
-        raise InvalidType(
-            f"ignore_nulls: {ignore_nulls!r} is a {type(ignore_nulls).__name__}; it is True or False"
-        )
-    aggregate = _aggregate(function, column)
-    return replace(aggregate, function=f"{function}_valid") if ignore_nulls else aggregate
+def max_count(column: str) -> Aggregate:
+    """How often the greatest value of a column occurs.
+
+    Parameters
+    ----------
+    column : str
+        Any type that `max` takes.
+
+    Returns
+    -------
+    Aggregate
+        ``max_count(<column>)``: int64, null without values. NaN equals NaN. Algebraic; a value and a count
+        per slice (Tangwongsan et al. 2015, §2).
+
+    Examples
+    --------
+    >>> max_count("v").name
+    'max_count(v)'
+    """
+    return make("max_count", column)
+
+
+def arg_min(column: str, by: str) -> Aggregate:
+    """Value of a column in the row where another column is least: Spark's ``min_by``.
+
+    Parameters
+    ----------
+    column : str
+        Any type; the value may be null.
+    by : str
+        Any type that `min` takes. Rows where it is null are skipped.
+
+    Returns
+    -------
+    Aggregate
+        ``min_by(<column>, <by>)`` of the column's type, null without rows. Of several such rows it is the
+        earliest, and of several earliest the first in row order; in Spark any of them. Distributive; two
+        values and a time per slice.
+
+    Examples
+    --------
+    >>> arg_min("price", by="distance").name
+    'min_by(price, distance)'
+    """
+    return make("arg_min", column, by)
+
+
+def arg_max(column: str, by: str) -> Aggregate:
+    """Value of a column in the row where another column is greatest: Spark's ``max_by``.
+
+    Parameters
+    ----------
+    column : str
+        Any type; the value may be null.
+    by : str
+        Any type that `max` takes. Rows where it is null are skipped; NaN is greatest.
+
+    Returns
+    -------
+    Aggregate
+        ``max_by(<column>, <by>)`` of the column's type, null without rows. Ties as for `arg_min`.
+
+    Examples
+    --------
+    >>> arg_max("v", by="t2").name
+    'max_by(v, t2)'
+    """
+    return make("arg_max", column, by)
+
+
+def m4(column: str, times: bool = False) -> Aggregate:
+    """Least, greatest, first and last value of a column: what a line chart of a window shows.
+
+    Parameters
+    ----------
+    column : str
+        Any type that `min` takes. Nulls are skipped.
+    times : bool, default False
+        Whether to tell the time of each as well, so that the four can be drawn where they lie.
+
+    Returns
+    -------
+    Aggregate
+        ``m4(<column>)``: a struct of ``min``, ``max``, ``first`` and ``last`` of the column's type, each
+        followed by ``min_time`` and so on if `times`, of the time column's type; null without values. The
+        time of an extremum is that of its first occurrence; in Spark of any. Algebraic (Jugel et al. 2014),
+        and stored as `min`, `max`, `first` and `last` are.
+
+    Examples
+    --------
+    >>> print(m4("v", times=True).alias("line"))
+    m4(v, times) as line
+    """
+    return make("m4", column, option=times)
+
+
+def median(column: str) -> Aggregate:
+    """Exact median of the values of a column; `quantile` of 0.5.
+
+    Parameters
+    ----------
+    column : str
+        Numbers, durations or timestamps.
+
+    Returns
+    -------
+    Aggregate
+        ``median(<column>)``, of the type and at the cost of `quantile`.
+
+    Examples
+    --------
+    >>> median("v").name
+    'median(v)'
+    """
+    return make("median", column)
+
+
+def quantile(column: str, q: float, discrete: bool = False) -> Aggregate:
+    """Exact quantile of the values of a column: Spark's ``percentile``.
+
+    Parameters
+    ----------
+    column : str
+        Numbers, durations or timestamps; any type that `min` takes if `discrete`.
+    q : float
+        From 0, the least value, to 1, the greatest.
+    discrete : bool, default False
+        Whether to take a value that is there, the least whose share of values at or below it is at least `q`
+        (SQL's ``percentile_disc``), rather than interpolate between the two nearest.
+
+    Returns
+    -------
+    Aggregate
+        ``percentile(<column>, <q>, 1)``: float64; a duration or timestamp of those, rounded towards the past.
+        If `discrete` ``quantile_disc(<column>, <q>)`` of the column's type. NaN is greater than every number.
+        Null without values. Holistic: a slice stores its distinct values, sorted, with their counts (Traub
+        et al. 2019, §5.4.1), shared by all quantiles, `count_distinct`, `mode` and `collect_set` of the
+        column. O(log n) work per row and O(log n) per window, however many overlap.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `q` is no number from 0 to 1.
+
+    Examples
+    --------
+    >>> quantile("v", 0.9).name
+    'percentile(v, 0.9, 1)'
+    >>> quantile("v", 0.9, discrete=True).name
+    'quantile_disc(v, 0.9)'
+    """
+    if not isinstance(discrete, bool):
+        raise InvalidType(f"discrete: {discrete!r} is a {type(discrete).__name__}; it is True or False")
+    return make("quantile_disc" if discrete else "quantile", column, numbers=(q,))
+
+
+def approx_quantile(column: str, q: float) -> Aggregate:
+    """Approximate quantile of the values of a column, for when exact ones need too much memory.
+
+    Parameters
+    ----------
+    column : str
+        Any type that `min` takes, but decimals, strings and binary.
+    q : float
+        From 0 to 1.
+
+    Returns
+    -------
+    Aggregate
+        ``approx_quantile(<column>, <q>)`` of the column's type: a value whose rank is, with 99 % confidence,
+        within 1.33 % of the number of values from the one asked for; exact up to some 200 values. Null
+        without values. Algebraic: a KLL sketch per slice (Karnin, Lang and Liberty 2016; Apache DataSketches
+        with k = 200) of some 5 kB at most, shared by all approximate quantiles of the column. Which of the
+        values within the error is returned is not specified.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `q` is no number from 0 to 1.
+
+    Examples
+    --------
+    >>> approx_quantile("v", 0.99).name
+    'approx_quantile(v, 0.99)'
+    """
+    return make("approx_quantile", column, numbers=(q,))
+
+
+def count_distinct(column: str) -> Aggregate:
+    """Exact number of distinct values of a column.
+
+    Parameters
+    ----------
+    column : str
+        Any type that `min` takes. NaN equals NaN, -0.0 equals 0.0, null is no value.
+
+    Returns
+    -------
+    Aggregate
+        ``count(DISTINCT <column>)``: an int64 that is never null. Holistic; stored as for `quantile`.
+
+    Examples
+    --------
+    >>> count_distinct("v").name
+    'count(DISTINCT v)'
+    """
+    return make("count_distinct", column)
+
+
+def mode(column: str) -> Aggregate:
+    """Most frequent value of a column; of several the least, as Spark's ``mode(column, true)``.
+
+    Parameters
+    ----------
+    column : str
+        Any type that `min` takes.
+
+    Returns
+    -------
+    Aggregate
+        ``mode(<column>)`` of the column's type; null without values. Holistic; stored as for `quantile`.
+
+    Examples
+    --------
+    >>> mode("v").name
+    'mode(v)'
+    """
+    return make("mode", column)
+
+
+def collect_list(column: str) -> Aggregate:
+    """All values of a column that are not null, in order of time.
+
+    Parameters
+    ----------
+    column : str
+        Any type.
+
+    Returns
+    -------
+    Aggregate
+        ``collect_list(<column>)``: a list of the column's type, empty without values and never null. Values
+        of one time are in row order; in Spark in any. Holistic: a slice stores its values with their times,
+        and a window costs as much as its list is long.
+
+    Examples
+    --------
+    >>> collect_list("v").name
+    'collect_list(v)'
+    """
+    return make("collect_list", column)
+
+
+def collect_set(column: str) -> Aggregate:
+    """Distinct values of a column, ascending.
+
+    Parameters
+    ----------
+    column : str
+        Any type that `min` takes.
+
+    Returns
+    -------
+    Aggregate
+        ``collect_set(<column>)``: a list of the column's type, empty without values and never null. Holistic;
+        stored as for `quantile`; a window costs as much as its list is long.
+
+    Examples
+    --------
+    >>> collect_set("v").name
+    'collect_set(v)'
+    """
+    return make("collect_set", column)
+
+
+def geometric_mean(column: str) -> Aggregate:
+    """Geometric mean of the values of a numeric column: the n-th root of their product.
+
+    Parameters
+    ----------
+    column : str
+        Integers, floats or decimals.
+
+    Returns
+    -------
+    Aggregate
+        ``geometric_mean(<column>)``: float64; 0 if a value is 0, NaN if one is negative, null without values.
+        Algebraic: the sum of logarithms and the count.
+
+    Examples
+    --------
+    >>> geometric_mean("v").name
+    'geometric_mean(v)'
+    """
+    return make("geometric_mean", column)

@@ -166,7 +166,7 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     if output.is_dir():
         raise ArgumentsError(f"--output: {str(output)!r} is a directory; the local engine writes a file")
     if kind == "csv":
-        refuse_clash(made)
+        refuse_csv(made)
 
     def run() -> None:
         with progress(data, made.inputs, arguments.progress) as reader, replacing(output) as temporary:
@@ -277,12 +277,17 @@ def refuse_output(output: Path, overwrite: bool) -> None:
         )
 
 
-def refuse_clash(made: Query) -> None:
-    """Refuse output columns that have the names CSV output gives to the window."""
+def refuse_csv(made: Query) -> None:
+    """Refuse what CSV cannot hold: lists, structs, and names that it gives to the window."""
     for name in ("window_start", "window_end"):
         if name in made.columns:
             raise ArgumentsError(
                 f"--format: csv has a column {name!r} for the window; other columns have other names"
+            )
+    for aggregate in made.aggs:
+        if aggregate.function in ("m4", "m4_times", "collect_list", "collect_set"):
+            raise ArgumentsError(
+                f"--format: csv cannot hold the lists or structs of {aggregate}; Parquet can"
             )
 
 
@@ -335,7 +340,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         if here:
             refuse_output(output, arguments.overwrite)
         if kind == "csv":
-            refuse_clash(made)
+            refuse_csv(made)
 
     if here:
         # Workers import windowkit, which another python3 of the PATH may not have.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
-from windowkit.aggregates import Aggregate
+from windowkit.aggregation import bare
 from windowkit.durations import NANOSECONDS, Duration
 from windowkit.local import plan, schema_of
 from windowkit.query import Query
@@ -16,11 +16,6 @@ from windowkit.windows import Session, Sliding, Tumbling, Window, quoted, units
 __all__ = ["explain"]
 
 UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
-# What an aggregate is computed from, where that is not a partial aggregate of its own name.
-COMPUTED_FROM: Final = {
-    "mean": ("sum", "count"),
-    **dict.fromkeys(["var_samp", "var_pop", "stddev_samp", "stddev_pop"], ("moments",)),
-}
 
 
 def explain(query: Query, data: Any = None) -> str:
@@ -44,16 +39,17 @@ def explain(query: Query, data: Any = None) -> str:
       begin every 1 minute, and after 30 seconds without rows
       store sum(v), count(v), moments(v)
     windows from slices
-      sliding: O(1) per window, by Subtract-on-Evict for counts and exact sums, else by Two-Stacks
+      sliding: O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks
       session: slices no further apart than the gap are joined
     aggregates from what slices store
-      sum(v): sum(v)
-      avg(v): sum(v) and count(v)
-      stddev(v): moments(v)
+      sum(v): sum(v); distributive, associative, commutative
+      avg(v): sum(v) and count(v); algebraic, associative, commutative
+      stddev(v): moments(v); algebraic, associative, commutative
     """
     bound = data is not None
     schema = schema_of(data) if bound else assumed(query)
     planned = plan(query, schema)
+    stored = [partial(*each) for each in planned.partials]
     unit = nanoseconds_per_unit(schema.field(query.time).type)
     begin = [cut(period, offset, unit) for period, offset in planned.edges]
     gaps = [window.gap for window in query.windows if isinstance(window, Session)]
@@ -65,11 +61,14 @@ def explain(query: Query, data: Any = None) -> str:
         *(f"  {window}: {character(window)}" for window in query.windows),
         f"slices, of {'each key' if query.by else 'all rows'}",
         f"  begin {', and '.join(begin)}",
-        f"  store {', '.join(partial(kind, column) for kind, column in planned.partials)}",
+        f"  store {', '.join(stored)}",
         "windows from slices",
         *answers(query),
         "aggregates from what slices store",
-        *(f"  {each.name}: {' and '.join(sources(each))}" for each in query.aggs),
+        *(
+            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {said(*properties)}"
+            for each, sources, properties in zip(query.aggs, planned.sources, planned.properties, strict=True)
+        ),
     ]
     if bound:
         counted = f"counts {planned.unit}" if unit else "is an integer"
@@ -82,6 +81,7 @@ def explain(query: Query, data: Any = None) -> str:
 def assumed(query: Query) -> pa.Schema:
     """Return a schema that the query fits: what slices store does not depend on which."""
     fields = dict.fromkeys(query.inputs, pa.float64())
+    fields |= {aggregate.filter: pa.bool_() for aggregate in query.aggs if aggregate.filter is not None}
     fields[query.time] = pa.int64()
     if query.windows[0].is_time:
         lengths = [length for window in query.windows for length in window.specification()[2:5]]
@@ -120,20 +120,23 @@ def answers(query: Query) -> Iterator[str]:
     if Tumbling in types:
         yield f"  tumbling: a window {'is a slice' if len(query.windows) == 1 else 'joins its own slices'}"
     if Sliding in types:
-        yield "  sliding: O(1) per window, by Subtract-on-Evict for counts and exact sums, else by Two-Stacks"
+        yield "  sliding: O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks"
     if Session in types:
         yield "  session: slices no further apart than the gap are joined"
 
 
-def sources(aggregate: Aggregate) -> list[str]:
-    """Return the partial aggregates that `aggregate` is computed from."""
-    kinds = COMPUTED_FROM.get(aggregate.function, (aggregate.function,))
-    return [partial(kind, aggregate.column) for kind in kinds]
+def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> str:
+    """Say what holds of a function (Traub et al. 2019, §4.2)."""
+    holds = {"associative": associative, "commutative": commutative, "invertible": invertible}
+    return ", ".join([kind, *(name for name, is_so in holds.items() if is_so)])
 
 
-def partial(kind: str, column: str | None) -> str:
+def partial(kind: str, columns: Sequence[str], where: str | None) -> str:
     """Return the text form of a partial aggregate."""
-    if column is None:
-        return "count(*)"
+    filtered = "" if where is None else f" where {bare(where)}"
+    if not columns:
+        return f"count(*){filtered}"
+    kind = kind.removeprefix("user:")
     function = kind.removesuffix("_valid")
-    return f"{function}({quoted(column)}{'' if function == kind else ', ignore_nulls'})"
+    option = "" if function == kind else ", ignore_nulls"
+    return f"{function}({', '.join(map(quoted, columns))}{option}){filtered}"

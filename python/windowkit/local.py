@@ -69,7 +69,10 @@ def plan(query: Query, schema: pa.Schema) -> _native.Plan:
         list(query.by),
         query.time,
         [window.specification() for window in query.windows],
-        [(aggregate.function, aggregate.column, aggregate.name) for aggregate in query.aggs],
+        [
+            (each.function, list(each.columns), each.name, each.filter, list(each.parameters), each.user)
+            for each in query.aggs
+        ],
     )
 
 

@@ -68,7 +68,7 @@ class Query:
     @property
     def inputs(self) -> list[str]:
         """Names of the input columns the query reads, each once, in order of first use."""
-        aggregated = (aggregate.column for aggregate in self.aggs if aggregate.column is not None)
+        aggregated = (column for aggregate in self.aggs for column in aggregate.inputs)
         return list(dict.fromkeys([*self.by, self.time, *aggregated]))
 
     def run(self, data: Any, threads: int | None = None, route: str | None = None) -> Any:

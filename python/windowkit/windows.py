@@ -349,16 +349,18 @@ def require_start_time(start_time: Measure | None, other: str, period: Measure) 
 
 
 class Call(NamedTuple):
-    """A parsed ``function(argument, ...) as name``; arguments are stripped, but still quoted."""
+    """A parsed ``function(argument, ...) where filter as name``; arguments are stripped, but still quoted."""
 
     function: str
     arguments: Sequence[str]
     name: str | None
+    filter: str | None = None
 
 
 QUOTED: Final = r"`(?:[^`]|``)*`(?!`)"
 CALL: Final = re.compile(
-    rf"\s*(?P<function>\w+)\s*\((?P<arguments>(?:{QUOTED}|[^`()])*)\)(?:\s+as\s+(?P<name>\S.*?))?\s*",
+    rf"\s*(?P<function>\w+)\s*\((?P<arguments>(?:{QUOTED}|[^`()])*)\)"
+    rf"(?:\s+where\s+(?P<filter>{QUOTED}|\S.*?))?(?:\s+as\s+(?P<name>\S.*?))?\s*",
     re.IGNORECASE | re.DOTALL,
 )
 # A comma with an even number of backticks behind it stands outside quotes.
@@ -366,17 +368,21 @@ COMMA: Final = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)", re.DOTALL)
 PLAIN: Final = re.compile(r"[^\W\d]\w*(?:[ .-]\w+)*")
 
 
-def read_call(argument: str, text: str, allowed: str) -> Call:
-    """Split ``function(argument, ...) as name``; `argument` and `allowed` are for the message."""
+def read_call(argument: str, text: str, allowed: str, *, filters: bool = False) -> Call:
+    """Split ``function(argument, ...) where filter as name``; `argument` and `allowed` are for the message.
+
+    Only with `filters` may there be a filter.
+    """
     if not isinstance(text, str):
         raise InvalidType(f"{argument}: {text!r} is a {type(text).__name__}; the text form is a str")
     match = CALL.fullmatch(text)
-    if match is None:
+    if match is None or (match["filter"] is not None and not filters):
         raise InvalidValue(f"{argument}: {text!r} is no {argument}; {allowed}")
     inside = match["arguments"].strip()
     arguments = [piece.strip() for piece in COMMA.split(inside)] if inside else []
     name = None if match["name"] is None else unquoted(argument, match["name"])
-    return Call(match["function"].lower(), arguments, name)
+    where = None if match["filter"] is None else unquoted(argument, match["filter"])
+    return Call(match["function"].lower(), arguments, name, where)
 
 
 def quoted(name: str) -> str:

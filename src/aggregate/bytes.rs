@@ -1,31 +1,29 @@
 //! Min and max of strings and binaries, in the order of their bytes, as Spark has it. Distributive, commutative.
 
-use arrow_array::{Array, ArrayRef, cast::AsArray};
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, required};
+use super::lift::{Aggregate, Partials, Rows, columns};
+use super::order::{Family, bytes_of, family, from_views, view_type, views};
+use super::properties::{Kind, Properties};
 use super::store::{NOWHERE, Position, Store};
 use crate::Result;
-use crate::dictionary::{plain, widened};
+use crate::dictionary::widened;
 
 /// An empty column of minima (or maxima) over values of type `input`, if those are bytes.
 pub(super) fn bytes_extrema(input: &DataType, max: bool) -> Option<Box<dyn Partials>> {
-    use DataType::*;
-    let physical = match plain(input) {
-        Utf8 | LargeUtf8 | Utf8View => Utf8View,
-        Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => BinaryView,
-        _ => return None,
-    };
-    let store = Store::new(physical.clone());
-    Some(Box::new(Column::new(BytesExtremum { max, physical, output: widened(input), store })))
+    if family(input) != Some(Family::Text) {
+        return None;
+    }
+    let store = Store::new(view_type(input));
+    Some(Box::new(Column::new(BytesExtremum { max, output: widened(input), store })))
 }
 
 /// The least or greatest of byte strings, which states point at.
 #[derive(Clone)]
 pub struct BytesExtremum {
     max: bool,
-    physical: DataType,
     output: DataType,
     store: Store,
 }
@@ -33,11 +31,7 @@ pub struct BytesExtremum {
 impl BytesExtremum {
     fn bytes(&self, at: Position) -> &[u8] {
         let (chunk, row) = ((at >> 32) as usize, (at & 0xffff_ffff) as usize);
-        let chunk = &self.store.chunks()[chunk];
-        match self.physical {
-            DataType::Utf8View => chunk.as_string_view().value(row).as_bytes(),
-            _ => chunk.as_binary_view().value(row),
-        }
+        bytes_of(&self.store.chunks()[chunk], row)
     }
 }
 
@@ -62,17 +56,20 @@ impl Monoid for BytesExtremum {
     }
 
     fn emptied(&self) -> Self {
-        Self { store: Store::new(self.physical.clone()), ..self.clone() }
+        Self { store: Store::new(self.store.data_type().clone()), ..self.clone() }
     }
 }
 
 impl Aggregate for BytesExtremum {
-    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
-        let input = required(input)?;
-        // Two steps: a dictionary of fixed-size binaries has no direct way to views.
-        let values = cast_to(&cast_to(input, plain(input.data_type()))?, &column.monoid().physical)?;
+    fn properties(&self) -> Properties {
+        Properties::commutative(Kind::Distributive)
+    }
+
+    fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [input] = columns(inputs)?;
+        let values = views(input)?;
         let base = column.monoid_mut().store.push(values.clone());
-        column.fold(rows.slots, values.nulls(), len, |row| base + row as Position);
+        column.fold(rows, values.nulls(), len, |row| base + row as Position);
         let (monoid, states) = column.parts_mut();
         monoid.store.compact(states.len(), states.iter_mut())
     }
@@ -86,11 +83,7 @@ impl Aggregate for BytesExtremum {
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
-        let mut values = column.monoid().store.take(column.states().iter().copied())?;
-        let output = &column.monoid().output;
-        if matches!(plain(output), DataType::FixedSizeBinary(_)) {
-            values = cast_to(&cast_to(&values, &DataType::Binary)?, plain(output))?;
-        }
-        cast_to(&values, output)
+        let values = column.monoid().store.take(column.states().iter().copied())?;
+        from_views(&values, &column.monoid().output)
     }
 }

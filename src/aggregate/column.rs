@@ -2,6 +2,7 @@
 
 use arrow_buffer::NullBuffer;
 
+use super::lift::Rows;
 use crate::kernels::{Ranges, subtract_on_evict, tumbling, two_stacks};
 
 /// An associative `combine` with an identity (Traub et al. 2019, §4.2).
@@ -76,19 +77,20 @@ impl<M: Monoid> Column<M> {
         self.seen.as_ref().map(|seen| NullBuffer::from(seen.as_slice()))
     }
 
-    /// Grows to `len` slots and folds `lift(row)` into `slots[row]` for each row that is not null.
+    /// Grows to `len` slots and folds `lift(row)` into `rows.slots[row]` for each row that is not null.
     ///
-    /// Each new slot must have at least one row, null or not, among these.
+    /// Unless rows are sparse, each new slot must have at least one row, null or not, among these.
     #[inline]
     pub fn fold(
         &mut self,
-        slots: &[u32],
+        rows: Rows<'_>,
         nulls: Option<&NullBuffer>,
         len: usize,
         lift: impl Fn(usize) -> M::State,
     ) {
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
-        if nulls.is_some() {
+        let slots = rows.slots;
+        if nulls.is_some() || rows.sparse {
             self.track_seen();
         }
         self.states.resize(len, self.monoid.identity());

@@ -6,7 +6,8 @@ use arrow_array::{Array, ArrayRef, Int64Array, types::Int64Type};
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Rows, fold_primitive, only};
+use super::lift::{Aggregate, Rows, columns, fold_primitive};
+use super::properties::{Kind, Properties};
 use crate::Result;
 
 /// The number of rows (lifted without a column) or of values.
@@ -31,18 +32,29 @@ impl Monoid for Count {
 }
 
 impl Aggregate for Count {
-    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
-        let nulls = input.and_then(|input| input.logical_nulls());
+    fn properties(&self) -> Properties {
+        Properties::commutative(Kind::Distributive).inverted(true)
+    }
+
+    fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let nulls = inputs.first().and_then(|input| input.logical_nulls());
         match nulls.filter(|nulls| nulls.null_count() > 0) {
-            None => column.fold(rows.slots, None, len, |_| 1),
+            None => column.fold(rows, None, len, |_| 1),
             // Nulls count 0 rather than being left out: a count is never null.
-            Some(nulls) => column.fold(rows.slots, None, len, |row| i64::from(nulls.is_valid(row))),
+            Some(nulls) => column.fold(rows, None, len, |row| i64::from(nulls.is_valid(row))),
         }
         Ok(())
     }
 
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        fold_primitive::<Int64Type, _>(column, only(state)?, &DataType::Int64, rows, len, |count| count)
+        fold_primitive::<Int64Type, _>(
+            column,
+            &columns::<1>(state)?[0],
+            &DataType::Int64,
+            rows,
+            len,
+            |count| count,
+        )
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {

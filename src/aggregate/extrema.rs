@@ -8,7 +8,8 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, types::*};
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, fold_primitive, required};
+use super::lift::{Aggregate, Partials, Rows, cast_to, columns, fold_primitive};
+use super::properties::{Kind, Properties};
 use crate::Result;
 use crate::dictionary::{plain, widened};
 
@@ -119,9 +120,13 @@ impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Monoid for Extremu
 }
 
 impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Aggregate for Extremum<T, MAX> {
-    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
+    fn properties(&self) -> Properties {
+        Properties::commutative(Kind::Distributive)
+    }
+
+    fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let physical = column.monoid().physical.clone();
-        fold_primitive::<T, _>(column, required(input)?, &physical, rows, len, |value| value)
+        fold_primitive::<T, _>(column, &columns::<1>(inputs)?[0], &physical, rows, len, |value| value)
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
@@ -141,7 +146,7 @@ mod tests {
         let (slots, times) = (vec![0; values.len()], vec![0; values.len()]);
         let values: ArrayRef = Arc::new(Float64Array::from(values));
         let mut column = extrema(&DataType::Float64, max).unwrap();
-        column.update(Some(&values), Rows { slots: &slots, times: &times }, 1).unwrap();
+        column.update(std::slice::from_ref(&values), Rows::all(&slots, &times), 1).unwrap();
         let result = column.lower().unwrap();
         let result = result.as_primitive::<Float64Type>();
         result.is_valid(0).then(|| result.value(0))

@@ -1,13 +1,17 @@
 //! First and last value by time; ties go by arrival: the first row of the earliest, the last row of the latest.
 //!
-//! Distributive and not commutative on ties, which the arrival number in the state makes good: partials may be joined
-//! in any order. A state points at a value, so that every type has a first and a last.
+//! Distributive. A state carries time and arrival number, which makes good that functions of order do not commute:
+//! partials may be joined in any order. A state points at a value, so that every type has a first and a last.
 
-use arrow_array::{Array, ArrayRef};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
+use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Rows, cast_to, required};
+use super::lift::{Aggregate, Rows, cast_to, columns};
+use super::properties::{Kind, Properties};
 use super::store::{NOWHERE, Position, Store};
 use crate::Result;
 use crate::dictionary::{plain, widened};
@@ -26,6 +30,13 @@ pub struct FirstLast {
 pub struct Stamped {
     time: i64,
     at: Position,
+}
+
+impl Stamped {
+    /// Its time, if there is a value.
+    pub(super) fn time(self) -> Option<i64> {
+        (self.at != NOWHERE).then_some(self.time)
+    }
 }
 
 impl FirstLast {
@@ -65,15 +76,22 @@ impl Monoid for FirstLast {
 }
 
 impl Aggregate for FirstLast {
-    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
-        let input = required(input)?;
-        let values = cast_to(input, plain(input.data_type()))?;
-        let base = column.monoid_mut().store.push(values);
+    fn properties(&self) -> Properties {
+        Properties::commutative(Kind::Distributive)
+    }
+
+    fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [input] = columns(inputs)?;
         let nulls = input.logical_nulls().filter(|_| column.monoid().skip_nulls);
-        let stamped = |row: usize| Stamped { time: rows.times[row], at: base + row as Position };
-        column.fold(rows.slots, nulls.as_ref(), len, stamped);
-        let (monoid, states) = column.parts_mut();
-        monoid.store.compact(states.len(), states.iter_mut().map(|state| &mut state.at))
+        stamp(column, input, nulls.as_ref(), rows.times, rows, len)
+    }
+
+    /// The value, and its time: null where there was no row.
+    fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [values, times] = columns(state)?;
+        let times = cast_to(times, &DataType::Int64)?;
+        let times = times.as_primitive::<Int64Type>();
+        stamp(column, values, times.nulls(), times.values(), rows, len)
     }
 
     fn append(column: &mut Column<Self>, mut other: Column<Self>) {
@@ -84,8 +102,29 @@ impl Aggregate for FirstLast {
         column.append(other);
     }
 
+    fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
+        let times = column.states().iter().map(|state| state.time());
+        Ok(vec![Self::lower(column)?, Arc::new(times.collect::<Int64Array>())])
+    }
+
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
         let values = column.monoid().store.take(column.states().iter().map(|state| state.at))?;
         cast_to(&values, &column.monoid().output)
     }
+}
+
+/// Folds the values that `nulls` leaves, of these times.
+fn stamp(
+    column: &mut Column<FirstLast>,
+    values: &ArrayRef,
+    nulls: Option<&NullBuffer>,
+    times: &[i64],
+    rows: Rows<'_>,
+    len: usize,
+) -> Result<()> {
+    let values = cast_to(values, column.monoid().store.data_type())?;
+    let base = column.monoid_mut().store.push(values);
+    column.fold(rows, nulls, len, |row| Stamped { time: times[row], at: base + row as Position });
+    let (monoid, states) = column.parts_mut();
+    monoid.store.compact(states.len(), states.iter_mut().map(|state| &mut state.at))
 }

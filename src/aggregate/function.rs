@@ -1,23 +1,34 @@
 //! The functions that a query names, and how each is lowered from partials.
 
-use arrow_array::ArrayRef;
-use arrow_schema::DataType;
+use std::sync::Arc;
 
+use arrow_array::ArrayRef;
+use arrow_schema::{DataType, Field};
+
+use super::geometric::geometric_mean;
 use super::lift::Partials;
+use super::m4::{fields, m4};
 use super::mean::{mean, mean_type};
 use super::moments::variance;
+use super::multiset::{Question, ask};
 use super::partial::{Partial, is_number};
+use super::properties::{Kind, Properties};
+use super::quantile::quantile_type;
+use super::sketch::Sketches;
 use super::sum::sum_type;
+use super::user::User;
 use crate::dictionary::{plain, widened};
 use crate::{Error, Result};
 
 /// An aggregate function by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Function {
     /// Lowered as its partial is.
     Plain(Partial),
     /// Sum over count.
     Mean,
+    /// e to the mean of logarithms.
+    GeometricMean,
     /// Variance, or its root, over `n - 1` if `sample`, else over `n`.
     Variance {
         /// Divide by one less than the number of values.
@@ -25,17 +36,45 @@ pub enum Function {
         /// Take the square root.
         root: bool,
     },
+    /// Least, greatest, first and last value.
+    M4 {
+        /// And where they lie in time.
+        times: bool,
+    },
+    /// What all values tell, exactly.
+    Ask(Question),
+    /// The value below which about this share of the values lies.
+    ApproxQuantile(f64),
+    /// A user's own, of this many columns.
+    User(User, usize),
 }
+
+/// What a partial reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operand {
+    /// The column of this number among the function's own.
+    Column(usize),
+    /// The query's time column.
+    Time,
+}
+
+const NUMBERS: &str = "integers, floats and decimal128";
 
 impl Function {
     /// Names that [`Function::parse`] knows.
-    pub const NAMES: [&'static str; 14] = [
+    pub const NAMES: [&'static str; 30] = [
         "count_all",
         "count",
         "sum",
+        "sum_without_invert",
         "min",
         "max",
+        "min_count",
+        "max_count",
+        "arg_min",
+        "arg_max",
         "mean",
+        "geometric_mean",
         "var_samp",
         "var_pop",
         "stddev_samp",
@@ -44,95 +83,210 @@ impl Function {
         "last",
         "first_valid",
         "last_valid",
+        "m4",
+        "m4_times",
+        "median",
+        "quantile",
+        "quantile_disc",
+        "approx_quantile",
+        "count_distinct",
+        "mode",
+        "collect_list",
+        "collect_set",
     ];
 
     /// The function of this name.
     ///
     /// # Errors
-    /// `InvalidValue` for a name outside [`Function::NAMES`].
-    pub fn parse(name: &str) -> Result<Self> {
+    /// `InvalidValue` for a name outside [`Function::NAMES`], or parameters outside what the function allows.
+    pub fn parse(name: &str, parameters: &[f64]) -> Result<Self> {
         use Partial::*;
-        Ok(match name {
+        let function = match name {
             "count_all" => Function::Plain(CountAll),
             "count" => Function::Plain(Count),
             "sum" => Function::Plain(Sum),
+            "sum_without_invert" => Function::Plain(SumWithoutInvert),
             "min" => Function::Plain(Min),
             "max" => Function::Plain(Max),
+            "min_count" => Function::Plain(MinCount),
+            "max_count" => Function::Plain(MaxCount),
+            "arg_min" => Function::Plain(ArgMin),
+            "arg_max" => Function::Plain(ArgMax),
             "first" => Function::Plain(First),
             "last" => Function::Plain(Last),
             "first_valid" => Function::Plain(FirstValid),
             "last_valid" => Function::Plain(LastValid),
             "mean" => Function::Mean,
+            "geometric_mean" => Function::GeometricMean,
             "var_samp" => Function::Variance { sample: true, root: false },
             "var_pop" => Function::Variance { sample: false, root: false },
             "stddev_samp" => Function::Variance { sample: true, root: true },
             "stddev_pop" => Function::Variance { sample: false, root: true },
+            "m4" => Function::M4 { times: false },
+            "m4_times" => Function::M4 { times: true },
+            "median" => Function::Ask(Question::Quantile(0.5)),
+            "count_distinct" => Function::Ask(Question::Distinct),
+            "mode" => Function::Ask(Question::Mode),
+            "collect_list" => Function::Plain(List),
+            "collect_set" => Function::Plain(Values),
+            "quantile" | "quantile_disc" | "approx_quantile" => {
+                let &[q] = parameters else {
+                    return Err(Error::InvalidValue(format!(
+                        "aggs: {name} takes one parameter, q; {} given",
+                        parameters.len()
+                    )));
+                };
+                if !(0.0..=1.0).contains(&q) {
+                    return Err(Error::InvalidValue(format!(
+                        "q: {q} is given to {name}; allowed are numbers from 0 to 1"
+                    )));
+                }
+                return Ok(match name {
+                    "quantile" => Function::Ask(Question::Quantile(q)),
+                    "quantile_disc" => Function::Ask(Question::Discrete(q)),
+                    _ => Function::ApproxQuantile(q),
+                });
+            }
             _ => {
                 return Err(Error::InvalidValue(format!(
                     "aggs: '{name}' is no aggregate function; allowed are {}",
                     Self::NAMES.join(", ")
                 )));
             }
-        })
+        };
+        if !parameters.is_empty() {
+            return Err(Error::InvalidValue(format!(
+                "aggs: {name} takes no parameters; {} given",
+                parameters.len()
+            )));
+        }
+        Ok(function)
     }
 
-    /// Whether the function reads a column.
-    pub fn needs_column(self) -> bool {
-        self != Function::Plain(Partial::CountAll)
-    }
-
-    /// The partials it is lowered from, in the order that [`Function::lower`] takes them.
-    pub fn partials(self) -> &'static [Partial] {
-        use Partial::*;
+    /// How many columns the function reads.
+    pub fn columns(&self) -> usize {
         match self {
-            Function::Plain(CountAll) => &[CountAll],
-            Function::Plain(Count) => &[Count],
-            Function::Plain(Sum) => &[Sum],
-            Function::Plain(Min) => &[Min],
-            Function::Plain(Max) => &[Max],
-            Function::Plain(First) => &[First],
-            Function::Plain(Last) => &[Last],
-            Function::Plain(FirstValid) => &[FirstValid],
-            Function::Plain(LastValid) => &[LastValid],
-            Function::Mean => &[Sum, Count],
-            Function::Variance { .. } | Function::Plain(Moments) => &[Moments],
+            Function::Plain(Partial::CountAll) => 0,
+            Function::Plain(Partial::ArgMin | Partial::ArgMax) => 2,
+            Function::User(_, columns) => *columns,
+            _ => 1,
         }
     }
 
-    /// The type of its result over values of type `input`.
+    /// The partials it is lowered from, each with what it reads, in the order that [`Function::lower`] takes them.
+    pub fn partials(&self) -> Vec<(Partial, Vec<Operand>)> {
+        use Partial::*;
+        let own: Vec<Operand> = (0..self.columns()).map(Operand::Column).collect();
+        let of = |partial: Partial| (partial, own.clone());
+        match self {
+            Function::Plain(partial) => vec![of(partial.clone())],
+            Function::Mean => vec![of(Sum), of(Count)],
+            Function::GeometricMean => vec![of(LogSum), of(Count)],
+            Function::Variance { .. } => vec![of(Moments)],
+            Function::Ask(_) => vec![of(Values)],
+            Function::ApproxQuantile(_) => vec![of(Sketch)],
+            Function::User(user, _) => vec![of(User(user.clone()))],
+            Function::M4 { times: false } => vec![of(Min), of(Max), of(FirstValid), of(LastValid)],
+            Function::M4 { times: true } => {
+                let by_value = |partial| (partial, vec![Operand::Time, Operand::Column(0)]);
+                vec![by_value(ArgMin), by_value(ArgMax), of(FirstValid), of(LastValid)]
+            }
+        }
+    }
+
+    /// The type of its result over values of types `inputs`, by times of type `time`.
     ///
     /// # Errors
-    /// `InvalidType` if the function has no meaning for that type; the message says which are allowed.
-    pub fn output_type(self, input: &DataType) -> Result<DataType> {
-        for partial in self.partials() {
-            partial.column(input)?;
+    /// `InvalidType` if the function has no meaning for these types; the message says which are allowed.
+    pub fn output_type(&self, inputs: &[DataType], time: &DataType) -> Result<DataType> {
+        for (partial, operands) in self.partials() {
+            partial.column(&types(&operands, inputs, time))?;
         }
-        let refused = || Error::InvalidType(format!("{input}; allowed are integers, floats and decimal128"));
+        let input = inputs.first().unwrap_or(&DataType::Int64);
+        let refused = || Error::InvalidType(format!("{input}; allowed are {NUMBERS}"));
         Ok(match self {
-            Function::Plain(Partial::CountAll | Partial::Count) => DataType::Int64,
-            Function::Plain(Partial::Sum) => sum_type(plain(input)).ok_or_else(refused)?,
-            Function::Plain(_) => widened(input),
+            Function::Plain(Partial::CountAll | Partial::Count | Partial::MinCount | Partial::MaxCount) => {
+                DataType::Int64
+            }
+            Function::Plain(Partial::Sum | Partial::SumWithoutInvert) => {
+                sum_type(plain(input)).ok_or_else(refused)?
+            }
+            Function::Plain(Partial::Values | Partial::List) => {
+                DataType::List(Arc::new(Field::new_list_field(widened(input), true)))
+            }
+            Function::Ask(Question::Distinct) => DataType::Int64,
+            Function::User(user, _) => user.0.output_type(inputs)?,
+            Function::Ask(Question::Quantile(_)) => quantile_type(input).ok_or_else(|| {
+                Error::InvalidType(format!("{input}; allowed are {NUMBERS}, durations and timestamps"))
+            })?,
+            Function::Plain(_) | Function::Ask(_) | Function::ApproxQuantile(_) => widened(input),
             Function::Mean => mean_type(plain(input)).ok_or_else(refused)?,
-            Function::Variance { .. } if is_number(plain(input)) => DataType::Float64,
-            Function::Variance { .. } => return Err(refused()),
+            Function::GeometricMean | Function::Variance { .. } if is_number(plain(input)) => {
+                DataType::Float64
+            }
+            Function::GeometricMean | Function::Variance { .. } => return Err(refused()),
+            Function::M4 { times } => DataType::Struct(fields(input, times.then(|| plain(time)))),
         })
+    }
+
+    /// What holds of the function over values of types `inputs`.
+    ///
+    /// # Errors
+    /// As [`Function::output_type`].
+    pub fn properties(&self, inputs: &[DataType], time: &DataType) -> Result<Properties> {
+        let partials = self.partials();
+        let kind = match self {
+            Function::Plain(_) | Function::Ask(_) => Kind::Distributive,
+            _ => Kind::Algebraic,
+        };
+        let mut properties = Properties::commutative(kind).inverted(true);
+        for (partial, operands) in partials {
+            properties = properties.and(partial.column(&types(&operands, inputs, time))?.properties());
+        }
+        Ok(properties)
     }
 
     /// Whether a result can be null.
-    pub fn nullable(self) -> bool {
-        !matches!(self, Function::Plain(Partial::CountAll | Partial::Count))
+    pub fn nullable(&self) -> bool {
+        !matches!(
+            self,
+            Function::Plain(Partial::CountAll | Partial::Count | Partial::Values | Partial::List)
+                | Function::Ask(Question::Distinct)
+        )
     }
 
-    /// Results of all slots of these partials, over values of type `input`.
+    /// Results of all slots of these partials, over values of types `inputs`.
     ///
     /// # Errors
     /// `Overflow` where a result does not fit its type.
-    pub fn lower(self, partials: &[&dyn Partials], input: &DataType) -> Result<ArrayRef> {
+    pub fn lower(
+        &self,
+        partials: &[&dyn Partials],
+        inputs: &[DataType],
+        time: &DataType,
+    ) -> Result<ArrayRef> {
+        let input = inputs.first().unwrap_or(&DataType::Int64);
         match (self, partials) {
-            (Function::Plain(_), [own]) => own.lower(),
+            (Function::Plain(_) | Function::User(..), [own]) => own.lower(),
             (Function::Mean, [sums, counts]) => mean(*sums, *counts, plain(input)),
-            (Function::Variance { sample, root }, [moments]) => variance(*moments, sample, root),
+            (Function::GeometricMean, [logs, counts]) => geometric_mean(*logs, *counts),
+            (Function::Variance { sample, root }, [moments]) => variance(*moments, *sample, *root),
+            (Function::Ask(question), [sets]) => ask(*sets, *question, input),
+            (Function::ApproxQuantile(q), [sketches]) => match sketches.as_any().downcast_ref::<Sketches>() {
+                Some(sketches) => sketches.quantiles(*q),
+                None => Err(Error::Internal("an approximate quantile is of sketches".into())),
+            },
+            (Function::M4 { times }, partials) => m4(partials, input, times.then(|| plain(time))),
             _ => Err(Error::Internal(format!("{self:?} does not lower {} partials", partials.len()))),
         }
     }
+}
+
+/// The types of a partial's inputs.
+pub(crate) fn types(operands: &[Operand], inputs: &[DataType], time: &DataType) -> Vec<DataType> {
+    let of = |operand: &Operand| match *operand {
+        Operand::Column(at) => inputs.get(at).unwrap_or(&DataType::Null).clone(),
+        Operand::Time => time.clone(),
+    };
+    operands.iter().map(of).collect()
 }

@@ -2,11 +2,16 @@
 
 use std::any::Any;
 
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, cast::AsArray};
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Int64Array, UInt32Array, cast::AsArray,
+};
 use arrow_cast::cast;
 use arrow_schema::DataType;
+use arrow_select::filter::FilterBuilder;
 
 use super::column::{Column, Monoid};
+use super::properties::Properties;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 
@@ -17,18 +22,73 @@ pub struct Rows<'a> {
     pub slots: &'a [u32],
     /// Time of each row, in units of the measure.
     pub times: &'a [i64],
+    /// Whether some of the slots that these rows opened may have none of them, as a filter took them away.
+    pub sparse: bool,
+}
+
+impl<'a> Rows<'a> {
+    /// All rows of a batch: each slot that is new has at least one.
+    pub fn all(slots: &'a [u32], times: &'a [i64]) -> Self {
+        Self { slots, times, sparse: false }
+    }
+}
+
+/// What one column of partials reads of a batch.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// Its columns, one entry per row.
+    pub columns: Vec<ArrayRef>,
+    /// Which rows it takes; all if there is no filter. A null takes none.
+    pub taken: Option<BooleanArray>,
+}
+
+impl Input {
+    /// Folds the rows that are taken into `partials`.
+    pub fn feed(&self, partials: &mut dyn Partials, rows: Rows<'_>, len: usize) -> Result<()> {
+        let Some(taken) = &self.taken else { return partials.update(&self.columns, rows, len) };
+        let taken = FilterBuilder::new(taken).optimize().build();
+        let columns = self.columns.iter().map(|column| taken.filter(column));
+        let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+        let slots = taken.filter(&UInt32Array::from(rows.slots.to_vec()))?;
+        let times = taken.filter(&Int64Array::from(rows.times.to_vec()))?;
+        let rows = Rows {
+            slots: slots.as_primitive::<UInt32Type>().values(),
+            times: times.as_primitive::<Int64Type>().values(),
+            sparse: true,
+        };
+        partials.update(&columns, rows, len)
+    }
+
+    /// The same of `rows` rows from row `from`.
+    pub fn slice(&self, from: usize, rows: usize) -> Self {
+        Self {
+            columns: self.columns.iter().map(|column| column.slice(from, rows)).collect(),
+            taken: self.taken.as_ref().map(|taken| taken.slice(from, rows)),
+        }
+    }
 }
 
 /// A monoid over Arrow columns: lift and lower.
 pub trait Aggregate: Monoid {
-    /// Lifts rows and folds them into their slots, growing to `len` slots. `input` is the function's column, if any.
-    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()>;
+    /// What holds of the function; what is said here is what the property tests check.
+    fn properties(&self) -> Properties;
+
+    /// Lifts rows and folds them into their slots, growing to `len` slots. `inputs` are the function's columns.
+    fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()>;
 
     /// Folds partials, given as the columns of [`super::Partial::state_columns`], into slots.
     ///
     /// Partials of many functions look like values, so that this is `update` with another name.
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        Self::update(column, Some(only(state)?), rows, len)
+        Self::update(column, state, rows, len)
+    }
+
+    /// The partials of all slots as columns, for [`Aggregate::merge`] elsewhere.
+    ///
+    /// # Errors
+    /// `Overflow` where a partial does not fit the columns.
+    fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
+        Ok(vec![Self::lower(column)?])
     }
 
     /// Appends another column's slots.
@@ -45,8 +105,11 @@ pub trait Aggregate: Monoid {
 
 /// A column of partial aggregates of any kind: the dynamic face of `Column<impl Aggregate>`.
 pub trait Partials: Send + Sync {
+    /// See [`Aggregate::properties`].
+    fn properties(&self) -> Properties;
+
     /// See [`Aggregate::update`].
-    fn update(&mut self, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()>;
+    fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()>;
 
     /// See [`Aggregate::merge`].
     fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()>;
@@ -58,10 +121,13 @@ pub trait Partials: Send + Sync {
     fn empty(&self) -> Box<dyn Partials>;
 
     /// See [`Column::regroup`].
-    fn regroup(&self, slots: &[u32], groups: &[u32]) -> Box<dyn Partials>;
+    fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>>;
 
     /// See [`Column::answer`].
-    fn answer(&self, ranges: &Ranges) -> Box<dyn Partials>;
+    fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>>;
+
+    /// See [`Aggregate::state`].
+    fn state(&self) -> Result<Vec<ArrayRef>>;
 
     /// See [`Aggregate::lower`].
     fn lower(&self) -> Result<ArrayRef>;
@@ -74,8 +140,12 @@ pub trait Partials: Send + Sync {
 }
 
 impl<A: Aggregate> Partials for Column<A> {
-    fn update(&mut self, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
-        A::update(self, input, rows, len)
+    fn properties(&self) -> Properties {
+        self.monoid().properties()
+    }
+
+    fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        A::update(self, inputs, rows, len)
     }
 
     fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
@@ -90,12 +160,16 @@ impl<A: Aggregate> Partials for Column<A> {
         Box::new(Column::new(self.monoid().emptied()))
     }
 
-    fn regroup(&self, slots: &[u32], groups: &[u32]) -> Box<dyn Partials> {
-        Box::new(self.regroup(slots, groups))
+    fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
+        Ok(Box::new(self.regroup(slots, groups)))
     }
 
-    fn answer(&self, ranges: &Ranges) -> Box<dyn Partials> {
-        Box::new(self.answer(ranges))
+    fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
+        Ok(Box::new(self.answer(ranges)))
+    }
+
+    fn state(&self) -> Result<Vec<ArrayRef>> {
+        A::state(self)
     }
 
     fn lower(&self) -> Result<ArrayRef> {
@@ -111,17 +185,11 @@ impl<A: Aggregate> Partials for Column<A> {
     }
 }
 
-/// The only column of a state.
-pub(super) fn only(state: &[ArrayRef]) -> Result<&ArrayRef> {
-    match state {
-        [column] => Ok(column),
-        _ => Err(Error::Internal(format!("a partial of one column came with {}", state.len()))),
-    }
-}
-
-/// The column of a function that needs one.
-pub(super) fn required(input: Option<&ArrayRef>) -> Result<&ArrayRef> {
-    input.ok_or_else(|| Error::Internal("a function came without its column".into()))
+/// The columns of a function, or of a state, that has `N` of them.
+pub(super) fn columns<const N: usize>(given: &[ArrayRef]) -> Result<&[ArrayRef; N]> {
+    given.try_into().map_err(|_| {
+        Error::Internal(format!("a function or partial of {N} columns came with {}", given.len()))
+    })
 }
 
 /// `array` as `wanted`; itself if it is that already.
@@ -141,6 +209,6 @@ pub(super) fn fold_primitive<T: ArrowPrimitiveType, M: Monoid>(
     let array = cast_to(input, physical)?;
     let array = array.as_primitive::<T>();
     let values = &array.values()[..rows.slots.len()];
-    column.fold(rows.slots, array.nulls(), len, |row| lift(values[row]));
+    column.fold(rows, array.nulls(), len, |row| lift(values[row]));
     Ok(())
 }

@@ -7,20 +7,40 @@
 //! To add a function: a file with its [`Monoid`] and [`Aggregate`], a variant in [`Partial`] if it stores something
 //! new, and a variant in [`Function`] that says how it is lowered.
 
+mod arg;
+mod arrays;
 mod bytes;
+mod codes;
 mod column;
 mod count;
 mod extrema;
 mod first_last;
 mod function;
+mod geometric;
+#[cfg(test)]
+mod laws;
 mod lift;
+mod list;
+mod m4;
 mod mean;
 mod moments;
+mod multiset;
+mod order;
 mod partial;
+mod properties;
+mod quantile;
+mod sketch;
 mod store;
 mod sum;
+mod tally;
+mod ties;
+mod user;
 
+pub use arrays::{ArrayFunction, Arrays};
 pub use column::{Column, Monoid};
-pub use function::Function;
-pub use lift::{Aggregate, Partials, Rows};
+pub use function::{Function, Operand};
+pub use lift::{Aggregate, Input, Partials, Rows};
+pub use multiset::Question;
 pub use partial::Partial;
+pub use properties::{Kind, Properties};
+pub use user::{User, UserAggregate};

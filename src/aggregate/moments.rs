@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, Float64Array,
+    Array, ArrayRef, Float64Array, Int64Array,
     cast::AsArray,
     types::{Float64Type, Int64Type},
 };
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, fold_primitive, required};
+use super::lift::{Aggregate, Partials, Rows, cast_to, columns, fold_primitive};
+use super::properties::{Kind, Properties};
 use crate::{Error, Result};
 
 /// The partial of variances.
@@ -56,11 +57,22 @@ impl Monoid for Moments {
 }
 
 impl Aggregate for Moments {
-    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
+    fn properties(&self) -> Properties {
+        Properties::commutative(Kind::Algebraic)
+    }
+
+    fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         // The deviation of a value from itself is 0, but of an infinity or NaN it is NaN, as in Spark.
         let from_itself = |value: f64| if value.is_finite() { 0.0 } else { f64::NAN };
         let lift = |value| Moment { count: 1.0, mean: value, m2: from_itself(value) };
-        fold_primitive::<Float64Type, _>(column, required(input)?, &DataType::Float64, rows, len, lift)
+        fold_primitive::<Float64Type, _>(
+            column,
+            &columns::<1>(inputs)?[0],
+            &DataType::Float64,
+            rows,
+            len,
+            lift,
+        )
     }
 
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
@@ -75,8 +87,16 @@ impl Aggregate for Moments {
         );
         let moment =
             |row| Moment { count: counts.value(row) as f64, mean: means.value(row), m2: m2s.value(row) };
-        column.fold(rows.slots, means.nulls(), len, moment);
+        column.fold(rows, means.nulls(), len, moment);
         Ok(())
+    }
+
+    fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
+        let states = column.states();
+        let counts: Int64Array = states.iter().map(|moment| moment.count as i64).collect();
+        let m2s: Vec<f64> = states.iter().map(|moment| moment.m2).collect();
+        let m2s = Float64Array::new(m2s.into(), column.nulls());
+        Ok(vec![Arc::new(counts), Self::lower(column)?, Arc::new(m2s)])
     }
 
     /// The means, which no function asks for: variances are lowered by [`variance`].

@@ -2,19 +2,26 @@
 
 use arrow_schema::DataType;
 
+use super::arg::arg_extrema;
 use super::bytes::bytes_extrema;
 use super::column::Column;
 use super::count::Count;
 use super::extrema::extrema;
 use super::first_last::FirstLast;
+use super::geometric::LogSum;
 use super::lift::Partials;
+use super::list::List;
 use super::moments::Moments;
+use super::multiset::multisets;
+use super::sketch::Sketches;
 use super::sum::sums;
+use super::ties::ties;
+use super::user::User;
 use crate::dictionary::plain;
 use crate::{Error, Result};
 
 /// A kind of partial aggregate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Partial {
     /// Number of rows.
     CountAll,
@@ -22,10 +29,22 @@ pub enum Partial {
     Count,
     /// Sum of values.
     Sum,
+    /// The same, answered without its inverse.
+    SumWithoutInvert,
+    /// Sum of the natural logarithms of values.
+    LogSum,
     /// Least value; NaN only if there is nothing else.
     Min,
     /// Greatest value; NaN is greatest.
     Max,
+    /// The least value and how often it occurs.
+    MinCount,
+    /// The greatest value and how often it occurs.
+    MaxCount,
+    /// Value where another column is least.
+    ArgMin,
+    /// Value where another column is greatest.
+    ArgMax,
     /// Count, mean and sum of squared deviations.
     Moments,
     /// Value (null or not) of the earliest row.
@@ -36,63 +55,118 @@ pub enum Partial {
     FirstValid,
     /// Latest value that is not null.
     LastValid,
+    /// All values, in any order, with how often each is there.
+    Values,
+    /// All values with their times.
+    List,
+    /// A quantile sketch.
+    Sketch,
+    /// Of a user's own function.
+    User(User),
 }
 
 impl Partial {
     /// Its name towards planners.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Partial::CountAll => "count_all",
             Partial::Count => "count",
             Partial::Sum => "sum",
+            Partial::SumWithoutInvert => "sum_without_invert",
+            Partial::LogSum => "log_sum",
             Partial::Min => "min",
             Partial::Max => "max",
+            Partial::MinCount => "min_count",
+            Partial::MaxCount => "max_count",
+            Partial::ArgMin => "arg_min",
+            Partial::ArgMax => "arg_max",
             Partial::Moments => "moments",
             Partial::First => "first",
             Partial::Last => "last",
             Partial::FirstValid => "first_valid",
             Partial::LastValid => "last_valid",
+            Partial::Values => "values",
+            Partial::List => "list",
+            Partial::Sketch => "sketch",
+            Partial::User(user) => user.0.name(),
         }
     }
 
-    /// An empty column of this kind over values of type `input`.
+    /// An empty column of this kind over columns of types `inputs`.
     ///
     /// # Errors
-    /// `InvalidType` if the kind has no meaning for that type.
-    pub fn column(self, input: &DataType) -> Result<Box<dyn Partials>> {
+    /// `InvalidType` if the kind has no meaning for these types: the message begins with the type that has none.
+    pub fn column(&self, inputs: &[DataType]) -> Result<Box<dyn Partials>> {
+        let input = inputs.first().unwrap_or(&DataType::Int64);
         let refused = || Error::InvalidType(format!("{input}; allowed are {}", self.allowed()));
-        Ok(match self {
-            Partial::CountAll | Partial::Count => Box::new(Column::new(Count)),
-            Partial::Sum => sums(plain(input)).ok_or_else(refused)?,
-            Partial::Min => {
-                bytes_extrema(input, false).or_else(|| extrema(input, false)).ok_or_else(refused)?
+        let by = || {
+            let by = inputs.get(1).unwrap_or(&DataType::Null);
+            Error::InvalidType(format!("{by} to order by; allowed are {}", self.allowed()))
+        };
+        let column = match self {
+            Partial::CountAll | Partial::Count => return Ok(Box::new(Column::new(Count))),
+            Partial::Sum => sums(plain(input), true),
+            Partial::SumWithoutInvert => sums(plain(input), false),
+            Partial::LogSum if is_number(plain(input)) => return Ok(Box::new(Column::new(LogSum))),
+            Partial::Moments if is_number(plain(input)) => return Ok(Box::new(Column::new(Moments))),
+            Partial::LogSum | Partial::Moments => None,
+            Partial::Min => bytes_extrema(input, false).or_else(|| extrema(input, false)),
+            Partial::Max => bytes_extrema(input, true).or_else(|| extrema(input, true)),
+            Partial::MinCount => ties(input, false),
+            Partial::MaxCount => ties(input, true),
+            Partial::ArgMin => {
+                return inputs.get(1).and_then(|by| arg_extrema(input, by, false)).ok_or_else(by);
             }
-            Partial::Max => {
-                bytes_extrema(input, true).or_else(|| extrema(input, true)).ok_or_else(refused)?
+            Partial::ArgMax => {
+                return inputs.get(1).and_then(|by| arg_extrema(input, by, true)).ok_or_else(by);
             }
-            Partial::Moments if is_number(plain(input)) => Box::new(Column::new(Moments)),
-            Partial::Moments => return Err(refused()),
-            Partial::First => Box::new(Column::new(FirstLast::first(input, false))),
-            Partial::Last => Box::new(Column::new(FirstLast::last(input, false))),
-            Partial::FirstValid => Box::new(Column::new(FirstLast::first(input, true))),
-            Partial::LastValid => Box::new(Column::new(FirstLast::last(input, true))),
-        })
+            Partial::First => return Ok(Box::new(Column::new(FirstLast::first(input, false)))),
+            Partial::Last => return Ok(Box::new(Column::new(FirstLast::last(input, false)))),
+            Partial::FirstValid => return Ok(Box::new(Column::new(FirstLast::first(input, true)))),
+            Partial::LastValid => return Ok(Box::new(Column::new(FirstLast::last(input, true)))),
+            Partial::Values => multisets(input),
+            Partial::User(user) => return user.0.column(inputs),
+            Partial::List => return Ok(Box::new(List::new(input))),
+            Partial::Sketch => {
+                Sketches::new(input).map(|sketches| -> Box<dyn Partials> { Box::new(sketches) })
+            }
+        };
+        column.ok_or_else(refused)
     }
 
     /// Number of columns that hold this partial when it arrives from elsewhere, given the type of the values.
-    pub fn state_columns(self, input: &DataType) -> usize {
+    pub fn state_columns(&self, input: &DataType) -> usize {
         match self {
             // Two halves, so that an engine without 128-bit integers can sum them without overflow.
-            Partial::Sum if matches!(input, DataType::Int64 | DataType::UInt64) => 2,
-            Partial::Moments => 3,
+            Partial::Sum | Partial::SumWithoutInvert
+                if matches!(plain(input), DataType::Int64 | DataType::UInt64) =>
+            {
+                2
+            }
+            Partial::Moments | Partial::ArgMin | Partial::ArgMax => 3,
+            Partial::MinCount | Partial::MaxCount => 2,
+            Partial::First | Partial::Last | Partial::FirstValid | Partial::LastValid => 2,
+            Partial::Values | Partial::List => 2,
+            Partial::User(user) => user.0.state_columns(),
             _ => 1,
         }
     }
 
-    fn allowed(self) -> &'static str {
+    /// Number of the leading state columns that have the types of the inputs, in their order.
+    pub(crate) fn states_like_inputs(&self) -> usize {
+        use Partial::*;
         match self {
-            Partial::Sum => "integers, floats, decimal128 and durations",
-            Partial::Moments => "integers, floats and decimal128",
+            Min | Max | First | Last | FirstValid | LastValid => 1,
+            ArgMin | ArgMax => 2,
+            _ => 0,
+        }
+    }
+
+    fn allowed(&self) -> &'static str {
+        match self {
+            Partial::Sum | Partial::SumWithoutInvert => "integers, floats, decimal128 and durations",
+            Partial::Moments | Partial::LogSum => "integers, floats and decimal128",
+            Partial::Sketch => "integers, floats, booleans, dates, times, timestamps and durations",
             _ => {
                 "integers, floats, decimal128, booleans, dates, times, timestamps, durations, strings and binaries"
             }

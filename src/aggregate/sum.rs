@@ -5,21 +5,26 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Decimal128Array, Float64Array, PrimitiveArray, cast::AsArray, types::*};
+use arrow_array::{
+    Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, PrimitiveArray, cast::AsArray, types::*,
+};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit};
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, fold_primitive, required};
+use super::lift::{Aggregate, Partials, Rows, cast_to, columns, fold_primitive};
+use super::properties::{Kind, Properties};
 use crate::dictionary::plain;
 use crate::{Error, Result};
 
 /// An empty column of sums over values of type `input`, if those can be summed.
-pub(super) fn sums(input: &DataType) -> Option<Box<dyn Partials>> {
+///
+/// With `inverts` false they are answered as sums of floats are, for comparison (Traub et al. 2019, §6.3.2).
+pub(super) fn sums(input: &DataType, inverts: bool) -> Option<Box<dyn Partials>> {
     let output = sum_type(input)?;
     Some(match output {
         DataType::Float64 => Box::new(Column::new(FloatSum)),
-        _ => Box::new(Column::new(ExactSum { output })),
+        _ => Box::new(Column::new(ExactSum::new(input, output, inverts))),
     })
 }
 
@@ -54,10 +59,19 @@ impl Monoid for FloatSum {
 }
 
 impl Aggregate for FloatSum {
-    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
-        fold_primitive::<Float64Type, _>(column, required(input)?, &DataType::Float64, rows, len, |value| {
-            value
-        })
+    fn properties(&self) -> Properties {
+        Properties::commutative(Kind::Distributive)
+    }
+
+    fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        fold_primitive::<Float64Type, _>(
+            column,
+            &columns::<1>(inputs)?[0],
+            &DataType::Float64,
+            rows,
+            len,
+            |value| value,
+        )
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
@@ -69,10 +83,20 @@ impl Aggregate for FloatSum {
 #[derive(Clone)]
 pub struct ExactSum {
     output: DataType,
+    /// Whether a sum travels as two halves, as that of 64-bit integers does.
+    halves: bool,
+    /// Whether windows may be answered by the inverse.
+    inverts: bool,
 }
 
 /// A decimal sum that left even 128 bits; it absorbs what follows.
 const OVERFLOWN: i128 = i128::MIN;
+
+impl ExactSum {
+    pub(super) fn new(input: &DataType, output: DataType, inverts: bool) -> Self {
+        Self { halves: matches!(input, DataType::Int64 | DataType::UInt64), output, inverts }
+    }
+}
 
 impl Monoid for ExactSum {
     type State = i128;
@@ -93,14 +117,19 @@ impl Monoid for ExactSum {
         // 2^64 values of 64 bits fit; decimals may leave 128 bits and cannot be taken back out.
         match self.output {
             DataType::Decimal128(..) => None,
+            _ if !self.inverts => None,
             _ => Some(|whole, part| whole - part),
         }
     }
 }
 
 impl Aggregate for ExactSum {
-    fn update(column: &mut Column<Self>, input: Option<&ArrayRef>, rows: Rows<'_>, len: usize) -> Result<()> {
-        let input = required(input)?;
+    fn properties(&self) -> Properties {
+        Properties::commutative(Kind::Distributive).inverted(self.invert().is_some())
+    }
+
+    fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [input] = columns(inputs)?;
         let output = column.monoid().output.clone();
         match &output {
             DataType::UInt64 => {
@@ -123,12 +152,26 @@ impl Aggregate for ExactSum {
                 let (high, low) = (high.as_primitive::<Int64Type>(), low.as_primitive::<Int64Type>());
                 let nulls = NullBuffer::union(high.nulls(), low.nulls());
                 let sum = |row| (i128::from(high.value(row)) << 32) + i128::from(low.value(row));
-                column.fold(rows.slots, nulls.as_ref(), len, sum);
+                column.fold(rows, nulls.as_ref(), len, sum);
                 Ok(())
             }
-            [sum] => Self::update(column, Some(sum), rows, len),
+            [sum] => Self::update(column, std::slice::from_ref(sum), rows, len),
             _ => Err(Error::Internal(format!("a sum of one or two columns came with {}", state.len()))),
         }
+    }
+
+    fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
+        let output = &column.monoid().output;
+        if !column.monoid().halves {
+            return Ok(vec![Self::lower(column)?]);
+        }
+        // A sum that no window may have can still be part of one.
+        let high =
+            column.states().iter().map(|&sum| i64::try_from(sum >> 32).map_err(|_| overflow(sum, output)));
+        let high = Int64Array::new(high.collect::<Result<Vec<_>>>()?.into(), column.nulls());
+        let low = column.states().iter().map(|&sum| (sum & 0xffff_ffff) as i64);
+        let low = Int64Array::new(low.collect::<Vec<_>>().into(), column.nulls());
+        Ok(vec![Arc::new(high), Arc::new(low)])
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
@@ -186,12 +229,12 @@ mod tests {
     #[test]
     fn only_the_true_sum_of_a_window_overflows() {
         let values: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![i64::MAX, 5, -6]));
-        let mut column = Column::new(ExactSum { output: DataType::Int64 });
-        let rows = Rows { slots: &[0, 0, 0], times: &[0, 0, 0] };
-        ExactSum::update(&mut column, Some(&values), rows, 1).unwrap();
+        let mut column = Column::new(ExactSum::new(&DataType::Int64, DataType::Int64, true));
+        let rows = Rows::all(&[0, 0, 0], &[0, 0, 0]);
+        ExactSum::update(&mut column, std::slice::from_ref(&values), rows, 1).unwrap();
         assert_eq!(ExactSum::lower(&column).unwrap().as_primitive::<Int64Type>().value(0), i64::MAX - 1);
-        let rows = Rows { slots: &[0], times: &[0] };
-        ExactSum::update(&mut column, Some(&values.slice(1, 1)), rows, 1).unwrap();
+        let rows = Rows::all(&[0], &[0]);
+        ExactSum::update(&mut column, &[values.slice(1, 1)], rows, 1).unwrap();
         assert!(matches!(ExactSum::lower(&column), Err(Error::Overflow(_))));
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::thread;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, cast::AsArray};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::Schema;
 use arrow_select::filter::filter;
 
 use super::output::Output;
 use super::plan::Plan;
-use crate::aggregate::Rows;
+use crate::aggregate::{Input, Rows};
 use crate::keys::KeyIndex;
 use crate::slice::{SliceTable, Slicer};
 use crate::{Error, Result};
@@ -42,7 +42,7 @@ struct Worker {
 struct Columns {
     keys: Vec<ArrayRef>,
     times: ScalarBuffer<i64>,
-    inputs: Vec<Option<ArrayRef>>,
+    inputs: Vec<Input>,
 }
 
 impl Bounded {
@@ -88,8 +88,7 @@ impl Bounded {
             let translate = self.worker.keys.absorb(&other.keys)?;
             self.worker.table.append(other.table, &translate);
         }
-        self.compact();
-        Ok(())
+        self.compact()
     }
 
     /// Takes in slices: keys, start, with sessions last, then each partial's state columns.
@@ -111,18 +110,16 @@ impl Bounded {
         if let Some(lasts) = &lasts {
             check_times(plan, lasts)?;
         }
-        let states: Vec<Vec<ArrayRef>> = (0..plan.partials().len())
-            .map(|i| {
-                let width = plan.partials()[i].0.state_columns(&plan.partial_input(i));
-                columns.by_ref().take(width).cloned().collect()
-            })
+        let states: Vec<Vec<ArrayRef>> = plan
+            .state_columns()
+            .into_iter()
+            .map(|width| columns.by_ref().take(width).cloned().collect())
             .collect();
         let Worker { keys: index, table, ids, .. } = &mut self.worker;
         ids.clear();
         index.assign(&keys, batch.num_rows(), ids)?;
         table.push_slices(ids, &starts, lasts.as_deref(), &states)?;
-        self.compact();
-        Ok(())
+        self.compact()
     }
 
     /// All windows of what was pushed.
@@ -131,28 +128,26 @@ impl Bounded {
     }
 
     /// Merges the slots of each slice once they have doubled, so that memory follows slices, not rows, in any order.
-    fn compact(&mut self) {
+    fn compact(&mut self) -> Result<()> {
         let Worker { keys, slicer, table, .. } = &mut self.worker;
         if table.len() < self.compact_at {
-            return;
+            return Ok(());
         }
         let all = table.take();
-        *table = all.regroup(&all.order_by_key(keys.len()), 0, keys.len(), self.plan.edges());
+        *table = all.regroup(&all.order_by_key(keys.len()), 0, keys.len(), self.plan.edges())?;
         slicer.reset();
         self.compact_at = self.first_compaction.max(2 * table.len());
+        Ok(())
     }
 }
 
 impl Worker {
     fn new(plan: &Plan) -> Result<Self> {
         let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
-        let partials = (0..plan.partials().len())
-            .map(|i| plan.partials()[i].0.column(&plan.partial_input(i)))
-            .collect::<Result<Vec<_>>>()?;
         Ok(Self {
             keys: KeyIndex::new(types.collect())?,
             slicer: Slicer::new(plan.edges().clone()),
-            table: SliceTable::new(partials, plan.edges().gap().is_some()),
+            table: SliceTable::new(plan.empty_partials()?, plan.edges().gap().is_some()),
             ids: Vec::new(),
             slots: Vec::new(),
         })
@@ -169,9 +164,8 @@ impl Worker {
             self.slicer
                 .assign(times, &self.ids, self.keys.len(), &mut self.table, &mut self.slots)
                 .map_err(|t| out_of_bounds(plan, t))?;
-            let inputs: Vec<Option<ArrayRef>> =
-                columns.inputs.iter().map(|input| input.as_ref().map(slice)).collect();
-            self.table.update(&inputs, Rows { slots: &self.slots, times })?;
+            let inputs: Vec<Input> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
+            self.table.update(&inputs, Rows::all(&self.slots, times))?;
         }
         Ok(())
     }
@@ -203,7 +197,11 @@ impl Columns {
         };
         let keys = plan.by().iter().map(|&position| column(position)).collect::<Result<_>>()?;
         let times = plan.measure().read(&column(plan.time())?)?;
-        let inputs = plan.partials().iter().map(|&(_, position)| position.map(&column).transpose());
+        let inputs = plan.partials().iter().map(|stored| {
+            let taken = stored.filter.map(&column).transpose()?;
+            let columns = stored.inputs.iter().map(|&position| column(position)).collect::<Result<_>>()?;
+            Ok(Input { columns, taken: taken.map(|taken| taken.as_boolean().clone()) })
+        });
         Ok(Self { keys, times, inputs: inputs.collect::<Result<_>>()? })
     }
 }
@@ -248,7 +246,7 @@ mod tests {
     use super::*;
     use crate::operator::{AggregateSpec, WindowKind, WindowSpec};
     use crate::window::{Session, Sliding};
-    use arrow_array::{Int64Array, cast::AsArray, types::Int64Type};
+    use arrow_array::{Int64Array, types::Int64Type};
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -312,11 +310,8 @@ mod tests {
                 RecordBatch::try_from_iter(columns).unwrap()
             })
             .collect();
-        let aggregates = ["sum", "min", "first", "count"].map(|function| AggregateSpec {
-            function: function.into(),
-            column: Some("v".into()),
-            name: function.into(),
-        });
+        let aggregates =
+            ["sum", "min", "first", "count"].map(|function| AggregateSpec::new(function, &["v"], function));
         let plan = Plan::new(batches[0].schema(), vec!["k".into()], "t".into(), windows(), aggregates.into())
             .unwrap();
         let mut bounded = Bounded::new(Arc::new(plan)).unwrap();

@@ -9,4 +9,4 @@ mod plan;
 
 pub use bounded::Bounded;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
-pub use plan::{AggregateSpec, Plan, WindowKind, WindowSpec};
+pub use plan::{AggregateSpec, Plan, Stored, WindowKind, WindowSpec};

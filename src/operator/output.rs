@@ -80,7 +80,7 @@ impl Output {
                 if number >= to {
                     return Ok(done);
                 }
-                let mut block = this.block(number);
+                let mut block = this.block(number)?;
                 let batches = std::iter::from_fn(|| this.batch_of(&mut block).transpose());
                 done.push((number, batches.collect::<Result<_>>()?));
             }
@@ -112,10 +112,10 @@ impl Output {
     }
 
     /// A block of keys, its slices sorted and merged.
-    fn block(&self, number: usize) -> Block {
+    fn block(&self, number: usize) -> Result<Block> {
         let (from, to) = (self.blocks[number], self.blocks[number + 1]);
-        let slices = self.table.regroup(&self.order, from, to, self.plan.edges());
-        Block { slices, window: 0, cursor: Cursor::default() }
+        let slices = self.table.regroup(&self.order, from, to, self.plan.edges())?;
+        Ok(Block { slices, window: 0, cursor: Cursor::default() })
     }
 
     /// The next batch of a block's windows, if there is one.
@@ -158,11 +158,15 @@ impl Output {
         let starts = measure.array(windows.starts)?;
         let ends = measure.array(windows.ends)?;
         columns.push(Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], None)?));
-        let answers: Vec<Box<dyn Partials>> =
-            slices.partials().iter().map(|partials| partials.answer(&windows.ranges)).collect();
+        let answers: Vec<Box<dyn Partials>> = slices
+            .partials()
+            .iter()
+            .map(|partials| partials.answer(&windows.ranges))
+            .collect::<Result<_>>()?;
         for aggregate in self.plan.aggregates() {
             let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i].as_ref()).collect();
-            let lowered = aggregate.function.lower(&own, &aggregate.input).map_err(|error| match error {
+            let lowered = aggregate.function.lower(&own, &aggregate.inputs, self.plan.time_type());
+            let lowered = lowered.map_err(|error| match error {
                 Error::Overflow(why) => Error::Overflow(format!("{}: {why}", aggregate.name)),
                 other => other,
             });
@@ -183,7 +187,13 @@ impl Iterator for Output {
                 None if self.is_done() => return None,
                 None => {
                     self.next_block += 1;
-                    self.block(self.next_block - 1)
+                    match self.block(self.next_block - 1) {
+                        Ok(block) => block,
+                        Err(error) => {
+                            self.next_block = self.blocks.len();
+                            return Some(Err(error));
+                        }
+                    }
                 }
             };
             match self.batch_of(&mut block) {

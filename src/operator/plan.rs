@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
-use crate::aggregate::{Function, Partial};
+use crate::aggregate::{Function, Operand, Partial, Partials, Properties, User};
 use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
@@ -45,10 +45,41 @@ pub struct WindowSpec {
 pub struct AggregateSpec {
     /// Name of the function, one of [`Function::NAMES`].
     pub function: String,
-    /// Its column, if it reads one.
-    pub column: Option<String>,
+    /// Its columns, as many as the function reads.
+    pub columns: Vec<String>,
     /// Name of its result.
     pub name: String,
+    /// A boolean column: only rows where it is true are taken.
+    pub filter: Option<String>,
+    /// Numbers that the function is told beside its columns.
+    pub parameters: Vec<f64>,
+    /// The function, if it is a user's own: then `function` does not matter.
+    pub user: Option<User>,
+}
+
+impl AggregateSpec {
+    /// A function of these columns, without filter and parameters.
+    pub fn new(function: &str, columns: &[&str], name: &str) -> Self {
+        Self {
+            function: function.into(),
+            columns: columns.iter().map(|&column| column.into()).collect(),
+            name: name.into(),
+            filter: None,
+            parameters: Vec::new(),
+            user: None,
+        }
+    }
+}
+
+/// A partial aggregate that slices store, bound to its columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// Its kind.
+    pub partial: Partial,
+    /// Positions of the columns it reads.
+    pub inputs: Vec<usize>,
+    /// Position of the boolean column that says which rows it takes.
+    pub filter: Option<usize>,
 }
 
 /// An aggregate bound to its column.
@@ -58,7 +89,7 @@ pub(super) struct Planned {
     pub(super) function: Function,
     /// Which of the plan's partials it is lowered from.
     pub(super) partials: Vec<usize>,
-    pub(super) input: DataType,
+    pub(super) inputs: Vec<DataType>,
 }
 
 /// A query bound to a schema.
@@ -70,7 +101,7 @@ pub struct Plan {
     measure: Measure,
     windows: Vec<(String, Window)>,
     edges: Edges,
-    partials: Vec<(Partial, Option<usize>)>,
+    partials: Vec<Stored>,
     aggregates: Vec<Planned>,
     output: SchemaRef,
     spec: Spec,
@@ -121,7 +152,7 @@ impl Plan {
         let mut planned = Vec::new();
         let mut results = Vec::new();
         for aggregate in &spec.aggregates {
-            let (bound, field) = bind_aggregate(aggregate, &input, &mut partials)?;
+            let (bound, field) = bind_aggregate(aggregate, &input, time, &mut partials)?;
             planned.push(bound);
             results.push(field);
         }
@@ -164,8 +195,8 @@ impl Plan {
         &self.edges
     }
 
-    /// The distinct partials that slices store, each with the position of its column.
-    pub fn partials(&self) -> &[(Partial, Option<usize>)] {
+    /// The distinct partials that slices store.
+    pub fn partials(&self) -> &[Stored] {
         &self.partials
     }
 
@@ -173,9 +204,44 @@ impl Plan {
         &self.aggregates
     }
 
-    /// The type that partial `index` reads; int64 for those that read no column.
-    pub fn partial_input(&self, index: usize) -> DataType {
-        self.partials[index].1.map_or(DataType::Int64, |column| self.input.field(column).data_type().clone())
+    /// An empty column of each partial.
+    ///
+    /// # Errors
+    /// None for a plan that is bound already, but what a user's own function raises.
+    pub fn empty_partials(&self) -> Result<Vec<Box<dyn Partials>>> {
+        self.partials.iter().map(|stored| stored.partial.column(&self.types(&stored.inputs))).collect()
+    }
+
+    /// Number of columns in which each partial arrives from elsewhere.
+    pub fn state_columns(&self) -> Vec<usize> {
+        let width = |stored: &Stored| {
+            let first = stored.inputs.first();
+            let input = first.map_or(DataType::Int64, |&column| self.input.field(column).data_type().clone());
+            stored.partial.state_columns(&input)
+        };
+        self.partials.iter().map(width).collect()
+    }
+
+    /// What holds of each aggregate, in the order of the query.
+    ///
+    /// # Errors
+    /// As [`Plan::empty_partials`].
+    pub fn properties(&self) -> Result<Vec<Properties>> {
+        let time = self.time_type();
+        self.aggregates.iter().map(|each| each.function.properties(&each.inputs, time)).collect()
+    }
+
+    /// Which of the partials each aggregate is lowered from, in the order of the query.
+    pub fn sources(&self) -> Vec<Vec<usize>> {
+        self.aggregates.iter().map(|each| each.partials.clone()).collect()
+    }
+
+    pub(super) fn time_type(&self) -> &DataType {
+        self.input.field(self.time).data_type()
+    }
+
+    fn types(&self, columns: &[usize]) -> Vec<DataType> {
+        columns.iter().map(|&column| self.input.field(column).data_type().clone()).collect()
     }
 
     /// The plan for slices that arrive as columns (keys, start, with sessions last, states): the same query where the
@@ -185,9 +251,8 @@ impl Plan {
     /// `InvalidValue` if the columns are not as many as the query's slices have.
     pub fn for_slices(&self, slices: &Schema) -> Result<Self> {
         let fixed = self.by.len() + 1 + usize::from(self.edges.gap().is_some());
-        let states =
-            (0..self.partials.len()).map(|i| self.partials[i].0.state_columns(&self.partial_input(i)));
-        let expected = fixed + states.clone().sum::<usize>();
+        let states = self.state_columns();
+        let expected = fixed + states.iter().sum::<usize>();
         if slices.fields().len() != expected {
             return Err(Error::InvalidValue(format!(
                 "schema: slices of this query have {expected} columns, {} given",
@@ -200,12 +265,14 @@ impl Plan {
                 fields[column].clone().with_data_type(slices.field(position).data_type().clone());
         }
         let mut position = fixed;
-        for (&(partial, column), width) in self.partials.iter().zip(states) {
-            let is_value =
-                !matches!(partial, Partial::CountAll | Partial::Count | Partial::Sum | Partial::Moments);
-            if let (true, Some(column)) = (is_value, column) {
-                fields[column] =
-                    fields[column].clone().with_data_type(slices.field(position).data_type().clone());
+        for (stored, width) in self.partials.iter().zip(states) {
+            let like_inputs = stored.partial.states_like_inputs();
+            for (at, &column) in stored.inputs.iter().enumerate().take(like_inputs) {
+                // The measure's type is that of starts, which windows are made of.
+                if column != self.time {
+                    let arrived = slices.field(position + at).data_type().clone();
+                    fields[column] = fields[column].clone().with_data_type(arrived);
+                }
             }
             position += width;
         }
@@ -291,42 +358,59 @@ fn bind_window(spec: &WindowSpec, measure: &Measure) -> Result<Window> {
 fn bind_aggregate(
     spec: &AggregateSpec,
     input: &Schema,
-    partials: &mut Vec<(Partial, Option<usize>)>,
+    time: usize,
+    partials: &mut Vec<Stored>,
 ) -> Result<(Planned, Field)> {
-    let function = Function::parse(&spec.function)?;
-    let column = match (&spec.column, function.needs_column()) {
-        (Some(name), true) => Some(find(input, "aggs", name)?),
-        (None, false) => None,
-        (None, true) => {
-            return Err(Error::InvalidValue(format!(
-                "aggs: {} needs a column; none was given",
-                spec.function
-            )));
-        }
-        (Some(name), false) => {
-            return Err(Error::InvalidValue(format!(
-                "aggs: {} reads no column; '{name}' was given",
-                spec.function
-            )));
-        }
+    let function = match &spec.user {
+        Some(user) => Function::User(user.clone(), spec.columns.len()),
+        None => Function::parse(&spec.function, &spec.parameters)?,
     };
-    let data_type = column.map_or(DataType::Int64, |column| input.field(column).data_type().clone());
-    let output = function.output_type(&data_type).map_err(|error| match (&spec.column, error) {
-        (Some(name), Error::InvalidType(why)) => Error::InvalidType(format!(
-            "aggs: {} has no meaning for column '{name}' of type {why}",
-            spec.function
+    if spec.columns.len() != function.columns() {
+        return Err(Error::InvalidValue(format!(
+            "aggs: {} reads {} columns; {} given",
+            spec.function,
+            function.columns(),
+            spec.columns.len()
+        )));
+    }
+    let columns: Vec<usize> =
+        spec.columns.iter().map(|name| find(input, "aggs", name)).collect::<Result<_>>()?;
+    let filter = spec.filter.as_ref().map(|name| find(input, "where", name)).transpose()?;
+    if let Some(filter) = filter.map(|filter| input.field(filter))
+        && *filter.data_type() != DataType::Boolean
+    {
+        return Err(Error::InvalidType(format!(
+            "where: column '{}' is {}; allowed are booleans",
+            filter.name(),
+            filter.data_type()
+        )));
+    }
+    let inputs: Vec<DataType> =
+        columns.iter().map(|&column| input.field(column).data_type().clone()).collect();
+    let time_type = input.field(time).data_type();
+    let output = function.output_type(&inputs, time_type).map_err(|error| match error {
+        Error::InvalidType(why) => Error::InvalidType(format!(
+            "aggs: {} has no meaning for column '{}' of type {why}",
+            spec.function,
+            spec.columns.join("', '")
         )),
-        (_, other) => other,
+        other => other,
     })?;
-    let own = function.partials().iter().map(|&partial| {
-        let stored = (partial, column);
-        partials.iter().position(|&known| known == stored).unwrap_or_else(|| {
+    let own = function.partials().into_iter().map(|(partial, operands)| {
+        let column = |operand: &Operand| match *operand {
+            Operand::Column(at) => columns[at],
+            Operand::Time => time,
+        };
+        let stored = Stored { partial, inputs: operands.iter().map(column).collect(), filter };
+        partials.iter().position(|known| *known == stored).unwrap_or_else(|| {
             partials.push(stored);
             partials.len() - 1
         })
     });
-    let planned = Planned { name: spec.name.clone(), function, partials: own.collect(), input: data_type };
-    Ok((planned, Field::new(&spec.name, output, function.nullable())))
+    let own = own.collect();
+    let nullable = function.nullable();
+    let planned = Planned { name: spec.name.clone(), function, partials: own, inputs };
+    Ok((planned, Field::new(&spec.name, output, nullable)))
 }
 
 fn output_schema(

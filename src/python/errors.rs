@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use crate::{Error, Result};
@@ -28,15 +29,25 @@ pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// The exception for an error.
 pub(super) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error {
-        Error::InvalidValue(_) => "InvalidValue",
+        Error::InvalidValue(_) | Error::User { .. } => "InvalidValue",
         Error::InvalidType(_) => "InvalidType",
         Error::UnknownColumn(_) => "UnknownColumn",
         Error::Overflow(_) => "Overflow",
         Error::Internal(_) => "InternalError",
     };
     let raise = || py.import("windowkit.errors")?.getattr(class)?.call1((error.to_string(),));
-    match raise() {
-        Ok(value) => PyErr::from_value(value),
-        Err(failure) => failure,
+    let cause = match error {
+        Error::User { cause, .. } => cause.0.downcast_ref::<PyErr>().map(|cause| cause.clone_ref(py)),
+        _ => None,
+    };
+    match (raise(), cause) {
+        // An interrupt is the user's, not the function's.
+        (_, Some(cause)) if !cause.is_instance_of::<PyException>(py) => cause,
+        (Ok(value), cause) => {
+            let raised = PyErr::from_value(value);
+            raised.set_cause(py, cause);
+            raised
+        }
+        (Err(failure), _) => failure,
     }
 }

@@ -7,6 +7,7 @@ mod partition;
 mod plan;
 mod sketch;
 mod stream_window;
+mod user;
 
 use pyo3::prelude::*;
 

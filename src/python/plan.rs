@@ -9,7 +9,11 @@ use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
 use super::engine::{PyBatches, PyEngine};
 use super::errors::detached;
-use crate::operator::{AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, WindowKind, WindowSpec};
+use super::user::PyFunction;
+use crate::aggregate::{Arrays, Partial, User};
+use crate::operator::{
+    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowKind, WindowSpec,
+};
 use crate::{Error, Result};
 
 /// Rows taken from a stream before they are shared out to threads.
@@ -21,8 +25,8 @@ pub(super) struct PyPlan(Arc<Plan>);
 
 /// Kind, name, size, slide, offset, is_time.
 type WindowTuple = (String, String, i128, i128, i128, bool);
-/// Function, column, name.
-type AggregateTuple = (String, Option<String>, String);
+/// Function, columns, name, filter, parameters, a user's own function.
+type AggregateTuple = (String, Vec<String>, String, Option<String>, Vec<f64>, Option<Py<PyAny>>);
 
 #[pymethods]
 impl PyPlan {
@@ -35,14 +39,10 @@ impl PyPlan {
         windows: Vec<WindowTuple>,
         aggregates: Vec<AggregateTuple>,
     ) -> PyResult<Self> {
+        let aggregates = aggregate_specs(py, aggregates)?;
         detached(py, move || {
             let windows = windows.into_iter().map(window).collect::<Result<_>>()?;
-            let aggregates = aggregates.into_iter().map(|(function, column, name)| AggregateSpec {
-                function,
-                column,
-                name,
-            });
-            Ok(Self(Arc::new(Plan::new(schema.into_inner(), by, time, windows, aggregates.collect())?)))
+            Ok(Self(Arc::new(Plan::new(schema.into_inner(), by, time, windows, aggregates)?)))
         })
     }
 
@@ -52,11 +52,26 @@ impl PyPlan {
         PySchema::new(self.0.output().clone())
     }
 
-    /// The distinct partials that slices store: kind and column.
+    /// The distinct partials that slices store: kind, columns, filter.
     #[getter]
-    fn partials(&self) -> Vec<(&'static str, Option<String>)> {
+    fn partials(&self) -> Vec<(String, Vec<String>, Option<String>)> {
         let column = |position: usize| self.0.input().field(position).name().clone();
-        self.0.partials().iter().map(|&(partial, position)| (partial.name(), position.map(column))).collect()
+        let columns = |stored: &Stored| stored.inputs.iter().map(|&at| column(at)).collect();
+        let partials = self.0.partials().iter();
+        partials.map(|stored| (kind(&stored.partial), columns(stored), stored.filter.map(column))).collect()
+    }
+
+    /// Which of the partials each aggregate is lowered from.
+    #[getter]
+    fn sources(&self) -> Vec<Vec<usize>> {
+        self.0.sources()
+    }
+
+    /// What holds of each aggregate: associative, commutative, invertible, and its kind.
+    #[getter]
+    fn properties(&self, py: Python<'_>) -> PyResult<Vec<(bool, bool, bool, &'static str)>> {
+        let all = detached(py, || self.0.properties())?;
+        Ok(all.iter().map(|p| (p.associative, p.commutative, p.invertible, p.kind.name())).collect())
     }
 
     /// Families of slice edges: period and offset in units of the measure.
@@ -111,6 +126,37 @@ impl PyPlan {
         let schema: arrow_schema::SchemaRef = schema.into_inner();
         detached(py, || Ok(PyEngine::slices(Bounded::for_slices(&self.0, &schema)?)))
     }
+}
+
+/// How planners tell partials apart: one of a user's function may be named like one of ours.
+fn kind(partial: &Partial) -> String {
+    match partial {
+        Partial::User(_) => format!("user:{}", partial.name()),
+        _ => partial.name().into(),
+    }
+}
+
+/// The aggregates; a user's function that occurs twice is one.
+fn aggregate_specs(py: Python<'_>, aggregates: Vec<AggregateTuple>) -> PyResult<Vec<AggregateSpec>> {
+    let mut known: Vec<(Py<PyAny>, User)> = Vec::new();
+    let mut specs = Vec::with_capacity(aggregates.len());
+    for (function, columns, name, filter, parameters, user) in aggregates {
+        let mut own = None;
+        if let Some(object) = user {
+            let at = known.iter().position(|(other, _)| other.is(&object));
+            own = match at {
+                Some(at) => Some(known[at].1.clone()),
+                None => {
+                    let function = PyFunction::new(object.bind(py))?;
+                    let function = User(Arc::new(Arrays(Arc::new(function))));
+                    known.push((object, function.clone()));
+                    Some(function)
+                }
+            };
+        }
+        specs.push(AggregateSpec { function, columns, name, filter, parameters, user: own });
+    }
+    Ok(specs)
 }
 
 fn window((kind, name, size, slide, offset, is_time): WindowTuple) -> Result<WindowSpec> {

@@ -2,6 +2,7 @@
 
 use super::Edges;
 use super::table::SliceTable;
+use crate::Result;
 
 /// Slots in the order of their keys.
 pub struct KeyOrder {
@@ -34,7 +35,7 @@ impl SliceTable {
     /// The slots of keys `from..to`, sorted by key and time, one per slice (with sessions: one per fragment).
     ///
     /// Sorting is skipped where a key's slots already ascend. O(n) then, else O(n log n).
-    pub fn regroup(&self, order: &KeyOrder, from: usize, to: usize, edges: &Edges) -> SliceTable {
+    pub fn regroup(&self, order: &KeyOrder, from: usize, to: usize, edges: &Edges) -> Result<SliceTable> {
         let base = order.bounds[from];
         let mut slots = order.slots[base..order.bounds[to]].to_vec();
         // One entry per slice that stays: where its slots begin in `slots`.
@@ -75,7 +76,8 @@ impl SliceTable {
             }
         }
         let slots: Vec<u32> = slots.into_iter().map(|(_, slot)| slot).collect();
-        let partials = self.partials().iter().map(|partials| partials.regroup(&slots, &groups)).collect();
-        SliceTable::from_parts(keys, starts, lasts.map(|(_, merged)| merged), partials)
+        let partials = self.partials().iter().map(|partials| partials.regroup(&slots, &groups));
+        let partials = partials.collect::<Result<_>>()?;
+        Ok(SliceTable::from_parts(keys, starts, lasts.map(|(_, merged)| merged), partials))
     }
 }

@@ -2,7 +2,7 @@
 
 use arrow_array::ArrayRef;
 
-use crate::aggregate::{Partials, Rows};
+use crate::aggregate::{Input, Partials, Rows};
 use crate::{Error, Result};
 
 /// Slices as columns: key, start (with sessions: first time), last time (with sessions), and partials.
@@ -106,13 +106,13 @@ impl SliceTable {
         Ok(())
     }
 
-    /// Folds rows into their slots' partials: `inputs[i]` is the column of partial `i`.
-    pub fn update(&mut self, inputs: &[Option<ArrayRef>], rows: Rows<'_>) -> Result<()> {
+    /// Folds rows into their slots' partials: `inputs[i]` is what partial `i` reads.
+    pub fn update(&mut self, inputs: &[Input], rows: Rows<'_>) -> Result<()> {
         let len = self.len();
         self.partials
             .iter_mut()
             .zip(inputs)
-            .try_for_each(|(partial, input)| partial.update(input.as_ref(), rows, len))
+            .try_for_each(|(partial, input)| input.feed(&mut **partial, rows, len))
     }
 
     /// Adds slots that already are partials, one per entry of `keys` (stage 2 of a distributed job).
@@ -130,7 +130,7 @@ impl SliceTable {
             own.extend_from_slice(lasts);
         }
         let len = self.len();
-        let rows = Rows { slots: &slots, times: starts };
+        let rows = Rows::all(&slots, starts);
         self.partials.iter_mut().zip(states).try_for_each(|(partial, state)| partial.merge(state, rows, len))
     }
 

@@ -29,6 +29,7 @@ def test_slices_in_catalyst_and_windows_in_rust(readings):
         "  partial: sum(shiftright(n, 32))",
         "  partial: sum(n & 4294967295)",
         "  partial: min_by(v, if(v is null, null, ts))",
+        "  partial: min(if(v is null, null, ts))",
         "shuffle: slices, by device",
         "stage 2, in Rust inside one mapInArrow: slices into windows, all keys of a partition at once",
     ]

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col, count, expr, lit, raise_error, shiftleft, shiftright, when
+from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftright, when
 
 from windowkit.aggregates import Aggregate
 from windowkit.spark import sql
 from windowkit.spark.job import Job, identifier
-from windowkit.spark.reference import described, named
+from windowkit.spark.reference import described, named, own
 from windowkit.spark.route import Route
 from windowkit.windows import Window
 
@@ -25,6 +25,8 @@ __all__ = ["HELD_DIGITS", "ROUTE"]
 HELD_DIGITS: Final = 28
 """Most digits of a decimal whose sum Spark holds for any number of rows: it adds 10 of the 38 there are."""
 
+SUMS: Final = ("sum", "sum_without_invert")
+
 
 def refusal(job: Job) -> str | None:
     if len(job.query.windows) > 1:
@@ -34,8 +36,21 @@ def refusal(job: Job) -> str | None:
         if window.specification()[0] == "session":
             return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
         return f"a row may be in several windows of {window}"
+    for aggregate in job.query.aggs:
+        reason = unheld(aggregate)
+        if reason is not None:
+            return reason
     if not job.is_timestamp:
         return f"Spark's window() takes timestamps, and {identifier(job.query.time)} is no timestamp"
+    return None
+
+
+def unheld(aggregate: Aggregate) -> str | None:
+    """Say why Spark's own functions are not asked for an aggregate, if so."""
+    if aggregate.user is not None:
+        return f"{aggregate} is a user's own function"
+    if aggregate.function == "approx_quantile":
+        return f"Spark has no function that keeps less than all values within the error of {aggregate}"
     return None
 
 
@@ -58,20 +73,22 @@ def checked(job: Job, aggregate: Aggregate) -> Column:
     Without ANSI mode Spark wraps a bigint sum that overflows, and makes a decimal one null. The expression
     does not look at the mode: that may change until an action runs the query.
     """
+    plain = expr(own(job, aggregate))
     if aggregate.column is None:
-        return expr(sql.aggregate(aggregate.function, "", job.time))
+        return plain
     column, kind = job.internal(aggregate.column), job.type_of(aggregate.column)
-    plain = expr(sql.aggregate(aggregate.function, column, job.time))
+    where = None if aggregate.filter is None else job.internal(aggregate.filter)
     overflow = raise_error(
         lit(f"{aggregate.name}: the {aggregate.function} of a window does not fit its type")
     )
-    if aggregate.function == "sum" and isinstance(kind, spark.LongType):
-        high, low = (expr(text) for text in sql.partial("sum", kind, column, job.time))
+    if aggregate.function in SUMS and isinstance(kind, spark.LongType):
+        high, low = (expr(text) for text in sql.partial("sum", [kind], [column], job.time, where))
         high, low = high + shiftright(low, 32), low.bitwiseAND(lit(sql.LOW))
         fits = high.isNull() | high.between(lit(-(2**31)), lit(2**31 - 1))
         return when(fits, shiftleft(high, 32).bitwiseOR(low)).otherwise(overflow)
-    if aggregate.function in ("sum", "mean") and is_wide(kind):
-        return when(plain.isNull() & (count(col(column)) > 0), overflow).otherwise(plain)
+    if aggregate.function in (*SUMS, "mean") and is_wide(kind):
+        counted = expr(sql.aggregate("count", [column], job.time, where))
+        return when(plain.isNull() & (counted > 0), overflow).otherwise(plain)
     return plain
 
 
@@ -87,8 +104,10 @@ def explain(job: Job) -> list[str]:
         f"  group by: {', '.join([*map(identifier, query.by), window])}",
     ]
     for aggregate in query.aggs:
-        value = "" if aggregate.column is None else identifier(aggregate.column)
-        text = sql.aggregate(aggregate.function, value, identifier(query.time))
+        values = [identifier(column) for column in aggregate.columns]
+        where = None if aggregate.filter is None else identifier(aggregate.filter)
+        time = identifier(query.time)
+        text = sql.aggregate(aggregate.function, values, time, where, aggregate.parameters)
         lines.append(f"  {aggregate.name}: {text}")
     lines.append("  a sum that overflows is an error, with and without spark.sql.ansi.enabled")
     return lines

@@ -25,15 +25,26 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUTE"]
 
+UNHELD: Final = {
+    "min_count": "the least value and its count",
+    "max_count": "the greatest value and its count",
+    "values": "all values",
+    "list": "all values",
+    "sketch": "a sketch",
+}
+
 
 def refusal(job: Job) -> str | None:
     if isinstance(job.type_of(job.query.time), spark.DayTimeIntervalType):
         return f"Catalyst cannot round the intervals of {identifier(job.query.time)} to panes"
-    for kind, column in job.plan.partials:
-        if kind == "sum" and column is not None and is_wide(job.type_of(column)):
+    for kind, columns, _ in job.plan.partials:
+        if kind in sql.UNHELD or kind.startswith("user:"):
+            what = UNHELD.get(kind, kind.removeprefix("user:"))
+            return f"Catalyst cannot hold {what} of {', '.join(map(identifier, columns))} in columns"
+        if kind in ("sum", "sum_without_invert") and is_wide(job.type_of(columns[0])):
             return (
-                f"Catalyst cannot hold sums of {identifier(column)}, a {job.type_of(column).simpleString()}, "
-                "beyond 38 digits"
+                f"Catalyst cannot hold sums of {identifier(columns[0])}, a "
+                f"{job.type_of(columns[0]).simpleString()}, beyond 38 digits"
             )
     return None
 
@@ -86,11 +97,10 @@ def held(job: Job, *, internal: bool) -> list[str]:
     if isinstance(job.type_of(job.query.time), spark.IntegralType):
         measure = f"bigint({time})"
     texts = [f"min({measure})", f"max({measure})"] if job.plan.has_session else []
-    for kind, column in job.plan.partials:
-        if column is None:
-            texts += sql.partial(kind, None, "", time)
-        else:
-            texts += sql.partial(kind, job.type_of(column), name(column), time)
+    for kind, columns, where in job.plan.partials:
+        types = [job.type_of(column) for column in columns]
+        taken = None if where is None else name(where)
+        texts += sql.partial(kind, types, [name(column) for column in columns], time, taken)
     return texts
 
 

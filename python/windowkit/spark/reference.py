@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.functions import col, expr, lit
+from pyspark.sql.pandas.types import from_arrow_type
 
-from windowkit.aggregates import SPELLINGS, Aggregate
-from windowkit.errors import InvalidType
+from windowkit.aggregates import Aggregate
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.spark import sql
 from windowkit.spark.job import Job, job
@@ -51,6 +53,9 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
         As `aggregate`.
     """
     checked = job(df, query)
+    for aggregate in query.aggs:
+        if aggregate.user is not None:
+            raise InvalidValue(f"aggs: {aggregate} is a user's own function; Spark has none like it")
     if not checked.is_timestamp:
         raise InvalidType(
             f"time: column {query.time!r} has type {checked.type_of(query.time).simpleString()}; Spark's own "
@@ -77,14 +82,17 @@ def grouped(checked: Job, windows: list[Window], time: str) -> DataFrame:
 
 
 def aggregates(checked: Job) -> list[str]:
-    return [
-        sql.aggregate(
-            aggregate.function,
-            "" if aggregate.column is None else checked.internal(aggregate.column),
-            checked.time,
-        )
-        for aggregate in checked.query.aggs
-    ]
+    return [own(checked, aggregate) for aggregate in checked.query.aggs]
+
+
+def own(checked: Job, aggregate: Aggregate) -> str:
+    """Return Spark's own aggregate, by internal names; of a user's function no more than its type."""
+    if aggregate.user is not None:
+        kind = pa.schema(checked.plan.output_schema).field(aggregate.name).type
+        return f"cast(null as {from_arrow_type(kind).simpleString()})"
+    values = [checked.internal(column) for column in aggregate.columns]
+    where = None if aggregate.filter is None else checked.internal(aggregate.filter)
+    return sql.aggregate(aggregate.function, values, checked.time, where, aggregate.parameters)
 
 
 def output_schema(checked: Job) -> spark.StructType:
@@ -111,7 +119,7 @@ def described(checked: Job, analysed: spark.StructType) -> spark.StructType:
     ]
     first_aggregate = len(fields) - len(query.aggs)
     for position, aggregate in enumerate(query.aggs, start=first_aggregate):
-        if not has_default_name(aggregate):
+        if aggregate.name not in aggregate.default_names:
             fields[position].metadata = {}
     if not checked.is_timestamp:
         window = fields[first_aggregate - 1]
@@ -130,16 +138,6 @@ def representative(window: Window) -> Window:
     if kind == "session":
         return SESSION
     return OVERLAPPING if 0 < slide < size else TUMBLING
-
-
-def has_default_name(aggregate: Aggregate) -> bool:
-    """Whether Spark would give the name itself, and then says so in the metadata of the column."""
-    if aggregate.column is None:
-        return aggregate.name == "count(1)"
-    return any(
-        aggregate.function == core and aggregate.name == f"{spelling}({aggregate.column})"
-        for core, spelling in SPELLINGS.values()
-    )
 
 
 def named(frame: DataFrame, schema: spark.StructType) -> DataFrame:

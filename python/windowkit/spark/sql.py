@@ -6,17 +6,19 @@ as the one that `explain` shows (over the user's).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import types as spark
 
 from windowkit.windows import Window
 
-__all__ = ["LOW", "aggregate", "pane", "partial", "window"]
+__all__ = ["LOW", "UNHELD", "aggregate", "pane", "partial", "window"]
 
 NAMES: Final = {
     "count": "count",
     "sum": "sum",
+    "sum_without_invert": "sum",
     "min": "min",
     "max": "max",
     "mean": "avg",
@@ -24,7 +26,11 @@ NAMES: Final = {
     "var_pop": "var_pop",
     "stddev_samp": "stddev_samp",
     "stddev_pop": "stddev_pop",
+    "median": "median",
 }
+BY_TIME: Final = ("first", "last", "first_valid", "last_valid")
+UNHELD: Final = ("min_count", "max_count", "values", "list", "sketch")
+"""Partials that Catalyst cannot hold in columns, beside those of users' own functions."""
 LEAST: Final = f"bigint('{-(2**63)}')"
 LOW: Final = 0xFFFF_FFFF
 
@@ -37,18 +43,80 @@ def window(window: Window, time: str) -> str:
     return f"{'session_window' if kind == 'session' else 'window'}({time}, {quoted})"
 
 
-def aggregate(function: str, value: str, time: str) -> str:
-    """Return Spark's own aggregate; first and last are by `time`."""
+def aggregate(
+    function: str, values: list[str], time: str, where: str | None = None, parameters: Sequence[float] = ()
+) -> str:
+    """Return Spark's own aggregate of the columns `values`; first and last are by `time`.
+
+    Where Spark has no such function it is an expression of functions that Spark has.
+    """
+    taken = "" if where is None else f" filter (where {where})"
     if function == "count_all":
-        return "count(1)"
-    if function in ("first", "last", "first_valid", "last_valid"):
-        return by_time(function, value, time)
-    return f"{NAMES[function]}({value})"
+        return f"count(1){taken}"
+    value = values[0]
+    number = f"{parameters[0]!r}D" if parameters else ""
+    match function:
+        case "first" | "last" | "first_valid" | "last_valid":
+            return by_time(function, value, time) + taken
+        case "arg_min" | "arg_max":
+            return f"{'min_by' if function == 'arg_min' else 'max_by'}({value}, {values[1]}){taken}"
+        case "count_distinct":
+            return f"count(distinct {value}){taken}"
+        case "quantile":
+            return f"percentile({value}, {number}){taken}"
+        case "quantile_disc" | "approx_quantile":
+            place = f"int(greatest(ceil({number} * (count({value}){taken})), 1)) - 1"
+            return f"get(array_sort(collect_list({value}){taken}), {place})"
+        case "mode":
+            return f"mode({value}, true){taken}"
+        case "geometric_mean":
+            return f"exp(avg({logarithm(value)}){taken})"
+        case "min_count" | "max_count":
+            extreme = f"array_{function[:3]}(collect_list({value}){taken})"
+            return (
+                f"nullif(bigint(size(filter(collect_list({value}){taken}, x -> x <=> {extreme}))), bigint(0))"
+            )
+        case "collect_list":
+            pairs = f"collect_list(if({value} is null, null, struct({time} as t, {value} as v))){taken}"
+            return f"transform(array_sort({pairs}), x -> x.v)"
+        case "collect_set":
+            return f"array_sort(collect_set({value}){taken})"
+        case "m4" | "m4_times":
+            return m4(value, time, taken, times=function == "m4_times")
+    return f"{NAMES[function]}({value}){taken}"
 
 
 def by_time(function: str, value: str, time: str) -> str:
-    order = f"if({value} is null, null, {time})" if function.endswith("_valid") else time
-    return f"{'min_by' if function.startswith('first') else 'max_by'}({value}, {order})"
+    chosen = "min_by" if function.startswith("first") else "max_by"
+    return f"{chosen}({value}, {time_of(function, value, time)})"
+
+
+def time_of(function: str, value: str, time: str) -> str:
+    """Return the time by which a row may be first or last; null if it may not."""
+    return f"if({value} is null, null, {time})" if function.endswith("_valid") else time
+
+
+def m4(value: str, time: str, taken: str, *, times: bool) -> str:
+    parts = {
+        "min": (f"min({value})", f"min_by({time}, {value})"),
+        "max": (f"max({value})", f"max_by({time}, {value})"),
+        "first": (by_time("first_valid", value, time), f"min({time_of('first_valid', value, time)})"),
+        "last": (by_time("last_valid", value, time), f"max({time_of('last_valid', value, time)})"),
+    }
+    fields = []
+    for name, (value_of, time_at) in parts.items():
+        fields.append(f"'{name}', {value_of}{taken}")
+        if times:
+            fields.append(f"'{name}_time', {time_at}{taken}")
+    return f"if((count({value}){taken}) = 0, null, named_struct({', '.join(fields)}))"
+
+
+def logarithm(value: str) -> str:
+    """Return the natural logarithm as Rust has it: Spark's own is null of what is not positive."""
+    return (
+        f"case when {value} > 0 then ln(double({value})) when {value} = 0 then double('-infinity') "
+        f"when {value} is not null then double('NaN') end"
+    )
 
 
 def pane(period: int, offset: int, kind: spark.DataType, time: str) -> str:
@@ -74,15 +142,38 @@ def pane(period: int, offset: int, kind: spark.DataType, time: str) -> str:
     return f"date_from_unix_date(int({start}))" if isinstance(kind, spark.DateType) else start
 
 
-def partial(kind: str, type_of: spark.DataType | None, value: str, time: str) -> list[str]:
+def partial(
+    kind: str, types: Sequence[spark.DataType], values: list[str], time: str, where: str | None
+) -> list[str]:
     """Return the columns in which Catalyst holds a partial of `Plan.partials`, as stage 2 expects them.
 
     Sums of bigints are two, of the upper and of the lower 32 bits: neither overflows below 2^31 rows of a
-    slice, whatever the ANSI mode, and stage 2 puts them together in 128 bits. Moments are (n, mean, m2).
+    slice, whatever the ANSI mode, and stage 2 puts them together in 128 bits. Moments are (n, mean, m2); a
+    first or last value comes with its time; an arg-extremum with the other column's extremum and a time.
     """
-    if kind == "sum" and isinstance(type_of, spark.LongType):
-        return [f"sum(shiftright({value}, 32))", f"sum({value} & {LOW})"]
+    taken = "" if where is None else f" filter (where {where})"
+    if kind == "count_all":
+        return [f"count(1){taken}"]
+    value = values[0]
+    if kind in ("sum", "sum_without_invert") and isinstance(types[0], spark.LongType):
+        return [f"sum(shiftright({value}, 32)){taken}", f"sum({value} & {LOW}){taken}"]
+    if kind == "log_sum":
+        return [f"sum({logarithm(value)}){taken}"]
     if kind == "moments":
-        number = value if isinstance(type_of, spark.DoubleType) else f"double({value})"
-        return [f"count({value})", f"avg({number})", f"var_pop({number}) * count({value})"]
-    return [aggregate(kind, value, time)]
+        number = value if isinstance(types[0], spark.DoubleType) else f"double({value})"
+        n = f"count({value}){taken}"
+        return [n, f"avg({number}){taken}", f"var_pop({number}){taken} * {n}"]
+    if kind in BY_TIME:
+        extreme = "min" if kind.startswith("first") else "max"
+        return [
+            f"{by_time(kind, value, time)}{taken}",
+            f"{extreme}({time_of(kind, value, time)}){taken}",
+        ]
+    if kind in ("arg_min", "arg_max"):
+        extreme = kind.removeprefix("arg_")
+        return [
+            f"{extreme}_by({value}, {values[1]}){taken}",
+            f"{extreme}({values[1]}){taken}",
+            f"min({time}){taken}",
+        ]
+    return [f"{NAMES[kind]}({value}){taken}"]

@@ -1,0 +1,345 @@
+"""What an aggregate is as a value: a function, its columns, a filter, a name; and its text form.
+
+The functions that make aggregates, as `sum`, are in `windowkit.aggregates`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.user import UserFunction
+from windowkit.windows import checked_name, quoted, read_call, unquoted
+
+__all__ = ["AGGREGATE_FORMS", "FORMS", "Aggregate", "make", "parse"]
+
+
+class Form(NamedTuple):
+    """How a function is written.
+
+    Parameters
+    ----------
+    function : str
+        What the core calls it.
+    title : str
+        Its default output name, of columns ``{0}`` and ``{1}`` and the number ``{number}``.
+    columns : int
+        How many columns it reads.
+    numbers : int
+        How many numbers follow the columns.
+    option : str
+        A word that may come last.
+    optional : str
+        What the core calls the function with that word.
+    """
+
+    function: str
+    title: str
+    columns: int = 1
+    numbers: int = 0
+    option: str = ""
+    optional: str = ""
+
+
+# By what a user writes. Default names are Spark's where Spark has the function.
+FORMS: Final = {
+    "count": Form("count", "count({0})"),
+    "sum": Form("sum", "sum({0})"),
+    "sum_without_invert": Form("sum_without_invert", "sum_without_invert({0})"),
+    "min": Form("min", "min({0})"),
+    "max": Form("max", "max({0})"),
+    "min_count": Form("min_count", "min_count({0})"),
+    "max_count": Form("max_count", "max_count({0})"),
+    "arg_min": Form("arg_min", "min_by({0}, {1})", columns=2),
+    "arg_max": Form("arg_max", "max_by({0}, {1})", columns=2),
+    "avg": Form("mean", "avg({0})"),
+    "mean": Form("mean", "avg({0})"),
+    "geometric_mean": Form("geometric_mean", "geometric_mean({0})"),
+    "variance": Form("var_samp", "variance({0})"),
+    "var_samp": Form("var_samp", "var_samp({0})"),
+    "var_pop": Form("var_pop", "var_pop({0})"),
+    "stddev": Form("stddev_samp", "stddev({0})"),
+    "stddev_samp": Form("stddev_samp", "stddev_samp({0})"),
+    "stddev_pop": Form("stddev_pop", "stddev_pop({0})"),
+    "first": Form("first", "first({0})", option="ignore_nulls", optional="first_valid"),
+    "last": Form("last", "last({0})", option="ignore_nulls", optional="last_valid"),
+    "m4": Form("m4", "m4({0})", option="times", optional="m4_times"),
+    "median": Form("median", "median({0})"),
+    "quantile": Form("quantile", "percentile({0}, {number}, 1)", numbers=1),
+    "quantile_disc": Form("quantile_disc", "quantile_disc({0}, {number})", numbers=1),
+    "approx_quantile": Form("approx_quantile", "approx_quantile({0}, {number})", numbers=1),
+    "count_distinct": Form("count_distinct", "count(DISTINCT {0})"),
+    "mode": Form("mode", "mode({0})"),
+    "collect_list": Form("collect_list", "collect_list({0})"),
+    "collect_set": Form("collect_set", "collect_set({0})"),
+}
+BY_FUNCTION: Final = {
+    function: form for form in FORMS.values() for function in (form.function, form.optional) if function
+}
+FUNCTIONS: Final = frozenset({*BY_FUNCTION, "count_all"})
+AGGREGATE_FORMS: Final = (
+    f"aggregates are count(*) and f(column) for f of {', '.join(FORMS)}, where arg_min and arg_max take a "
+    "second column, quantile, quantile_disc and approx_quantile a number from 0 to 1, first and last a last "
+    "word as in first(column, ignore_nulls), and m4 one as in m4(column, times); each optionally followed by "
+    "'where column' and 'as name'"
+)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate function of columns, its filter, and the name of its output.
+
+    Made by `sum` and the other functions of `windowkit.aggregates`. ``str(aggregate)`` is a text form, and
+    `parse` reads it back, unless the function is a user's own.
+
+    Parameters
+    ----------
+    function : str
+        What the core calls it, such as count_all, mean, first_valid or quantile; "user" for a user's own.
+    columns : tuple of str
+        The columns it reads; () for count_all, and only there.
+    name : str
+        The output column.
+    filter : str, optional
+        The boolean column that says which rows are taken.
+    parameters : tuple of float
+        Numbers that the function takes beside its columns.
+    user : UserFunction, optional
+        A user's own function.
+    """
+
+    function: str
+    columns: tuple[str, ...]
+    name: str
+    filter: str | None = None
+    parameters: tuple[float, ...] = ()
+    user: UserFunction | None = None
+
+    def __post_init__(self) -> None:
+        if self.user is not None:
+            return
+        if self.function not in FUNCTIONS:
+            raise InvalidValue(
+                f"function: {self.function!r} is unknown; functions are {', '.join(sorted(FUNCTIONS))}"
+            )
+        form = BY_FUNCTION.get(self.function)
+        expected = 0 if form is None else form.columns
+        if len(self.columns) != expected:
+            raise InvalidValue(
+                f"columns: {self.columns!r} is not for {self.function}, which reads {expected} columns"
+            )
+        numbers = 0 if form is None else form.numbers
+        if len(self.parameters) != numbers:
+            raise InvalidValue(
+                f"parameters: {self.parameters!r} is not for {self.function}, which takes {numbers}"
+            )
+
+    @property
+    def column(self) -> str | None:
+        """The first of the columns; None if there is none."""
+        return self.columns[0] if self.columns else None
+
+    @property
+    def inputs(self) -> list[str]:
+        """The columns it reads, with its filter."""
+        return [*self.columns, *([] if self.filter is None else [self.filter])]
+
+    @property
+    def default_names(self) -> list[str]:
+        """The names that its output has unless it is given another: one per spelling of the function."""
+        if self.user is not None:
+            titles = [f"{self.user.name}({', '.join(self.columns)})"]
+        elif not self.columns:
+            titles = ["count(1)"]
+        else:
+            forms = [form for form in FORMS.values() if self.function in (form.function, form.optional)]
+            titles = list(dict.fromkeys(self.title(form) for form in forms))
+        return (
+            titles if self.filter is None else [f"{title} FILTER (WHERE {self.filter})" for title in titles]
+        )
+
+    def title(self, form: Form) -> str:
+        """Return the default name under one spelling, without the filter."""
+        number = shown(self.parameters[0]) if self.parameters else ""
+        # Not str.format: a column's name may hold braces.
+        pieces = {"{0}": self.columns[0], "{1}": self.columns[-1], "{number}": number}
+        title = form.title
+        parts = []
+        while title:
+            place = next((place for place in pieces if title.startswith(place)), None)
+            parts.append(title[0] if place is None else pieces[place])
+            title = title[1 if place is None else len(place) :]
+        return "".join(parts)
+
+    def alias(self, name: str) -> Aggregate:
+        """Return the same aggregate under another output name.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            `name` is no string, or empty.
+
+        Examples
+        --------
+        >>> from windowkit import max
+        >>> max("v").alias("peak").name
+        'peak'
+        """
+        return replace(self, name=checked_name("alias", name))
+
+    def where(self, column: str) -> Aggregate:
+        """Return the same aggregate of only those rows where a boolean column is true.
+
+        Parameters
+        ----------
+        column : str
+            A boolean column; a null takes no row. ``first`` and ``last`` are then the first and the last of
+            the rows taken. A window none of whose rows is taken is still in the result.
+
+        Returns
+        -------
+        Aggregate
+            Named ``<name> FILTER (WHERE <column>)``, as Spark does, unless it has an alias.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            `column` is no name, or the aggregate has a filter already.
+
+        Examples
+        --------
+        >>> from windowkit import count, sum
+        >>> sum("v").where("valid").name
+        'sum(v) FILTER (WHERE valid)'
+        >>> print(count().where("valid").alias("n"))
+        count(*) where valid as n
+        """
+        column = checked_name("where", column)
+        if self.filter is not None:
+            raise InvalidValue(
+                f"where: {column!r} is a second filter beside {self.filter!r}; an aggregate has one, which "
+                "may be a column that is computed from both"
+            )
+        filtered = replace(self, filter=column)
+        if self.name in self.default_names:
+            at = self.default_names.index(self.name)
+            return replace(filtered, name=filtered.default_names[at])
+        return filtered
+
+    def __str__(self) -> str:
+        """Return the text form: the call, ``where`` its filter, ``as`` its alias, where there are any."""
+        filtered = "" if self.filter is None else f" where {bare(self.filter)}"
+        aliased = "" if self.name in self.default_names else f" as {quoted(self.name)}"
+        return f"{self.call}{filtered}{aliased}"
+
+    @property
+    def call(self) -> str:
+        """The call in the text form: under the spelling whose name the output has, if there is one."""
+        if self.user is not None:
+            return f"{self.user.name}({', '.join(map(quoted, self.columns))})"
+        if not self.columns:
+            return "count(*)"
+        forms = {
+            spelling: form
+            for spelling, form in FORMS.items()
+            if self.function in (form.function, form.optional)
+        }
+        named = [spelling for spelling, form in forms.items() if self.name.startswith(self.title(form))]
+        spelling = (named or list(forms))[0 if named else -1]
+        option = forms[spelling].option if self.function == forms[spelling].optional else ""
+        arguments = [*map(quoted, self.columns), *map(shown, self.parameters), *([option] if option else [])]
+        return f"{spelling}({', '.join(arguments)})"
+
+
+def make(spelling: str, *columns: str, numbers: tuple[float, ...] = (), option: bool = False) -> Aggregate:
+    """Return an aggregate under its default name."""
+    form = FORMS[spelling]
+    names = tuple(checked_name("column", column) for column in columns)
+    for number in numbers:
+        require_share(number)
+    parameters = tuple(float(number) for number in numbers)
+    if not isinstance(option, bool):
+        raise InvalidType(f"{form.option}: {option!r} is a {type(option).__name__}; it is True or False")
+    function = form.optional if option else form.function
+    unnamed = Aggregate(function, names, "", parameters=parameters)
+    return replace(unnamed, name=unnamed.title(form))
+
+
+def require_share(number: float) -> None:
+    """Refuse what is no number from 0 to 1."""
+    if isinstance(number, bool) or not (hasattr(number, "__float__") or hasattr(number, "__index__")):
+        raise InvalidType(f"q: {number!r} is a {type(number).__name__}; q is a number from 0 to 1")
+    if math.isnan(float(number)) or not 0 <= number <= 1:
+        raise InvalidValue(f"q: {number!r} is not from 0 to 1; 0.5 is the median")
+
+
+def bare(name: str) -> str:
+    """Return `name` as a filter is written: in backticks unless it is one word, as an alias may follow."""
+    return name if re.fullmatch(r"[^\W\d]\w*", name) else "`" + name.replace("`", "``") + "`"
+
+
+def shown(number: float) -> str:
+    """Return a number as names and text forms show it."""
+    return repr(float(number))
+
+
+def parse(text: str) -> Aggregate:
+    """Read an aggregate from its text form.
+
+    Parameters
+    ----------
+    text : str
+        ``count(*)`` or ``function(column)`` with a function of `windowkit.aggregates`, in any case.
+        ``arg_min`` and ``arg_max`` take a second column, ``quantile`` and its like a number, ``first`` and
+        ``last`` ``ignore_nulls`` last, ``m4`` ``times``; an optional ``where column`` and an optional ``as
+        name`` follow. A column or name that is more than words stands in backticks.
+
+    Returns
+    -------
+    Aggregate
+        ``parse(str(aggregate)) == aggregate`` holds for every aggregate but those of users' own functions.
+
+    Raises
+    ------
+    InvalidValue
+        `text` is no aggregate.
+
+    Examples
+    --------
+    >>> from windowkit import sum
+    >>> parse("sum(v) as total") == sum("v").alias("total")
+    True
+    >>> parse("first(v, ignore_nulls)").function
+    'first_valid'
+    >>> parse("quantile(v, 0.9) where valid").name
+    'percentile(v, 0.9, 1) FILTER (WHERE valid)'
+    """
+    call = read_call("aggregate", text, AGGREGATE_FORMS, filters=True)
+    refused = InvalidValue(f"aggregate: {text!r} is no aggregate; {AGGREGATE_FORMS}")
+    form = FORMS.get(call.function)
+    if form is None:
+        raise refused
+    # A column that is named `*` or `1` stands in backticks; bare they count rows, as in SQL.
+    if call.function == "count" and list(call.arguments) in ([], ["*"], ["1"]):
+        aggregate = Aggregate("count_all", (), "count(1)")
+    else:
+        option = bool(form.option) and call.arguments[form.columns :] == [form.option]
+        given = call.arguments[: len(call.arguments) - option]
+        if len(given) != form.columns + form.numbers:
+            raise refused
+        columns = [checked_name("aggregate", unquoted("aggregate", each)) for each in given[: form.columns]]
+        numbers = tuple(number(text, each) for each in given[form.columns :])
+        aggregate = make(call.function, *columns, numbers=numbers, option=option)
+    if call.filter is not None:
+        aggregate = aggregate.where(call.filter)
+    return aggregate if call.name is None else aggregate.alias(call.name)
+
+
+def number(text: str, given: str) -> float:
+    try:
+        return float(given)
+    except ValueError:
+        raise InvalidValue(f"aggregate: {given!r} in {text!r} is no number; {AGGREGATE_FORMS}") from None

@@ -1,0 +1,586 @@
+//! Functions over whole arrays of states: what users write in Python, and may write in Rust.
+//!
+//! | | |
+//! |---|---|
+//! | needs | an associative `combine`; an inverse helps |
+//! | time | O(log n) calls for n slices and windows; O(1) combinations per row, O(log w) per window of w slices |
+//! | space | a state per slice; per row too, and its time, if the function does not commute |
+//! | first appeared | the tree over slices of Tangwongsan et al., VLDB 2015 (FlatFAT), here built level by level |
+//!
+//! A call costs much, an entry little: so rows are lifted many at a time, those of one slot are combined pairwise,
+//! all slots at once, and windows are put together from aligned blocks of slices, one level of blocks after the other.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+use arrow_select::concat::concat;
+use arrow_select::filter::filter;
+use arrow_select::take::take;
+
+use super::lift::{Partials, Rows, columns};
+use super::properties::Properties;
+use super::user::UserAggregate;
+use crate::kernels::Ranges;
+use crate::{Error, Result};
+
+/// Rows that may pile up before they become states of slots.
+const ROUND: usize = 1 << 18;
+
+/// An aggregate function over arrays: one entry per row, slice or window.
+pub trait ArrayFunction: Send + Sync + 'static {
+    /// How errors name it.
+    fn name(&self) -> &str;
+
+    /// States of single rows, none of whose inputs is null.
+    fn lift(&self, inputs: &[ArrayRef]) -> Result<ArrayRef>;
+
+    /// States of pairs, `earlier` before `later` in time.
+    fn combine(&self, earlier: &ArrayRef, later: &ArrayRef) -> Result<ArrayRef>;
+
+    /// Results.
+    fn lower(&self, states: &ArrayRef) -> Result<ArrayRef>;
+
+    /// `rest` for each `combine(part, rest)`, if there is an exact inverse.
+    fn invert(&self, whole: &ArrayRef, part: &ArrayRef) -> Option<Result<ArrayRef>>;
+
+    /// What holds of it.
+    fn properties(&self) -> Properties;
+
+    /// The state of no rows, as an array of one entry, if there is one.
+    fn identity(&self, states: &DataType) -> Result<Option<ArrayRef>>;
+}
+
+/// An [`ArrayFunction`] as a function of a query.
+pub struct Arrays<F>(pub Arc<F>);
+
+impl<F: ArrayFunction> UserAggregate for Arrays<F> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn properties(&self) -> Properties {
+        self.0.properties()
+    }
+
+    fn output_type(&self, inputs: &[DataType]) -> Result<DataType> {
+        Ok(Signature::of(&*self.0, inputs)?.output)
+    }
+
+    fn column(&self, inputs: &[DataType]) -> Result<Box<dyn Partials>> {
+        let signature = Arc::new(Signature::of(&*self.0, inputs)?);
+        Ok(Box::new(ArrayColumn { function: self.0.clone(), signature, len: 0, held: Held::default() }))
+    }
+}
+
+/// The types of a function, as it returns them of arrays without entries.
+struct Signature {
+    state: DataType,
+    output: DataType,
+    identity: Option<ArrayRef>,
+}
+
+impl Signature {
+    fn of<F: ArrayFunction>(function: &F, inputs: &[DataType]) -> Result<Self> {
+        let inputs: Vec<ArrayRef> = inputs.iter().map(new_empty_array).collect();
+        let states = checked(function, "lift", function.lift(&inputs)?, 0, None)?;
+        let state = states.data_type().clone();
+        checked(function, "combine", function.combine(&states, &states)?, 0, Some(&state))?;
+        if let Some(inverted) = function.invert(&states, &states) {
+            checked(function, "invert", inverted?, 0, Some(&state))?;
+        }
+        let output = checked(function, "lower", function.lower(&states)?, 0, None)?.data_type().clone();
+        let identity = function.identity(&state)?;
+        let identity =
+            identity.map(|array| checked(function, "identity", array, 1, Some(&state))).transpose()?;
+        Ok(Self { state, output, identity })
+    }
+}
+
+/// An array that a function returned, if it is as long and of the type that it must be.
+fn checked<F: ArrayFunction>(
+    function: &F,
+    what: &str,
+    array: ArrayRef,
+    len: usize,
+    kind: Option<&DataType>,
+) -> Result<ArrayRef> {
+    if array.len() != len {
+        return Err(Error::InvalidValue(format!(
+            "{}: {what} returned {} entries of {len}; it returns one entry for each it is given",
+            function.name(),
+            array.len()
+        )));
+    }
+    if let Some(kind) = kind.filter(|&kind| kind != array.data_type()) {
+        return Err(Error::InvalidValue(format!(
+            "{}: {what} returned {}; it returns {kind}, as of arrays without entries",
+            function.name(),
+            array.data_type()
+        )));
+    }
+    Ok(array)
+}
+
+/// A column of states of an [`ArrayFunction`].
+struct ArrayColumn<F> {
+    function: Arc<F>,
+    signature: Arc<Signature>,
+    len: usize,
+    held: Held,
+}
+
+/// What a column holds: batches as they came, and all of them as entries once that was asked for.
+#[derive(Default)]
+struct Held {
+    chunks: Vec<Chunk>,
+    rows: usize,
+    /// Rows that may gather before they are made fewer.
+    round: usize,
+    entries: OnceLock<Result<Entries>>,
+    /// One entry per slot that has any.
+    reduced: OnceLock<Result<Entries>>,
+}
+
+/// Some rows.
+#[derive(Clone)]
+struct Chunk {
+    slots: Vec<u32>,
+    times: Vec<i64>,
+    values: Values,
+}
+
+#[derive(Clone)]
+enum Values {
+    Inputs(Vec<ArrayRef>),
+    States(ArrayRef),
+}
+
+/// States with their slots and times, in the order of arrival.
+#[derive(Clone)]
+struct Entries {
+    slots: Vec<u32>,
+    times: Vec<i64>,
+    states: ArrayRef,
+    /// Entries of slot s are `order[offsets[s]..offsets[s + 1]]`.
+    offsets: Vec<usize>,
+    order: Vec<u32>,
+}
+
+impl Entries {
+    fn new(slots: Vec<u32>, times: Vec<i64>, states: ArrayRef, len: usize) -> Self {
+        let mut offsets = vec![0; len + 1];
+        for &slot in &slots {
+            offsets[slot as usize + 1] += 1;
+        }
+        for slot in 0..len {
+            offsets[slot + 1] += offsets[slot];
+        }
+        let mut next = offsets.clone();
+        let mut order = vec![0; slots.len()];
+        for (entry, &slot) in slots.iter().enumerate() {
+            order[next[slot as usize]] = entry as u32;
+            next[slot as usize] += 1;
+        }
+        Self { slots, times, states, offsets, order }
+    }
+
+    /// The slots' states: each one's entry, if it has one.
+    fn place(&self, slot: usize) -> Option<u32> {
+        (self.offsets[slot] < self.offsets[slot + 1]).then(|| self.order[self.offsets[slot]])
+    }
+}
+
+fn picked(array: &ArrayRef, rows: Vec<u32>) -> Result<ArrayRef> {
+    Ok(take(array, &UInt32Array::from(rows), None)?)
+}
+
+impl<F: ArrayFunction> ArrayColumn<F> {
+    fn with(&self, len: usize, held: Held) -> Self {
+        Self { function: self.function.clone(), signature: self.signature.clone(), len, held }
+    }
+
+    fn of(&self, len: usize, slots: Vec<u32>, times: Vec<i64>, states: ArrayRef) -> Self {
+        let rows = slots.len();
+        let chunks = vec![Chunk { slots, times, values: Values::States(states) }];
+        self.with(len, Held { chunks, rows, ..Held::default() })
+    }
+
+    fn combined(&self, earlier: &ArrayRef, later: &ArrayRef) -> Result<ArrayRef> {
+        let states = self.function.combine(earlier, later)?;
+        checked(&*self.function, "combine", states, earlier.len(), Some(&self.signature.state))
+    }
+
+    /// All rows as states.
+    fn entries(&self) -> Result<&Entries> {
+        let entries = self.held.entries.get_or_init(|| {
+            let mut states: Vec<ArrayRef> = vec![new_empty_array(&self.signature.state)];
+            // Rows that follow each other are lifted in one call.
+            let mut chunks = self.held.chunks.as_slice();
+            while let Some(first) = chunks.first() {
+                let Values::Inputs(inputs) = &first.values else {
+                    if let Values::States(lifted) = &first.values {
+                        states.push(lifted.clone());
+                    }
+                    chunks = &chunks[1..];
+                    continue;
+                };
+                let raw = chunks.iter().map_while(|chunk| match &chunk.values {
+                    Values::Inputs(inputs) => Some(inputs),
+                    Values::States(_) => None,
+                });
+                let raw: Vec<&Vec<ArrayRef>> = raw.collect();
+                let joined = (0..inputs.len()).map(|column| {
+                    let parts: Vec<&dyn Array> = raw.iter().map(|inputs| inputs[column].as_ref()).collect();
+                    Ok(concat(&parts)?)
+                });
+                let joined = joined.collect::<Result<Vec<ArrayRef>>>()?;
+                let lifted = self.function.lift(&joined)?;
+                let rows = joined.first().map_or(0, |column| column.len());
+                states.push(checked(&*self.function, "lift", lifted, rows, Some(&self.signature.state))?);
+                chunks = &chunks[raw.len()..];
+            }
+            let states: Vec<&dyn Array> = states.iter().map(AsRef::as_ref).collect();
+            let slots = self.held.chunks.iter().flat_map(|chunk| chunk.slots.iter().copied()).collect();
+            let times = self.held.chunks.iter().flat_map(|chunk| chunk.times.iter().copied()).collect();
+            Ok(Entries::new(slots, times, concat(&states)?, self.len))
+        });
+        entries.as_ref().map_err(Clone::clone)
+    }
+
+    /// One entry per slot that has any, slots ascending.
+    fn reduced(&self) -> Result<&Entries> {
+        let reduced = self.held.reduced.get_or_init(|| {
+            let entries = self.entries()?;
+            let (slots, times, mut states) = self.in_order(entries, 0..self.len)?;
+            // Neighbours of one slot are combined until each slot has one entry.
+            let mut slots = slots;
+            let mut times = times;
+            while slots.windows(2).any(|pair| pair[0] == pair[1]) {
+                let (mut firsts, mut seconds, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+                let mut row = 0;
+                while row < slots.len() {
+                    kept.push(row as u32);
+                    let paired = row + 1 < slots.len() && slots[row + 1] == slots[row];
+                    if paired {
+                        firsts.push(row as u32);
+                        seconds.push(row as u32 + 1);
+                    }
+                    row += 1 + usize::from(paired);
+                }
+                let joined = self.combined(&picked(&states, firsts.clone())?, &picked(&states, seconds)?)?;
+                let both = concat(&[states.as_ref(), joined.as_ref()])?;
+                let mut place = kept.clone();
+                let mut at = 0;
+                for place in &mut place {
+                    if firsts.get(at) == Some(place) {
+                        *place = (states.len() + at) as u32;
+                        at += 1;
+                    }
+                }
+                states = picked(&both, place)?;
+                slots = kept.iter().map(|&row| slots[row as usize]).collect();
+                times = kept.iter().map(|&row| times[row as usize]).collect();
+            }
+            Ok(Entries::new(slots, times, states, self.len))
+        });
+        reduced.as_ref().map_err(Clone::clone)
+    }
+
+    /// Entries of these slots, by slot, and of one slot by time unless the function commutes.
+    #[allow(clippy::type_complexity, reason = "a name for three columns would hide that they are columns")]
+    fn in_order(
+        &self,
+        entries: &Entries,
+        slots: impl Iterator<Item = usize>,
+    ) -> Result<(Vec<u32>, Vec<i64>, ArrayRef)> {
+        let mut rows = Vec::new();
+        for slot in slots {
+            let from = rows.len();
+            rows.extend_from_slice(&entries.order[entries.offsets[slot]..entries.offsets[slot + 1]]);
+            self.sort(entries, &mut rows[from..]);
+        }
+        let slots = rows.iter().map(|&row| entries.slots[row as usize]).collect();
+        let times = rows.iter().map(|&row| entries.times[row as usize]).collect();
+        Ok((slots, times, picked(&entries.states, rows)?))
+    }
+
+    /// Sorts entries by time, and by arrival where that is one, if their order matters.
+    fn sort(&self, entries: &Entries, rows: &mut [u32]) {
+        if !self.function.properties().commutative {
+            rows.sort_by_key(|&row| (entries.times[row as usize], row));
+        }
+    }
+
+    /// Takes in a chunk; rows become states of slots once there are many, if their order does not matter.
+    fn push(&mut self, chunk: Chunk, len: usize) -> Result<()> {
+        if let Some(Ok(entries)) = self.held.entries.take() {
+            let Entries { slots, times, states, .. } = entries;
+            self.held.chunks = vec![Chunk { slots, times, values: Values::States(states) }];
+        }
+        self.held.reduced.take();
+        self.len = len;
+        self.held.rows += chunk.slots.len();
+        self.held.chunks.push(chunk);
+        if self.held.rows >= self.held.round.max(ROUND) && self.function.properties().commutative {
+            let Entries { slots, times, states, .. } = self.reduced()?.clone();
+            *self = self.of(len, slots, times, states);
+            self.held.round = 2 * self.held.rows;
+        }
+        Ok(())
+    }
+
+    /// States of ranges by the inverse: what all slots up to the end have, less those before.
+    fn differences(&self, states: &ArrayRef, ranges: &[(u32, u32)]) -> Result<Option<ArrayRef>> {
+        let mut running = states.clone();
+        let mut step = 1;
+        while step < states.len() {
+            let more = states.len() - step;
+            let joined = self.combined(&running.slice(0, more), &running.slice(step, more))?;
+            running = concat(&[running.slice(0, step).as_ref(), joined.as_ref()])?;
+            step *= 2;
+        }
+        let wholes = picked(&running, ranges.iter().map(|&(_, hi)| hi - 1).collect())?;
+        let inner: Vec<usize> = (0..ranges.len()).filter(|&range| ranges[range].0 > 0).collect();
+        let parts = picked(&running, inner.iter().map(|&range| ranges[range].0 - 1).collect())?;
+        let inner_wholes = picked(&wholes, inner.iter().map(|&range| range as u32).collect())?;
+        let Some(rests) = self.function.invert(&inner_wholes, &parts) else { return Ok(None) };
+        let rests = checked(&*self.function, "invert", rests?, inner.len(), Some(&self.signature.state))?;
+        let mut place: Vec<u32> = (0..ranges.len() as u32).collect();
+        for (at, &range) in inner.iter().enumerate() {
+            place[range] = (ranges.len() + at) as u32;
+        }
+        Ok(Some(picked(&concat(&[wholes.as_ref(), rests.as_ref()])?, place)?))
+    }
+
+    /// States of ranges from aligned blocks of 1, 2, 4, ... slots.
+    fn blocks(&self, states: &ArrayRef, ranges: &[(u32, u32)]) -> Result<ArrayRef> {
+        let mut blocks = states.clone();
+        let mut ranges = ranges.to_vec();
+        let mut left = Sides::new(&self.signature.state, ranges.len());
+        let mut right = Sides::new(&self.signature.state, ranges.len());
+        loop {
+            // A range begins, or ends, in the middle of a block of the next level: it takes this level's half.
+            let (mut begins, mut ends) = (Vec::new(), Vec::new());
+            for (range, (lo, hi)) in ranges.iter_mut().enumerate() {
+                if *lo < *hi && *lo % 2 == 1 {
+                    begins.push((range, *lo));
+                    *lo += 1;
+                }
+                if *lo < *hi && *hi % 2 == 1 {
+                    *hi -= 1;
+                    ends.push((range, *hi));
+                }
+                (*lo, *hi) = (*lo / 2, *hi / 2);
+            }
+            left.join(&blocks, &begins, |own, block| self.combined(own, block))?;
+            right.join(&blocks, &ends, |own, block| self.combined(block, own))?;
+            if ranges.iter().all(|(lo, hi)| lo >= hi) {
+                break;
+            }
+            let pairs = blocks.len() as u32 / 2;
+            let halves = |odd: u32| picked(&blocks, (0..pairs).map(|pair| 2 * pair + odd).collect());
+            blocks = self.combined(&halves(0)?, &halves(1)?)?;
+        }
+        let rights: Vec<(usize, u32)> =
+            right.place.iter().enumerate().filter_map(|(range, place)| place.map(|at| (range, at))).collect();
+        left.join(&right.states, &rights, |own, block| self.combined(own, block))?;
+        let place: Option<Vec<u32>> = left.place.iter().copied().collect();
+        picked(&left.states, place.ok_or_else(|| Error::Internal("a range over no slot".into()))?)
+    }
+}
+
+/// What ranges have so far, on one of their sides.
+struct Sides {
+    states: ArrayRef,
+    /// Where the state of each range is.
+    place: Vec<Option<u32>>,
+}
+
+impl Sides {
+    fn new(kind: &DataType, ranges: usize) -> Self {
+        Self { states: new_empty_array(kind), place: vec![None; ranges] }
+    }
+
+    /// Joins `blocks[at]` to each range of `more`: with `combine` where it has a state.
+    fn join(
+        &mut self,
+        blocks: &ArrayRef,
+        more: &[(usize, u32)],
+        combine: impl Fn(&ArrayRef, &ArrayRef) -> Result<ArrayRef>,
+    ) -> Result<()> {
+        let (mut own, mut theirs, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut joined, mut begun) = (Vec::new(), Vec::new());
+        for &(range, at) in more {
+            match self.place[range] {
+                Some(place) => {
+                    own.push(place);
+                    theirs.push(at);
+                    joined.push(range);
+                }
+                None => {
+                    fresh.push(at);
+                    begun.push(range);
+                }
+            }
+        }
+        let mut parts = vec![self.states.clone()];
+        if !own.is_empty() {
+            parts.push(combine(&picked(&self.states, own)?, &picked(blocks, theirs)?)?);
+        }
+        parts.push(picked(blocks, fresh)?);
+        for (at, range) in joined.into_iter().chain(begun).enumerate() {
+            self.place[range] = Some((self.states.len() + at) as u32);
+        }
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        // What was replaced is left out.
+        let rows = self.place.iter().copied().flatten().collect();
+        self.states = picked(&concat(&parts)?, rows)?;
+        for (at, place) in self.place.iter_mut().flatten().enumerate() {
+            *place = at as u32;
+        }
+        Ok(())
+    }
+}
+
+impl<F: ArrayFunction> Partials for ArrayColumn<F> {
+    fn properties(&self) -> Properties {
+        self.function.properties()
+    }
+
+    fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let nulls = inputs.iter().map(|input| input.logical_nulls());
+        let nulls = nulls.fold(None, |all, nulls| NullBuffer::union(all.as_ref(), nulls.as_ref()));
+        let chunk = match nulls.filter(|nulls| nulls.null_count() > 0) {
+            None => Chunk {
+                slots: rows.slots.to_vec(),
+                times: rows.times.to_vec(),
+                values: Values::Inputs(inputs.to_vec()),
+            },
+            Some(nulls) => {
+                let valid = BooleanArray::new(nulls.inner().clone(), None);
+                let inputs = inputs.iter().map(|input| filter(input, &valid));
+                Chunk {
+                    slots: nulls.valid_indices().map(|row| rows.slots[row]).collect(),
+                    times: nulls.valid_indices().map(|row| rows.times[row]).collect(),
+                    values: Values::Inputs(inputs.collect::<std::result::Result<_, _>>()?),
+                }
+            }
+        };
+        self.push(chunk, len)
+    }
+
+    /// States; null of no rows.
+    fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [states] = columns(state)?;
+        if *states.data_type() != self.signature.state {
+            return Err(Error::InvalidType(format!(
+                "slices: states of {} are {}; allowed are {}",
+                self.function.name(),
+                states.data_type(),
+                self.signature.state
+            )));
+        }
+        let valid: Vec<u32> = (0..states.len() as u32).filter(|&row| states.is_valid(row as usize)).collect();
+        let chunk = Chunk {
+            slots: valid.iter().map(|&row| rows.slots[row as usize]).collect(),
+            times: valid.iter().map(|&row| rows.times[row as usize]).collect(),
+            values: Values::States(picked(states, valid)?),
+        };
+        self.push(chunk, len)
+    }
+
+    fn append(&mut self, other: Box<dyn Partials>) {
+        let other = *other.into_any().downcast::<Self>().expect("columns of one kind");
+        let base = self.len as u32;
+        self.held.entries.take();
+        self.held.reduced.take();
+        self.held.rows += other.held.rows;
+        self.held.chunks.extend(other.held.chunks.into_iter().map(|mut chunk| {
+            chunk.slots.iter_mut().for_each(|slot| *slot += base);
+            chunk
+        }));
+        self.len += other.len;
+    }
+
+    fn empty(&self) -> Box<dyn Partials> {
+        Box::new(self.with(0, Held::default()))
+    }
+
+    fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
+        let entries = self.entries()?;
+        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
+        let (mut rows, mut of) = (Vec::new(), Vec::new());
+        for (group, (&from, to)) in groups.iter().zip(ends).enumerate() {
+            let first = rows.len();
+            for &slot in &slots[from as usize..to] {
+                let slot = slot as usize;
+                rows.extend_from_slice(&entries.order[entries.offsets[slot]..entries.offsets[slot + 1]]);
+            }
+            self.sort(entries, &mut rows[first..]);
+            of.resize(rows.len(), group as u32);
+        }
+        let times = rows.iter().map(|&row| entries.times[row as usize]).collect();
+        let grouped = self.of(groups.len(), of, times, picked(&entries.states, rows)?);
+        if !self.function.properties().commutative {
+            // Rows that are still to come may lie between these.
+            return Ok(Box::new(grouped));
+        }
+        let Entries { slots, times, states, .. } = grouped.reduced()?.clone();
+        Ok(Box::new(self.of(groups.len(), slots, times, states)))
+    }
+
+    fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
+        let reduced = self.reduced()?;
+        // Ranges over those slots that have a state.
+        let full: Vec<(u32, u32)> =
+            ranges.iter().map(|(lo, hi)| (reduced.offsets[lo] as u32, reduced.offsets[hi] as u32)).collect();
+        let slots: Vec<u32> =
+            (0..full.len() as u32).filter(|&at| full[at as usize].0 < full[at as usize].1).collect();
+        let full: Vec<(u32, u32)> = slots.iter().map(|&at| full[at as usize]).collect();
+        let times = full.iter().map(|&(lo, _)| reduced.times[lo as usize]).collect();
+        let by_inverse = match ranges.overlap() && !full.is_empty() && self.function.properties().invertible {
+            true => self.differences(&reduced.states, &full)?,
+            false => None,
+        };
+        let states = match by_inverse {
+            Some(states) => states,
+            None => self.blocks(&reduced.states, &full)?,
+        };
+        Ok(Box::new(self.of(ranges.len(), slots, times, states)))
+    }
+
+    fn state(&self) -> Result<Vec<ArrayRef>> {
+        let reduced = self.reduced()?;
+        let places: UInt32Array = (0..self.len).map(|slot| reduced.place(slot)).collect();
+        Ok(vec![take(&reduced.states, &places, None)?])
+    }
+
+    fn lower(&self) -> Result<ArrayRef> {
+        let reduced = self.reduced()?;
+        let mut states = reduced.states.clone();
+        if let Some(identity) = &self.signature.identity {
+            states = concat(&[states.as_ref(), identity.as_ref()])?;
+        }
+        let results = checked(
+            &*self.function,
+            "lower",
+            self.function.lower(&states)?,
+            states.len(),
+            Some(&self.signature.output),
+        )?;
+        let nothing = self.signature.identity.is_some().then_some(reduced.states.len() as u32);
+        let places: UInt32Array = (0..self.len).map(|slot| reduced.place(slot).or(nothing)).collect();
+        Ok(take(&results, &places, None)?)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,247 @@
+//! Values in the order of time: what `collect_list` returns. Holistic, not commutative but for the times it keeps.
+//!
+//! Rows are appended with their times; when slots are put in order each slot's rows are sorted by time and then by
+//! arrival. The slots of one key ascend in time and share none, so that a window is one stretch of rows.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{Array, ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
+use arrow_schema::{DataType, Field};
+
+use super::lift::{Partials, Rows, cast_to, columns};
+use super::multiset::{list, offsets};
+use super::properties::{Kind, Properties};
+use super::store::{Position, Store};
+use crate::Result;
+use crate::dictionary::{plain, widened};
+use crate::kernels::Ranges;
+
+/// A column of lists of values.
+pub struct List {
+    output: DataType,
+    store: Store,
+    len: usize,
+    held: Held,
+}
+
+/// Values of slots.
+enum Held {
+    /// Rows as they came, with their slots.
+    Rows { slots: Vec<u32>, rows: Vec<Row>, index: OnceLock<Sorted> },
+    /// Rows by slot and time.
+    Sorted(Arc<Sorted>),
+    /// A range of slots per slot.
+    View(Arc<Sorted>, Vec<(u32, u32)>),
+}
+
+/// When a value came, and where it lies; positions are also arrival numbers.
+type Row = (i64, Position);
+
+/// Slot s has `rows[offsets[s]..offsets[s + 1]]`.
+struct Sorted {
+    offsets: Vec<usize>,
+    rows: Vec<Row>,
+}
+
+impl List {
+    pub(super) fn new(input: &DataType) -> Self {
+        Self { output: widened(input), store: Store::new(plain(input).clone()), len: 0, held: Held::rows() }
+    }
+
+    fn with(&self, len: usize, held: Held) -> Self {
+        Self { output: self.output.clone(), store: self.store.clone(), len, held }
+    }
+
+    /// The rows of a slot, by time.
+    fn slot(&self, slot: usize) -> &[Row] {
+        match &self.held {
+            Held::Rows { .. } => self.held.sorted(self.len).slots(slot, slot + 1),
+            Held::Sorted(sorted) => sorted.slots(slot, slot + 1),
+            Held::View(sorted, ranges) => sorted.slots(ranges[slot].0 as usize, ranges[slot].1 as usize),
+        }
+    }
+
+    /// All rows, each of slot after slot.
+    fn rows(&mut self) -> (&mut Vec<u32>, &mut Vec<Row>) {
+        if !matches!(self.held, Held::Rows { .. }) {
+            let slots = (0..self.len).flat_map(|slot| vec![slot as u32; self.slot(slot).len()]).collect();
+            let rows = (0..self.len).flat_map(|slot| self.slot(slot).to_vec()).collect();
+            self.held = Held::Rows { slots, rows, index: OnceLock::new() };
+        }
+        match &mut self.held {
+            Held::Rows { slots, rows, index } => {
+                *index = OnceLock::new();
+                (slots, rows)
+            }
+            _ => unreachable!("they were made rows"),
+        }
+    }
+
+    /// The values of these rows.
+    fn values<'a>(&self, rows: impl Iterator<Item = &'a Row>) -> Result<ArrayRef> {
+        cast_to(&self.store.take(rows.map(|row| row.1))?, &self.output)
+    }
+
+    fn ends(&self) -> Vec<usize> {
+        let mut end = 0;
+        (0..self.len)
+            .map(|slot| {
+                end += self.slot(slot).len();
+                end
+            })
+            .collect()
+    }
+}
+
+impl Held {
+    fn rows() -> Self {
+        Held::Rows { slots: Vec::new(), rows: Vec::new(), index: OnceLock::new() }
+    }
+
+    /// Rows by slot and time.
+    fn sorted(&self, len: usize) -> &Sorted {
+        match self {
+            Held::Sorted(sorted) | Held::View(sorted, _) => sorted,
+            Held::Rows { slots, rows, index } => index.get_or_init(|| {
+                let mut offsets = vec![0; len + 1];
+                for &slot in slots {
+                    offsets[slot as usize + 1] += 1;
+                }
+                for slot in 0..len {
+                    offsets[slot + 1] += offsets[slot];
+                }
+                let mut next = offsets.clone();
+                let mut by_slot = vec![(0, 0); rows.len()];
+                for (&slot, &row) in slots.iter().zip(rows) {
+                    by_slot[next[slot as usize]] = row;
+                    next[slot as usize] += 1;
+                }
+                let mut sorted = Sorted { offsets, rows: by_slot };
+                (0..len).for_each(|slot| sorted.sort(slot));
+                sorted
+            }),
+        }
+    }
+}
+
+impl Sorted {
+    fn slots(&self, from: usize, to: usize) -> &[Row] {
+        &self.rows[self.offsets[from]..self.offsets[to]]
+    }
+
+    fn sort(&mut self, slot: usize) {
+        let rows = &mut self.rows[self.offsets[slot]..self.offsets[slot + 1]];
+        if !rows.is_sorted() {
+            rows.sort();
+        }
+    }
+}
+
+impl Partials for List {
+    fn properties(&self) -> Properties {
+        Properties::commutative(Kind::Holistic)
+    }
+
+    fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [values] = columns(inputs)?;
+        let values = cast_to(values, self.store.data_type())?;
+        let nulls = values.logical_nulls();
+        let base = self.store.push(values);
+        let (slots, own) = self.rows();
+        for (row, (&slot, &time)) in rows.slots.iter().zip(rows.times).enumerate() {
+            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+                slots.push(slot);
+                own.push((time, base + row as Position));
+            }
+        }
+        self.len = len;
+        Ok(())
+    }
+
+    /// Lists of values and lists of their times.
+    fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [values, times] = columns(state)?;
+        let item = |kind: &DataType| DataType::List(Arc::new(Field::new_list_field(kind.clone(), true)));
+        let (values, times) =
+            (cast_to(values, &item(self.store.data_type()))?, cast_to(times, &item(&DataType::Int64))?);
+        let (values, times) = (values.as_list::<i32>(), times.as_list::<i32>());
+        let base = self.store.push(values.values().clone());
+        let when = times.values().as_primitive::<Int64Type>();
+        let (slots, own) = self.rows();
+        for (row, &slot) in rows.slots.iter().enumerate().filter(|&(row, _)| values.is_valid(row)) {
+            let (from, others) = (values.value_offsets()[row], times.value_offsets()[row]);
+            for at in 0..values.value_length(row) {
+                slots.push(slot);
+                own.push((when.value((others + at) as usize), base + (from + at) as Position));
+            }
+        }
+        self.len = len;
+        Ok(())
+    }
+
+    fn append(&mut self, other: Box<dyn Partials>) {
+        let mut other = *other.into_any().downcast::<Self>().expect("columns of one kind");
+        let base = self.len as u32;
+        let arrived = self.store.append(other.store.clone());
+        let (slots, rows) = self.rows();
+        let (others, theirs) = other.rows();
+        slots.extend(others.iter().map(|slot| base + slot));
+        rows.extend(theirs.iter().map(|&(time, at)| (time, arrived + at)));
+        self.len += other.len;
+    }
+
+    fn empty(&self) -> Box<dyn Partials> {
+        let store = Store::new(self.store.data_type().clone());
+        Box::new(Self { output: self.output.clone(), store, len: 0, held: Held::rows() })
+    }
+
+    fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
+        let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
+        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
+        for (group, (&from, to)) in groups.iter().zip(ends).enumerate() {
+            for &slot in &slots[from as usize..to] {
+                sorted.rows.extend_from_slice(self.slot(slot as usize));
+            }
+            sorted.offsets.push(sorted.rows.len());
+            sorted.sort(group);
+        }
+        Ok(Box::new(self.with(groups.len(), Held::Sorted(Arc::new(sorted)))))
+    }
+
+    fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
+        let sorted = match &self.held {
+            Held::Sorted(sorted) => sorted.clone(),
+            _ => {
+                let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
+                for slot in 0..self.len {
+                    sorted.rows.extend_from_slice(self.slot(slot));
+                    sorted.offsets.push(sorted.rows.len());
+                }
+                Arc::new(sorted)
+            }
+        };
+        let ranges: Vec<(u32, u32)> = ranges.iter().map(|(lo, hi)| (lo as u32, hi as u32)).collect();
+        Ok(Box::new(self.with(ranges.len(), Held::View(sorted, ranges))))
+    }
+
+    fn state(&self) -> Result<Vec<ArrayRef>> {
+        let rows = || (0..self.len).flat_map(|slot| self.slot(slot));
+        let offsets = offsets(&self.ends())?;
+        let times = Int64Array::from_iter_values(rows().map(|row| row.0));
+        Ok(vec![list(offsets.clone(), self.values(rows())?), list(offsets, Arc::new(times))])
+    }
+
+    fn lower(&self) -> Result<ArrayRef> {
+        let offsets = offsets(&self.ends())?;
+        Ok(list(offsets, self.values((0..self.len).flat_map(|slot| self.slot(slot)))?))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

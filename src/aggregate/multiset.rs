@@ -1,0 +1,530 @@
+//! Multisets of values: what quantiles, modes and distinct values are lowered from. Holistic, commutative, invertible.
+//!
+//! | | |
+//! |---|---|
+//! | needs | an order of values |
+//! | time | O(log n) per row once, when slots are put in order; lowering: see [`super::tally`] |
+//! | space | a code and a slot per row until then, afterwards a rank (and a count, where values repeat) per distinct value of a slot |
+//! | first appeared | sorted runs with run-length encoding in slices: Traub et al. 2019, §5.4.1 |
+//!
+//! Rows are appended as they come. When slots are put in order ([`Partials::regroup`]) all of a block's values are
+//! sorted at once, with a sort that merges the runs it finds, and dealt out to their slots by rank: each slot's run is
+//! then sorted and encoded, and all slots of the block speak of the same ranks. Answers are views: which slots make up
+//! a window. What is asked of them slides over the slots (`tally`), so that overlap costs nothing.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{
+    Array, ArrayRef, Int64Array, ListArray, UInt32Array, UInt64Array, cast::AsArray, types::UInt64Type,
+};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field};
+use arrow_select::take::take;
+
+use super::codes::{Codes, Interned};
+use super::lift::{Partials, Rows, cast_to, columns};
+use super::order::{Family, Wides, Words, family};
+use super::properties::{Kind, Properties};
+use super::quantile::{discrete, quantiles};
+use super::tally::{Counter, Distinct, Modes, Ordered, Runs, slide};
+use crate::dictionary::plain;
+use crate::kernels::Ranges;
+use crate::{Error, Result};
+
+/// Rows that may pile up before those of one slot that are equal are counted instead.
+const FIRST_COMPACTION: usize = 8 << 20;
+
+/// An empty column of multisets of values of type `input`, if those have an order.
+pub(super) fn multisets(input: &DataType) -> Option<Box<dyn Partials>> {
+    Some(match family(input)? {
+        Family::Word => Box::new(Multiset::new(Words::new(input))),
+        Family::Wide => Box::new(Multiset::new(Wides::new(input))),
+        Family::Text => Box::new(Multiset::new(Interned::new(input))),
+    })
+}
+
+/// What can be asked of multisets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Question {
+    /// The value below which a share of the values lies, interpolated.
+    Quantile(f64),
+    /// The least value whose share of values at or below it is at least this.
+    Discrete(f64),
+    /// The number of distinct values.
+    Distinct,
+    /// The most frequent value; of several the least.
+    Mode,
+}
+
+/// Answers of all slots of a column of multisets of values of type `input`.
+pub(super) fn ask(sets: &dyn Partials, question: Question, input: &DataType) -> Result<ArrayRef> {
+    let sets = sets.as_any();
+    if let Some(words) = sets.downcast_ref::<Multiset<Words>>() {
+        return words.ask(question, input);
+    }
+    if let Some(wides) = sets.downcast_ref::<Multiset<Wides>>() {
+        return wides.ask(question, input);
+    }
+    match sets.downcast_ref::<Multiset<Interned>>() {
+        Some(texts) => texts.ask(question, input),
+        None => Err(Error::Internal(format!("{question:?} is asked of multisets"))),
+    }
+}
+
+/// A column of multisets.
+pub struct Multiset<C: Codes> {
+    codes: C,
+    held: Held<C::Code>,
+    compact_at: usize,
+}
+
+enum Held<K> {
+    /// Rows as they came.
+    Rows(Entries<K>),
+    /// A run of ranks per slot.
+    Ranked(Arc<Ranked<K>>),
+    /// A range of slots' runs per slot.
+    View(Arc<Ranked<K>>, Vec<(u32, u32)>),
+}
+
+/// Runs, and the ranges of them that make up slots.
+type View<K> = (Arc<Ranked<K>>, Vec<(u32, u32)>);
+
+/// Values with their slots.
+struct Entries<K> {
+    len: usize,
+    slots: Vec<u32>,
+    codes: Vec<K>,
+    /// How often each value is there; `None` while all are once.
+    counts: Option<Vec<u32>>,
+    index: OnceLock<Index>,
+}
+
+/// Entries by slot: those of slot s are `order[offsets[s]..offsets[s + 1]]`, or without order these themselves.
+struct Index {
+    offsets: Vec<usize>,
+    order: Option<Vec<u32>>,
+}
+
+/// Runs of ranks, and the codes that have these ranks.
+struct Ranked<K> {
+    runs: Runs,
+    codes: Vec<K>,
+}
+
+/// A value on its way to its slot.
+#[derive(Clone, Copy)]
+struct Item<K> {
+    key: K,
+    group: u32,
+    count: u32,
+}
+
+impl<K: Copy> Entries<K> {
+    fn new() -> Self {
+        Self { len: 0, slots: Vec::new(), codes: Vec::new(), counts: None, index: OnceLock::new() }
+    }
+
+    fn push(&mut self, slot: u32, code: K, count: u32) {
+        if count != 1 && self.counts.is_none() {
+            self.counts = Some(vec![1; self.codes.len()]);
+        }
+        if let Some(counts) = &mut self.counts {
+            counts.push(count);
+        }
+        self.slots.push(slot);
+        self.codes.push(code);
+    }
+
+    fn count(&self, entry: usize) -> u32 {
+        self.counts.as_ref().map_or(1, |counts| counts[entry])
+    }
+
+    fn index(&self) -> &Index {
+        self.index.get_or_init(|| {
+            let mut offsets = vec![0; self.len + 1];
+            for &slot in &self.slots {
+                offsets[slot as usize + 1] += 1;
+            }
+            for slot in 0..self.len {
+                offsets[slot + 1] += offsets[slot];
+            }
+            if self.slots.is_sorted() {
+                return Index { offsets, order: None };
+            }
+            let mut next = offsets.clone();
+            let mut order = vec![0; self.slots.len()];
+            for (entry, &slot) in self.slots.iter().enumerate() {
+                order[next[slot as usize]] = entry as u32;
+                next[slot as usize] += 1;
+            }
+            Index { offsets, order: Some(order) }
+        })
+    }
+}
+
+impl<C: Codes> Multiset<C> {
+    fn new(codes: C) -> Self {
+        Self { codes, held: Held::Rows(Entries::new()), compact_at: FIRST_COMPACTION }
+    }
+
+    fn with(&self, held: Held<C::Code>) -> Self {
+        Self { codes: self.codes.clone(), held, compact_at: FIRST_COMPACTION }
+    }
+
+    fn len(&self) -> usize {
+        match &self.held {
+            Held::Rows(entries) => entries.len,
+            Held::Ranked(ranked) => ranked.runs.len(),
+            Held::View(_, ranges) => ranges.len(),
+        }
+    }
+
+    /// Calls `each` with the values of a slot and how often they are there.
+    fn visit(&self, slot: usize, mut each: impl FnMut(C::Code, u32)) {
+        let (ranked, from, to) = match &self.held {
+            Held::Rows(entries) => {
+                let index = entries.index();
+                for at in index.offsets[slot]..index.offsets[slot + 1] {
+                    let entry = index.order.as_ref().map_or(at, |order| order[at] as usize);
+                    each(entries.codes[entry], entries.count(entry));
+                }
+                return;
+            }
+            Held::Ranked(ranked) => (ranked, slot, slot + 1),
+            Held::View(ranked, ranges) => {
+                let (from, to) = ranges[slot];
+                (ranked, from as usize, to as usize)
+            }
+        };
+        ranked.runs.visit(from, to, |rank, count| each(ranked.codes[rank as usize], count));
+    }
+
+    /// The values as rows, whatever they were held as.
+    fn entries(&mut self) -> &mut Entries<C::Code> {
+        if !matches!(self.held, Held::Rows(_)) {
+            let mut entries = Entries::new();
+            entries.len = self.len();
+            for slot in 0..entries.len {
+                self.visit(slot, |code, count| entries.push(slot as u32, code, count));
+            }
+            self.held = Held::Rows(entries);
+        }
+        match &mut self.held {
+            Held::Rows(entries) => {
+                entries.index = OnceLock::new();
+                entries
+            }
+            _ => unreachable!("they were made rows"),
+        }
+    }
+
+    /// Counts equal values of one slot instead of keeping them, once rows have doubled.
+    fn compact(&mut self) -> Result<()> {
+        let entries = self.entries();
+        let rows = entries.codes.len();
+        if rows > u32::MAX as usize {
+            return Err(Error::InvalidValue(format!(
+                "data: more than {} distinct values of slices in one process; aggregate in parts, or in Spark",
+                u32::MAX
+            )));
+        }
+        if rows >= self.compact_at {
+            let slots: Vec<u32> = (0..self.len() as u32).collect();
+            self.held = Held::Ranked(Arc::new(self.ranked(&slots, &slots)));
+            self.compact_at = FIRST_COMPACTION.max(2 * self.entries().codes.len());
+        }
+        Ok(())
+    }
+
+    /// The runs of these groups of slots.
+    fn ranked(&self, slots: &[u32], groups: &[u32]) -> Ranked<C::Code> {
+        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
+        let mut items = Vec::new();
+        let mut offsets = Vec::with_capacity(groups.len() + 1);
+        offsets.push(0);
+        for (group, (&from, to)) in groups.iter().zip(ends).enumerate() {
+            for &slot in &slots[from as usize..to] {
+                self.visit(slot as usize, |code, count| {
+                    items.push(Item { key: self.codes.rank_key(code), group: group as u32, count });
+                });
+            }
+            offsets.push(items.len());
+        }
+        // A sort that finds the runs there are: slots that were put in order before are merged, not sorted again.
+        items.sort_by_key(|item| item.key);
+        let total = items.iter().map(|item| u64::from(item.count)).sum();
+        let (mut ranks, mut counts) = (vec![0u32; items.len()], vec![0u32; items.len()]);
+        let mut next = offsets[..groups.len()].to_vec();
+        let mut codes = Vec::new();
+        let mut last = None;
+        for item in items {
+            if last != Some(item.key) {
+                last = Some(item.key);
+                codes.push(self.codes.of_key(item.key));
+            }
+            let (rank, group) = (codes.len() as u32 - 1, item.group as usize);
+            let at = next[group];
+            if at > offsets[group] && ranks[at - 1] == rank {
+                // A count that would not fit begins another run of the same value.
+                if let Some(sum) = counts[at - 1].checked_add(item.count) {
+                    counts[at - 1] = sum;
+                    continue;
+                }
+            }
+            (ranks[at], counts[at]) = (rank, item.count);
+            next[group] += 1;
+        }
+        // Close the gaps that equal values left.
+        let mut to = 0;
+        for group in 0..groups.len() {
+            let (from, end) = (offsets[group], next[group]);
+            if from != to {
+                ranks.copy_within(from..end, to);
+                counts.copy_within(from..end, to);
+            }
+            offsets[group] = to;
+            to += end - from;
+        }
+        offsets[groups.len()] = to;
+        ranks.truncate(to);
+        counts.truncate(to);
+        let counts = counts.iter().any(|&count| count != 1).then_some(counts);
+        Ranked { runs: Runs { distinct: codes.len(), offsets, ranks, counts, total }, codes }
+    }
+
+    /// The runs, and which of them make up each slot.
+    fn view(&self) -> View<C::Code> {
+        let each = |slots: usize| (0..slots as u32).map(|slot| (slot, slot + 1)).collect();
+        match &self.held {
+            Held::View(ranked, ranges) => (ranked.clone(), ranges.clone()),
+            Held::Ranked(ranked) => (ranked.clone(), each(ranked.runs.len())),
+            Held::Rows(entries) => {
+                let slots: Vec<u32> = (0..entries.len as u32).collect();
+                (Arc::new(self.ranked(&slots, &slots)), each(slots.len()))
+            }
+        }
+    }
+
+    fn ask(&self, question: Question, input: &DataType) -> Result<ArrayRef> {
+        let (ranked, ranges) = self.view();
+        match u32::try_from(ranked.runs.total) {
+            Ok(_) => self.ask_of::<u32>(&ranked, &ranges, question, input),
+            Err(_) => self.ask_of::<u64>(&ranked, &ranges, question, input),
+        }
+    }
+
+    fn ask_of<N: Counter>(
+        &self,
+        ranked: &Ranked<C::Code>,
+        ranges: &[(u32, u32)],
+        question: Question,
+        input: &DataType,
+    ) -> Result<ArrayRef> {
+        let Ranked { runs, codes } = ranked;
+        let mut ranks: Vec<Option<u32>> = Vec::with_capacity(ranges.len());
+        match question {
+            Question::Quantile(q) => return quantiles::<C, N>(&self.codes, codes, runs, ranges, q, input),
+            Question::Distinct => {
+                let mut counts = Vec::with_capacity(ranges.len());
+                let tally = &mut Distinct::<N>::new(runs.distinct);
+                slide(runs, ranges, tally, |tally| counts.push(tally.distinct()));
+                return Ok(Arc::new(Int64Array::from(counts)));
+            }
+            Question::Discrete(q) => slide(runs, ranges, &mut Ordered::<N>::new(runs.distinct), |tally| {
+                let values = tally.len();
+                ranks.push((values > 0).then(|| tally.select(discrete(values, q))));
+            }),
+            Question::Mode => slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), |tally| {
+                ranks.push(tally.mode());
+            }),
+        }
+        Ok(take(&self.codes.values(codes)?, &UInt32Array::from(ranks), None)?)
+    }
+
+    /// Distinct values of all slots and, if asked for, how often each is there, as lists.
+    fn lists(&self, counted: bool) -> Result<Vec<ArrayRef>> {
+        let (ranked, ranges) = self.view();
+        let (mut ranks, mut counts, mut ends) = (Vec::new(), Vec::new(), Vec::with_capacity(ranges.len()));
+        slide(&ranked.runs, &ranges, &mut Ordered::<u64>::new(ranked.runs.distinct), |tally| {
+            tally.visit(|rank, count| {
+                ranks.push(rank);
+                if counted {
+                    counts.push(count);
+                }
+            });
+            ends.push(ranks.len());
+        });
+        let offsets = offsets(&ends)?;
+        let values = take(&self.codes.values(&ranked.codes)?, &UInt32Array::from(ranks), None)?;
+        let mut lists = vec![list(offsets.clone(), values)];
+        if counted {
+            lists.push(list(offsets, Arc::new(UInt64Array::from(counts))));
+        }
+        Ok(lists)
+    }
+}
+
+/// Offsets of lists that end here.
+pub(super) fn offsets(ends: &[usize]) -> Result<OffsetBuffer<i32>> {
+    if let Some(end) = ends.last().filter(|&&end| i32::try_from(end).is_err()) {
+        return Err(Error::Overflow(format!(
+            "the lists of a batch of {} windows have {end} values; Arrow's lists hold {}",
+            ends.len(),
+            i32::MAX
+        )));
+    }
+    Ok(OffsetBuffer::new(std::iter::once(0).chain(ends.iter().map(|&end| end as i32)).collect()))
+}
+
+/// Lists of these values.
+pub(super) fn list(offsets: OffsetBuffer<i32>, values: ArrayRef) -> ArrayRef {
+    let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+    Arc::new(ListArray::new(field, offsets, values, None))
+}
+
+impl<C: Codes> Partials for Multiset<C> {
+    fn properties(&self) -> Properties {
+        Properties::commutative(Kind::Holistic).inverted(true)
+    }
+
+    fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [values] = columns(inputs)?;
+        let nulls = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let codes = self.codes.read(values, nulls.as_ref())?;
+        let entries = self.entries();
+        entries.len = len;
+        match nulls {
+            None => {
+                if let Some(counts) = &mut entries.counts {
+                    counts.resize(counts.len() + codes.len(), 1);
+                }
+                entries.slots.extend_from_slice(rows.slots);
+                entries.codes.extend(codes);
+            }
+            Some(nulls) => nulls.valid_indices().for_each(|row| entries.push(rows.slots[row], codes[row], 1)),
+        }
+        self.compact()
+    }
+
+    /// Lists of distinct values, and lists of how often each is there.
+    fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [values, counts] = columns(state)?;
+        let list = DataType::List(Arc::new(Field::new_list_field(plain(self.codes.output()).clone(), true)));
+        let values = cast_to(values, &list)?;
+        let counts =
+            cast_to(counts, &DataType::List(Arc::new(Field::new_list_field(DataType::UInt64, true))))?;
+        let (values, counts) = (values.as_list::<i32>(), counts.as_list::<i32>());
+        let codes = self.codes.read(values.values(), values.values().logical_nulls().as_ref())?;
+        let how_often = counts.values().as_primitive::<UInt64Type>();
+        let entries = self.entries();
+        entries.len = len;
+        for (row, &slot) in rows.slots.iter().enumerate() {
+            if values.is_null(row) {
+                continue;
+            }
+            let from = values.value_offsets()[row] as usize;
+            let others = counts.value_offsets()[row] as usize;
+            for at in 0..values.value_length(row) as usize {
+                let mut left = how_often.value(others + at);
+                while left > 0 {
+                    let count = u32::try_from(left).unwrap_or(u32::MAX);
+                    entries.push(slot, codes[from + at], count);
+                    left -= u64::from(count);
+                }
+            }
+        }
+        self.compact()
+    }
+
+    fn append(&mut self, other: Box<dyn Partials>) {
+        let mut other = *other.into_any().downcast::<Self>().expect("columns of one kind");
+        other.entries();
+        let Held::Rows(mut theirs) = other.held else { unreachable!("they were made rows") };
+        self.codes.adopt(&other.codes, &mut theirs.codes);
+        let own = self.entries();
+        let (base, rows) = (own.len as u32, own.codes.len());
+        if own.counts.is_some() || theirs.counts.is_some() {
+            let counts = own.counts.get_or_insert_with(|| vec![1; rows]);
+            counts.extend(theirs.counts.unwrap_or_else(|| vec![1; theirs.codes.len()]));
+        }
+        own.slots.extend(theirs.slots.iter().map(|slot| base + slot));
+        own.codes.extend(theirs.codes);
+        own.len += theirs.len;
+    }
+
+    fn empty(&self) -> Box<dyn Partials> {
+        Box::new(Self::new(self.codes.emptied()))
+    }
+
+    fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
+        Ok(Box::new(self.with(Held::Ranked(Arc::new(self.ranked(slots, groups))))))
+    }
+
+    fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
+        let ranked = match &self.held {
+            Held::Ranked(ranked) => ranked.clone(),
+            _ => {
+                let slots: Vec<u32> = (0..self.len() as u32).collect();
+                Arc::new(self.ranked(&slots, &slots))
+            }
+        };
+        Ok(Box::new(
+            self.with(Held::View(ranked, ranges.iter().map(|(lo, hi)| (lo as u32, hi as u32)).collect())),
+        ))
+    }
+
+    fn state(&self) -> Result<Vec<ArrayRef>> {
+        self.lists(true)
+    }
+
+    /// The distinct values, ascending.
+    fn lower(&self) -> Result<ArrayRef> {
+        Ok(self.lists(false)?.remove(0))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Rows that are counted now and then, as there are too many, tell the same.
+        #[test]
+        fn compaction_changes_nothing(batches in prop::collection::vec(prop::collection::vec((0u32..5, 0i64..6), 1..20), 1..12)) {
+            let mut often = Multiset::new(Words::new(&DataType::Int64));
+            let mut never = Multiset::new(Words::new(&DataType::Int64));
+            for batch in &batches {
+                // Sooner than in earnest, so that it happens at all.
+                often.compact_at = 7;
+                let slots: Vec<u32> = batch.iter().map(|row| row.0).collect();
+                let times = vec![0; batch.len()];
+                let values: ArrayRef = Arc::new(Int64Array::from_iter_values(batch.iter().map(|row| row.1)));
+                for sets in [&mut often, &mut never] {
+                    sets.update(std::slice::from_ref(&values), Rows { sparse: true, ..Rows::all(&slots, &times) }, 5).unwrap();
+                }
+            }
+            let rows: usize = batches.iter().map(Vec::len).sum();
+            if let (Held::Rows(few), Held::Rows(all)) = (&often.held, &never.held) {
+                prop_assert!(few.codes.len() <= 30 + 7 && all.codes.len() == rows);
+            }
+            prop_assert_eq!(&often.state().unwrap(), &never.state().unwrap());
+            let mut windows = Ranges::default();
+            (0..4).for_each(|slot| windows.push(slot, slot + 2));
+            for question in [Question::Mode, Question::Distinct, Question::Quantile(0.4)] {
+                let of = |sets: &Multiset<Words>| ask(&*sets.answer(&windows).unwrap(), question, &DataType::Int64).unwrap();
+                prop_assert_eq!(&of(&often), &of(&never));
+            }
+        }
+    }
+}

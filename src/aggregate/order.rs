@@ -1,0 +1,355 @@
+//! Values as keys that compare as the values do: for functions that order values, or tell them apart.
+//!
+//! NaN is greatest and equals NaN, -0.0 equals 0.0, strings and binaries compare by bytes; as in Spark.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, UInt64Array, cast::AsArray, types::*,
+};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+
+use super::lift::cast_to;
+use super::store::{NOWHERE, Position, Store};
+use crate::dictionary::{plain, widened};
+use crate::{Error, Result};
+
+/// Keys of one column.
+pub trait Keys: Clone + Send + Sync + 'static {
+    /// A value's key.
+    type Key: Copy + Default + Send + Sync + 'static;
+
+    /// Keys of values; those of nulls mean nothing.
+    fn read(&mut self, values: &ArrayRef) -> Result<Vec<Self::Key>>;
+
+    /// How the values compare.
+    fn compare(&self, a: Self::Key, b: Self::Key) -> Ordering;
+
+    /// The values, in the type of results; null where `nulls` says so.
+    fn values(&self, keys: &[Self::Key], nulls: Option<NullBuffer>) -> Result<ArrayRef>;
+
+    /// Takes over what the keys of `other` refer to, and makes them keys of `self`.
+    fn adopt<'a>(&mut self, other: Self, keys: impl Iterator<Item = &'a mut Self::Key>);
+
+    /// Forgets what none of these keys refers to, now and then; the caller holds no others.
+    fn compact<'a>(&mut self, live: usize, keys: impl Iterator<Item = &'a mut Self::Key>) -> Result<()>;
+
+    /// Keys without any values.
+    fn emptied(&self) -> Self;
+}
+
+/// How values of a type become keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    /// All that fits 64 bits.
+    Word,
+    /// Decimals.
+    Wide,
+    /// Strings and binaries.
+    Text,
+}
+
+/// The family of a type that has an order.
+pub(super) fn family(input: &DataType) -> Option<Family> {
+    use DataType::*;
+    Some(match plain(input) {
+        Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Family::Word,
+        number if number.is_integer() || number.is_floating() => Family::Word,
+        Decimal128(..) => Family::Wide,
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => Family::Text,
+        _ => return None,
+    })
+}
+
+/// Values of at most 64 bits.
+#[derive(Debug, Clone)]
+pub struct Words {
+    output: DataType,
+    /// What the values are cast to, step by step; the last is int64, uint64 or float64.
+    steps: Vec<DataType>,
+}
+
+const TOP: u64 = 1 << 63;
+
+impl Words {
+    pub(super) fn new(input: &DataType) -> Self {
+        use DataType::*;
+        let values = plain(input);
+        let steps = match values {
+            Date32 | Time32(_) => vec![values.clone(), Int32, Int64],
+            _ if values.is_floating() => vec![values.clone(), Float64],
+            _ if values.is_unsigned_integer() || *values == Boolean => vec![values.clone(), UInt64],
+            _ => vec![values.clone(), Int64],
+        };
+        Self { output: widened(input), steps }
+    }
+
+    pub(super) fn output(&self) -> &DataType {
+        &self.output
+    }
+
+    /// The type that keys are read as: int64, uint64 or float64.
+    fn physical(&self) -> &DataType {
+        self.steps.last().unwrap_or(&DataType::Int64)
+    }
+
+    /// The numbers that keys stand for, as float64.
+    pub(super) fn numbers(&self, keys: &[u64]) -> Vec<f64> {
+        match self.physical() {
+            DataType::Float64 => keys.iter().map(|&key| float(key)).collect(),
+            DataType::UInt64 => keys.iter().map(|&key| key as f64).collect(),
+            _ => keys.iter().map(|&key| integer(key) as f64).collect(),
+        }
+    }
+}
+
+/// The integer of a key.
+pub(super) fn integer(key: u64) -> i64 {
+    (key ^ TOP) as i64
+}
+
+/// The key of an integer.
+pub(super) fn word(value: i64) -> u64 {
+    value as u64 ^ TOP
+}
+
+fn float(key: u64) -> f64 {
+    f64::from_bits(if key & TOP == 0 { !key } else { key ^ TOP })
+}
+
+fn float_key(value: f64) -> u64 {
+    // Adding zero makes -0.0 0.0.
+    let bits = if value.is_nan() { f64::NAN.to_bits() & !TOP } else { (value + 0.0).to_bits() };
+    if bits & TOP == 0 { bits ^ TOP } else { !bits }
+}
+
+impl Keys for Words {
+    type Key = u64;
+
+    fn read(&mut self, values: &ArrayRef) -> Result<Vec<u64>> {
+        let mut values = values.clone();
+        for step in &self.steps {
+            values = cast_to(&values, step)?;
+        }
+        Ok(match self.physical() {
+            DataType::Float64 => {
+                values.as_primitive::<Float64Type>().values().iter().map(|&v| float_key(v)).collect()
+            }
+            DataType::UInt64 => values.as_primitive::<UInt64Type>().values().to_vec(),
+            _ => values.as_primitive::<Int64Type>().values().iter().map(|&v| word(v)).collect(),
+        })
+    }
+
+    fn compare(&self, a: u64, b: u64) -> Ordering {
+        a.cmp(&b)
+    }
+
+    fn values(&self, keys: &[u64], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let mut values: ArrayRef = match self.physical() {
+            DataType::Float64 => {
+                let floats: Vec<f64> = keys.iter().map(|&key| float(key)).collect();
+                Arc::new(Float64Array::new(floats.into(), nulls))
+            }
+            DataType::UInt64 => Arc::new(UInt64Array::new(keys.to_vec().into(), nulls)),
+            _ => {
+                let integers: Vec<i64> = keys.iter().map(|&key| integer(key)).collect();
+                Arc::new(Int64Array::new(integers.into(), nulls))
+            }
+        };
+        for step in self.steps.iter().rev().skip(1) {
+            values = cast_to(&values, step)?;
+        }
+        cast_to(&values, &self.output)
+    }
+
+    fn adopt<'a>(&mut self, _: Self, _: impl Iterator<Item = &'a mut u64>) {}
+
+    fn compact<'a>(&mut self, _: usize, _: impl Iterator<Item = &'a mut u64>) -> Result<()> {
+        Ok(())
+    }
+
+    fn emptied(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Decimals, unscaled.
+#[derive(Debug, Clone)]
+pub struct Wides {
+    values: DataType,
+    output: DataType,
+}
+
+impl Wides {
+    pub(super) fn new(input: &DataType) -> Self {
+        Self { values: plain(input).clone(), output: widened(input) }
+    }
+
+    /// The numbers that keys stand for, as float64.
+    pub(super) fn numbers(&self, keys: &[i128]) -> Result<Vec<f64>> {
+        let numbers = cast_to(&self.decimals(keys, None)?, &DataType::Float64)?;
+        Ok(numbers.as_primitive::<Float64Type>().values().to_vec())
+    }
+
+    pub(super) fn output(&self) -> &DataType {
+        &self.output
+    }
+
+    fn decimals(&self, keys: &[i128], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let DataType::Decimal128(precision, scale) = self.values else {
+            return Err(Error::Internal(format!("{} is no decimal128", self.values)));
+        };
+        let decimals = Decimal128Array::new(keys.to_vec().into(), nulls);
+        Ok(Arc::new(decimals.with_precision_and_scale(precision, scale)?))
+    }
+}
+
+impl Keys for Wides {
+    type Key = i128;
+
+    fn read(&mut self, values: &ArrayRef) -> Result<Vec<i128>> {
+        Ok(cast_to(values, &self.values)?.as_primitive::<Decimal128Type>().values().to_vec())
+    }
+
+    fn compare(&self, a: i128, b: i128) -> Ordering {
+        a.cmp(&b)
+    }
+
+    fn values(&self, keys: &[i128], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        cast_to(&self.decimals(keys, nulls)?, &self.output)
+    }
+
+    fn adopt<'a>(&mut self, _: Self, _: impl Iterator<Item = &'a mut i128>) {}
+
+    fn compact<'a>(&mut self, _: usize, _: impl Iterator<Item = &'a mut i128>) -> Result<()> {
+        Ok(())
+    }
+
+    fn emptied(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Strings and binaries, each where it lies.
+#[derive(Clone)]
+pub struct Texts {
+    output: DataType,
+    store: Store,
+}
+
+impl Texts {
+    pub(super) fn new(input: &DataType) -> Self {
+        Self { output: widened(input), store: Store::new(view_type(input)) }
+    }
+
+    fn bytes(&self, at: Position) -> &[u8] {
+        bytes_of(&self.store.chunks()[(at >> 32) as usize], (at & 0xffff_ffff) as usize)
+    }
+}
+
+/// The view type that strings or binaries of a type are read as.
+pub(super) fn view_type(input: &DataType) -> DataType {
+    match plain(input) {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8View,
+        _ => DataType::BinaryView,
+    }
+}
+
+/// Strings or binaries as views.
+pub(super) fn views(values: &ArrayRef) -> Result<ArrayRef> {
+    // Two steps: a dictionary of fixed-size binaries has no direct way to views.
+    let values = cast_to(values, plain(values.data_type()))?;
+    cast_to(&values, &view_type(values.data_type()))
+}
+
+/// The bytes of a row of views.
+pub(super) fn bytes_of(views: &ArrayRef, row: usize) -> &[u8] {
+    match views.data_type() {
+        DataType::Utf8View => views.as_string_view().value(row).as_bytes(),
+        _ => views.as_binary_view().value(row),
+    }
+}
+
+/// Views as values of `output`.
+pub(super) fn from_views(views: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
+    match plain(output) {
+        fixed @ DataType::FixedSizeBinary(_) => {
+            cast_to(&cast_to(&cast_to(views, &DataType::Binary)?, fixed)?, output)
+        }
+        _ => cast_to(views, output),
+    }
+}
+
+impl Keys for Texts {
+    type Key = Position;
+
+    fn read(&mut self, values: &ArrayRef) -> Result<Vec<Position>> {
+        let len = values.len() as Position;
+        let base = self.store.push(views(values)?);
+        Ok((base..base + len).collect())
+    }
+
+    fn compare(&self, a: Position, b: Position) -> Ordering {
+        self.bytes(a).cmp(self.bytes(b))
+    }
+
+    fn values(&self, keys: &[Position], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let valid = |row| nulls.as_ref().is_none_or(|nulls: &NullBuffer| nulls.is_valid(row));
+        let keys = keys.iter().enumerate().map(|(row, &key)| if valid(row) { key } else { NOWHERE });
+        from_views(&self.store.take(keys)?, &self.output)
+    }
+
+    fn adopt<'a>(&mut self, other: Self, keys: impl Iterator<Item = &'a mut Position>) {
+        let base = self.store.append(other.store);
+        keys.for_each(|key| *key += base);
+    }
+
+    fn compact<'a>(&mut self, live: usize, keys: impl Iterator<Item = &'a mut Position>) -> Result<()> {
+        self.store.compact(live, keys)
+    }
+
+    fn emptied(&self) -> Self {
+        Self { output: self.output.clone(), store: Store::new(self.store.data_type().clone()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::TimeUnit;
+
+    #[test]
+    fn keys_of_floats_compare_as_spark_compares_floats() {
+        let ascending = [f64::NEG_INFINITY, -1.5, -f64::MIN_POSITIVE, -0.0, 1.5, f64::INFINITY, -f64::NAN];
+        let keys: Vec<u64> = ascending.iter().map(|&value| float_key(value)).collect();
+        assert!(keys.is_sorted());
+        assert_eq!(float_key(-0.0), float_key(0.0));
+        assert_eq!(float_key(f64::NAN), float_key(-f64::NAN));
+        assert!(ascending.iter().all(|&v| float(float_key(v)) == v || v.is_nan()));
+    }
+
+    #[test]
+    fn values_of_every_word_come_back() {
+        let integers: ArrayRef = Arc::new(Int64Array::from(vec![0, 1, 100]));
+        for kind in [
+            DataType::Int8,
+            DataType::UInt64,
+            DataType::Float16,
+            DataType::Float32,
+            DataType::Date32,
+            DataType::Time32(TimeUnit::Second),
+            DataType::Time64(TimeUnit::Nanosecond),
+            DataType::Duration(TimeUnit::Second),
+            DataType::Timestamp(TimeUnit::Microsecond, Some("Europe/Berlin".into())),
+        ] {
+            let narrow = cast_to(&integers, &DataType::Int32).unwrap();
+            let values = cast_to(&integers, &kind).or_else(|_| cast_to(&narrow, &kind)).unwrap();
+            let mut words = Words::new(&kind);
+            let keys = words.read(&values).unwrap();
+            assert!(keys.is_sorted());
+            assert_eq!(&words.values(&keys, None).unwrap(), &values, "{kind}");
+        }
+    }
+}

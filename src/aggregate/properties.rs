@@ -1,0 +1,58 @@
+//! What holds of an aggregate function: the workload characteristics that decide strategies (Traub et al. 2019, §4.2).
+
+/// Algebraic properties of a function's `combine`, up to the rounding of floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Properties {
+    /// `combine(a, combine(b, c)) == combine(combine(a, b), c)`. Every function of this crate is.
+    pub associative: bool,
+    /// `combine(a, b) == combine(b, a)`: rows and slices may come in any order.
+    pub commutative: bool,
+    /// There is an exact inverse: what was combined can be taken out again.
+    pub invertible: bool,
+    /// How large a partial is.
+    pub kind: Kind,
+}
+
+/// The classes of Gray et al., *Data Cube* (1997), in the order of what partials cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The partial is the result of its rows, and of constant size.
+    Distributive,
+    /// The partial is of constant size, and the result is computed from it.
+    Algebraic,
+    /// The partial is as large as its rows may make it.
+    Holistic,
+}
+
+impl Kind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Distributive => "distributive",
+            Kind::Algebraic => "algebraic",
+            Kind::Holistic => "holistic",
+        }
+    }
+}
+
+impl Properties {
+    /// An associative and commutative function of this kind, without an inverse.
+    pub const fn commutative(kind: Kind) -> Self {
+        Self { associative: true, commutative: true, invertible: false, kind }
+    }
+
+    /// The same with an inverse, if `invertible`.
+    pub const fn inverted(self, invertible: bool) -> Self {
+        Self { invertible, ..self }
+    }
+
+    /// What holds of a function of this kind that is made of both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            associative: self.associative && other.associative,
+            commutative: self.commutative && other.commutative,
+            invertible: self.invertible && other.invertible,
+            kind: self.kind.max(other.kind),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Exact quantiles: the value of a position among a window's values, interpolated or not. Holistic.
+//!
+//! Positions and interpolation are those of Spark's `percentile`, to the bit, for numbers and durations.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array};
+use arrow_schema::DataType;
+
+use super::codes::Codes;
+use super::lift::cast_to;
+use super::partial::is_number;
+use super::tally::{Counter, Ordered, Runs, slide};
+use crate::dictionary::plain;
+use crate::{Error, Result};
+
+/// The type of an interpolated quantile, if values of type `input` have one.
+pub(super) fn quantile_type(input: &DataType) -> Option<DataType> {
+    match plain(input) {
+        number if is_number(number) => Some(DataType::Float64),
+        time @ (DataType::Duration(_) | DataType::Timestamp(..)) => Some(time.clone()),
+        _ => None,
+    }
+}
+
+/// Position among `values` values of the least whose share of values at or below it is at least `q`.
+pub(super) fn discrete(values: u64, q: f64) -> u64 {
+    let share = |k: u64| k as f64 / values as f64;
+    let mut k = ((q * values as f64).ceil() as u64).clamp(1, values);
+    // What rounding did to the product is not to decide.
+    while k > 1 && share(k - 1) >= q {
+        k -= 1;
+    }
+    while k < values && share(k) < q {
+        k += 1;
+    }
+    k - 1
+}
+
+/// Quantile `q` of the windows `ranges` of `runs`, whose ranks are those of `distinct`.
+pub(super) fn quantiles<C: Codes, N: Counter>(
+    codes: &C,
+    distinct: &[C::Code],
+    runs: &Runs,
+    ranges: &[(u32, u32)],
+    q: f64,
+    input: &DataType,
+) -> Result<ArrayRef> {
+    let mut tally = Ordered::<N>::new(runs.distinct);
+    let output = quantile_type(input).ok_or_else(|| Error::Internal(format!("a quantile of {input}")))?;
+    if output == DataType::Float64 {
+        let numbers = codes.numbers(distinct)?;
+        let mut results = Vec::with_capacity(ranges.len());
+        slide(runs, ranges, &mut tally, |tally| {
+            results.push(between(tally, q).map(|place| {
+                place.interpolate(numbers[place.lower as usize], numbers[place.upper as usize])
+            }));
+        });
+        return Ok(Arc::new(Float64Array::from(results)));
+    }
+    let integers = codes.integers(distinct)?;
+    let is_duration = matches!(output, DataType::Duration(_));
+    let mut results = Vec::with_capacity(ranges.len());
+    slide(runs, ranges, &mut tally, |tally| {
+        results.push(between(tally, q).map(|place| {
+            let (lower, upper) = (integers[place.lower as usize], integers[place.upper as usize]);
+            let exact = |value: i64| value.unsigned_abs() < 1 << f64::MANTISSA_DIGITS;
+            if is_duration && exact(lower) && exact(upper) {
+                // Spark's own: in float64, cut.
+                return place.interpolate(lower as f64, upper as f64) as i64;
+            }
+            let gap = i128::from(upper) - i128::from(lower);
+            (i128::from(lower) + (gap as f64 * place.share).round_ties_even() as i128) as i64
+        }));
+    });
+    let results: ArrayRef = Arc::new(Int64Array::from(results));
+    cast_to(&results, &output)
+}
+
+/// Where a quantile lies.
+struct Place {
+    /// Ranks of the two values it lies between, which may be one.
+    lower: u32,
+    upper: u32,
+    /// How far it is from the lower to the upper.
+    share: f64,
+}
+
+impl Place {
+    fn interpolate(&self, lower: f64, upper: f64) -> f64 {
+        if self.lower == self.upper { lower } else { lower + (upper - lower) * self.share }
+    }
+}
+
+/// Where quantile `q` of a window lies; nowhere without values.
+fn between<N: Counter>(tally: &Ordered<N>, q: f64) -> Option<Place> {
+    let values = tally.len();
+    if values == 0 {
+        return None;
+    }
+    let position = (values - 1) as f64 * q;
+    let (below, above) = (position.floor(), position.ceil());
+    let lower = tally.select(below as u64);
+    let upper = if above > below { tally.select(above as u64) } else { lower };
+    Some(Place { lower, upper, share: position - below })
+}
