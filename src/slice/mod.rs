@@ -8,9 +8,11 @@
 mod edges;
 mod regroup;
 mod slicer;
+pub mod strategy;
 mod table;
 
 pub use edges::Edges;
 pub use regroup::KeyOrder;
 pub use slicer::Slicer;
+pub use strategy::Strategy;
 pub use table::SliceTable;
