@@ -101,14 +101,14 @@ impl Job<'_> {
             let counts = match self.algorithm {
                 None => counts(self.frames, self.nulls),
                 Some(_) => {
-                    let mut counts = Vec::with_capacity(self.windows);
+                    let mut counts = simd::room(self.windows);
                     self.each_position(array, &Count, |_, count| counts.push(count as i64));
                     counts
                 }
             };
             return Ok(Arc::new(Int64Array::new(counts.into(), nulls)));
         }
-        let mut rows = Vec::with_capacity(self.windows);
+        let mut rows = simd::room(self.windows);
         match (self.algorithm, function) {
             (None, _) => {
                 let ranks = self.nulls.map(ranks);
@@ -220,7 +220,7 @@ impl Job<'_> {
                 build(sums.map_err(|window| self.overflow("sum", window, output))?, nulls, output)
             }
             Function::Mean if matches!(input, DataType::Duration(_)) => {
-                let mut means = Vec::with_capacity(self.windows);
+                let mut means = simd::room(self.windows);
                 // A mean lies between the least and the greatest value, so that it fits.
                 let lower = |count, sum| Some(exact::quotient(sum, count) as i64);
                 exact::integers(self, values, &lower, &mut means)
@@ -290,7 +290,7 @@ impl Job<'_> {
     }
 
     fn arg_least<K: Ord + Copy>(&self, keys: &[K], out: &mut Vec<u64>) {
-        let mut rows = Vec::with_capacity(self.windows);
+        let mut rows = simd::room(self.windows);
         self.each(keys, &ArgLeast, &ArgLeast, |_, (_, row)| rows.push(row));
         out.extend(self.rows_of(rows).into_iter().map(|row| u64::from(row) + self.base as u64));
     }
@@ -320,12 +320,12 @@ impl Job<'_> {
         output: &DataType,
     ) -> Result<ArrayRef> {
         let values = &native::<i128>(array)[..];
-        let mut numbers = Vec::with_capacity(self.windows);
+        let mut numbers = simd::room(self.windows);
         match function {
             Function::Variance { ddof, root } => {
                 let floats = native::<f64>(&cast(array, &DataType::Float64)?);
                 // With nulls the cast keeps their places, which are taken out as ever.
-                let mut variances = Vec::with_capacity(self.windows);
+                let mut variances = simd::room(self.windows);
                 self.variances(&Dense::of(&floats, self.nulls).values, ddof, root, &mut variances);
                 return build(variances, nulls, output);
             }
@@ -337,7 +337,7 @@ impl Job<'_> {
                         self.nulls,
                         |value| if max { !value.ordinal() } else { value.ordinal() },
                     );
-                let mut rows = Vec::with_capacity(self.windows);
+                let mut rows = simd::room(self.windows);
                 self.arg_least(&keys.values, &mut rows);
                 return build(rows, nulls, output);
             }

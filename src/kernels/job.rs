@@ -11,7 +11,7 @@ use super::fold::Fold;
 use super::folds::NONE;
 use super::panes::by_panes;
 use super::recalculate::recalculate_each;
-use super::simd::{Column, Element, SumOverflow, Validity};
+use super::simd::{self, Column, Element, SumOverflow, Validity};
 use super::subtract_on_evict::subtract_on_evict_each;
 use super::two_stacks::two_stacks_each;
 use super::{Algorithm, Frames, Ranges, Rolling};
@@ -57,7 +57,7 @@ impl Job<'_> {
         simd: impl Fn(Column<'_, T>, usize, usize, usize, &mut Vec<O>) -> std::result::Result<(), SumOverflow>,
         ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
     ) -> std::result::Result<Vec<O>, Overflown> {
-        let mut out = Vec::with_capacity(self.windows);
+        let mut out = simd::room(self.windows);
         let by_simd = matches!(self.algorithm, Some(Algorithm::TwoStacksSimd | Algorithm::Tumbling));
         let (rolling, segments) = match self.frames {
             Frames::Rolling(rolling, segments) if by_simd => (rolling, segments),

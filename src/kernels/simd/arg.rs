@@ -49,7 +49,7 @@ fn positions<T: Element>(
     if windows == 0 {
         return;
     }
-    out.reserve(windows);
+    super::pages::reserve(out, windows);
     let packed = size_of::<T>() <= 4 && column.len() < u32::MAX as usize;
     let source = Keys { column, order, packed };
     // Keys are in order as they are.

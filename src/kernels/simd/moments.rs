@@ -97,7 +97,7 @@ fn deviations<T: Element>(
     if windows == 0 {
         return;
     }
-    out.reserve(windows + LANES * LONG);
+    super::pages::reserve(out, windows + LANES * LONG);
     let mut rooms = Deviations {
         out,
         column,

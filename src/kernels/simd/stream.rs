@@ -132,7 +132,7 @@ impl<'a, T, K> Append<'a, T, K> {
     /// `windows` answers are expected; `slack` more values may be written after them.
     pub(super) fn new(out: &'a mut Vec<T>, windows: usize, slack: usize) -> Self {
         const { assert!(size_of::<T>() == size_of::<K>() && align_of::<T>() == align_of::<K>()) };
-        out.reserve(windows + slack);
+        super::pages::reserve(out, windows + slack);
         Self { out, key: PhantomData }
     }
 }

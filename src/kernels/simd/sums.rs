@@ -34,7 +34,7 @@ pub fn sliding_sum<T: Element>(
         if slide > FEW {
             float_pieces(column, size, slide, windows, out);
         } else {
-            out.reserve(windows + SLACK);
+            super::pages::reserve(out, windows + SLACK);
             let mut rooms = Floats { out, pick: Pick::every(slide), divide: None };
             floats(column, size, (windows - 1) * slide + 1, &mut rooms);
         }
@@ -46,7 +46,7 @@ pub fn sliding_sum<T: Element>(
         }
         return Ok(());
     }
-    out.reserve(windows);
+    super::pages::reserve(out, windows);
     let mut totals = IntegerSums::<T> { out, pick: Pick::every(slide) };
     integers(column, size, (windows - 1) * slide + 1, &mut totals)
 }
@@ -59,7 +59,7 @@ pub fn sliding_mean<T: Element>(column: Column<'_, T>, size: usize, slide: usize
     if windows == 0 {
         return;
     }
-    out.reserve(windows + SLACK);
+    super::pages::reserve(out, windows + SLACK);
     let counts = column.validity.map(|validity| Divisor::new(validity, size, slide));
     let mut divide = Divide { size, counts };
     let pick = Pick::every(slide);

@@ -1,0 +1,58 @@
+//! Room for answers in huge pages.
+//!
+//! The first touch of a page of 4 KiB costs as much as computing a thousand windows. Where the system gives huge pages to
+//! those who ask (Linux with transparent huge pages set to `madvise`, the default of most distributions), asking makes the
+//! answers of a long column three times as fast; NumPy does the same for its arrays.
+
+/// Bytes from which on it pays to ask.
+#[cfg(all(target_os = "linux", not(miri)))]
+const LARGE: usize = 4 << 20;
+
+/// A vector with room for `len` values, in huge pages if that is much.
+pub fn room<T>(len: usize) -> Vec<T> {
+    let mut out = Vec::new();
+    reserve(&mut out, len);
+    out
+}
+
+/// Reserves room for exactly `additional` more values, in huge pages if that is much.
+pub(super) fn reserve<T>(out: &mut Vec<T>, additional: usize) {
+    if out.capacity() - out.len() >= additional {
+        return;
+    }
+    if out.is_empty() {
+        // To grow would copy memory that was never written.
+        *out = Vec::new();
+    }
+    out.reserve_exact(additional);
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if size_of_val(out.spare_capacity_mut()) >= LARGE {
+        advise(out.spare_capacity_mut());
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+fn advise<T>(room: &mut [std::mem::MaybeUninit<T>]) {
+    const PAGE: usize = 4096;
+    let start = room.as_mut_ptr().addr().next_multiple_of(PAGE);
+    let end = room.as_mut_ptr_range().end.addr();
+    // SAFETY: the range lies within memory that this process owns, begins at a page, and the advice changes neither what
+    // it holds nor its protection. A refusal (an older kernel, other page sizes) leaves everything as it was.
+    unsafe { libc::madvise(start as *mut libc::c_void, end.saturating_sub(start), libc::MADV_HUGEPAGE) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn much_room_and_little() {
+        for (have, want) in [(0, 0), (0, 10), (3, 2 << 20), (3 << 20, 1)] {
+            let mut values: Vec<u64> = (0..have).collect();
+            reserve(&mut values, want);
+            assert!(values.capacity() >= have as usize + want);
+            values.extend(0..want as u64);
+            assert!(values.iter().copied().eq((0..have).chain(0..want as u64)));
+        }
+    }
+}
