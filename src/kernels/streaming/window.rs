@@ -461,7 +461,7 @@ mod tests {
             "argmin" => Some(best(&|a, b| below(a, b))?.0 as f64),
             "argmax" => Some(best(&|a, b| below(b, a))?.0 as f64),
             "first" => only().next(),
-            "last" => only().last(),
+            "last" => only().next_back(),
             "var" => variance(),
             "std" => variance().map(f64::sqrt),
             _ => unreachable!(),
