@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+import kernels_oracle as oracle
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -113,3 +114,73 @@ def test_wide_integers_have_means_of_their_own(algorithm: str) -> None:
     for k, mean in enumerate(kernels.sliding_mean(pa.array(values), 10, algorithm=algorithm).to_pylist()):
         exact = Fraction(sum(values[k : k + 10]), 10)
         assert abs(Fraction(mean) - exact) <= 2 * UNIT * max(map(abs, values[k : k + 10]))
+
+
+def true(values: Sequence[float | None], agg: str) -> float:
+    """Return the answer for finite values, in fractions, rounded once."""
+    inside = [Fraction(value) for value in values if value is not None]
+    total = sum(inside, Fraction(0))
+    answer = total if agg == "sum" else total / len(inside)
+    if agg in ("var", "std"):
+        answer = sum((value - answer) ** 2 for value in inside) / Fraction(len(inside) - 1)
+    try:
+        return float(answer) if agg != "std" else root(answer)
+    except OverflowError:
+        return math.inf if answer > 0 else -math.inf
+
+
+def root(square: Fraction) -> float:
+    """Return the root, whether or not the square is in the range of a float."""
+    scale = 2**512
+    return math.sqrt(square / scale**2) * scale
+
+
+HUGE = {
+    "cancelling": [1e308, 1e308, -1e308, -1e308] * 60,
+    "rising": [1.7e308 * (-1) ** (at // 3) + at * 1e300 for at in range(240)],
+    "mixed": [(1e308, -1e308, 1.0, 1.5e308, -1.5e308, 2e300)[at % 6] for at in range(240)],
+    "squares": [1e200 * (at % 7) for at in range(240)],
+    "strangers": [
+        math.inf if at % 90 == 40 else math.nan if at == 170 else 1.2e308 * (-1) ** (at // 2)
+        for at in range(240)
+    ],
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("agg", ["sum", "mean", "var", "std"])
+@pytest.mark.parametrize("nulls", [False, True])
+def test_finite_values_near_the_end_of_the_range(name: str, algorithm: str, agg: str, nulls: bool) -> None:
+    values: list[float | None] = list(HUGE[name])
+    if nulls:
+        values[::5] = [None] * len(values[::5])
+        values[100:112] = [None] * 12
+    column, times = pa.array(values), pa.array(range(len(values)))
+    for size, slide, partial in [
+        (3, 1, "none"),
+        (4, 1, "start"),
+        (9, 2, "both"),
+        (64, 1, "end"),
+        (80, 16, "both"),
+        (40, 40, "none"),
+    ]:
+        got = kernels.sliding(column, size, slide, agg=agg, algorithm=algorithm, partial=partial).to_pylist()
+        ranges = list(oracle.rolling(len(values), size, slide, partial))
+        if slide == 1 and partial == "start":
+            got += kernels.sliding_by(column, times, size - 1, agg=agg, algorithm=algorithm).to_pylist()
+            ranges += ranges
+        for (start, end), mine in zip(ranges, got, strict=True):
+            inside = [value for value in values[start:end] if value is not None]
+            if len(inside) < (2 if agg in ("var", "std") else 1):
+                assert mine is None
+            elif all(map(math.isfinite, inside)):
+                wanted = true(inside, agg)
+                if agg in ("var", "std"):
+                    assert mine == wanted or math.isclose(mine, wanted, rel_tol=1e-11), (size, start)
+                else:
+                    largest = max(map(abs, inside))
+                    slack = len(inside) ** 3 * UNIT**2 * largest + 2 * UNIT * abs(wanted)
+                    assert mine == wanted or abs(mine - wanted) <= slack, (size, start, mine, wanted)
+            else:
+                assert not math.isfinite(mine)

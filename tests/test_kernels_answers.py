@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
+from itertools import accumulate, pairwise
 from typing import Any
 
 import kernels_oracle as oracle
@@ -273,3 +274,71 @@ def test_segments_are_offsets_or_runs() -> None:
 
 def test_wk_kernels_needs_no_import_of_its_own() -> None:
     assert wk.kernels.sliding_sum(pa.array([1, 2, 3]), 2).to_pylist() == [3, 5]
+
+
+@pytest.mark.parametrize("partial", ["none", "start", "end", "both"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.97])
+def test_counts_and_validity_over_long_groups(partial: str, share: float) -> None:
+    # A pass over the bitmap for each group; windows of all lengths beside words and tiles of it.
+    chosen = random.Random(partial + str(share))
+    values = [None if chosen.random() < share else chosen.randrange(100) for _ in range(4007)]
+    column = pa.array([1, None, 3, *values], pa.int32()).slice(3)
+    before = list(accumulate((value is not None for value in values), initial=0))
+    for offsets in (None, [0, 1500, 1500, 1501, 4007]):
+        for size, slide in [(2, 1), (64, 1), (700, 1), (1600, 3), (4100, 5), (130, 200), (2**40, 2**39)]:
+            ranges = windows_of(len(values), size, slide, partial, offsets)
+            valid = [before[end] - before[start] for start, end in ranges[::17]]
+            options: dict[str, Any] = {"partial": partial, "segments": offsets}
+            counts = kernels.sliding_count(column, size, slide, **options)
+            assert len(counts) == len(ranges)
+            assert counts.to_pylist()[::17] == valid
+            for least in {1, 2, min(size, 40), min(size, 1000)}:
+                got = kernels.sliding_max(column, size, slide, min_periods=least, **options)
+                got.validate(full=True)
+                assert got.is_valid().to_pylist()[::17] == [count >= least for count in valid], (size, least)
+                some = kernels.sliding_count(column, size, slide, min_periods=least, **options)
+                wanted = [count if count >= least else None for count in valid]
+                assert some.to_pylist()[::17] == wanted, (size, slide, least)
+
+
+def windows_of(
+    rows: int, size: int, slide: int, partial: str, offsets: list[int] | None
+) -> list[tuple[int, int]]:
+    """Return the rows of each window, by trying those that could hold a row."""
+    found = []
+    bounds = [0, rows] if offsets is None else offsets
+    for begin, end in pairwise(bounds):
+        if begin == end:
+            continue
+        starts = range(-((size - 1) // slide) * slide, end - begin, slide)
+        for start in starts:
+            over = (start < 0, start + size > end - begin)
+            if (over[0] and partial not in ("start", "both")) or (over[1] and partial not in ("end", "both")):
+                continue
+            found.append((begin + max(start, 0), begin + min(start + size, end - begin)))
+    return found
+
+
+@pytest.mark.parametrize("partial", ["start", "end", "both"])
+@pytest.mark.parametrize("agg", kernels.FUNCTIONS)
+@pytest.mark.parametrize("kind", [pa.int32(), pa.float64(), pa.uint8()], ids=str)
+def test_windows_over_the_ends_of_long_groups(partial: str, agg: str, kind: pa.DataType) -> None:
+    chosen = random.Random(agg)
+    for share in (0.0, 0.4):
+        values = [None if chosen.random() < share else chosen.randrange(200) for _ in range(600)]
+        column = array(values, kind)
+        plain = oracle.numbers(column)
+        for size, slide, offsets in [
+            (90, 1, None),
+            (590, 7, None),
+            (900, 1, [0, 80, 600]),
+            (200, 64, [0, 600]),
+        ]:
+            ranges = [range(*rows) for rows in windows_of(len(values), size, slide, partial, offsets)]
+            got = oracle.numbers(
+                kernels.sliding(column, size, slide, agg=agg, partial=partial, segments=offsets)
+            )
+            assert len(got) == len(ranges)
+            for at in {*range(0, len(ranges), 13), 0, len(ranges) - 1}:
+                wanted = oracle.evaluate(agg, plain, ranges[at], kind, None)
+                assert oracle.same(got[at], wanted), (agg, size, slide, offsets, at, got[at], wanted)

@@ -85,6 +85,23 @@ class TestLengths:
                 call(agg="var", ddof=-1)
             with refused(wk.InvalidType, "ddof: 'x' is a str"):
                 call(agg="var", ddof="x")
+            for agg in set(kernels.FUNCTIONS) - {"var", "std"}:
+                with refused(wk.InvalidValue, f"ddof: 1 was given with agg '{agg}'; only 'var' and 'std'"):
+                    call(agg=agg, ddof=1)
+
+    def test_rows_of_a_call(self) -> None:
+        for rows in (-1, 2**32, 2**63):
+            with refused(wk.InvalidValue, f"rows: {rows} is no number of rows of a call", "below 2**32"):
+                kernels.extents(rows, 2)
+        assert kernels.extents(2**32 - 1, 2**32 - 1).to_pydict() == {
+            "segment": [0],
+            "start": [0],
+            "end": [2**32 - 1],
+        }
+
+    def test_algorithms_of_windows_over_streams(self) -> None:
+        with refused(wk.InvalidValue, "algorithm: 'daba' is unknown", "kernels.Window, which has 'daba'"):
+            rolled(algorithm="daba")
 
     def test_lengths_and_times_of_two_kinds(self) -> None:
         with refused(wk.InvalidType, "size: a duration was given, but times are integers; allowed are"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -88,7 +90,8 @@ class Against(RuleBasedStateMachine):
     @initialize(agg=st.sampled_from(FUNCTIONS), algorithm=st.sampled_from(ALGORITHMS), ddof=st.integers(0, 2))
     def start(self, agg: str, algorithm: str, ddof: int) -> None:
         self.agg, self.ddof = agg, ddof
-        self.window = Window(agg, pa.float64(), algorithm=algorithm, ddof=ddof)
+        freedom = ddof if agg in ("var", "std") else None
+        self.window = Window(agg, pa.float64(), algorithm=algorithm, ddof=freedom)
         self.rows: deque[Row] = deque()
         self.next = 0
 
@@ -397,6 +400,7 @@ def test_what_a_window_says_of_itself() -> None:
         (("var", pa.int64()), {"ddof": -1}, wk.InvalidValue, "ddof: -1"),
         (("var", pa.int64()), {"ddof": 2**40}, wk.InvalidValue, "ddof: "),
         (("var", pa.int64()), {"ddof": 1.5}, wk.InvalidType, "ddof: 1.5"),
+        (("sum", pa.int64()), {"ddof": 1}, wk.InvalidValue, "ddof: 1 was given with agg 'sum'"),
     ],
 )
 def test_windows_that_cannot_be(
@@ -426,6 +430,10 @@ def test_windows_that_cannot_be(
         ("date32", "2024-01-01", wk.InvalidType),
         ("duration[ns]", timedelta(days=999_999_999), wk.InvalidValue),
         (pa.decimal128(3, 1), Decimal("100.5"), wk.InvalidValue),
+        ("float32", 1e300, wk.InvalidValue),
+        ("float32", -(10**100), wk.InvalidValue),
+        ("float32", np.float64(1e39), wk.InvalidValue),
+        ("float16", 70000.0, wk.InvalidValue),
         (pa.decimal128(3, 1), "1.5", wk.InvalidType),
     ],
 )
@@ -459,4 +467,30 @@ def test_operations_that_cannot_be(call: Any, error: type[Exception], text: str)
     window.insert(7)
     with pytest.raises(error, match=text):
         call(window)
+    assert (len(window), window.query().as_py()) == (1, 7)
+
+
+def test_infinities_and_what_rounds_to_the_greatest_float_are_no_overflow() -> None:
+    window = Window("last", "float32")
+    greatest = float(np.finfo(np.float32).max)
+    for value in (
+        math.inf,
+        -math.inf,
+        greatest * (1 + 1e-9),
+        pa.scalar(math.inf, pa.float32()),
+        np.float32(2),
+    ):
+        window.insert(value)
+        wanted = np.float32(value.as_py() if isinstance(value, pa.Scalar) else value)
+        assert window.query().as_py() == wanted
+    window.insert(math.nan)
+    assert math.isnan(window.query().as_py())
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_window_cannot_be_copied(make: Any) -> None:
+    window = Window("sum", "int64")
+    window.insert(7)
+    with pytest.raises(wk.InvalidType, match="a Window cannot be copied or pickled"):
+        make(window)
     assert (len(window), window.query().as_py()) == (1, 7)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 from datetime import date, time, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 import pyarrow as pa
 
@@ -38,13 +39,13 @@ class Window:
         ``"daba"`` bounds the time of every single operation (DABA Lite: at most 3 combines per insert, 2 per
         evict, 1 per query). ``"two_stacks"`` bounds only their average, at less work in total: now and then
         an evict takes as long as the window has rows.
-    ddof : int
-        Variances are over the number of values less this.
+    ddof : int, optional
+        For ``"var"`` and ``"std"`` only, which are over the number of values less this; 1 if not given.
 
     Raises
     ------
     InvalidValue
-        The function or the algorithm is unknown, or `ddof` is negative.
+        The function or the algorithm is unknown, or `ddof` is negative or given for another function.
     InvalidType
         The function has no meaning for the type.
 
@@ -61,7 +62,7 @@ class Window:
     Aggregation in Worst-Case Constant Time", VLDB Journal 30, 2021; Theodorakis et al., "Hammer Slide", ADMS
     2018, section 3.
 
-    A window may be shared by threads, whose calls then take turns.
+    A window may be shared by threads, whose calls then take turns. It cannot be copied or pickled.
 
     Examples
     --------
@@ -83,16 +84,19 @@ class Window:
         type: pa.DataType | str,  # noqa: A002
         *,
         algorithm: Literal["daba", "two_stacks"] = "daba",
-        ddof: int = 1,
+        ddof: int | None = None,
     ) -> None:
         if not isinstance(agg, str):
             raise InvalidType(f"agg: {agg!r}; allowed are the names {', '.join(AGGREGATES)}")
         if not isinstance(algorithm, str):
             raise InvalidType(f"algorithm: {algorithm!r}; allowed are 'daba' and 'two_stacks'")
+        freedom = 1 if ddof is None else _count("ddof", ddof, 2**31 - 1)
+        if ddof is not None and agg in AGGREGATES and agg not in ("var", "std"):
+            raise InvalidValue(f"ddof: {freedom} was given with agg {agg!r}; only 'var' and 'std' have one")
         self._agg = agg
         self._type = _data_type(type)
         self._algorithm = algorithm
-        self._native = _native.StreamWindow(agg, self._type, algorithm, _count("ddof", ddof, 2**31 - 1))
+        self._native = _native.StreamWindow(agg, self._type, algorithm, freedom)
         self._result_type = pa.field(_Named(self._native.result_type)).type
 
     @property
@@ -126,6 +130,12 @@ class Window:
 
     def __repr__(self) -> str:
         return f"<Window {self._agg}({self._type}), {len(self)} rows, {self._algorithm}>"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse: a shallow copy would share its rows with the original, unseen."""
+        raise InvalidType(
+            "window: a Window cannot be copied or pickled; make another one and insert the same rows"
+        )
 
     def insert(self, values: Any) -> None:
         """Add a row, or many, at the back.
@@ -253,11 +263,16 @@ class Window:
             # pyarrow would drop a fraction.
             raise InvalidType(f"values: {value!r} is no {self._type}; allowed are whole numbers")
         try:
-            return pa.array([value], self._type)
+            array = pa.array([value], self._type)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             if isinstance(error, OverflowError) or isinstance(value, _kindred(self._type)):
                 raise InvalidValue(f"values: {value!r} does not fit {self._type} ({error})") from error
             raise InvalidType(f"values: {value!r} is no {self._type} ({error})") from error
+        is_given = value is not None and not isinstance(value, pa.Scalar)
+        # pyarrow makes an infinity of what is too great.
+        if pa.types.is_floating(self._type) and is_given and math.isinf(array[0].as_py()) > math.isinf(value):
+            raise InvalidValue(f"values: {value!r} is out of the range of {self._type}")
+        return array
 
 
 def _kindred(kind: pa.DataType) -> tuple[type, ...]:

@@ -82,6 +82,8 @@ ALGORITHMS: Final = (
 
 LARGEST: Final = 2**63 - 1
 
+MOST_ROWS: Final = 2**32 - 1
+
 
 def sliding(
     array: Any,
@@ -93,7 +95,7 @@ def sliding(
     min_periods: int | None = None,
     partial: Partial = "none",
     segments: Any = None,
-    ddof: int = 1,
+    ddof: int | None = None,
 ) -> pa.Array:
     """Aggregate windows of `size` rows, one every `slide` rows.
 
@@ -126,8 +128,8 @@ def sliding(
         groups, the first 0 and the last the number of rows; or a run-end encoded array of as many rows,
         whose runs are the groups. Windows begin anew in each group, and answers follow each other group by
         group; `extents` says which belong to which.
-    ddof : int
-        For ``"var"`` and ``"std"``: degrees of freedom taken off.
+    ddof : int, optional
+        For ``"var"`` and ``"std"`` only: degrees of freedom taken off; 1 if not given.
 
     Returns
     -------
@@ -146,8 +148,12 @@ def sliding(
     Overflow
         The true sum of a window does not fit its type; never because of another window.
 
-    Notes ----- O(1) amortised per row and window, whatever the size. Float sums are compensated: the error
-    of a window is at most that of Kahan's sum over it, and nothing a window does not hold can touch it.
+    Notes
+    -----
+    O(1) amortised per row and window, whatever the size. Float sums are compensated: the error of a window
+    is at most that of Kahan's sum over it, and nothing a window does not hold can touch it. A sum, mean or
+    variance of finite values is infinite only if the true one is beyond the range of float64, and never NaN.
+    A call takes up to 2**32 - 1 rows.
 
     Examples
     --------
@@ -180,7 +186,7 @@ def sliding_by(
     algorithm: str = "auto",
     min_periods: int | None = None,
     segments: Any = None,
-    ddof: int = 1,
+    ddof: int | None = None,
 ) -> pa.Array: ...
 
 
@@ -197,7 +203,7 @@ def sliding_by(
     algorithm: str = "auto",
     min_periods: int | None = None,
     segments: Any = None,
-    ddof: int = 1,
+    ddof: int | None = None,
 ) -> pa.RecordBatch: ...
 
 
@@ -213,7 +219,7 @@ def sliding_by(
     algorithm: str = "auto",
     min_periods: int | None = None,
     segments: Any = None,
-    ddof: int = 1,
+    ddof: int | None = None,
 ) -> pa.Array | pa.RecordBatch:
     """Aggregate windows over sorted times, whatever the gaps between them.
 
@@ -254,8 +260,10 @@ def sliding_by(
         As in `sliding`; also for times that are null, step back or are not as many as values, and for windows
         beyond the range of times.
 
-    Notes ----- O(1) amortised per row and window. With `slide`, rows are first reduced to a partial per
-    pane, the time between two neighbouring ends of windows.
+    Notes
+    -----
+    O(1) amortised per row and window. With `slide`, rows are first reduced to a partial per pane, the time
+    between two neighbouring ends of windows.
 
     Examples
     --------
@@ -290,7 +298,7 @@ def extents(
     Parameters
     ----------
     rows : int
-        Number of rows.
+        Number of rows, at most 2**32 - 1, which is what a call takes.
     size, slide, partial, segments
         As in `sliding`.
 
@@ -314,8 +322,8 @@ def extents(
     """
     windows = (_length("size", size), _length("slide", slide), _name("partial", partial))
     count = _integer("rows", rows)
-    if not 0 <= count <= LARGEST:
-        raise InvalidValue(f"rows: {count} is no number of rows; it is at least 0 and below 2**63")
+    if not 0 <= count <= MOST_ROWS:
+        raise InvalidValue(f"rows: {count} is no number of rows of a call; it is at least 0 and below 2**32")
     return pa.record_batch(_native.extents(count, windows, _groups(segments)))
 
 
@@ -347,7 +355,7 @@ def explain(
     >>> explain(pa.array([1.5, 2.5]), 2, 2, agg="sum")
     'tumbling: windows do not overlap'
     """
-    question = _question(agg, algorithm, None, 1)
+    question = _question(agg, algorithm, None, None)
     column, groups = _column("array", array), _groups(segments)
     if times is None:
         rolling = (
@@ -750,14 +758,16 @@ def _groups(segments: Any) -> Any:
 
 
 def _question(
-    agg: str, algorithm: str, min_periods: int | None, ddof: int
+    agg: str, algorithm: str, min_periods: int | None, ddof: int | None
 ) -> tuple[str, int, str, int | None]:
     least = None if min_periods is None else _integer("min_periods", min_periods)
     if least is not None and not 0 <= least <= LARGEST:
         raise InvalidValue(f"min_periods: {least} is no number of values; it is at least 0 and at most size")
-    freedom = _integer("ddof", ddof)
+    freedom = 1 if ddof is None else _integer("ddof", ddof)
     if not 0 <= freedom < 2**31:
         raise InvalidValue(f"ddof: {freedom} is no number of values; it is at least 0, and mostly 1")
+    if ddof is not None and isinstance(agg, str) and agg in FUNCTIONS and agg not in ("var", "std"):
+        raise InvalidValue(f"ddof: {freedom} was given with agg {agg!r}; only 'var' and 'std' have one")
     return (_name("agg", agg), freedom, _name("algorithm", algorithm), least)
 
 

@@ -18,7 +18,7 @@ use super::exact::{self, Lowering};
 use super::fold::Fold;
 use super::folds::*;
 use super::job::{Job, Overflown};
-use super::simd::{self, Column, Element};
+use super::simd::{self, Column, Degree, Element, Shrunk};
 use super::validity::{counts, validity};
 use super::{Algorithm, Frames, Function};
 use crate::{Error, Result};
@@ -51,8 +51,14 @@ pub fn answer(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<
     let output = function.output_type(decoded.data_type())?;
     let choice = choose(function, decoded.data_type(), frames, array.len(), question.algorithm)?;
     let nulls = decoded.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-    let job =
-        Job { frames, algorithm: choice.algorithm, nulls: nulls.as_ref(), windows: frames.count()?, base: 0 };
+    let job = Job {
+        frames,
+        algorithm: choice.algorithm,
+        nulls: nulls.as_ref(),
+        windows: frames.count()?,
+        base: 0,
+        edge: None,
+    };
     let least = function.least().max(question.min_periods.unwrap_or(0));
     let nulls = validity(frames, job.nulls, least);
     if function.is_positional() {
@@ -295,20 +301,47 @@ impl Job<'_> {
         out.extend(self.rows_of(rows).into_iter().map(|row| u64::from(row) + self.base as u64));
     }
 
-    fn float_sums<T: Element, O>(
+    fn float_sums<T: Element>(
         &self,
         values: &[T],
-        lower: impl Fn(usize, Compensated) -> O,
-        out: &mut Vec<O>,
+        lower: impl Fn(usize, Compensated) -> f64,
+        out: &mut Vec<f64>,
     ) {
         let dense = Dense::mapped(values, self.nulls, Element::to_f64);
-        self.each(&dense.values, &FloatSum, &FloatSumSimd, |count, sum| out.push(lower(count, sum)));
+        self.floats(&dense.values, Degree::Sum, out, |values, emit| {
+            self.each(values, &FloatSum, &FloatSumSimd, |count, sum| emit(lower(count, sum)));
+        });
+    }
+
+    /// Appends the floats that `answers` makes of `values`, again of smaller ones where partial results were too great.
+    fn floats(
+        &self,
+        values: &[f64],
+        degree: Degree,
+        out: &mut Vec<f64>,
+        answers: impl Fn(&[f64], &mut dyn FnMut(f64)),
+    ) {
+        let (from, mut wild) = (out.len(), false);
+        answers(values, &mut |answer| {
+            wild |= !answer.is_finite();
+            out.push(answer);
+        });
+        let shrunk = if wild { Shrunk::new(values.iter().copied(), degree) } else { None };
+        let Some(shrunk) = shrunk else { return };
+        let strange: Vec<i64> = shrunk.strange.iter().map(|&strange| strange.into()).collect();
+        let (mut strangers, mut again) = (Vec::new(), Vec::new());
+        self.each(&strange, &ExactSum, &ExactSum, |_, strangers_here| strangers.push(strangers_here > 0));
+        answers(&shrunk.values, &mut |answer| again.push(answer));
+        shrunk.mend(&mut out[from..], &again, strangers.into_iter());
     }
 
     fn variances(&self, values: &[f64], ddof: u32, root: bool, out: &mut Vec<f64>) {
-        self.each(values, &Moments, &Moments, |_, moment| {
-            let variance = moment.variance(ddof.into());
-            out.push(if root { variance.sqrt() } else { variance });
+        let degree = if root { Degree::Deviation } else { Degree::Variance };
+        self.floats(values, degree, out, |values, emit| {
+            self.each(values, &Moments, &Moments, |_, moment| {
+                let variance = moment.variance(ddof.into());
+                emit(if root { variance.sqrt() } else { variance });
+            });
         });
     }
 

@@ -70,6 +70,20 @@ impl Rolling {
         (i128::from(end) - i128::from(first)) as u64
     }
 
+    /// Rows in window number `window` of a group of `rows` rows.
+    pub(super) fn length(&self, rows: usize, window: usize) -> usize {
+        let start = (self.span(rows as i64).0 + window as i64) * self.slide;
+        (start.saturating_add(self.size).min(rows as i64) - start.max(0)) as usize
+    }
+
+    /// How far the first window of a group of `rows` rows reaches over its start, and the distance from there to the end
+    /// of the last window. There must be a window.
+    pub(super) fn reach(&self, rows: usize) -> (usize, usize) {
+        let (first, end) = self.span(rows as i64);
+        let length = i128::from(end - 1 - first) * i128::from(self.slide) + i128::from(self.size);
+        ((-first * self.slide) as usize, usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
     /// Appends `number` windows of the group of rows `[from, to)`, from window `k` on.
     fn list(&self, from: usize, to: usize, k: i64, number: usize, ranges: &mut Ranges) {
         let rows = (to - from) as i64;

@@ -203,7 +203,9 @@ impl FromStr for Algorithm {
     fn from_str(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
             let all = Self::ALL.map(|algorithm| algorithm.name()).join("', '");
-            Error::InvalidValue(format!("algorithm: '{name}' is unknown; there are '{all}'"))
+            let hint =
+                if name == "daba" { "; for streams there is kernels.Window, which has 'daba'" } else { "" };
+            Error::InvalidValue(format!("algorithm: '{name}' is unknown; there are '{all}'{hint}"))
         })
     }
 }

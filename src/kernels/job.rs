@@ -7,6 +7,7 @@ use arrow_buffer::NullBuffer;
 
 use super::choice::ROWS_PER_WINDOW;
 use super::dense::{Dense, positions, ranks};
+use super::edge::Edge;
 use super::fold::Fold;
 use super::folds::NONE;
 use super::panes::by_panes;
@@ -24,6 +25,8 @@ pub(super) struct Job<'a> {
     pub windows: usize,
     /// Row of the array that the column begins with.
     pub base: usize,
+    /// If given, the windows are these, and not those of `frames`.
+    pub edge: Option<Edge<'a>>,
 }
 
 /// Which window overflowed.
@@ -68,7 +71,9 @@ impl Job<'_> {
         };
         let bits = |from| self.nulls.map(|nulls| Validity::new(nulls.validity(), nulls.offset() + from));
         let (size, slide) = (rolling.size() as usize, rolling.slide() as usize);
-        let long = segments.rows() >= LONG * segments.len();
+        // Where a group has but a few full windows, a call for each does not pay.
+        let narrow = segments.len() > 1 && 4 * segments.rows() < 5 * size.min(NARROW) * segments.len();
+        let long = !narrow && segments.rows() >= LONG * segments.len();
         // Of many short groups all windows of neighbouring groups are computed, those that cross groups for nothing: at
         // slide 1 windows of one group are neighbours there, too.
         let crossing = !long && slide == 1 && segments.rows() >= 2 * size * segments.len();
@@ -84,6 +89,14 @@ impl Job<'_> {
                 && (group == first || end - from <= NEIGHBOURS)
             {
                 (group, to) = (group + 1, end);
+            }
+            if !crossing && group - first == 1 {
+                self.edge(Edge::new(rolling, to - from, true), from, values, &ranges, &mut out)?;
+                let done = out.len();
+                let column = Column::new(&values[from..to], bits(from));
+                simd(column, from, size, slide, &mut out).map_err(|overflow| done + overflow.window)?;
+                self.edge(Edge::new(rolling, to - from, false), from, values, &ranges, &mut out)?;
+                continue;
             }
             let groups = || (first..group).filter_map(|group| segments.get(group));
             whole.clear();
@@ -118,6 +131,32 @@ impl Job<'_> {
         Ok(out)
     }
 
+    /// Answers, by `ranges`, the windows of one group that reach over an end of it; the group begins with row `begin`.
+    fn edge<T: Element, O>(
+        &self,
+        edge: Option<Edge<'_>>,
+        begin: usize,
+        values: &[T],
+        ranges: impl Fn(&Job<'_>, &[T], &mut Vec<O>) -> std::result::Result<(), Overflown>,
+        out: &mut Vec<O>,
+    ) -> std::result::Result<(), Overflown> {
+        let Some(edge) = edge else { return Ok(()) };
+        let (from, to) = edge.reach();
+        let (from, to) = (begin + from, begin + to);
+        let nulls =
+            self.nulls.map(|nulls| nulls.slice(from, to - from)).filter(|nulls| nulls.null_count() > 0);
+        let job = Job {
+            frames: self.frames,
+            algorithm: self.algorithm,
+            nulls: nulls.as_ref(),
+            windows: edge.len(),
+            base: from,
+            edge: Some(edge),
+        };
+        let done = out.len();
+        ranges(&job, &values[from..to], out).map_err(|window| done + window)
+    }
+
     /// Answers, by `ranges`, the windows that reach over the start of a group, or else over its end, some groups at once.
     fn edges<T: Element, O>(
         &self,
@@ -138,7 +177,7 @@ impl Job<'_> {
         edges.rank_from(from as u32);
         let windows = edges.len();
         let (frames, algorithm) = (Frames::Listed(edges), Some(Algorithm::TwoStacksSimd));
-        let job = Job { frames: &frames, algorithm, nulls: nulls.as_ref(), windows, base: from };
+        let job = Job { frames: &frames, algorithm, nulls: nulls.as_ref(), windows, base: from, edge: None };
         ranges(&job, &values[from..to], &mut out).map_err(|window| {
             // Which of all windows it is, its rows tell.
             let rows = frames.iter(None).nth(window).map(|(lo, hi)| (lo + from, hi + from));
@@ -160,6 +199,9 @@ impl Job<'_> {
         simd: &impl Fold<T, State = F::State>,
         emit: impl FnMut(usize, F::State),
     ) {
+        if let Some(edge) = &self.edge {
+            return edge.each(values, self.nulls, simd, emit);
+        }
         let ranks = self.nulls.map(ranks);
         let ranges = self.frames.iter(ranks.as_deref());
         match self.algorithm {
@@ -178,6 +220,9 @@ impl Job<'_> {
 
 /// Rows of neighbouring groups that are answered at once.
 const NEIGHBOURS: usize = 1 << 13;
+
+/// Rows of a window from which a SIMD kernel pays for a group that is hardly longer.
+const NARROW: usize = 512;
 
 /// Rows per group from which a SIMD kernel is called for each.
 const LONG: usize = 64;

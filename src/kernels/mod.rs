@@ -9,6 +9,7 @@ mod answer;
 pub mod by_time;
 mod choice;
 mod dense;
+mod edge;
 mod exact;
 mod fold;
 mod folds;

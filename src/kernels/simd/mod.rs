@@ -46,6 +46,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod whole;
+mod wild;
 mod word;
 
 pub use arg::{sliding_arg_max, sliding_arg_min};
@@ -59,6 +60,7 @@ pub use scans::{fill_nulls, prefix_max, prefix_min, prefix_sum, suffix_max, suff
 pub use sliding::{sliding_max, sliding_min};
 pub use sums::{sliding_mean, sliding_sum};
 pub use whole::{reduce_arg_max, reduce_arg_min, reduce_max, reduce_mean, reduce_min, reduce_sum};
+pub use wild::{Degree, Shrunk};
 pub use word::Word;
 
 /// A window whose true sum its type cannot hold.

@@ -18,6 +18,8 @@ use super::pieces::{Pieces, windows_of_pieces};
 use super::rows::{LANES, LONG, Rooms, Row, Slide, Squares};
 use super::sliding::{FEW, skip_after};
 use super::stream::Source;
+use super::sums::{is_f64, mend};
+use super::wild::{Degree, is_wild};
 use super::{Column, Element, Moments, window_count};
 use std::mem::MaybeUninit;
 use std::simd::prelude::*;
@@ -79,6 +81,12 @@ fn deviations<T: Element>(
     out: &mut Vec<f64>,
 ) {
     let windows = window_count(column.len(), size, slide);
+    let start = out.len();
+    let degree = if root { Degree::Deviation } else { Degree::Variance };
+    let again = |column: Column<'_, f64>, out: &mut Vec<f64>| {
+        deviations(column, size, slide, ddof, root, out);
+        Ok(())
+    };
     if slide > FEW {
         let moments =
             windows_of_pieces(size, slide, windows, Relative::NONE, Relative::join, |pieces, out| {
@@ -92,6 +100,9 @@ fn deviations<T: Element>(
             });
         let variances = moments.into_iter().map(|moments| moments.absolute().variance(ddof));
         out.extend(variances.map(|variance| if root { variance.sqrt() } else { variance }));
+        if is_f64::<T>() && is_wild(&out[start..]) {
+            mend(column, size, slide, degree, &mut out[start..], again).expect("a count of values fits");
+        }
         return;
     }
     if windows == 0 {
@@ -111,6 +122,7 @@ fn deviations<T: Element>(
         sums: Vec::new(),
         squares: Vec::new(),
         gap: None,
+        wild: false,
     };
     let weights = column.validity.map(|validity| Weights { validity, len: column.len() });
     dispatch(Slide {
@@ -122,6 +134,9 @@ fn deviations<T: Element>(
         windows: (windows - 1) * slide + 1,
         rooms: &mut rooms,
     });
+    if is_f64::<T>() && rooms.wild {
+        mend(column, size, slide, degree, &mut out[start..], again).expect("a count of values fits");
+    }
 }
 
 /// A value that all windows which start in a block have in common, as far as they contain one of the block's.
@@ -152,6 +167,8 @@ struct Deviations<'a, T> {
     sums: Vec<f64>,
     squares: Vec<f64>,
     gap: Option<Gap>,
+    /// Whether an answer is not finite.
+    wild: bool,
 }
 
 impl<T: Element> Rooms for Deviations<'_, T> {
@@ -197,6 +214,9 @@ impl<T: Element> Rooms for Deviations<'_, T> {
             }
             self.out.truncate(taken);
             self.skip = skip_after(self.skip, windows, self.slide);
+        }
+        if is_f64::<T>() {
+            self.wild |= is_wild(&self.out[from..]);
         }
     }
 }

@@ -9,6 +9,7 @@ use super::reduce::States;
 use super::rows::{LONG, Op, Rooms, Row, Slide, Sum};
 use super::sliding::{FEW, skip_after};
 use super::stream::Values;
+use super::wild::{Degree, Shrunk, is_wild};
 use super::{Column, Element, SumOverflow, Validity, element, window_count};
 use std::mem::MaybeUninit;
 
@@ -31,12 +32,20 @@ pub fn sliding_sum<T: Element>(
         return Ok(());
     }
     if let Some(out) = T::floats(out) {
-        if slide > FEW {
+        let start = out.len();
+        let wild = if slide > FEW {
             float_pieces(column, size, slide, windows, out);
+            is_wild(&out[start..])
         } else {
             super::pages::reserve(out, windows + SLACK);
-            let mut rooms = Floats { out, pick: Pick::every(slide), divide: None };
+            let mut rooms = Floats::new::<T>(out, slide, None);
             floats(column, size, (windows - 1) * slide + 1, &mut rooms);
+            rooms.wild
+        };
+        if wild {
+            mend(column, size, slide, Degree::Sum, &mut out[start..], |column, out| {
+                sliding_sum(column, size, slide, out)
+            })?;
         }
         return Ok(());
     }
@@ -62,28 +71,60 @@ pub fn sliding_mean<T: Element>(column: Column<'_, T>, size: usize, slide: usize
     super::pages::reserve(out, windows + SLACK);
     let counts = column.validity.map(|validity| Divisor::new(validity, size, slide));
     let mut divide = Divide { size, counts };
-    let pick = Pick::every(slide);
+    let (start, mut wild) = (out.len(), false);
     match (T::FLOAT, slide > FEW) {
         (true, false) => {
-            let mut rooms = Floats { out, pick, divide: Some(divide) };
+            let mut rooms = Floats::new::<T>(out, slide, Some(divide));
             floats(column, size, (windows - 1) * slide + 1, &mut rooms);
+            wild = rooms.wild;
         }
         (false, false) => {
+            let pick = Pick::every(slide);
             let mut means = IntegerMeans { out, pick, divide, signed: T::SIGNED };
             let result = integers(column, size, (windows - 1) * slide + 1, &mut means);
             result.expect("means do not overflow");
         }
         (true, true) => {
-            let start = out.len();
             float_pieces(column, size, slide, windows, out);
             divide.tile(&mut out[start..]);
+            wild = is_wild(&out[start..]);
         }
         (false, true) => {
-            let start = out.len();
             out.extend(integer_pieces(column, size, slide, windows).into_iter().map(|sum| sum as f64));
             divide.tile(&mut out[start..]);
         }
     }
+    if wild {
+        let mended = mend(column, size, slide, Degree::Sum, &mut out[start..], |column, out| {
+            sliding_mean(column, size, slide, out);
+            Ok(())
+        });
+        mended.expect("means do not overflow");
+    }
+}
+
+/// Computes those of `answers` again that are not finite although all values of their windows are.
+pub(super) fn mend<T: Element>(
+    column: Column<'_, T>,
+    size: usize,
+    slide: usize,
+    degree: Degree,
+    answers: &mut [f64],
+    answer: impl FnOnce(Column<'_, f64>, &mut Vec<f64>) -> Result<(), SumOverflow>,
+) -> Result<(), SumOverflow> {
+    let Some(shrunk) = Shrunk::new(column.values.iter().map(|value| value.to_f64()), degree) else {
+        return Ok(());
+    };
+    let (mut again, mut strange) = (Vec::new(), Vec::new());
+    answer(Column { values: &shrunk.values, validity: column.validity }, &mut again)?;
+    sliding_sum(
+        Column { values: &shrunk.strange[..], validity: column.validity },
+        size,
+        slide,
+        &mut strange,
+    )?;
+    shrunk.mend(answers, &again, strange.into_iter().map(|number| number > 0));
+    Ok(())
 }
 
 /// Sums of floats at slides that are worth a reduction of their own.
@@ -185,6 +226,21 @@ struct Floats<'a> {
     out: &'a mut Vec<f64>,
     pick: Pick,
     divide: Option<Divide<'a>>,
+    /// Whether answers could leave the range of a float, as sums of `f64` can, and of no other type.
+    watched: bool,
+    /// Whether one of them is not finite.
+    wild: bool,
+}
+
+impl<'a> Floats<'a> {
+    fn new<T: Element>(out: &'a mut Vec<f64>, slide: usize, divide: Option<Divide<'a>>) -> Self {
+        Self { out, pick: Pick::every(slide), divide, watched: is_f64::<T>(), wild: false }
+    }
+}
+
+/// Whether sums and squares of values can leave the range of a float.
+pub(super) fn is_f64<T: Element>() -> bool {
+    T::FLOAT && size_of::<T>() == size_of::<f64>()
 }
 
 impl Rooms for Floats<'_> {
@@ -208,6 +264,10 @@ impl Rooms for Floats<'_> {
         }
         if let Some(divide) = &mut self.divide {
             divide.tile(&mut self.out[start..]);
+        }
+        // A tile at a time, while it is in the cache.
+        if self.watched {
+            self.wild |= is_wild(&self.out[start..]);
         }
     }
 }

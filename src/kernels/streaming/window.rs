@@ -8,7 +8,7 @@ use arrow_array::{
     new_null_array, types::*,
 };
 use arrow_buffer::NullBuffer;
-use arrow_cast::{CastOptions, cast_with_options};
+use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::DataType;
 
 use super::functions::{
@@ -157,16 +157,26 @@ impl StreamWindow {
     /// # Errors
     /// `InvalidValue` if the type of the values cannot hold it.
     pub fn insert_number(&mut self, number: Number) -> Result<()> {
-        let number: ArrayRef = match number {
+        let array: ArrayRef = match number {
             Number::Null => new_null_array(&self.input, 1),
             Number::Signed(value) => Arc::new(Int64Array::from(vec![value])),
             Number::Unsigned(value) => Arc::new(UInt64Array::from(vec![value])),
             Number::Float(value) => Arc::new(Float64Array::from(vec![value])),
         };
         let strict = CastOptions { safe: false, ..Default::default() };
-        let value = cast_with_options(&number, &self.input, &strict).map_err(|error| {
+        let value = cast_with_options(&array, &self.input, &strict).map_err(|error| {
             Error::InvalidValue(format!("value: it does not fit {}: {error}", self.input))
         })?;
+        if let Number::Float(given) = number
+            && given.is_finite()
+            && self.input != DataType::Float64
+            && !cast(&value, &DataType::Float64)?.as_primitive::<Float64Type>().value(0).is_finite()
+        {
+            return Err(Error::InvalidValue(format!(
+                "value: {given:?} is out of the range of {}",
+                self.input
+            )));
+        }
         self.insert(&value)
     }
 

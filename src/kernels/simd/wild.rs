@@ -1,0 +1,93 @@
+//! Answers that are not finite although all values of their window are: partial results left the range of a float. They
+//! are computed again from smaller values.
+//!
+//! Scaling by a power of two rounds nothing but what is smaller by hundreds of binary digits than the values that made
+//! the answer overflow. So an answer is infinite only if the true one is beyond the range, and NaN only if a value is
+//! infinite or NaN.
+
+use super::level::{Kernel, dispatch};
+
+/// What is computed of values, as far as its range matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Degree {
+    /// Sums and means.
+    Sum,
+    /// Variances: sums of squares.
+    Variance,
+    /// Their roots.
+    Deviation,
+}
+
+impl Degree {
+    /// Values below this never overflow, be they 2³² many.
+    fn harmless(self) -> f64 {
+        if self == Degree::Sum { power(990) } else { power(490) }
+    }
+
+    /// What brings all values below that.
+    fn scale(self) -> f64 {
+        if self == Degree::Sum { power(-64) } else { power(-600) }
+    }
+
+    /// The answer for values that were not scaled.
+    fn back(self, answer: f64) -> f64 {
+        match self {
+            Degree::Sum => answer * power(64),
+            Degree::Variance => answer * power(600) * power(600),
+            Degree::Deviation => answer * power(600),
+        }
+    }
+}
+
+/// 2 to the power of a normal float's exponent.
+fn power(exponent: i64) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// Values scaled down.
+pub struct Shrunk {
+    /// The values.
+    pub values: Vec<f64>,
+    /// 1 for each that is not finite.
+    pub strange: Vec<u8>,
+    degree: Degree,
+}
+
+impl Shrunk {
+    /// None if no sum of the values can overflow. O(n).
+    pub fn new(values: impl Iterator<Item = f64> + Clone, degree: Degree) -> Option<Self> {
+        let largest = values.clone().map(f64::abs).filter(|value| value.is_finite()).fold(0.0, f64::max);
+        if largest < degree.harmless() {
+            return None;
+        }
+        let strange = values.clone().map(|value| u8::from(!value.is_finite())).collect();
+        Some(Self { values: values.map(|value| value * degree.scale()).collect(), strange, degree })
+    }
+
+    /// Puts the answers for these values where `answers` are not finite, but for windows with a `strange` value.
+    pub fn mend(&self, answers: &mut [f64], again: &[f64], strange: impl Iterator<Item = bool>) {
+        for ((answer, &again), strange) in answers.iter_mut().zip(again).zip(strange) {
+            if !answer.is_finite() && !strange {
+                *answer = self.degree.back(again);
+            }
+        }
+    }
+}
+
+/// Whether one of `answers` is not finite.
+pub(super) fn is_wild(answers: &[f64]) -> bool {
+    dispatch(Wild(answers))
+}
+
+struct Wild<'a>(&'a [f64]);
+
+impl Kernel for Wild<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        const INFINITE: u64 = f64::INFINITY.to_bits();
+        // No branch, so that a compiler can make vectors of it.
+        self.0.iter().fold(0, |wild, answer| wild | u64::from(answer.to_bits() & INFINITE == INFINITE)) != 0
+    }
+}
