@@ -83,9 +83,6 @@ ALGORITHMS: Final = (
 )
 """What `algorithm` may be."""
 
-POSITIONAL: Final = ("count", "first", "last")
-"""Functions that pick rows, whatever their type."""
-
 LARGEST: Final = 2**63 - 1
 
 
@@ -141,7 +138,8 @@ def sliding(
         An answer per window. Sums: int64, of unsigned integers uint64, float64, decimal128 with ten more
         digits, or duration. Means: float64, decimal128 with four more digits, or duration, of which halves
         of the last digit or unit are rounded away from zero. Variances: float64. Counts and rows: int64.
-        Extrema, first and last have the type of the values, dictionaries and runs decoded for extrema.
+        Extrema, first and last have the type of the values: of runs, that of the values that they encode,
+        and so of dictionaries for extrema.
 
     Raises
     ------
@@ -177,7 +175,7 @@ def sliding(
     """
     windows = (_length("size", size), _length("slide", slide), _name("partial", partial))
     question = _question(agg, algorithm, min_periods, ddof)
-    return pa.array(_native.sliding(_values(array, agg), windows, question, _groups(segments)))
+    return pa.array(_native.sliding(_values(array), windows, question, _groups(segments)))
 
 
 @overload
@@ -291,9 +289,7 @@ def sliding_by(
     """
     windows = _timed(size, slide, start_time, closed)
     question = _question(agg, algorithm, min_periods, ddof)
-    result = _native.sliding_by(
-        _values(array, agg), _column("times", times), windows, question, _groups(segments)
-    )
+    result = _native.sliding_by(_values(array), _column("times", times), windows, question, _groups(segments))
     return pa.array(result) if slide is None else pa.record_batch(result)
 
 
@@ -363,7 +359,7 @@ def explain(
     'tumbling: windows do not overlap'
     """
     question = _question(agg, algorithm, None, 1)
-    column, groups = _values(array, agg), _groups(segments)
+    column, groups = _values(array), _groups(segments)
     if times is None:
         rolling = (
             _length("size", size),
@@ -749,13 +745,11 @@ def _column(argument: str, data: Any) -> Any:
     )
 
 
-def _values(array: Any, agg: str) -> Any:
-    """Return the column to aggregate; runs are decoded unless a function only picks rows, of one array."""
+def _values(array: Any) -> Any:
+    """Return the column to aggregate, runs decoded."""
     column = _column("array", array)
-    if not isinstance(column, pa.Array | pa.ChunkedArray) or not pa.types.is_run_end_encoded(column.type):
-        return column
-    is_whole = isinstance(column, pa.Array) or column.num_chunks == 1
-    return column if is_whole and agg in POSITIONAL else pc.run_end_decode(column)
+    is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
+    return pc.run_end_decode(column) if is_arrow and pa.types.is_run_end_encoded(column.type) else column
 
 
 def _groups(segments: Any) -> Any:
