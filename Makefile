@@ -16,7 +16,7 @@ FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_SECONDS ?= 60
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 
-.PHONY: help demo test miri fuzz bench bench-full lint format wheel clean java
+.PHONY: help demo test miri cross fuzz bench bench-full lint format wheel clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -34,6 +34,9 @@ test: java $(NATIVE)  ## all tests of the Rust core, the Python package and Spar
 
 miri: $(STAMPS)/miri  ## the kernels interpreted by Miri, which finds undefined behaviour: some minutes
 	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation cargo miri test --locked --lib kernels::
+
+cross: $(STAMPS)/cross  ## the Rust core for 64-bit Arm, whose vectors are NEON: checked by the compiler, not run
+	$(WITH_RUST) cargo check --locked --lib --target aarch64-unknown-linux-gnu
 
 fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd" names some
 	@for target in $(FUZZ); do \
@@ -125,6 +128,10 @@ $(STAMPS)/bench: $(STAMPS)/python
 
 $(STAMPS)/miri: $(STAMPS)/toolchain
 	rustup component add --toolchain "$$(cat $(STAMPS)/toolchain)" miri rust-src
+	@touch $@
+
+$(STAMPS)/cross: $(STAMPS)/toolchain
+	rustup target add --toolchain "$$(cat $(STAMPS)/toolchain)" aarch64-unknown-linux-gnu
 	@touch $@
 
 $(STAMPS)/fuzz: $(STAMPS)/toolchain

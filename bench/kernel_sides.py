@@ -35,6 +35,21 @@ class Cell:
     slide: int = 1
     column: str = "random"
     """Which column of `columns` it is over."""
+    partial: str = "none"
+    """Whether there are full windows only, or (``"start"``) one per row."""
+
+    @property
+    def least(self) -> int:
+        """How many values a window has to have: the same number is asked of each side.
+
+        Full windows without nulls have all of theirs, which lets a library answer its first windows for
+        nothing. Where windows may be short, or nulls in them, one value is enough, as in SQL.
+        """
+        return self.size if self.partial == "none" and self.column != "10 % nulls" else 1
+
+    def full(self, answers: np.ndarray) -> np.ndarray:
+        """Return those of one answer per row that are asked for."""
+        return answers if self.partial == "start" else answers[self.size - 1 :]
 
     @property
     def name(self) -> str:
@@ -116,7 +131,8 @@ class Windowkit:
                 cell.slide,
                 agg=cell.function,
                 algorithm=self.algorithm,
-                min_periods=cell.size if self.array.null_count == 0 else None,
+                min_periods=cell.least,
+                partial=cell.partial,
             )
         }
 
@@ -143,9 +159,18 @@ class Polars:
         def way(series: pl.Series) -> Run:
             method = getattr(series, f"rolling_{cell.function}")
             if cell.slide == 1:
-                return lambda: method(cell.size, min_samples=1)
-            return lambda: method(cell.size, min_samples=1).gather_every(cell.slide, cell.size - 1)
+                return lambda: method(cell.size, min_samples=cell.least)
+            return lambda: method(cell.size, min_samples=cell.least).gather_every(cell.slide, cell.size - 1)
 
+        def rows(series: pl.Series) -> Run:
+            whole = len(series) // cell.size
+            # A view: the windows are the rows of a matrix.
+            matrix = series[: whole * cell.size].reshape((whole, cell.size))
+            return getattr(matrix.arr, cell.function)
+
+        if cell.slide == cell.size:
+            exact = self.wide if cell.function == "sum" else self.series
+            return {"rolling, gathered": way(exact), "reshape and arr": rows(exact)}
         if self.series.dtype == pl.Float64:
             return {"its own type": way(self.series)}
         # Sums stay in the type of the values, in which those of int32 would wrap.
@@ -154,7 +179,7 @@ class Polars:
 
     def answer(self, result: pl.Series, cell: Cell) -> np.ndarray:
         answers = result.cast(pl.Float64).to_numpy()
-        return answers[cell.size - 1 :] if cell.slide == 1 else answers
+        return cell.full(answers) if cell.slide == 1 else answers
 
 
 class Pandas:
@@ -170,7 +195,7 @@ class Pandas:
         # Windows end with the rows 0, step, 2 step, ...: nulls in front make the first full one such a row.
         before = -(cell.size - 1) % cell.slide
         series = pd.Series(np.concatenate([np.full(before, np.nan), self.values])) if before else self.series
-        rolling = series.rolling(cell.size, min_periods=1, step=cell.slide)
+        rolling = series.rolling(cell.size, min_periods=cell.least, step=cell.slide)
         method = getattr(rolling, cell.function)
         return {
             "engine='cython'": lambda: method(engine="cython"),
@@ -179,7 +204,7 @@ class Pandas:
 
     def answer(self, result: pd.Series, cell: Cell) -> np.ndarray:
         answers = result.to_numpy()
-        return answers[-(-(cell.size - 1) // cell.slide) :]
+        return cell.full(answers) if cell.slide == 1 else answers[-(-(cell.size - 1) // cell.slide) :]
 
 
 class Bottleneck:
@@ -195,15 +220,17 @@ class Bottleneck:
             return {}
         method = getattr(bottleneck, f"move_{cell.function}")
         options = {"ddof": 1} if cell.function == "std" else {}
-        ways = {"as float64": lambda: method(self.column.float, cell.size, min_count=1, **options)}
+        ways = {"as float64": lambda: method(self.column.float, cell.size, min_count=cell.least, **options)}
         # Sums of int32 wrap in its own type.
         exact = cell.function in ("min", "max")
         if exact and not self.column.has_nulls and self.column.numpy.dtype != np.float64:
-            ways["its own type"] = lambda: method(self.column.numpy, cell.size, min_count=1, **options)
+            ways["its own type"] = lambda: method(
+                self.column.numpy, cell.size, min_count=cell.least, **options
+            )
         return ways
 
     def answer(self, result: np.ndarray, cell: Cell) -> np.ndarray:
-        return result[cell.size - 1 :]
+        return cell.full(result)
 
 
 class Numbagg:
@@ -218,10 +245,10 @@ class Numbagg:
         if cell.slide != 1 or cell.function not in ("sum", "mean", "std"):
             return {}
         method = getattr(numbagg, f"move_{cell.function}")
-        return {"as float64": lambda: method(self.values, window=cell.size, min_count=1)}
+        return {"as float64": lambda: method(self.values, window=cell.size, min_count=cell.least)}
 
     def answer(self, result: np.ndarray, cell: Cell) -> np.ndarray:
-        return result[cell.size - 1 :]
+        return cell.full(result)
 
 
 ALGORITHMS = ("two_stacks_simd", "two_stacks", "subtract_on_evict", "recalculate", "tumbling")
@@ -288,3 +315,30 @@ def timed_ways(table: pa.Table, seconds: int) -> dict[str, dict[str, Run]]:
     for name in ("two_stacks", "recalculate"):
         ways[name] = {name: sliding_by(name)}
     return ways | {"Polars": polars}
+
+
+def row_ending_ways(
+    times: pa.Array, values: pa.Array, seconds: int, function: str
+) -> dict[str, dict[str, Run]]:
+    """Return, side by side, how windows of so many seconds that end with a row are asked.
+
+    Times are distinct: of equal ones pandas leaves those out that follow.
+    """
+    frame = pl.DataFrame({"ts": pl.from_arrow(times), "v": pl.from_arrow(values)})
+    frame = frame.with_columns(pl.col("ts").set_sorted())
+    series = pd.Series(values.to_numpy(zero_copy_only=False), index=pd.DatetimeIndex(times.to_pandas()))
+    rolling = series.rolling(f"{seconds}s", min_periods=1, closed="right")
+    rolled = getattr(pl.col("v"), f"rolling_{function}_by")
+    plan = frame.lazy().select(rolled("ts", window_size=f"{seconds}s", closed="right", min_samples=1))
+
+    def own(algorithm: str) -> Run:
+        return lambda: wk.kernels.sliding_by(
+            values, times, f"{seconds} seconds", agg=function, closed="right", algorithm=algorithm
+        )
+
+    return {
+        "windowkit": {"auto": own("auto")},
+        "two_stacks": {"two_stacks": own("two_stacks")},
+        "Polars": {"rolling_*_by": lambda: plan.collect()["v"]},
+        "pandas": {"engine='cython'": getattr(rolling, function)},
+    }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """windowkit's sliding kernels against copying memory, other libraries and the plain algorithms.
 
-    python bench/kernels.py                                  # everything: about an hour
+    python bench/kernels.py                                  # everything: about a quarter of an hour
     python bench/kernels.py --quick                          # fewer rows, windows and sides: some minutes
     python bench/kernels.py --only windows slides            # some sections of the page
 
@@ -50,6 +50,7 @@ from kernel_sides import (
     Side,
     Windowkit,
     algorithm_side,
+    row_ending_ways,
     timed_ways,
     trace,
 )
@@ -58,12 +59,24 @@ import windowkit as wk
 
 FUNCTIONS = ("min", "max", "sum", "mean", "std")
 DTYPES = ("int32", "float64")
-SIZES = tuple(2**power for power in range(3, 22, 2))
+SIZES = tuple(2**power for power in (3, 6, 10, 15, 21))
 """8 to 2,097,152, the windows of Figs. 9 and 10 and further."""
-SLIDES = tuple(2**power for power in range(11))
+SLIDES = tuple(2**power for power in range(0, 11, 2))
 """1 to 1,024, the slides of Figs. 4a, 6 and 7."""
 CHECKED_ROWS = 20_000
-SECTIONS = ("windows", "slides", "evictions", "time", "nulls", "tumbling", "errors", "latency", "auto")
+"""How many rows are checked, and of windows beyond them how many windows."""
+SECTIONS = (
+    "windows",
+    "slides",
+    "evictions",
+    "time",
+    "row_ending",
+    "nulls",
+    "tumbling",
+    "errors",
+    "latency",
+    "auto",
+)
 
 
 @dataclass
@@ -116,13 +129,13 @@ def parsed() -> argparse.Namespace:
     add = parser.add_argument
     add("--rows", type=int, default=None, help="of a column; default: 8,388,608, with --quick 1,048,576")
     add("--only", nargs="+", choices=SECTIONS, default=SECTIONS, metavar="SECTION", help=", ".join(SECTIONS))
-    add("--repeats", type=int, default=None, help="times each side is timed; default: 7, with --quick 3")
+    add("--repeats", type=int, default=None, help="times each side is timed; default: 5, with --quick 3")
     add(
         "--slow",
         type=float,
-        default=1.0,
+        default=0.25,
         metavar="S",
-        help="from so many seconds on 3 are enough; default: 1",
+        help="from so many seconds on 3 are enough; default: 0.25",
     )
     add("--quick", action="store_true", help="fewer rows, windows and repeats")
     add("--seed", type=int, default=0)
@@ -135,11 +148,11 @@ def parsed() -> argparse.Namespace:
     add("--output", type=Path, default=Path("docs/benchmarks/kernels.md"), help="default: %(default)s")
     options = parser.parse_args()
     options.rows = options.rows or (2**20 if options.quick else 2**23)
-    options.repeats = options.repeats or (3 if options.quick else 7)
+    options.repeats = options.repeats or (3 if options.quick else 5)
     options.sizes = [size for size in SIZES if size <= options.rows // 4]
     if options.quick:
-        options.sizes = [size for size in options.sizes if size in (8, 512, 32_768, 131_072)]
-    options.slides = SLIDES[::3] if options.quick else SLIDES
+        options.sizes = [size for size in options.sizes if size in (8, 1024, 32_768)]
+    options.slides = SLIDES[::5] if options.quick else SLIDES
     options.dtypes = DTYPES
     return options
 
@@ -168,7 +181,8 @@ def windows(options: argparse.Namespace) -> Iterable[Measured]:
             if dtype == "int32" and function in ("sum", "mean", "min"):
                 own.append(algorithm_side("subtract_on_evict"))
             for cell in cells:
-                check(cell, columns(options, dtype, CHECKED_ROWS), [*own, *PEERS])
+                checked = CHECKED_ROWS + (cell.size if cell.size >= CHECKED_ROWS else 0)
+                check(cell, columns(options, dtype, checked), [*own, *PEERS])
                 yield from timed("windows", options, cell, column, [*COPIES, *own, *PEERS])
 
 
@@ -218,9 +232,9 @@ def share_of_rescans(values: np.ndarray, size: int) -> float:
 
 def time_based(options: argparse.Namespace) -> Iterable[Measured]:
     """Fig. 11: the mean requested CPU of the last 64 s, every 1 to 64 s, over the repeated trace."""
-    rows = 10_000_000 if not options.quick else 1_000_000
+    rows = min(options.rows, 2_000_000 if not options.quick else 500_000)
     table, few = trace(options.trace, rows), trace(options.trace, CHECKED_ROWS)
-    for seconds in (1, 2, 4, 8, 16, 32, 64):
+    for seconds in (1, 4, 16, 64):
         cell = {"function": "mean", "dtype": "float64", "size": 64, "slide": seconds}
         answers = {
             side: {name: timed_answers(run()) for name, run in ways.items()}
@@ -247,9 +261,34 @@ def timed_answers(result: Any) -> dict[Any, float | None]:
     return {start: value for start, value in pairs if value is not None and not math.isnan(value)}
 
 
+def row_ending(options: argparse.Namespace) -> Iterable[Measured]:
+    """For each row the rows of the seconds before it: random distinct times, of which 4 are in a second."""
+    random = np.random.default_rng(options.seed)
+    rows = min(options.rows, 2**20)
+    gaps = random.integers(1, 500_000, rows).cumsum()
+    times = pa.array(gaps).cast(pa.timestamp("us"))
+    values = columns(options, "float64", rows).arrow
+    for function in ("sum", "mean", "max"):
+        for seconds in (2, 16, 256):
+            few = row_ending_ways(times[:CHECKED_ROWS], values[:CHECKED_ROWS], seconds, function)
+            got = {
+                side: pa.array(run(), from_pandas=True).to_numpy(zero_copy_only=False)
+                for side, ways in few.items()
+                for run in ways.values()
+            }
+            for side, answers in got.items():
+                if not np.allclose(answers, got["windowkit"], rtol=1e-9, atol=0):
+                    sys.exit(f"{side} is not windowkit in {function} over the last {seconds} s")
+            cell = {"function": function, "dtype": "float64", "size": seconds}
+            yield from run_in_turns(
+                "row_ending", options, cell, rows, row_ending_ways(times, values, seconds, function)
+            )
+
+
 def nulls(options: argparse.Namespace) -> Iterable[Measured]:
-    """No nulls, and one value in ten null."""
+    """No nulls, and one value in ten null; full windows, and a window per row."""
     sides = [Windowkit, *PEERS]
+    rows = min(options.rows, 2**21)
     for function, dtype in (
         ("min", "int32"),
         ("sum", "int32"),
@@ -257,12 +296,13 @@ def nulls(options: argparse.Namespace) -> Iterable[Measured]:
         ("mean", "float64"),
         ("std", "float64"),
     ):
-        for size in (64, 1024, 65_536):
-            for name, share in (("no nulls", 0.0), ("10 % nulls", 0.1)):
-                cell = Cell(function, dtype, size, column=name)
-                check(cell, columns(options, dtype, CHECKED_ROWS, share), sides)
-                column = columns(options, dtype, options.rows, share)
-                yield from timed("nulls", options, cell, column, [*COPIES, *sides])
+        for name, share in (("no nulls", 0.0), ("10 % nulls", 0.1)):
+            few, column = (columns(options, dtype, many, share) for many in (2 * CHECKED_ROWS, rows))
+            for size in (64, 16_384):
+                for partial in ("none", "start"):
+                    cell = Cell(function, dtype, size, column=name, partial=partial)
+                    check(cell, few, sides)
+                    yield from timed("nulls", options, cell, column, [*COPIES, *sides])
 
 
 def tumbling(options: argparse.Namespace) -> Iterable[Measured]:
@@ -286,16 +326,18 @@ def tumbling(options: argparse.Namespace) -> Iterable[Measured]:
         whole["Polars"] = lambda function=function, series=series: getattr(series, function)()
         for size in (8, 64, 1024, 65_536):
             cell = Cell(function, dtype, size, size)
-            check(cell, columns(options, dtype, CHECKED_ROWS), [Windowkit, algorithm_side("recalculate")])
+            sides = [Windowkit, algorithm_side("recalculate"), SIDES["Polars"]]
+            check(cell, columns(options, dtype, 4 * size + CHECKED_ROWS), sides)
             ways: dict[str, Mapping[str, Run]] = {
                 "windowkit": Windowkit(column).ways(cell),
+                "Polars": SIDES["Polars"](column).ways(cell),
                 "reduction": whole,
             }
             yield from run_in_turns("tumbling", options, asdict(cell), len(column), ways)
 
 
 def errors(options: argparse.Namespace) -> Iterable[Measured]:
-    """How far sums in windows of 1,024 rows are from the exact sum."""
+    """How far sums and means in windows of 1,024 rows are from the exact ones."""
     size, rows = 1024, min(options.rows, 2**20)
     random = np.random.default_rng(options.seed)
     kinds = {
@@ -305,27 +347,34 @@ def errors(options: argparse.Namespace) -> Iterable[Measured]:
         "1e16 first, then 0 to 1": np.concatenate([np.full(size, 1e16), random.random(rows - size)]),
     }
     ends = np.linspace(2 * size, rows - 1, 400).astype(int)
-    for name, values in kinds.items():
-        column = Column(pa.array(values))
-        cell = Cell("sum", "float64", size, column=name)
-        frames = [values[end + 1 - size : end + 1].tolist() for end in ends]
-        exact = [math.fsum(frame) for frame in frames]
-        scale = [2.0**-53 * math.fsum(map(abs, frame)) for frame in frames]
-        sums: dict[str, Sequence[float]] = {
-            "numpy.sum of each window": [float(np.sum(values[end + 1 - size : end + 1])) for end in ends],
-            "Kahan, each window": [kahan(frame) for frame in frames],
-        }
-        for side in (Windowkit, algorithm_side("two_stacks"), *PEERS):
-            bound = side(column)
-            for how, run in bound.ways(cell).items():
-                got = bound.answer(run(), cell)[ends + 1 - size]
-                label = side.name if side.name != "two_stacks" else "windowkit, two_stacks"
-                sums[label if how != "engine='numba'" else f"{label}, numba"] = got.tolist()
-        window = wk.kernels.Window("sum", pa.float64())
-        sums["windowkit, daba"] = window.slide(values, size).to_numpy()[ends].tolist()
-        for side, got in sums.items():
-            worst = max(abs(a - b) / unit for a, b, unit in zip(got, exact, scale, strict=True))
-            yield Measured("errors", asdict(cell), side, "", rows, extra={"error": float(f"{worst:.4g}")})
+    for function in ("sum", "mean"):
+        for name, values in kinds.items():
+            column, cell = Column(pa.array(values)), Cell(function, "float64", size, column=name)
+            frames = [values[end + 1 - size : end + 1].tolist() for end in ends]
+            found = answers_of(column, cell, ends)
+            found["numpy, each window"] = [float(getattr(np, function)(frame)) for frame in frames]
+            # Sizes are powers of two, so that to divide by them rounds nothing.
+            parts = size if function == "mean" else 1
+            found["Kahan, each window"] = [kahan(frame) / parts for frame in frames]
+            exact = [math.fsum(frame) / parts for frame in frames]
+            units = [2.0**-53 * math.fsum(map(abs, frame)) / parts for frame in frames]
+            for side, got in found.items():
+                worst = max(abs(a - b) / unit for a, b, unit in zip(got, exact, units, strict=True))
+                yield Measured("errors", asdict(cell), side, "", rows, extra={"error": float(f"{worst:.4g}")})
+
+
+def answers_of(column: Column, cell: Cell, ends: np.ndarray) -> dict[str, Sequence[float]]:
+    """Return the answers of each side for the windows that end with some rows."""
+    found: dict[str, Sequence[float]] = {}
+    for side in (Windowkit, algorithm_side("two_stacks"), *PEERS):
+        bound = side(column)
+        for how, run in bound.ways(cell).items():
+            label = side.name if side.name != "two_stacks" else "windowkit, two_stacks"
+            label += ", numba" if how == "engine='numba'" else ""
+            found[label] = bound.answer(run(), cell)[ends + 1 - cell.size].tolist()
+    window = wk.kernels.Window(cell.function, pa.float64())
+    found["windowkit, daba"] = window.slide(column.arrow, cell.size).to_numpy()[ends].tolist()
+    return found
 
 
 def kahan(values: Sequence[float]) -> float:
@@ -351,24 +400,53 @@ def latency(options: argparse.Namespace) -> Iterable[Measured]:
 
 
 def auto(options: argparse.Namespace) -> Iterable[Measured]:
-    """`auto` against each algorithm over a grid of functions, types, windows and slides."""
-    rows = min(options.rows, 2**20)
-    sizes = (8, 64, 1024, 16_384) if not options.quick else (8, 1024)
+    """`auto` against each algorithm over a grid of functions, types, windows, slides, nulls and groups."""
+    rows = min(options.rows, 2**19)
+    sizes = (8, 64, 1024, 16_384, 131_072) if not options.quick else (8, 1024)
+    sizes = tuple(size for size in sizes if size <= rows // 4)
     for dtype in options.dtypes:
-        column = columns(options, dtype, rows)
+        whole, some = columns(options, dtype, rows), columns(options, dtype, rows, 0.1)
         for function in (*FUNCTIONS, "argmin"):
             for size in sizes:
-                for slide in sorted({1, 2, size // 4, size // 2 + 1, size}):
-                    cell = Cell(function, dtype, size, slide)
-                    sides: dict[str, Mapping[str, Run]] = {"auto": Windowkit(column).ways(cell)}
-                    for name in ALGORITHMS:
-                        if name == "recalculate" and size // slide > 2048:
-                            # Thousands of times the work; seconds.
-                            continue
-                        ways = algorithm_side(name)(column).ways(cell)
-                        if answers(ways):
-                            sides[name] = ways
-                    yield from run_in_turns("auto", options, asdict(cell), rows, sides)
+                for slide in sorted({1, size // 2 + 1, size}):
+                    yield from run_in_turns(*auto_cell(options, Cell(function, dtype, size, slide), whole))
+                for partial in ("none", "start"):
+                    cell = Cell(function, dtype, size, column="10 % nulls", partial=partial)
+                    yield from run_in_turns(*auto_cell(options, cell, some))
+                cell = Cell(function, dtype, size, partial="start")
+                yield from run_in_turns(*auto_cell(options, cell, whole))
+            for group, size in ((64, 64), (100, 100), (200, 150), (4096, 64)):
+                for partial in ("none", "start"):
+                    cell = Cell(function, dtype, size, column=f"groups of {group}", partial=partial)
+                    offsets = pa.array([*range(0, rows, group), rows])
+                    yield from run_in_turns(*auto_cell(options, cell, whole, offsets))
+
+
+def auto_cell(
+    options: argparse.Namespace, cell: Cell, column: Column, segments: pa.Array | None = None
+) -> tuple[str, argparse.Namespace, dict[str, Any], int, dict[str, Mapping[str, Run]]]:
+    """Return what `run_in_turns` takes: each algorithm that answers a cell."""
+    sides: dict[str, Mapping[str, Run]] = {}
+    for name in ("auto", *ALGORITHMS):
+        # Hundreds of times the work, and never the best; subtracting is so of extrema only.
+        scans = cell.function in ("min", "max", "argmin") and name == "subtract_on_evict"
+        if cell.size // cell.slide > 256 and (scans or name == "recalculate"):
+            continue
+
+        def run(name: str = name) -> pa.Array:
+            return wk.kernels.sliding(
+                column.arrow,
+                cell.size,
+                cell.slide,
+                agg=cell.function,
+                algorithm=name,
+                partial=cell.partial,
+                segments=segments,
+            )
+
+        if answers({name: run}):
+            sides[name] = {name: run}
+    return "auto", options, asdict(cell), len(column), sides
 
 
 def answers(ways: Mapping[str, Run]) -> bool:
@@ -386,6 +464,7 @@ MEASURES: dict[str, Callable[[argparse.Namespace], Iterable[Measured]]] = {
     "slides": slides,
     "evictions": evictions,
     "time": time_based,
+    "row_ending": row_ending,
     "nulls": nulls,
     "tumbling": tumbling,
     "errors": errors,
@@ -398,17 +477,21 @@ MEASURES: dict[str, Callable[[argparse.Namespace], Iterable[Measured]]] = {
 
 
 def check(cell: Cell, column: Column, sides: Sequence[type[Side]]) -> None:
-    """Stop unless all sides, in all their ways, give the same answers, sums to nine digits."""
-    if cell.size > len(column):
-        return
+    """Stop unless all sides, in all their ways, give the same answers.
+
+    Extrema and sums of integers to the last digit; sums and means of floats to nine digits of the largest.
+    """
     expected: np.ndarray | None = None
+    is_exact = cell.function in ("min", "max") or (cell.function == "sum" and cell.dtype == "int32")
     for side in sides:
+        if side.name == "recalculate" and (len(column) - cell.size) * cell.size // cell.slide > 2**31:
+            continue
         bound = side(column)
         for how, run in bound.ways(cell).items():
             got = bound.answer(run(), cell)
             if expected is None:
                 expected = got
-            scale = np.nanmax(np.abs(expected)) * 1e-9 + 1e-9
+            scale = 0.0 if is_exact else np.nanmax(np.abs(expected)) * 1e-9
             if got.shape != expected.shape or not np.allclose(
                 got, expected, rtol=0, atol=scale, equal_nan=True
             ):
@@ -426,8 +509,8 @@ def timed(
 def hopeless(side: type[Side], cell: Cell, rows: int) -> bool:
     """Whether a side would take minutes, as its work grows with the window: it is left out of such cells."""
     work = rows * cell.size // cell.slide
-    return (side.name == "recalculate" and work > 2**33) or (
-        side.name == "subtract_on_evict" and cell.function == "min" and work > 2**33
+    return (side.name == "recalculate" and work > 2**32) or (
+        side.name == "subtract_on_evict" and cell.function == "min" and work > 2**32
     )
 
 
@@ -449,8 +532,9 @@ def run_in_turns(
             continue
         seconds = {}
         for how, run in ways.items():
-            stopwatch(run)
-            seconds[how] = stopwatch(run)
+            first = stopwatch(run)
+            # The first run compiles, or asks for memory; one that takes long is not made of that.
+            seconds[how] = min(first, stopwatch(run)) if first < 1 else first
         best = min(seconds, key=seconds.__getitem__)
         chosen[side] = (best, ways[best])
     results = [Measured(section, cell, side, how, rows) for side, (how, _) in chosen.items()]

@@ -69,7 +69,9 @@ def write(page: Path) -> None:
     parts = [
         head(records, page),
         goals(records),
+        others_ahead(records),
         *(part(records, pictures) for part in (windows, slides, evictions, timed)),
+        row_ending(records),
         nulls(records),
         tumbling(records),
         errors(records),
@@ -113,7 +115,7 @@ def head(records: Records, page: Path) -> str:
         f"{facts['python']}; {versions}.{quick}\n\n"
         "All sides read the same column in memory; before the clocks run, their answers are compared. "
         "They are "
-        f"timed in turns, and a time is the median of {facts['repeats']} (3 from a second on). Answers go "
+        f"timed in turns, and a time is the median of {facts['repeats']} (3 of what takes long). Answers go "
         "to new "
         "memory, as a caller sees it, with its page faults; copying is measured both ways, to new memory "
         "(`ndarray.copy`) and to memory in use (`numpy.copyto`). A share of copying is by bytes, those "
@@ -167,11 +169,15 @@ def share_of(copy: str) -> Callable[[Records, dict[str, Any]], float | None]:
 
 def null_speed(records: Records) -> Iterable[tuple[str, float | None]]:
     for function, dtype, size in cells_of(records, "nulls"):
-        cell = {"function": function, "dtype": dtype, "size": size}
-        none = records.one("nulls", side="windowkit", column="no nulls", **cell)
-        some = records.one("nulls", side="windowkit", column="10 % nulls", **cell)
-        if none and some:
-            yield f"{function} {dtype}, window {size:,}", none["median"] / some["median"]
+        for partial in ("none", "start"):
+            cell = {"function": function, "dtype": dtype, "size": size, "partial": partial}
+            none = records.one("nulls", side="windowkit", column="no nulls", **cell)
+            some = records.one("nulls", side="windowkit", column="10 % nulls", **cell)
+            if none and some:
+                yield (
+                    f"{function} {dtype}, window {size:,}, partial={partial!r}",
+                    none["median"] / some["median"],
+                )
 
 
 def cells_of(records: Records, section: str) -> list[tuple[str, str, int]]:
@@ -194,12 +200,15 @@ def against_reduction(records: Records) -> Iterable[tuple[str, float | None]]:
 
 
 def error_over_kahan(records: Records) -> Iterable[tuple[str, float | None]]:
-    for column in records.values("errors", "column"):
-        ours = records.one("errors", column=column, side="windowkit")
-        kahans = records.one("errors", column=column, side="Kahan, each window")
-        if ours and kahans:
-            # No error at all is no more than any.
-            yield column, ours["error"] / (kahans["error"] or 1e-9) if ours["error"] else 0.0
+    for function in records.values("errors", "function"):
+        for column in records.values("errors", "column"):
+            cell = {"function": function, "column": column}
+            ours = records.one("errors", side="windowkit", **cell)
+            kahans = records.one("errors", side="Kahan, each window", **cell)
+            if ours and kahans:
+                # No error at all is no more than any.
+                ratio = ours["error"] / (kahans["error"] or 1e-9) if ours["error"] else 0.0
+                yield f"{function}, {column}", ratio
 
 
 def worst_over_median(records: Records) -> Iterable[tuple[str, float | None]]:
@@ -256,7 +265,7 @@ GOALS = [
         3,
         over(cells_at_slide_1("float64", "sum", "mean"), against("Polars")),
     ),
-    Goal("sum of float64, error as a multiple of Kahan's", "", False, 1.0, error_over_kahan),
+    Goal("sum and mean of float64, error as a multiple of Kahan's", "", False, 1.0, error_over_kahan),
     Goal(
         "slide-1 std of float64, times as fast as Polars",
         "×",
@@ -292,6 +301,51 @@ def goals(records: Records) -> str:
         middle = f"{median(value for value, _ in found):.2f}{goal.unit}"
         lines.append(f"| {goal.text} | {asked} | {worst:.2f}{goal.unit} | {cell} | {middle} | {verdict} |")
     return "\n".join(lines) if len(lines) > 6 else ""
+
+
+def others_ahead(records: Records) -> str:
+    """Say where another library is faster than windowkit, or that none is."""
+    ahead = []
+    compared = [record for record in records.all if record["side"] in PEERS and "median" in record]
+    fixed = ("section", "function", "dtype", "size", "slide", "column", "partial")
+    for record in compared:
+        cell = {key: record[key] for key in fixed[1:] if key in record}
+        ours = records.one(record["section"], side="windowkit", **cell)
+        if ours and record["median"] < ours["median"]:
+            name = f"{record['section']}: " + ", ".join(
+                f"{key} {value}" for key, value in cell.items() if value not in ("random", "none")
+            )
+            ahead.append((ours["median"] / record["median"], record["side"], name, record["how"]))
+    if not compared:
+        return ""
+    lines = ["## Where others are faster", ""]
+    if not ahead:
+        return "\n".join([*lines, f"In none of {len(compared)} comparisons with another library."])
+    lines += [
+        f"In {len(ahead)} of {len(compared)} comparisons with another library:",
+        "",
+        "| side | cell | asked | windowkit's time / its |",
+        "|---|---|---|---:|",
+    ]
+    ahead.sort(reverse=True)
+    lines += [f"| {side} | {cell} | {how} | {ratio:.2f} |" for ratio, side, cell, how in ahead]
+    return "\n".join(lines)
+
+
+def row_ending(records: Records) -> str:
+    """Return the table of windows of time that end with a row."""
+    if not records.of("row_ending"):
+        return ""
+    rows = records.of("row_ending")[0]["rows"]
+    parts = [
+        "## Windows of time that end with a row",
+        f"Million rows per second over {rows:,} rows, of which 4 are in a second: the rows of the seconds "
+        "before each.",
+    ]
+    for function in records.values("row_ending", "function"):
+        lines = rates(records, "row_ending", "size", function=function)
+        parts += [f"### {function} of float64", table("window, s", lines)]
+    return "\n\n".join(parts)
 
 
 def windows(records: Records, pictures: Pictures) -> str:
@@ -391,19 +445,23 @@ def nulls(records: Records) -> str:
     lines = [
         "## Nulls",
         "",
-        "Million rows per second without nulls / with 10 % nulls.",
+        "Million rows per second without nulls / with 10 % nulls; full windows (`none`), and a window per "
+        "row (`start`). Of windows with nulls, and of a window per row, one value is enough on every side; "
+        "full windows without nulls have to have all.",
         "",
-        header("function", "window", *sides),
+        header("function", "window", "partial", *sides),
     ]
     for function, dtype, size in cells_of(records, "nulls"):
-        row = [f"{function} {dtype}", f"{size:,}"]
-        for side in sides:
-            pair = [
-                records.one("nulls", function=function, dtype=dtype, size=size, side=side, column=column)
-                for column in ("no nulls", "10 % nulls")
-            ]
-            row.append(" / ".join(rate(record) for record in pair))
-        lines.append("| " + " | ".join(row) + " |")
+        for partial in ("none", "start"):
+            row = [f"{function} {dtype}", f"{size:,}", partial]
+            cell = {"function": function, "dtype": dtype, "size": size, "partial": partial}
+            for side in sides:
+                pair = [
+                    records.one("nulls", side=side, column=column, **cell)
+                    for column in ("no nulls", "10 % nulls")
+                ]
+                row.append(" / ".join(rate(record) for record in pair))
+            lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines)
 
 
@@ -433,19 +491,18 @@ def errors(records: Records) -> str:
         return ""
     kinds, sides = records.values("errors", "column"), records.values("errors", "side")
     lines = [
-        "## Errors of sums",
+        "## Errors of sums and means",
         "",
         "The largest error against the exact sum (`math.fsum`) of 400 windows of 1,024 float64, in units of "
-        "2⁻⁵³·Σ|x|, of which Kahan's algorithm promises 2. The last column has values of 1e16 before the "
-        "windows "
-        "that are looked at: what drifts keeps a trace of them.",
-        "",
-        header("side", *kinds),
+        "2⁻⁵³·Σ|x|, of which Kahan's algorithm promises 2; of means in units of that by the size. The last "
+        "column has values of 1e16 before the windows that are looked at: what drifts keeps a trace of them.",
     ]
-    for side in sides:
-        found = [records.one("errors", column=kind, side=side) for kind in kinds]
-        row = [f"{record['error']:.3g}" if record else "" for record in found]
-        lines.append("| " + " | ".join([side, *row]) + " |")
+    for function in records.values("errors", "function"):
+        lines += ["", header(function, *kinds)]
+        for side in sides:
+            found = [records.one("errors", column=kind, side=side, function=function) for kind in kinds]
+            row = [f"{record['error']:.3g}" if record else "" for record in found]
+            lines.append("| " + " | ".join([side, *row]) + " |")
     return "\n".join(lines)
 
 
@@ -474,14 +531,17 @@ def latency(records: Records) -> str:
 
 
 def auto_cells(records: Records) -> Iterable[tuple[str, float, str]]:
-    """Yield for each cell its name, the time of `auto` over the best, and which that is; of best times."""
+    """Yield for each cell its name, the time of `auto` over the best, and which that is; of medians."""
     groups: dict[tuple[Any, ...], dict[str, float]] = {}
     for record in records.of("auto"):
-        key = (record["function"], record["dtype"], record["size"], record["slide"])
-        groups.setdefault(key, {})[record["side"]] = record["best"]
-    for (function, dtype, size, slide), times in groups.items():
+        key = tuple(record[name] for name in ("function", "dtype", "size", "slide", "column", "partial"))
+        groups.setdefault(key, {})[record["side"]] = record["median"]
+    for (function, dtype, size, slide, column, partial), times in groups.items():
         best = min(times, key=times.__getitem__)
-        yield f"{function} {dtype}, window {size:,}, slide {slide:,}", times["auto"] / times[best], best
+        name = f"{function} {dtype}, window {size:,}, slide {slide:,}"
+        name += "" if column == "random" else f", {column}"
+        name += "" if partial == "none" else f", partial={partial!r}"
+        yield name, times["auto"] / times[best], best
 
 
 def auto(records: Records) -> str:
@@ -493,9 +553,9 @@ def auto(records: Records) -> str:
     lines = [
         "## What `auto` chooses",
         "",
-        f"{len(found)} cells of functions, types, windows and slides over {rows:,} rows, each answered by "
-        "`auto` and "
-        "by every algorithm that can; the best times of each. `auto` is one of them by another name, so "
+        f"{len(found)} cells of functions, types, windows, slides, nulls and groups over {rows:,} rows, each "
+        "answered by `auto` and "
+        "by every algorithm that can; the medians of each. `auto` is one of them by another name, so "
         "that a "
         f"ratio below 1.1 is noise. It is more than 10 % behind the best in {behind} cells; the worst:",
         "",

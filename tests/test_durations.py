@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from datetime import timedelta
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import example, given
@@ -179,3 +180,36 @@ def test_what_is_no_length_is_a_type_error(value: object) -> None:
 def test_an_int_beyond_64_bits_is_refused(value: int) -> None:
     with pytest.raises(wk.InvalidValue, match=rf"size: {value} is out of range; an int length is below"):
         length("size", value)
+
+
+@pytest.mark.parametrize("unit", ["W", "D", "h", "m", "s", "ms", "us", "ns"])
+def test_numpy_durations_are_exact(unit: str) -> None:
+    for count in (90, -1, 0):
+        value = np.timedelta64(count, unit)
+        # pandas is the outside view of how long that is.
+        assert length("size", value) == wk.Duration(pd.Timedelta(value).value)
+    assert length("size", np.timedelta64(2, f"25{unit}")) == length("size", np.timedelta64(50, unit))
+    assert length("size", np.timedelta64(2**62, "ns")) == wk.Duration(2**62)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.timedelta64(1, "Y"),
+        np.timedelta64(1, "M"),
+        np.timedelta64(5),
+        np.timedelta64("NaT"),
+        np.timedelta64(1, "ps"),
+    ],
+    ids=str,
+)
+def test_numpy_durations_without_a_length_in_nanoseconds(value: np.timedelta64) -> None:
+    with pytest.raises(
+        wk.InvalidValue, match=r"size: .*timedelta64.* has no fixed length in nanoseconds; allowed"
+    ):
+        length("size", value)
+
+
+def test_numpy_durations_out_of_range() -> None:
+    with pytest.raises(wk.InvalidValue, match=r"size: .* is out of range; a duration is below 2\*\*63"):
+        length("size", np.timedelta64(2**60, "s"))

@@ -8,6 +8,9 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import kernels_oracle as oracle
+import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -250,6 +253,43 @@ def test_chunks_and_slices_are_one_column() -> None:
             [oracle.evaluate(agg, values[3:103], range(at, at + 9), whole.type, None) for at in range(92)],
             agg,
         )
+
+
+def test_columns_of_other_libraries() -> None:
+    for column in (
+        np.array([1, 2, 4]),
+        np.ma.array([1, 2, 4]),
+        np.array([1, 2, 4]).view(type("Own", (np.ndarray,), {})),
+        pd.Series([1, 2, 4], name="v"),
+        type("Own", (pd.Series,), {})([1, 2, 4]),
+        pd.Index([1, 2, 4]),
+        pd.RangeIndex(1, 4).map({1: 1, 2: 2, 3: 4}),
+        pd.array([1, 2, 4], dtype="Int64"),
+        pl.Series([1, 2, 4]),
+        pa.chunked_array([[1], [], [2, 4]]),
+    ):
+        assert kernels.sliding_sum(column, 2).to_pylist() == [3, 6]
+    masked = np.ma.array([1, 2, 4], mask=[False, True, False])
+    assert kernels.sliding_count(masked, 2).to_pylist() == [1, 1]
+    assert kernels.sliding_sum(pd.Series([1.0, None, 4.0]), 2, min_periods=2).to_pylist() == [None, None]
+    seconds = pd.to_datetime([0, 3, 4], unit="s")
+    for size in ("3 seconds", np.timedelta64(3, "s"), np.timedelta64(3_000, "ms"), pd.Timedelta("3s")):
+        assert kernels.sliding_by(pd.Index([1, 2, 4]), seconds, size, agg="sum").to_pylist() == [1, 3, 6]
+
+
+@pytest.mark.parametrize("agg", kernels.FUNCTIONS)
+def test_runs_are_values(agg: str) -> None:
+    values = [1, 1, None, None, None, 5, 5, 5, 2, None]
+    runs = pc.run_end_encode(pa.array(values))
+    for column in (runs, pa.chunked_array([runs.slice(0, 4), runs.slice(4)])):
+        wanted = [oracle.evaluate(agg, values, range(at, at + 3), pa.int64(), None) for at in range(8)]
+        check(kernels.sliding(column, 3, agg=agg), wanted, agg)
+        times = pa.array(range(10))
+        wanted = [
+            oracle.evaluate(agg, values, range(max(at - 2, 0), at + 1), pa.int64(), None) for at in range(10)
+        ]
+        check(kernels.sliding_by(column, times, 2, agg=agg), wanted, agg)
+        assert kernels.explain(column, 3, agg=agg)
 
 
 def test_segments_are_offsets_or_runs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from decimal import Decimal
 from typing import Any
 
@@ -203,14 +204,25 @@ class TestColumns:
             timed(times=data)
 
     def test_tables_are_no_columns(self) -> None:
+        class Plain:
+            def __init__(self) -> None:
+                self.columns = ["v"]
+
         for table in (
             pa.table({"v": [1]}),
             pa.record_batch({"v": [1]}),
             pl.DataFrame(),
+            pl.LazyFrame({"v": [1]}),
             pd.DataFrame(),
+            Plain(),
         ):
-            with refused(wk.InvalidType, "array: a ", " is a table; give one of its columns"):
-                rolled(array=table)
+            # A lazy frame warns whoever asks which columns it has.
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with refused(wk.InvalidType, "array: a ", " is a table; give one of its columns"):
+                    rolled(array=table)
+                with refused(wk.InvalidType, "values: a ", " is a table; give one of its columns"):
+                    kernels.Window("sum", "int64").insert(table)
 
     def test_arrays_that_pyarrow_cannot_make(self) -> None:
         for data in (np.array([[1, 2]]), np.array([object()]), pd.Series([1j])):
@@ -282,6 +294,13 @@ class TestSegments:
             rolled(segments=["a"])
         with refused(wk.InvalidType, "segments: a builtins int has no Arrow interface"):
             rolled(segments=4)
+
+    def test_ranges_are_offsets(self) -> None:
+        assert rolled(segments=range(0, 5, 2)).to_pylist() == [3, 7]
+        with refused(
+            wk.InvalidValue, "segments: the last offset is 3; offsets end with the number of rows, 4"
+        ):
+            rolled(segments=range(4))
 
     def test_runs_are_in_one_chunk(self) -> None:
         # A run that ends a chunk may go on in the next.

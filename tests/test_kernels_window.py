@@ -327,7 +327,11 @@ def test_any_type_is_counted() -> None:
 def test_columns_of_other_libraries() -> None:
     for column in (
         np.array([1.0, 2.0]),
+        np.ma.array([1.0, 2.0]),
+        np.array([1.0, 2.0]).view(type("Own", (np.ndarray,), {})),
         pd.Series([1.0, 2.0]),
+        type("Own", (pd.Series,), {})([1.0, 2.0]),
+        pd.Index([1.0, 2.0]),
         pl.Series([1.0, 2.0]),
         pa.chunked_array([[1.0], [], [2.0]]),
         pl.concat([pl.Series([1.0]), pl.Series([2.0])], rechunk=False),

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NoReturn
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit._columns import from_library, is_table, kind
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = ["Window"]
@@ -53,7 +54,8 @@ class Window:
     -----
     Types of answers are those of `windowkit.kernels.sliding`: sums of integers are 64 bits wide, and a true
     sum that does not fit raises `Overflow` when it is asked for, which leaves the window as it was. NaN is
-    the greatest value; -0.0 equals 0.0; of equal extrema the oldest counts. Float sums are kept in two
+    the greatest value; -0.0 equals 0.0, and an extreme that is zero may have either sign; of equal extrema
+    `argmin` and `argmax` give the oldest. Float sums are kept in two
     float64, so that they err by at most ``2**-53 * abs(sum) + n * 2**-103 * sum(abs(x))``, means and
     variances accordingly.
 
@@ -144,8 +146,8 @@ class Window:
         ----------
         values : scalar, or column
             A Python value or pyarrow scalar is one row, ``None`` a null. A column is as many rows as it is
-            long: a pyarrow Array or ChunkedArray, a Polars or pandas Series, a numpy array, or anything else
-            with ``__arrow_c_array__`` or ``__arrow_c_stream__``.
+            long: a pyarrow Array or ChunkedArray, a Polars or pandas Series, a pandas Index, a numpy array,
+            or anything else with ``__arrow_c_array__`` or ``__arrow_c_stream__``.
 
         Raises
         ------
@@ -235,7 +237,7 @@ class Window:
         """
         chunks = _chunks(values)
         if chunks is None:
-            raise InvalidType(f"values: a {_name(values)} is no column; {COLUMNS}")
+            raise InvalidType(f"values: a {kind(values)} is no column; {COLUMNS}")
         size = _count("size", size)
         if size < 1:
             raise InvalidValue(f"size: {size}; allowed are 1 and more rows")
@@ -258,7 +260,7 @@ class Window:
                 raise InvalidType(f"values: {value.type} in a window over {self._type}; cast them first")
             value = value if value.is_valid else None
         elif isinstance(value, list | tuple) and not pa.types.is_nested(self._type):
-            raise InvalidType(f"values: a {_name(value)} is neither a value nor a column; {COLUMNS}")
+            raise InvalidType(f"values: a {kind(value)} is neither a value nor a column; {COLUMNS}")
         elif pa.types.is_integer(self._type) and not hasattr(value, "__index__"):
             # pyarrow would drop a fraction.
             raise InvalidType(f"values: {value!r} is no {self._type}; allowed are whole numbers")
@@ -283,8 +285,8 @@ def _kindred(kind: pa.DataType) -> tuple[type, ...]:
 
 
 COLUMNS: Final = (
-    "columns are pyarrow Arrays and ChunkedArrays, Polars and pandas Series, numpy arrays, and anything else "
-    "with __arrow_c_array__ or __arrow_c_stream__ (for a list, pyarrow.array makes one)"
+    "columns are pyarrow Arrays and ChunkedArrays, Polars and pandas Series, pandas Indexes, numpy arrays, "
+    "and anything else with __arrow_c_array__ or __arrow_c_stream__ (for a list, pyarrow.array makes one)"
 )
 
 
@@ -296,10 +298,6 @@ class _Named:
 
     def __arrow_c_schema__(self) -> object:
         return self._kind.__arrow_c_schema__()
-
-
-def _name(value: object) -> str:
-    return f"{type(value).__module__.split('.')[0]} {type(value).__name__}"
 
 
 def _count(name: str, value: Any, most: int = 2**63 - 1) -> int:
@@ -325,15 +323,9 @@ def _data_type(kind: Any) -> pa.DataType:
 
 def _chunks(values: Any) -> list[pa.Array] | None:
     """Return the arrays that a column is made of, or none of what is no column."""
-    name = _name(values)
-    if isinstance(values, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or hasattr(values, "columns"):
-        raise InvalidType(f"values: a {name} is a table; give one of its columns")
-    if name == "pandas Series" or (name == "numpy ndarray" and values.ndim > 0):
-        # A NaN of pandas is a missing value, one of numpy a number.
-        try:
-            values = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise InvalidType(f"values: a {name} that pyarrow makes no array of ({error})") from error
+    if is_table(values):
+        raise InvalidType(f"values: a {kind(values)} is a table; give one of its columns")
+    values = from_library("values", values)
     if isinstance(values, pa.Array):
         return [values]
     if isinstance(values, pa.ChunkedArray):

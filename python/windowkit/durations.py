@@ -1,4 +1,4 @@
-"""Lengths of windows: Spark interval strings, ``datetime.timedelta`` and plain integers.
+"""Lengths of windows: Spark interval strings, ``timedelta`` of Python and numpy, and plain integers.
 
 All arithmetic is on integers; a duration is an exact number of nanoseconds, and nothing here rounds.
 """
@@ -9,9 +9,13 @@ import operator
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, Union, cast
 
+from windowkit._columns import is_a
 from windowkit.errors import InvalidType, InvalidValue
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["Duration", "Length", "Measure", "duration", "length"]
 
@@ -82,21 +86,21 @@ class Duration:
         return f"Duration({str(self)!r})"
 
 
-Length: TypeAlias = str | timedelta | int | Duration
+Length: TypeAlias = Union[str, timedelta, int, Duration, "np.timedelta64"]
 """What a user may give for a length: a duration, or an integer in the units of an integer time column."""
 
 Measure: TypeAlias = Duration | int
 """What a window keeps of it."""
 
 
-def duration(argument: str, value: str | timedelta | Duration) -> Duration:
+def duration(argument: str, value: str | timedelta | np.timedelta64 | Duration) -> Duration:
     """Read a duration.
 
     Parameters
     ----------
     argument : str
         Name of the argument, for the message.
-    value : str, datetime.timedelta or Duration
+    value : str, datetime.timedelta, numpy.timedelta64 or Duration
         A string follows Spark's interval grammar: optionally ``interval``, then any number of pairs of a
         signed whole number and a unit from nanosecond to week, singular or plural, in any case. Seconds,
         and only they, take a fraction of up to nine digits.
@@ -109,8 +113,8 @@ def duration(argument: str, value: str | timedelta | Duration) -> Duration:
     Raises
     ------
     InvalidValue
-        The string is no such interval, has a calendar unit (a month has no fixed length), or the length
-        is not below 2**63 nanoseconds (292 years).
+        The string is no such interval, the unit is a calendar's (a month has no fixed length), missing or
+        finer than a nanosecond, or the length is not below 2**63 nanoseconds (292 years).
 
     Examples
     --------
@@ -129,6 +133,8 @@ day, hour, minute, second, millisecond, microsecond, nanosecond
         read = value
     elif isinstance(value, timedelta):
         read = _from_timedelta(value)
+    elif not isinstance(value, str):
+        read = _from_timedelta64(argument, value)
     else:
         read = _from_text(argument, value)
     if abs(read.nanoseconds) > LARGEST:
@@ -145,7 +151,7 @@ def length(argument: str, value: Length) -> Measure:
     ----------
     argument : str
         Name of the argument, for the message.
-    value : str, datetime.timedelta, Duration or int
+    value : str, datetime.timedelta, numpy.timedelta64, Duration or int
         See `duration`. Anything that is an integer by ``__index__`` (a numpy integer) counts as one;
         ``bool`` does not.
 
@@ -163,12 +169,14 @@ def length(argument: str, value: Length) -> Measure:
     """
     if isinstance(value, str | timedelta | Duration):
         return duration(argument, value)
+    if is_a(value, "numpy", "timedelta64"):
+        return duration(argument, cast("np.timedelta64", value))
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidType(
             f"{argument}: {value!r} is a {type(value).__name__}; a length is a string like '10 minutes' or a "
             "datetime.timedelta, or an int if the time column holds integers"
         )
-    count = operator.index(value)
+    count = operator.index(cast(int, value))
     if abs(count) > LARGEST:
         raise InvalidValue(f"{argument}: {count} is out of range; an int length is below 2**63")
     return count
@@ -179,6 +187,18 @@ def _from_timedelta(value: timedelta) -> Duration:
     # pandas.Timedelta is a timedelta that carries the digits below the microsecond beside it.
     below = getattr(value, "nanoseconds", 0)
     return Duration(microseconds * 1_000 + below)
+
+
+def _from_timedelta64(argument: str, value: np.timedelta64) -> Duration:
+    # As numpy writes it: "3600 seconds", "90 generic time units", "NaT".
+    count, _, unit = str(value).partition(" ")
+    nanoseconds = NANOSECONDS.get(unit.removesuffix("s"))
+    if nanoseconds is None:
+        raise InvalidValue(
+            f"{argument}: {value!r} has no fixed length in nanoseconds; allowed are the units W, D, h, m, s, "
+            "ms, us and ns"
+        )
+    return Duration(int(count) * nanoseconds)
 
 
 def _from_text(argument: str, text: str) -> Duration:

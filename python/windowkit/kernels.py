@@ -8,11 +8,12 @@
 [1.0, 1.5, 2.0, 3.0]
 
 A column is anything with an Arrow interface (``__arrow_c_array__`` or ``__arrow_c_stream__``: a pyarrow
-Array or ChunkedArray, a Polars Series), a numpy array or a pandas Series. Chunks are joined first, which
-copies them; one chunk is read where it lies. Results are pyarrow Arrays. The GIL is released around all
-work.
+Array or ChunkedArray, a Polars Series), a numpy array, masked or not, or a pandas Series or Index. Chunks
+are joined first, which copies them; one chunk is read where it lies. A call takes up to 2**32 - 1 rows.
+Results are pyarrow Arrays. The GIL is released around all work.
 
-Nulls are skipped, NaN is the greatest value and -0.0 equals 0.0, as in Spark. Which algorithm answers, and
+Nulls are skipped, NaN is the greatest value and -0.0 equals 0.0, as in Spark: of both zeros an extreme may
+be either. Which algorithm answers, and
 what each can do, is in the document "Kernels"; `explain` says it for one call.
 """
 
@@ -22,8 +23,10 @@ import operator
 from typing import Any, Final, Literal, TypeAlias, overload
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windowkit import _native
+from windowkit._columns import from_library, is_table, kind
 from windowkit._window import Window
 from windowkit.durations import Duration, Length, length
 from windowkit.errors import InvalidType, InvalidValue
@@ -114,8 +117,8 @@ def sliding(
         ``"argmax"`` are rows of `array`, the first of equal values; ``"first"`` and ``"last"`` are those of
         the values that are not null.
     algorithm : str
-        One of `ALGORITHMS`; all have the same answers, and ``"auto"`` chooses by the rule that `explain`
-        names.
+        One of `ALGORITHMS`; all have the same answers, but for the rounding of floats and the sign of a zero
+        that is an extreme. ``"auto"`` chooses by the rule that `explain` names.
     min_periods : int, optional
         Windows with fewer values that are not null are null; at most `size`. By default 1, as in SQL, and 0
         for a count; pandas and Polars have `size`.
@@ -124,10 +127,10 @@ def sliding(
         one value per row, of the window that ends with it, as pandas, Polars and SQL's ``ROWS BETWEEN size
         - 1 PRECEDING AND CURRENT ROW`` do; ``"end"`` the same, of the window that begins with it.
     segments : optional
-        Groups of neighbouring rows that windows never cross: integer offsets, one more than there are
-        groups, the first 0 and the last the number of rows; or a run-end encoded array of as many rows,
-        whose runs are the groups. Windows begin anew in each group, and answers follow each other group by
-        group; `extents` says which belong to which.
+        Groups of neighbouring rows that windows never cross: integer offsets (a list, range or column), one
+        more than there are groups, the first 0 and the last the number of rows; or a run-end encoded array
+        of as many rows, whose runs are the groups. Windows begin anew in each group, and answers follow each
+        other group by group; `extents` says which belong to which.
     ddof : int, optional
         For ``"var"`` and ``"std"`` only: degrees of freedom taken off; 1 if not given.
 
@@ -135,25 +138,32 @@ def sliding(
     -------
     pyarrow.Array
         An answer per window. Sums: int64, of unsigned integers uint64, float64, decimal128 with ten more
-        digits, or duration. Means: float64, decimal128 with four more digits, or duration. Variances:
-        float64. Counts and rows: int64. Extrema, first and last have the type of the values, dictionaries
-        decoded for extrema.
+        digits, or duration. Means: float64, decimal128 with four more digits, or duration, of which halves
+        of the last digit or unit are rounded away from zero. Variances: float64. Counts and rows: int64.
+        Extrema, first and last have the type of the values: of runs, that of the values that they encode,
+        and so of dictionaries for extrema.
 
     Raises
     ------
     InvalidType
         The function means nothing for the type, or an argument is of a wrong type.
     InvalidValue
-        An argument is out of its range, or `algorithm` cannot answer `agg`.
+        An argument is out of its range, there are 2**32 rows or more, or `algorithm` cannot answer `agg`.
     Overflow
-        The true sum of a window does not fit its type; never because of another window.
+        The true sum, or the mean of decimals, of a window does not fit its type; never because of another
+        window.
 
     Notes
     -----
-    O(1) amortised per row and window, whatever the size. Float sums are compensated: the error of a window
-    is at most that of Kahan's sum over it, and nothing a window does not hold can touch it. A sum, mean or
-    variance of finite values is infinite only if the true one is beyond the range of float64, and never NaN.
-    A call takes up to 2**32 - 1 rows.
+    O(1) amortised per row and window, whatever the size.
+
+    Float sums are compensated: the error of a window is at most that of Kahan's sum over it, and nothing a
+    window does not hold can touch it. Sums and means of integers and decimals are exact until the answer is
+    rounded once; their variances are of the values as float64, which is exact up to 2**53 only: take a value
+    near them off larger ones first, as it leaves variances as they are.
+
+    A sum, mean or variance of finite values is infinite only if the true one is beyond the range of float64,
+    and never NaN. A call takes up to 2**32 - 1 rows.
 
     Examples
     --------
@@ -170,7 +180,7 @@ def sliding(
     """
     windows = (_length("size", size), _length("slide", slide), _name("partial", partial))
     question = _question(agg, algorithm, min_periods, ddof)
-    return pa.array(_native.sliding(_column("array", array), windows, question, _groups(segments)))
+    return pa.array(_native.sliding(_values(array), windows, question, _groups(segments)))
 
 
 @overload
@@ -234,7 +244,7 @@ def sliding_by(
     times : column
         Of timestamps, dates, durations or integers, as long as `array`, none null, none before the one
         before it in its group.
-    size, slide : str, datetime.timedelta or int
+    size, slide : str, datetime.timedelta, numpy.timedelta64 or int
         Positive lengths as `windowkit.sliding` takes them; integers if times are integers. A slide beyond
         the size samples.
     agg, algorithm, segments, ddof
@@ -243,7 +253,7 @@ def sliding_by(
         Without `slide`: whether a window holds the time exactly `size` before its row ("both", "left"), and
         those at the row's own time ("both", "right"). SQL has "both", the default; pandas and Polars have
         "right".
-    start_time : str, datetime.timedelta or int, optional
+    start_time : str, datetime.timedelta, numpy.timedelta64 or int, optional
         With `slide`: a time at which a window begins, counted from 1970-01-01 00:00:00 UTC.
     min_periods : int, optional
         As in `sliding`, without a greatest value.
@@ -284,9 +294,7 @@ def sliding_by(
     """
     windows = _timed(size, slide, start_time, closed)
     question = _question(agg, algorithm, min_periods, ddof)
-    result = _native.sliding_by(
-        _column("array", array), _column("times", times), windows, question, _groups(segments)
-    )
+    result = _native.sliding_by(_values(array), _column("times", times), windows, question, _groups(segments))
     return pa.array(result) if slide is None else pa.record_batch(result)
 
 
@@ -356,7 +364,7 @@ def explain(
     'tumbling: windows do not overlap'
     """
     question = _question(agg, algorithm, None, None)
-    column, groups = _column("array", array), _groups(segments)
+    column, groups = _values(array), _groups(segments)
     if times is None:
         rolling = (
             _length("size", size),
@@ -728,31 +736,32 @@ def sliding_last(
 
 def _column(argument: str, data: Any) -> Any:
     """Return `data` as something with an Arrow interface that is one column."""
-    kind = f"{type(data).__module__.split('.')[0].lstrip('_')} {type(data).__name__}"
     if isinstance(data, pa.Array | pa.ChunkedArray):
         return data
-    if isinstance(data, pa.Table | pa.RecordBatch) or hasattr(data, "columns"):
-        raise InvalidType(f"{argument}: a {kind} is a table; give one of its columns")
-    if kind in ("numpy ndarray", "pandas Series"):
-        # A NaN of pandas is a missing value, one of numpy a number.
-        try:
-            return pa.array(data)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise InvalidType(f"{argument}: a {kind} that pyarrow makes no array of ({error})") from None
+    if is_table(data):
+        raise InvalidType(f"{argument}: a {kind(data)} is a table; give one of its columns")
+    data = from_library(argument, data)
     if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
         return data
     raise InvalidType(
-        f"{argument}: a {kind} has no Arrow interface; allowed are a pyarrow Array or ChunkedArray, a Polars "
-        "or pandas Series, a numpy array, or anything with __arrow_c_array__ or __arrow_c_stream__ (for a "
-        "list, pyarrow.array makes one)"
+        f"{argument}: a {kind(data)} has no Arrow interface; allowed are a pyarrow Array or ChunkedArray, a "
+        "Polars or pandas Series, a pandas Index, a numpy array, or anything with __arrow_c_array__ or "
+        "__arrow_c_stream__ (for a list, pyarrow.array makes one)"
     )
+
+
+def _values(array: Any) -> Any:
+    """Return the column to aggregate, runs decoded."""
+    column = _column("array", array)
+    is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
+    return pc.run_end_decode(column) if is_arrow and pa.types.is_run_end_encoded(column.type) else column
 
 
 def _groups(segments: Any) -> Any:
     """Return `segments` as an Arrow array of offsets, or of runs."""
     if segments is None:
         return None
-    if isinstance(segments, list | tuple):
+    if isinstance(segments, list | tuple | range):
         return pa.array([_integer("segments", offset, LARGEST) for offset in segments], pa.int64())
     return _column("segments", segments)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import pkgutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from test_docs import DOCUMENTS, blocks, names
+from pyspark.sql import DataFrame
+from test_docs import DOCUMENTS, ROOT, blocks, names
 
 import windowkit.spark
 
@@ -35,10 +38,37 @@ def test_docstrings(df):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_documents(document: Path, df) -> None:
     # In one namespace and in order, as a reader goes through them; `df` is the DataFrame that the reader has.
-    examples = blocks(document, "python")
     namespace = {"df": df}
-    for example in examples:
-        exec(compile(example, str(document), "exec"), namespace)
-    if any({"df", "result"} <= names(example) for example in examples):
-        # One row: as many rows as windows that it is in, which for kernels is one.
-        assert namespace["result"].count() in (1, 10, 600)
+    for example in blocks(document, "python"):
+        results = evaluated(example, str(document), namespace)
+        for name, rows in results:
+            # One row: as many rows as windows that it is in, which for kernels is one.
+            assert len(rows) in (1, 10, 600), (name, example)
+        assert results or not {"df", "result"} <= names(example), example
+
+
+def test_kernels_in_spark(df) -> None:
+    found, namespace = [], {"df": df}
+    for example in blocks(ROOT / "docs" / "kernels.md", "python"):
+        results = evaluated(example, "kernels.md", namespace)
+        found += [rows[0].asDict() for name, rows in results if name == "result"]
+    smooth, peak, listed = found
+    assert smooth == {"device": "a", "v": 20.5, "smooth": 20.5}
+    # However the session's zone is called, a time stays the same instant.
+    assert peak == {"device": "a", "ts": df.first()["ts"], "peak": 20.5}
+    assert [*listed.values()] == ["a", [20.5]]
+
+
+def evaluated(example: str, document: str, namespace: dict[str, Any]) -> list[tuple[str, list[Any]]]:
+    """Run an example statement by statement; return the name and rows of each DataFrame that it makes.
+
+    DataFrames are lazy: one that nobody collects would hide that its rows cannot be computed.
+    """
+    found = []
+    for statement in ast.parse(example).body:
+        exec(compile(ast.Module([statement], []), document, "exec"), namespace)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        made = [target.id for target in targets if isinstance(target, ast.Name)]
+        frames = [name for name in made if isinstance(namespace[name], DataFrame)]
+        found += [(name, namespace[name].collect()) for name in frames]
+    return found

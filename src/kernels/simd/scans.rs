@@ -1,5 +1,12 @@
 //! Scans of a column and the filling of its nulls, for windows that no kernel knows: a flip over windows of uneven sizes is
 //! a suffix scan of what is in the window and a prefix scan of what follows.
+//!
+//! | | |
+//! |---|---|
+//! | needs | extrema: a total order, of which NaN is the greatest; sums: rounding to nearest |
+//! | time | O(1) per value: a scalar comparison or error-free addition, each after the one before; nulls are filled by SIMD |
+//! | space | an answer per value, two for sums |
+//! | first appeared | as the flip of Two-Stacks (see `two_stacks`); sums in two parts are Knuth, *The Art of Computer Programming* 2, §4.2.2, 1969, and Dekker, *Numerische Mathematik* 18, 1971 |
 
 use super::element;
 use super::level::dispatch;

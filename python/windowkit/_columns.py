@@ -1,0 +1,52 @@
+"""What counts as a column: foreign classes told apart by name, so that no library is imported for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from windowkit.errors import InvalidType
+
+__all__ = ["from_library", "is_table", "kind"]
+
+
+def kind(data: object) -> str:
+    """Return what messages call the class of `data`: its library and its name."""
+    return f"{type(data).__module__.split('.')[0].lstrip('_')} {type(data).__name__}"
+
+
+def is_a(data: object, library: str, *names: str) -> bool:
+    """Whether `data` is of one of these classes, or of a class made of them.
+
+    `isinstance`, but for classes whose library need not be installed: only who has it can have such data.
+    """
+    return any(
+        each.__name__ in names and each.__module__.split(".")[0] == library for each in type(data).__mro__
+    )
+
+
+def is_table(data: object) -> bool:
+    """Whether `data` has columns.
+
+    The class is asked: of an object it may take work, or a warning, to say which columns they are.
+    """
+    return (
+        isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
+        or hasattr(type(data), "columns")
+        or "columns" in getattr(data, "__dict__", {})
+    )
+
+
+def from_library(argument: str, data: Any) -> Any:
+    """Return numpy arrays, pandas Series, indexes and arrays as pyarrow's, and all else as it is.
+
+    A NaN of pandas is a missing value, one of numpy a number; what a mask of numpy covers is null.
+    """
+    is_array = is_a(data, "numpy", "ndarray") and data.ndim > 0
+    if not is_array and not is_a(data, "pandas", "Series", "Index", "ExtensionArray"):
+        return data
+    try:
+        return pa.array(data)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise InvalidType(f"{argument}: a {kind(data)} that pyarrow makes no array of ({error})") from None
