@@ -775,7 +775,7 @@ def _question(
     freedom = 1 if ddof is None else _integer("ddof", ddof)
     if not 0 <= freedom < 2**31:
         raise InvalidValue(f"ddof: {freedom} is no number of values; it is at least 0, and mostly 1")
-    if ddof is not None and isinstance(agg, str) and agg in FUNCTIONS and agg not in ("var", "std"):
+    if ddof is not None and agg in FUNCTIONS and agg not in ("var", "std"):
         raise InvalidValue(f"ddof: {freedom} was given with agg {agg!r}; only 'var' and 'std' have one")
     return (_name("agg", agg), freedom, _name("algorithm", algorithm), least)
 
