@@ -211,3 +211,27 @@ def test_a_plan_for_skew_has_both_costs_low():
     made = plan(loads, counts[heavy], buckets[heavy], 32)
     assert made.load_ratio <= 1.006
     assert made.extra_aggregation_cost <= 31
+
+
+@pytest.mark.parametrize("workers", [64, 256])
+def test_waterfill_is_not_chosen_where_it_cannot_level(workers):
+    """Keys of less than a share, in few rows: what is chosen is measured to cost less."""
+    keys = np.random.default_rng(0).integers(0, 4 * workers, 1_500 * workers // 4)
+
+    def total(method):
+        costs = cost(keys, wk.partition.Partitioner(workers, method).assign(keys), workers=workers)
+        return costs.load_ratio * costs.rows / workers + costs.aggregation_cost
+
+    choice = choose(keys, workers)
+    assert choice.method != "waterfill"
+    assert total(choice.method) < total("waterfill")
+
+
+def test_each_reason_is_of_its_method():
+    once = choose(Statistics.of_counts([1] * 1_000), 16)
+    assert (once.method, once.rule) == ("shuffle", "cam")
+    assert "A key has 1.0 rows on average" in once.reason
+    assert "No key is heavy" not in once.reason
+    even = choose(Statistics.of_counts([4] * 1_000_000), 8)
+    assert even.method == "hash"
+    assert "the hash alone spreads the keys evenly" in even.reason

@@ -68,7 +68,8 @@ def test_types_without_a_hash(method, keys):
 
 @pytest.mark.parametrize(
     ("keys", "error"), [(5, wk.InvalidType), ("abc", wk.InvalidType), ([object()], wk.InvalidType),
-                        (pa.table({}), wk.InvalidValue), (None, wk.InvalidType)],
+                        (pa.table({}), wk.InvalidValue), ({}, wk.InvalidValue), ({1, 2}, wk.InvalidType),
+                        (None, wk.InvalidType)],
 )  # fmt: skip
 def test_what_is_no_column(keys, error):
     with pytest.raises(error, match="keys"):
@@ -83,7 +84,7 @@ def test_what_is_no_column(keys, error):
         (rows(5), [1, 2], wk.InvalidValue, "times: they were given, but the window counts rows"),
         (10, [1, None], wk.InvalidValue, "times: there are nulls"),
         (10, [1], wk.InvalidValue, "times: there are 1, and 2 keys"),
-        (10, ["a", "b"], wk.InvalidType, "time: column 'times' is"),
+        (10, ["a", "b"], wk.InvalidType, "times: they are Utf8; allowed are timestamps"),
         (10, pa.array([1, 2], pa.timestamp("s")), wk.InvalidType, "times: they count seconds"),
         ("1 minute", [1, 2], wk.InvalidType, "times: they are integers"),
         (
@@ -101,6 +102,82 @@ def test_windows_and_times(window, times, error, message):
     with pytest.raises(error, match=message):
         partitioner.assign(["a", "b"], times)
     assert partitioner.snapshot() == before
+
+
+def test_a_dict_is_columns_and_never_its_names():
+    columns = {"a": pa.array([1, 1, 2]), "b": ["x", "x", "y"]}
+    by_dict = Partitioner(64, "hash").assign(columns)
+    assert by_dict == Partitioner(64, "hash").assign(pa.table(columns))
+    with pytest.raises(wk.InvalidValue, match=r"keys: columns have different lengths \('a': 1, 'b': 2\)"):
+        Partitioner(4).assign({"a": [1], "b": [1, 2]})
+    with pytest.raises(wk.InvalidType, match=r"keys\['a'\]: a int is no column"):
+        Partitioner(4).assign({"a": 5})
+
+
+def test_several_arrays_are_told_how_to_be_columns():
+    with pytest.raises(wk.InvalidType, match="keys: a list of arrays is no column; several columns are"):
+        Partitioner(4).assign([pa.array([1, 2]), pa.array([3, 4])])
+    with pytest.raises(wk.InvalidType, match="keys: a set has no order of rows"):
+        cost({1, 2}, [0, 0])
+
+
+@pytest.mark.parametrize(
+    "later",
+    [pa.array(["1"]), pa.array([1.0]), pa.table({"a": [1], "b": [1]}), pa.array([1], pa.timestamp("s"))],
+    ids=["text", "floats", "two columns", "times"],
+)
+@pytest.mark.parametrize("method", ["waterfill", "shuffle"])
+def test_keys_stay_of_one_type(method, later):
+    partitioner = Partitioner(4, method)
+    partitioner.assign(pa.array([None]))
+    partitioner.assign([1, 2, 3])
+    before = partitioner.snapshot()
+    for restored in (partitioner, Partitioner.restore(before)):
+        with pytest.raises(wk.InvalidType, match=r"keys: they are \[.*\], and were \[Int\]"):
+            restored.assign(later)
+        assert restored.snapshot() == before
+    # Of other types with the same values and hashes.
+    partitioner.assign(pa.array([1], pa.uint8()))
+    partitioner.assign(pa.array([1, None]).dictionary_encode())
+    partitioner.reset()
+    partitioner.assign(later)
+
+
+@pytest.mark.parametrize("method", ["partial-key", "cm", "am", "cam", "lm"])
+def test_one_worker_needs_no_other_arguments(method):
+    assert Partitioner(1, method).assign([5, None]).to_pylist() == [0, 0]
+    assert candidates([5], 1).to_pylist() == [[0]]
+    assert candidates([5], 3).to_pylist()[0] == candidates([5], 3, candidates=2).to_pylist()[0]
+    with pytest.raises(wk.InvalidValue, match="candidates: 2"):
+        Partitioner(1, method, candidates=2)
+
+
+def test_the_module_shows_what_it_offers():
+    assert dir(wk.partition) == sorted(wk.partition.__all__)
+    assert all(Partitioner(4, method).method == method for method in wk.partition.METHODS)
+
+
+def test_names_are_understood_in_any_case():
+    assert Partitioner(4, "Partial_Key").method == "partial-key"
+    assert "cardinality='hll'" in repr(Partitioner(4, "cAM", cardinality="HLL"))
+
+
+@pytest.mark.parametrize(
+    ("window", "shown"),
+    [
+        ("90 seconds", "tumbling(1 minute 30 seconds)"),
+        (wk.tumbling("1 hour", start_time="1 minute"), "tumbling(1 hour, start_time=1 minute)"),
+        (10, "tumbling(10)"),
+        (rows(5), "Rows(size=5)"),
+    ],
+)
+def test_windows_are_shown_as_they_are_given(window, shown):
+    partitioner = Partitioner(4, window=window)
+    assert f"window={shown}," in repr(partitioner)
+    with pytest.raises(wk.InvalidValue, match="it was taken with window=") as caught:
+        Partitioner.restore(partitioner.snapshot(), window="2 days")
+    assert "nanoseconds" not in str(caught.value)
+    Partitioner.restore(partitioner.snapshot(), window=window)
 
 
 def test_a_window_that_goes_back_changes_nothing():

@@ -87,7 +87,7 @@ def test_aggregation_is_bounded_whatever_comes(name, workers):
     make, limit = ADVERSE[name]
     keys = make()
     ratio, distinct, pairs = counts(keys, workers)
-    assert pairs <= distinct + max(0.01 * distinct, len(keys) / (8 * workers))
+    assert pairs <= distinct + max(0.01 * distinct, len(keys) / (8 * workers), workers - 1)
     assert ratio <= limit
     by_hash = np.bincount(np.array(Partitioner(workers, "hash").assign(keys))).max() * workers / len(keys)
     assert ratio <= by_hash + 0.01
@@ -104,7 +104,7 @@ def test_aggregation_is_bounded_for_any_runs_of_keys(stream, workers, seed):
     if len(keys) == 0:
         return
     _, distinct, pairs = counts(keys, workers, seed)
-    assert distinct <= pairs <= distinct + len(keys) / (8 * workers)
+    assert distinct <= pairs <= distinct + max(len(keys) / (8 * workers), workers - 1)
 
 
 class Distinct:
@@ -126,7 +126,7 @@ def naive(hashes, buckets, workers, of_worker):
     loads, heavy, distinct = [0] * workers, {}, Distinct()
     lately, counted, extra, cursor, assigned = Counter(), Counter(), 0, 0, []
     allowance = most_allowance = 0
-    epoch = 512 * workers
+    epoch, started = 512 * workers, 0
     for n, (key, bucket) in enumerate(zip(hashes, buckets, strict=True)):
         if n % 64 == 0:
             share = min(n, 512 * workers) / workers
@@ -135,7 +135,7 @@ def naive(hashes, buckets, workers, of_worker):
             allowance = int(max(of_keys, min(of_load, 16 * workers)))
             most_allowance = int(max(of_keys, of_load))
             if n >= epoch:
-                epoch = n + 512 * workers
+                epoch, started = n + 512 * workers, n
                 lately.clear()
                 counted.clear()
                 stay = {k: e for k, e in heavy.items() if e["young"] or e["rows"] >= int(share / 64)}
@@ -162,7 +162,10 @@ def naive(hashes, buckets, workers, of_worker):
                     if loads[other] < mean:
                         break
                 dire = loads[worker] >= mean * 1.05
-                if loads[worker] >= (mean + brim) / 2 and extra < (most_allowance if dire else allowance):
+                allowed = most_allowance if dire else allowance
+                if entry["rows"] >= 8 and entry["rows"] * workers > n + 1 - started:
+                    allowed = max(allowed, workers - 1)
+                if loads[worker] >= (mean + brim) / 2 and extra < allowed:
                     passed = [(cursor + step) % workers for step in range(min(16, workers))]
                     cursor = (cursor + len(passed)) % workers
                     new = min(passed, key=lambda w: loads[w])
@@ -186,6 +189,32 @@ def test_waterfill_follows_its_description(workers, exponent):
     places = wk.partition.candidates(keys, of_worker * workers, candidates=1)
     want = naive(hashes, places.flatten().to_pylist(), workers, of_worker)
     assert Partitioner(workers).assign(keys).to_pylist() == want
+
+
+FEW_ROWS = {
+    "one key": (lambda: np.zeros(400_000, int), 256, 1.02),
+    "40 keys, each of six shares": (lambda: np.random.default_rng(0).integers(0, 40, 400_000), 256, 1.15),
+    "a hot key in 2,000 rows": (lambda: np.where(np.arange(2_000) % 10 < 3, -1, np.arange(2_000)), 64, 1.5),
+}
+
+
+@pytest.mark.parametrize("name", FEW_ROWS)
+def test_a_hot_key_reaches_all_workers_however_few_the_rows(name):
+    """Fewer rows than 8 V², so that an eighth of the mean load is fewer than V - 1 pairs."""
+    make, workers, limit = FEW_ROWS[name]
+    keys = make()
+    assert len(keys) < 8 * workers**2
+    ratio, distinct, pairs = counts(keys, workers)
+    assert ratio <= limit
+    assert pairs <= distinct + max(0.01 * distinct, len(keys) / (8 * workers), workers - 1)
+
+
+def test_keys_of_less_than_a_share_take_eight_rows_a_pair_to_level():
+    """The premise of the bound on imbalance, on both of its sides."""
+    workers = 128
+    few, many = (np.random.default_rng(0).integers(0, 500, rows) for rows in (40_000, 40 * workers**2))
+    assert counts(few, workers)[0] > 1.5
+    assert counts(many, workers)[0] <= 1.05
 
 
 @pytest.mark.parametrize("workers", [4, 16])

@@ -18,9 +18,9 @@ True
 Keys
 ----
 Wherever this module takes keys, they are an Arrow array, chunked array, or several columns as a record
-batch or table, of any types but maps and unions; or what offers itself as such (Polars, pandas, NumPy, a
-list). Keys are equal as in SQL's ``GROUP BY``: null is a key like any other, NaN equals NaN, and -0.0
-equals 0.0. Where a null or a NaN goes is decided by its hash, as for any key.
+batch, table or dict of columns, of any types but maps and unions; or what offers itself as such (Polars,
+pandas, NumPy, a list). Keys are equal as in SQL's ``GROUP BY``: null is a key like any other, NaN equals
+NaN, and -0.0 equals 0.0. Where a null or a NaN goes is decided by its hash, as for any key.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from windowkit.query import is_spark
 from windowkit.windows import Tumbling, Window, tumbling
 
 __all__ = [
+    "METHODS",
     "Choice",
     "Cost",
     "Partitioner",
@@ -52,9 +53,15 @@ __all__ = [
     "rows",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 WindowTuple: TypeAlias = tuple[str, int, int]
 
 METHODS: Final = ("waterfill", "shuffle", "hash", "partial-key", "cm", "am", "cam", "lm")
+"""The names that `Partitioner` understands, beside the paper's abbreviations."""
 MOST_WORKERS: Final = 2**16
 
 
@@ -106,9 +113,9 @@ class Partitioner:
         - ``am``, ``cam``: the candidate that has the key already; a new key goes to the candidate with the
           fewest keys (Alg. 3) or rows (Alg. 4).
         - ``lm``: the candidate with the least of both, normalised and weighed by `bias` (Alg. 5).
-    candidates : int, default 2
-        Candidate workers of a key, by independent hash functions; at most `workers`. Two of them may be the
-        same worker. See `candidates`.
+    candidates : int, optional
+        Candidate workers of a key, by independent hash functions; at most `workers`, and by default 2 where
+        there are as many. Two of them may be the same worker. See `candidates`.
     cardinality : str, default "hll"
         How ``cm``, ``am``, ``cam`` and ``lm`` count distinct keys: ``exact`` (sets), ``hll`` (HyperLogLog
         with 4096 registers a worker; whether a worker has a key is then a guess, which says yes too often
@@ -129,11 +136,16 @@ class Partitioner:
 
     Notes
     -----
-    Of d keys and n rows so far, ``waterfill`` sends at most ``max(0.01 * d, n / (8 * workers))`` pairs of key
-    and worker more to aggregation than there are keys, by an estimate of d that errs on the safe side; and of
-    these no more than ``max(0.01 * d, 16 * workers)`` unless a worker is five percent above the mean. It
-    loads no worker with more than 1.008 times the mean and two rows, as long as the rows of heavy keys
-    suffice to level the others. A key is heavy above one sixteenth of a worker's fair share of recent rows.
+    Of d keys and n rows so far in a window, ``waterfill`` sends at most ``max(0.01 * d, n / (8 * workers),
+    workers - 1)`` pairs of key and worker more to aggregation than there are keys, by an estimate of d that
+    errs on the safe side; and of these no more than ``max(0.01 * d, 16 * workers)`` unless a worker is five
+    percent above the mean, or a key alone has more than a fair share. It puts rows of a heavy key on no
+    worker above 1.008 times the mean and two rows, as long as that allowance of pairs is not spent. So loads
+    are level where two things hold: the rows of heavy keys suffice to level the others, and the pairs that it
+    takes are allowed. Levelling may take ``workers - 1`` of them; they are allowed from ``8 * workers**2``
+    rows on (8,192 rows for 32 workers, 524,288 for 256), or if one key alone is what needs levelling. With
+    fewer rows, and keys of about a fair share each, ``partial-key`` or ``cam`` level better; `choose` says
+    so. A key is heavy above one sixteenth of a worker's fair share of recent rows.
 
     Each decision is O(1) for ``waterfill``, ``shuffle`` and ``hash`` and O(candidates) for the others,
     amortised, whatever the number of workers.
@@ -157,16 +169,17 @@ class Partitioner:
         workers: int,
         method: str = "waterfill",
         *,
-        candidates: int = 2,
+        candidates: int | None = None,
         cardinality: str = "hll",
         bias: float = 0.5,
         window: Tumbling | Length | Rows | None = None,
         seed: int = 0,
     ) -> None:
+        count = _workers(workers)
         self._native = _native.Partitioner(
-            _workers(workers),
+            count,
             _text("method", method),
-            _integer("candidates", candidates, 1, MOST_WORKERS, "a number of workers"),
+            _candidates(candidates, count),
             _text("cardinality", cardinality),
             _fraction("bias", bias),
             _window(window),
@@ -205,7 +218,7 @@ class Partitioner:
         Raises
         ------
         InvalidType
-            Keys cannot be hashed, or times cannot carry windows.
+            Keys cannot be hashed, or are of other columns or types than before; times cannot carry windows.
         InvalidValue
             Times are missing, null, not as many as keys, or of a window that has ended.
 
@@ -310,15 +323,20 @@ class Partitioner:
             restored._check(parameters)
         return restored
 
+    def _parameters(self) -> tuple[Any, ...]:
+        """Return the parameters, with the window as it is given."""
+        *others, window, seed = self._native.parameters
+        return *others, None if window is None else _shown(window), seed
+
     def _check(self, expected: dict[str, Any]) -> None:
-        own = dict(zip(PARAMETERS, self._native.parameters, strict=True))
+        own = dict(zip(PARAMETERS, self._parameters(), strict=True))
         unknown = sorted(set(expected) - set(own))
         if unknown:
             raise InvalidType(
                 f"parameters: {unknown[0]!r} is no parameter of a Partitioner; they are {', '.join(own)}"
             )
         wanted = Partitioner(**{"workers": own["workers"], "method": own["method"], **expected})
-        for name, other in zip(PARAMETERS, wanted._native.parameters, strict=True):
+        for name, other in zip(PARAMETERS, wanted._parameters(), strict=True):
             if name in expected and other != own[name]:
                 raise InvalidValue(
                     f"snapshot: it was taken with {name}={own[name]!r}; it was asked to have {name}={other!r}"
@@ -328,8 +346,8 @@ class Partitioner:
         return Partitioner.restore, (self.snapshot(),)
 
     def __repr__(self) -> str:
-        workers, method, candidates, cardinality, bias, window, seed = self._native.parameters
-        shown = "" if window is None else f", window={window!r}"
+        workers, method, candidates, cardinality, bias, window, seed = self._parameters()
+        shown = "" if window is None else f", window={window}"
         return (
             f"Partitioner({workers}, {method!r}, candidates={candidates}, cardinality={cardinality!r}, "
             f"bias={bias}{shown}, seed={seed})"
@@ -339,7 +357,9 @@ class Partitioner:
 PARAMETERS: Final = ("workers", "method", "candidates", "cardinality", "bias", "window", "seed")
 
 
-def candidates(keys: Any, workers: int, *, candidates: int = 2, seed: int = 0) -> pa.FixedSizeListArray:
+def candidates(
+    keys: Any, workers: int, *, candidates: int | None = None, seed: int = 0
+) -> pa.FixedSizeListArray:
     """Return the candidate workers of each row's key: what ``Partitioner`` chooses from.
 
     The first of them is where the method ``hash`` sends the key. Candidate j of a key with the 64-bit hash
@@ -371,7 +391,9 @@ def candidates(keys: Any, workers: int, *, candidates: int = 2, seed: int = 0) -
     (True, 3)
     """
     count = _workers(workers)
-    choices = _integer("candidates", candidates, 1, count, "a number of workers, of all workers at most")
+    choices = _candidates(candidates, count)
+    if choices > count:
+        raise InvalidValue(f"candidates: {choices} is out of range; allowed is 1 to {count}, the workers")
     flat = pa.array(_native.partition_candidates(_reader(keys), count, choices, _seed(seed)))
     return pa.FixedSizeListArray.from_arrays(flat, choices)
 
@@ -772,6 +794,25 @@ def _columns(keys: Any) -> list[Any]:
         )
     if isinstance(keys, pa.Array | pa.ChunkedArray):
         return [keys]
+    if isinstance(keys, dict):
+        # pyarrow would read its names as a column.
+        names = list(keys)
+        if not names:
+            raise InvalidValue("keys: there are no columns; keys are one column or several")
+        columns = [_column(f"keys[{name!r}]", keys[name]) for name in names]
+        if len({len(column) for column in columns}) > 1:
+            lengths = ", ".join(
+                f"{name!r}: {len(column)}" for name, column in zip(names, columns, strict=True)
+            )
+            raise InvalidValue(f"keys: columns have different lengths ({lengths}); a row has a key in each")
+        return columns
+    if isinstance(keys, set | frozenset):
+        raise InvalidType(f"keys: a {type(keys).__name__} has no order of rows; keys are a column or several")
+    if isinstance(keys, list | tuple) and any(isinstance(each, pa.Array | pa.ChunkedArray) for each in keys):
+        raise InvalidType(
+            f"keys: a {type(keys).__name__} of arrays is no column; several columns are a record batch, a "
+            "table, or a dict of names and columns"
+        )
     table = keys
     if not isinstance(keys, pa.Table | pa.RecordBatch):
         # A pandas DataFrame has columns, a Series has none.
@@ -829,8 +870,24 @@ def _window(window: Tumbling | Length | Rows | None) -> WindowTuple | None:
     return "nanoseconds" if is_time else "units", size, offset
 
 
+def _shown(window: WindowTuple) -> Tumbling | Rows:
+    """Return the window of which `_window` made this."""
+    kind, size, offset = window
+    if kind == "rows":
+        return Rows(size)
+    if kind == "units":
+        return tumbling(size, start_time=offset or None)
+    return tumbling(f"{size} nanoseconds", start_time=f"{offset} nanoseconds" if offset else None)
+
+
 def _workers(workers: int) -> int:
     return _integer("workers", workers, 1, MOST_WORKERS, "a number of workers")
+
+
+def _candidates(candidates: int | None, workers: int) -> int:
+    if candidates is None:
+        return min(2, workers)
+    return _integer("candidates", candidates, 1, MOST_WORKERS, "a number of workers")
 
 
 def _seed(seed: int) -> int:

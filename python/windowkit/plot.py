@@ -44,7 +44,7 @@ def partitioning(
     workers: int | None = None,
     *,
     methods: Sequence[str] = METHODS,
-    candidates: int = 2,
+    candidates: int | None = None,
     cardinality: str = "hll",
     bias: float = 0.5,
     window: Tumbling | Length | Rows | None = None,

@@ -89,7 +89,7 @@ impl Expected {
 ///
 /// The paper's rule is: shuffle if groups are significantly fewer (here: ten times) than a worker's mean load, else AM or
 /// cAM. What is chosen is the method with the least expected sum of the fullest worker's rows and aggregation, among
-/// hash, shuffle, waterfill and what the rule says; the simplest of those within one percent.
+/// hash, shuffle, waterfill, partial-key and what the rule says; the simplest of those within one percent.
 ///
 /// # Errors
 /// `InvalidValue` for a number of workers outside 1 to 2^16, or for statistics that no keys have.
@@ -111,33 +111,11 @@ pub fn choose(statistics: &Statistics, workers: u32) -> Result<Choice> {
         return Ok(Choice { method: Method::Hash, rule, reason });
     }
 
-    // The most of V sums of independent keys: a normal tail, above the heaviest key, which is on one of them.
-    let deviation = ((statistics.squares - heaviest * heaviest).max(0.0) / v).sqrt();
-    let chance = deviation * (2.0 * v.ln()).sqrt();
-    let level = (1.0 + 0.008) * mean;
-    let candidates = [
-        Expected {
-            method: Method::Hash,
-            most: (mean + chance).max(heaviest + (n - heaviest) / v),
-            aggregation: groups,
-        },
-        Expected { method: Method::Shuffle, most: mean.ceil(), aggregation: (v * groups).min(n) },
-        Expected {
-            method: Method::Waterfill,
-            most: level,
-            aggregation: (groups + (0.01 * groups).max(v - 1.0)).min(v * groups).min(n),
-        },
-        Expected {
-            method: Method::LoadAffinity,
-            most: heaviest.max(mean + chance / v.sqrt()),
-            aggregation: groups,
-        },
-    ];
-    let considered: Vec<Expected> = candidates
-        .into_iter()
-        .filter(|expected| expected.method != Method::LoadAffinity || rule == Method::LoadAffinity)
-        .collect();
-    let least = considered.iter().map(Expected::total).fold(f64::INFINITY, f64::min);
+    let expectations = expectations(statistics, workers);
+    let is_considered =
+        |expected: &&Expected| expected.method != Method::LoadAffinity || rule == Method::LoadAffinity;
+    let considered: Vec<&Expected> = expectations.iter().filter(is_considered).collect();
+    let least = considered.iter().map(|expected| expected.total()).fold(f64::INFINITY, f64::min);
     let Some(best) = considered.iter().find(|expected| expected.total() <= least * (1.0 + AS_GOOD)) else {
         return Err(Error::Internal("no method is the best".into()));
     };
@@ -147,17 +125,72 @@ pub fn choose(statistics: &Statistics, workers: u32) -> Result<Choice> {
     }
     reason += ".";
     if best.method != rule {
+        let (per_key, share) = (n / groups, 100.0 * heaviest / n);
         reason += &match best.method {
             Method::Waterfill => format!(
-                " The heaviest key has {:.1} % of the rows, {:.1} times a fair share: waterfill splits it and the few like \
-                 it, and beats what the rule says.",
-                100.0 * heaviest / n,
+                " The heaviest key has {share:.1} % of the rows, {:.1} times a fair share: waterfill splits it and the few \
+                 like it, and beats what the rule says.",
                 heaviest / mean
             ),
-            _ => " No key is heavy, and the hash alone spreads them evenly: nothing is gained by more than that.".into(),
+            Method::Shuffle => format!(
+                " A key has {per_key:.1} rows on average, so that spreading the rows of one over workers adds little to \
+                 aggregate, and shuffle levels them exactly."
+            ),
+            Method::PartialKey => format!(
+                " The heaviest key has {:.1} times a fair share: two workers for each key level what the hash leaves \
+                 uneven, and there are few keys to aggregate twice.",
+                heaviest / mean
+            ),
+            Method::LoadAffinity => {
+                " No key is too heavy for one worker, and affinity levels the others.".into()
+            }
+            _ => format!(
+                " The heaviest key has {share:.1} % of the rows, {:.2} times a fair share, and the hash alone spreads the \
+                 keys evenly: more than that costs more than it gains.",
+                heaviest / mean
+            ),
         };
     }
     Ok(Choice { method: best.method, rule, reason })
+}
+
+/// What each method is expected to cost, the simplest first. AM, CM and LM are not among them: cAM has AM's aggregation
+/// and levels rows rather than keys; CM and LM split keys as partial-key does, and level less.
+fn expectations(statistics: &Statistics, workers: u32) -> [Expected; 5] {
+    let (v, n, groups) = (f64::from(workers), statistics.rows as f64, statistics.groups as f64);
+    let (mean, heaviest) = (n / v, statistics.heaviest as f64);
+    // The most of V sums of independent keys: a normal tail, above the heaviest key, which is on one of them.
+    let others = (statistics.squares - heaviest * heaviest).max(0.0);
+    let chance = (others / v).sqrt() * (2.0 * v.ln()).sqrt();
+    let by_hash = (mean + chance).max(heaviest + (n - heaviest) / v);
+    // With two choices, ln ln V / ln 2 keys more than the mean (Azar et al. 1999), of the weight that a row's key has.
+    let two_choices = chance.min(others / n * v.ln().max(1.0).ln() / std::f64::consts::LN_2);
+    // Waterfill is counted on only if the V - 1 extra pairs that levelling may take are within its allowance. Without a
+    // heavy key it moves buckets, which levels less closely.
+    let hot = if heaviest > mean { v - 1.0 } else { 0.0 };
+    let allowance = (0.01 * groups).max(mean / 8.0).max(hot).floor();
+    let slack = if heaviest * 16.0 >= mean { 0.008 } else { 0.05 };
+    let level = ((1.0 + slack) * mean).min(by_hash);
+    let split = (0.01 * groups).max(v - 1.0).min(allowance);
+    [
+        Expected { method: Method::Hash, most: by_hash, aggregation: groups },
+        Expected { method: Method::Shuffle, most: mean.ceil(), aggregation: (v * groups).min(n) },
+        Expected {
+            method: Method::Waterfill,
+            most: if allowance >= v - 1.0 { level } else { by_hash },
+            aggregation: (groups + split).min(v * groups).min(n),
+        },
+        Expected {
+            method: Method::PartialKey,
+            most: (mean + two_choices / 2.0).max(heaviest / 2.0),
+            aggregation: (2.0 * groups).min(n),
+        },
+        Expected {
+            method: Method::LoadAffinity,
+            most: heaviest.max(mean + two_choices),
+            aggregation: groups,
+        },
+    ]
 }
 
 #[cfg(test)]
@@ -193,6 +226,28 @@ mod tests {
         let choice = chosen(&zipf, 32);
         assert_eq!((choice.method, choice.rule), (Method::Waterfill, Method::LoadAffinity));
         assert!(choice.reason.contains("beats what the rule says"), "{}", choice.reason);
+    }
+
+    #[test]
+    fn waterfill_is_not_said_to_level_what_its_allowance_cannot() {
+        // 1,000 even keys on 256 workers, 400,000 rows: n / 8 V pairs are fewer than the 255 that levelling takes.
+        let choice = chosen(&vec![400; 1_000], 256);
+        assert_ne!(choice.method, Method::Waterfill, "{}", choice.reason);
+        // Ten times the rows, and the allowance suffices.
+        let choice = chosen(&vec![4_000; 1_000], 256);
+        assert_eq!(choice.method, Method::Waterfill, "{}", choice.reason);
+    }
+
+    #[test]
+    fn shuffle_against_the_rule_has_its_own_reason() {
+        let choice = chosen(&vec![1; 1_000], 16);
+        assert_eq!(
+            (choice.method, choice.rule),
+            (Method::Shuffle, Method::LoadAffinity),
+            "{}",
+            choice.reason
+        );
+        assert!(choice.reason.contains("A key has 1.0 rows on average"), "{}", choice.reason);
     }
 
     #[test]

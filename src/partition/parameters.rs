@@ -37,12 +37,12 @@ const METHODS: [(&str, &str, Method); 8] = [
 ];
 
 impl Method {
-    /// The method of this name or abbreviation, in any case.
+    /// The method of this name or abbreviation, in any case, with `_` for `-`.
     ///
     /// # Errors
     /// `InvalidValue` for any other name.
     pub fn parse(name: &str) -> Result<Self> {
-        let lower = name.to_lowercase();
+        let lower = name.to_lowercase().replace('_', "-");
         let found = METHODS.iter().find(|(long, short, _)| *long == lower || *short == lower);
         found.map(|&(_, _, method)| method).ok_or_else(|| {
             let allowed: Vec<String> = METHODS.iter().map(|(long, ..)| format!("'{long}'")).collect();
@@ -78,12 +78,12 @@ pub enum CardinalityKind {
 }
 
 impl CardinalityKind {
-    /// The kind of this name.
+    /// The kind of this name, in any case.
     ///
     /// # Errors
     /// `InvalidValue` for any other name.
     pub fn parse(name: &str) -> Result<Self> {
-        match name {
+        match name.to_lowercase().as_str() {
             "exact" => Ok(Self::Exact),
             "hll" => Ok(Self::Hll),
             "filter" => Ok(Self::Filter),

@@ -22,7 +22,7 @@ const CHUNK: usize = 1024;
 const BLOCK: usize = 1 << 14;
 const MAGIC: &[u8; 8] = b"wkpart\r\n";
 /// The version of snapshots; one for every change of a method's decisions or state.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Assigns rows to workers, batch after batch.
 ///
@@ -53,6 +53,8 @@ pub struct Partitioner {
     loads: Loads,
     clock: Clock,
     windows: u64,
+    /// The types of key columns, once there were any: keys of other types have other hashes.
+    kinds: Option<Vec<String>>,
 }
 
 /// Key columns, times if there are any, and the number of rows.
@@ -67,7 +69,7 @@ impl Partitioner {
         parameters.check()?;
         let method = method(&parameters)?;
         let loads = Loads(vec![0; parameters.workers as usize]);
-        Ok(Self { parameters, method, loads, clock: Clock::default(), windows: 0 })
+        Ok(Self { parameters, method, loads, clock: Clock::default(), windows: 0, kinds: None })
     }
 
     /// What it was made from.
@@ -78,18 +80,22 @@ impl Partitioner {
     /// Appends the worker of each row of some batches. All or nothing: after an error the state is as before.
     ///
     /// # Errors
-    /// `InvalidType` for columns that cannot be keys or times; `InvalidValue` for times that are missing, null, or of an
-    /// earlier window.
+    /// `InvalidType` for columns that cannot be keys or times, and for keys of other types than before; `InvalidValue` for
+    /// times that are missing, null, or of an earlier window.
     pub fn assign(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
         // First all that can fail.
         let mut clock = self.clock.clone();
         let mut cuts = Vec::with_capacity(batches.len());
+        let mut known = self.kinds.clone();
         for (keys, times, rows) in batches {
             let none: Vec<ArrayRef> = keys.iter().map(|column| column.slice(0, 0)).collect();
             hash_rows(&none, 0, self.parameters.seed, &mut Vec::new())?;
+            let types = keys.iter().map(|column| column.data_type());
+            check_kinds(&mut known, types.map(kind).collect())?;
             cuts.push(clock.cut(self.parameters.window, *rows, times.as_ref())?);
         }
         self.clock = clock;
+        self.kinds = known;
         workers.reserve(batches.iter().map(|(.., rows)| rows).sum());
         let mut hashes = Vec::new();
         for ((keys, ..), runs) in batches.iter().zip(cuts) {
@@ -125,6 +131,7 @@ impl Partitioner {
     pub fn reset(&mut self) {
         self.loads.0.fill(0);
         self.clock = Clock::default();
+        self.kinds = None;
         self.windows = 0;
         self.method.reset();
     }
@@ -168,7 +175,7 @@ impl Partitioner {
         match window {
             None => {}
             Some(WindowLength::Rows(rows)) => text += &format!(", windows of {rows} rows"),
-            Some(WindowLength::Time { .. }) => text += ", windows of event time",
+            Some(window @ WindowLength::Time { .. }) => text += &format!(", windows of event time, {window}"),
         }
         let rows: u64 = self.loads.all().iter().sum();
         let mean = rows as f64 / f64::from(*workers);
@@ -193,6 +200,12 @@ impl Partitioner {
         write_parameters(&self.parameters, &mut out);
         out.extend(self.windows.to_le_bytes());
         self.clock.write(&mut out);
+        let kinds = self.kinds.as_deref().unwrap_or_default();
+        out.extend((kinds.len() as u32).to_le_bytes());
+        for kind in kinds {
+            out.extend((kind.len() as u32).to_le_bytes());
+            out.extend(kind.as_bytes());
+        }
         self.loads.all().iter().for_each(|load| out.extend(load.to_le_bytes()));
         self.method.write(&mut out);
         out.extend(crc32fast::hash(&out).to_le_bytes());
@@ -228,6 +241,8 @@ impl Partitioner {
         let mut partitioner = Self::new(parameters)?;
         partitioner.windows = reader.u64()?;
         partitioner.clock = Clock::read(&mut reader, partitioner.parameters.window)?;
+        let kinds: Vec<String> = (0..reader.u32()?).map(|_| read_kind(&mut reader)).collect::<Result<_>>()?;
+        partitioner.kinds = (!kinds.is_empty()).then_some(kinds);
         partitioner.loads = Loads(reader.u64s(partitioner.parameters.workers as usize)?);
         if partitioner.loads.all().iter().try_fold(0_u64, |sum, &load| sum.checked_add(load)).is_none() {
             return Err(reader.damaged("more rows than there can be"));
@@ -237,6 +252,46 @@ impl Partitioner {
             return Err(reader.damaged(&format!("{} bytes too many", reader.left())));
         }
         Ok(partitioner)
+    }
+}
+
+/// Refuses keys of other types than those so far, which become known.
+fn check_kinds(known: &mut Option<Vec<String>>, given: Vec<String>) -> Result<()> {
+    match known {
+        None => *known = Some(given),
+        Some(known) => {
+            let agree = |(old, new): (&String, &String)| old == new || old == NULL || new == NULL;
+            if known.len() != given.len() || !known.iter().zip(&given).all(agree) {
+                return Err(Error::InvalidType(format!(
+                    "keys: they are [{}], and were [{}]; keys have the same columns in all batches, until reset()",
+                    given.join(", "),
+                    known.join(", ")
+                )));
+            }
+            // A column of nulls alone tells no type yet.
+            for (old, new) in known.iter_mut().zip(given).filter(|(old, _)| *old == NULL) {
+                *old = new;
+            }
+        }
+    }
+    Ok(())
+}
+
+const NULL: &str = "Null";
+
+/// A type's name, the same for types whose equal values are equal keys.
+fn kind(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Dictionary(_, values) => kind(values),
+        DataType::RunEndEncoded(_, values) => kind(values.data_type()),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "Utf8".into(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            "Binary".into()
+        }
+        integer if integer.is_integer() => "Int".into(),
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => "Float".into(),
+        nested if nested.is_nested() => "nested".into(),
+        other => other.to_string(),
     }
 }
 
@@ -291,6 +346,12 @@ fn read_text(reader: &mut Reader<'_>) -> Result<String> {
     let length = reader.u8()?;
     let bytes = reader.take(length.into())?;
     String::from_utf8(bytes.to_vec()).map_err(|_| reader.damaged("a name that is no UTF-8"))
+}
+
+fn read_kind(reader: &mut Reader<'_>) -> Result<String> {
+    let length = reader.u32()? as usize;
+    let bytes = reader.take(length)?;
+    String::from_utf8(bytes.to_vec()).map_err(|_| reader.damaged("a type that is no UTF-8"))
 }
 
 fn write_parameters(parameters: &Parameters, out: &mut Vec<u8>) {

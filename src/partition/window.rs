@@ -1,5 +1,6 @@
 //! When a window ends and the state starts anew (Alg. 1, lines 2 to 5).
 
+use std::fmt;
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef};
@@ -53,7 +54,7 @@ impl WindowLength {
                 "times: they were given, but the window counts rows; give no times, or a window of event time".into(),
             ));
         };
-        let measure = Measure::new("times", times.data_type())?;
+        let measure = measure(times.data_type())?;
         let unit = match (is_duration, measure.nanos_per_unit()) {
             (true, Some(nanos)) => nanos,
             (false, None) => 1,
@@ -96,7 +97,7 @@ impl WindowLength {
     pub fn starts(&self, windows: &[i64], times: Option<&dyn Array>) -> Result<ArrayRef> {
         let (size, offset, measure) = match (*self, times) {
             (WindowLength::Time { size, offset, .. }, Some(times)) => {
-                let measure = Measure::new("times", times.data_type())?;
+                let measure = measure(times.data_type())?;
                 let unit = measure.nanos_per_unit().unwrap_or(1);
                 (size / unit, offset / unit, measure)
             }
@@ -109,6 +110,29 @@ impl WindowLength {
             })
         };
         measure.array(windows.iter().map(start).collect::<Result<_>>()?)
+    }
+}
+
+/// What `times` of this type measure; the argument is named, as there is no column of that name.
+fn measure(given: &DataType) -> Result<Measure> {
+    Measure::new("times", given).map_err(|error| match error {
+        Error::InvalidType(_) => Error::InvalidType(format!(
+            "times: they are {given}; allowed are timestamps, dates, durations and integers"
+        )),
+        other => other,
+    })
+}
+
+impl fmt::Display for WindowLength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            WindowLength::Rows(rows) => write!(f, "{rows} rows"),
+            WindowLength::Time { size, offset, is_duration } => {
+                let unit = if is_duration { " nanoseconds" } else { "" };
+                write!(f, "of length {size}{unit}")?;
+                if offset != 0 { write!(f, ", from {offset}") } else { Ok(()) }
+            }
+        }
     }
 }
 

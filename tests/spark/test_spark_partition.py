@@ -230,15 +230,82 @@ def test_columns_without_a_hash_come_along(spark):
     assert max(loads(result)) <= 752
 
 
-def test_windows_are_levelled_each(skewed):
-    window = wk.tumbling("10 minutes")
-    made = wk.spark.partitioning(skewed, PARTITIONS, "k", window=window, time="ts")
-    assert "in each window, tumbling(10 minutes) over ts" in made.explain()
+def of_each_window(frame, window):
+    """Return for each window the rows of its fullest partition over the mean."""
+    start = sf.window("ts", window).start.alias("w")
+    found = defaultdict(list)
+    for at, _, rows in frame.groupBy(start, sf.spark_partition_id().alias("p")).count().collect():
+        found[at].append(rows)
+    return [max(rows) * PARTITIONS / sum(rows) for rows in found.values()]
+
+
+@pytest.mark.parametrize("hot", ["the same in all windows", "another in each window"])
+def test_windows_are_levelled_each(skewed, hot):
+    frame = skewed
+    if hot == "another in each window":
+        own = sf.concat(sf.lit("hot"), sf.floor(sf.minute("ts") / 10))
+        frame = skewed.withColumn("k", sf.when(sf.col("k") == "hot", own).otherwise(sf.col("k")))
+    made = wk.spark.partitioning(frame, PARTITIONS, "k", window="10 minutes", time="ts")
+    text = made.explain()
+    assert "in each window, tumbling(10 minutes) over ts" in text
+    assert "windows: 6; fullest partition of a window: 1.0" in text
+    assert "heavy keys: 6, 30.0% of the rows" in text
+    result = made.repartition(frame)
+    found = of_each_window(result, "10 minutes")
+    assert len(found) == 6
+    assert max(found) < 1.03
+    assert max(loads(result)) < 1.03 * ROWS / PARTITIONS
     start = sf.window("ts", "10 minutes").start.cast("string")
-    found = homes(made.repartition(skewed).withColumn("w", start), "k", "w")
-    split = [key for key, where in found.items() if len(where) > 1]
-    assert {key for key, _ in split} <= {"hot"}
-    assert max(loads(made.repartition(skewed))) < 1.05 * ROWS / PARTITIONS
+    pairs = homes(result.withColumn("w", start), "k", "w")
+    split = {key for (key, _), where in pairs.items() if len(where) > 1}
+    assert len(split) == (1 if hot == "the same in all windows" else 6)
+    assert all(key.startswith("hot") for key in split)
+    assert sum(map(len, pairs.values())) <= len(pairs) + 6 * (PARTITIONS - 1)
+
+
+def test_rows_of_other_windows_than_were_counted_go_somewhere(skewed):
+    early = skewed.where("n < 20000")
+    made = wk.spark.partitioning(early, PARTITIONS, "k", window="10 minutes", time="ts", spread=["n"])
+    assert sum(loads(made.repartition(skewed))) == ROWS
+    late = skewed.withColumn("ts", sf.lit(None).cast("timestamp"))
+    assert sum(loads(made.repartition(late))) == ROWS
+
+
+def test_rows_without_time_are_a_window(skewed):
+    frame = skewed.withColumn("ts", sf.when(sf.col("n") % 4 > 0, sf.col("ts")))
+    made = wk.spark.partitioning(frame, PARTITIONS, "k", window="10 minutes", time="ts")
+    assert "windows: 7;" in made.explain()
+    assert max(loads(made.repartition(frame).where("ts is null"))) < 1.05 * ROWS / 4 / PARTITIONS
+
+
+def test_more_windows_than_a_plan_has_room_for(skewed):
+    made = wk.spark.partitioning(skewed, PARTITIONS, "k", window="1 second", time="ts")
+    assert made.way == "streaming"
+    assert "way: streaming, there are more than 2,048 windows" in made.explain()
+    with pytest.raises(
+        wk.InvalidValue, match="'planned' cannot be taken, as there are more than 2,048 windows"
+    ):
+        wk.spark.partitioning(skewed, PARTITIONS, "k", way="planned", window="1 second", time="ts")
+
+
+def test_a_column_that_cannot_level_says_so(skewed, recwarn):
+    wk.spark.partition_id(skewed, PARTITIONS, "k")
+    assert not [each for each in recwarn if "spread" in str(each.message)]
+    constant = skewed.select(sf.lit("same").alias("k"))
+    with pytest.warns(UserWarning, match="spread: by nothing beside the keys Spark cannot tell"):
+        wk.spark.partition_id(constant, PARTITIONS, "k")
+    few = skewed.select("k", "few")
+    with pytest.warns(
+        UserWarning, match="spread: by 'few' Spark cannot tell enough rows of a split key apart"
+    ):
+        wk.spark.partition_id(few, PARTITIONS, "k")
+
+
+def test_methods_have_the_names_of_the_paper_too(skewed):
+    for name, method in {"SH": "shuffle", "FLD": "hash", "PK": "partial-key", "cAM": "cam"}.items():
+        assert wk.spark.partitioning(skewed, 3, "k", name).method == method
+    assert wk.spark.partitioning(skewed, 1, "k", "partial_key").rule.candidates == 1
+    wk.spark.partitioning(skewed, 3, "k", "lm", cardinality="HLL")
 
 
 @pytest.mark.parametrize("column", ["ts", "ntz", "day", "n"])
@@ -351,6 +418,23 @@ REFUSED = {
     "spread by what is not": ({"spread": ["m"]}, wk.UnknownColumn, "spread: no column 'm'"),
     "spread by nothing": ({"spread": []}, wk.InvalidValue, "spread: .*empty"),
     "more candidates than partitions": ({"method": "am", "candidates": 9}, wk.InvalidValue, "candidates: 9"),
+    "a sample of what is not counted": (
+        {"method": "cam", "sample": 0.5},
+        wk.InvalidValue,
+        "sample: 0.5 is given, and method 'cam' in the streaming way counts no rows",
+    ),
+    "candidates of what has none": ({"method": "hash", "candidates": 5}, wk.InvalidValue, "candidates: 5 is"),
+    "spread of what does not split": (
+        {"method": "hash", "spread": ["n"]},
+        wk.InvalidValue,
+        r"spread: \['n'\] is given",
+    ),
+    "a window of what has no loads": (
+        {"method": "shuffle", "window": "1 minute", "time": "ts"},
+        wk.InvalidValue,
+        r"window: tumbling\(1 minute\) is given, and method 'shuffle'",
+    ),
+    "a window that is no length": ({"window": "soon", "time": "ts"}, wk.InvalidValue, "size: 'soon'"),
     "a bias beyond all": ({"method": "lm", "bias": 1.5}, wk.InvalidValue, "bias: 1.5"),
     "unknown cardinality": ({"method": "am", "cardinality": "sets"}, wk.InvalidValue, "cardinality: 'sets'"),
 }

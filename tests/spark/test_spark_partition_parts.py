@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as sf
 
-from windowkit.spark import exchange, histogram, placement
+from windowkit.spark import exchange, histogram, lookup, placement
 from windowkit.spark.placement import POINTS, Placement, Shares
 
 
@@ -125,10 +125,10 @@ def test_lumps_tell_how_often_rows_repeat(spark, content, lumps, sample):
 @given(st.sets(st.integers(-(2**63), 2**63 - 1), max_size=300))
 def test_a_perfect_hash_table_has_each_code_where_it_is_looked_for(codes):
     codes = sorted(codes)
-    displacements, slots = placement.perfect(codes)
+    displacements, slots = lookup.perfect(codes)
     assert len(slots) & (len(slots) - 1) == 0
     for number, code in enumerate(codes):
-        at = placement.slot(code, displacements[code % len(displacements)], len(slots))
+        at = lookup.slot(code, displacements[code % len(displacements)], len(slots))
         assert slots[at] == number
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import items
-from windowkit.windows import Tumbling, checked_name
+from windowkit.windows import Tumbling, Window, checked_name, tumbling
 
 __all__ = ["METHODS", "PLANNED", "ROW_BY_ROW", "WAYS", "Spread"]
 
 PLANNED: Final = ("waterfill", "hash", "shuffle")
 ROW_BY_ROW: Final = ("waterfill", "partial-key", "cm", "am", "cam", "lm")
 METHODS: Final = tuple(dict.fromkeys(PLANNED + ROW_BY_ROW))
+ABBREVIATIONS: Final = {"wf": "waterfill", "sh": "shuffle", "fld": "hash", "pk": "partial-key"}
+"""Of the paper, where a method has another name here."""
 WAYS: Final = ("auto", "planned", "streaming")
 MOST_PARTITIONS: Final = 1 << 16
 
@@ -35,19 +38,48 @@ def chosen(argument: str, given: str, allowed: Sequence[str]) -> None:
         raise InvalidValue(f"{argument}: {given!r} is unknown; {argument} is one of {names}")
 
 
-def check_window(window: Tumbling | None, time: str | None) -> None:
+def method(given: str) -> str:
+    """Return the name of a method that is given by its name or the paper's abbreviation, in any case."""
+    if isinstance(given, str):
+        plain = given.lower().replace("_", "-")
+        given = ABBREVIATIONS.get(plain, plain if plain in METHODS else given)
+    chosen("method", given, METHODS)
+    return given
+
+
+def refuse_unread(
+    method: str, way: str, *, candidates: int | None, sample: float | None, spread: Spread, window: object
+) -> None:
+    """Refuse what is given and would have no effect."""
+    counts = method == "waterfill" and way == "planned"
+    what = f"method {method!r} in the {way} way"
+    if sample is not None and not counts:
+        raise InvalidValue(f"sample: {sample} is given, and {what} counts no rows; leave it out")
+    if spread != "auto" and not counts:
+        raise InvalidValue(f"spread: {spread!r} is given, and {what} splits no keys by content; leave it out")
+    if candidates is not None and method in PLANNED:
+        raise InvalidValue(f"candidates: {candidates} is given, and {what} has no candidates; leave it out")
+    if window is not None and method == "shuffle":
+        raise InvalidValue(f"window: {window} is given, and {what} is level at any time; leave it out")
+
+
+def checked_window(window: Tumbling | Length | None, time: str | None) -> Tumbling | None:
+    """Return the window to balance, of what `windowkit.tumbling` takes."""
     if window is None:
         if time is not None:
             raise InvalidValue(f"time: {time!r} is given without a window; time is the time column of window")
-        return
-    if not isinstance(window, Tumbling):
+        return None
+    if isinstance(window, Window) and not isinstance(window, Tumbling):
         raise InvalidType(
             f"window: {window!r} is a {type(window).__name__}; window is a tumbling window, as loads are "
             "counted anew where it ends, or None"
         )
+    if not isinstance(window, Tumbling):
+        window = tumbling(window)
     if time is None:
         raise InvalidValue("time: None is given with a window; time is the name of the time column")
     checked_name("time", time)
+    return window
 
 
 def check_sample(sample: float | None) -> None:

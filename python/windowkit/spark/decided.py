@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col, expr, lit, monotonically_increasing_id, pmod
+from pyspark.sql.functions import col, expr, lit, monotonically_increasing_id, pmod, xxhash64
 
 from windowkit.aggregates import count
 from windowkit.errors import InvalidType, InvalidValue
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
     from windowkit.spark.decisions import Rule
 
-__all__ = ["PARTITION", "Partitioning", "key_code", "key_positions"]
+__all__ = ["PARTITION", "Partitioning", "key_code", "key_positions", "window_code"]
 
 PARTITION: Final = "windowkit partition"
 CODE: Final = "windowkit code"
 POINT: Final = "windowkit point"
+WINDOW: Final = "windowkit window"
 GOLDEN: Final = 1_327_217_885
 """2^31 divided by the golden ratio, odd: its multiples modulo 2^31 spread evenly (Weyl's sequence)."""
 
@@ -50,6 +52,9 @@ class Partitioning:
         Of the planned way of "waterfill".
     loads : tuple of int
         Rows that each partition is expected to get; () if nothing was counted.
+    fullest : tuple of float
+        Of each window that was counted, or of all rows: the expected load of the fullest partition over the
+        mean.
     astray : float
         Rows that the content of split keys is expected to send to other partitions than planned, in the worst
         partition and as a part of a partition's mean load.
@@ -71,6 +76,7 @@ class Partitioning:
     counted: Histogram | None = None
     placement: Placement | None = None
     loads: tuple[int, ...] = ()
+    fullest: tuple[float, ...] = ()
     astray: float = 0.0
     spread: tuple[str, ...] | None = None
     rule: Rule | None = None
@@ -158,21 +164,35 @@ def key_code(made: Partitioning, df: DataFrame, reference: codes.Reference) -> C
         `df` lacks a column, or a column has a type without a hash, or one that the window does not fit.
     """
     columns = [reference(at) for at in key_positions(made, df)]
-    if made.window is not None and made.time is not None:
-        at = codes.position("time", made.time, df)
-        query = Query((), made.time, (made.window,), (count().alias("rows"),))
-        ((period, offset),) = bound(df, query).plan.pane_edges
-        kind = df.schema.fields[at].dataType
-        if isinstance(kind, spark.DayTimeIntervalType):
-            raise InvalidType(
-                f"time: column {made.time!r} has type {kind.simpleString()}, which Catalyst cannot round to "
-                "windows; time is a timestamp, a date or an integer"
-            )
-        # Rows without time are rows too; Spark's window() would drop them.
-        zero = "0" if isinstance(kind, spark.IntegralType) else f"cast('1970-01-01' as {kind.simpleString()})"
-        time = f"coalesce({codes.name_of(at, df, reference)}, {zero})"
-        columns.append(expr(sql.pane(period, offset, kind, time)))
+    start = window_start(made, df, reference)
+    if start is not None:
+        columns.append(start)
     return codes.key_code(zip(made.keys, made.types, strict=True), columns)
+
+
+def window_code(made: Partitioning, df: DataFrame, reference: codes.Reference) -> Column | None:
+    """Return the hash of a row's window; None if windows do not matter."""
+    start = window_start(made, df, reference)
+    return None if start is None else xxhash64(start)
+
+
+def window_start(made: Partitioning, df: DataFrame, reference: codes.Reference) -> Column | None:
+    """Return where a row's window starts: null for a row without time, which is in a window of such rows."""
+    if made.window is None or made.time is None:
+        return None
+    at = codes.position("time", made.time, df)
+    query = Query((), made.time, (made.window,), (count().alias("rows"),))
+    ((period, offset),) = bound(df, query).plan.pane_edges
+    kind = df.schema.fields[at].dataType
+    if isinstance(kind, spark.DayTimeIntervalType):
+        raise InvalidType(
+            f"time: column {made.time!r} has type {kind.simpleString()}, which Catalyst cannot round to "
+            "windows; time is a timestamp, a date or an integer"
+        )
+    # Spark's window() would drop rows without time.
+    zero = "0" if isinstance(kind, spark.IntegralType) else f"cast('1970-01-01' as {kind.simpleString()})"
+    name = codes.name_of(at, df, reference)
+    return expr(f"if({name} is null, null, {sql.pane(period, offset, kind, f'coalesce({name}, {zero})')})")
 
 
 def by_content(made: Partitioning, df: DataFrame, reference: codes.Reference) -> Column:
@@ -181,7 +201,8 @@ def by_content(made: Partitioning, df: DataFrame, reference: codes.Reference) ->
     if made.placement is None:
         return pmod(code, lit(made.partitions)).cast("int")
     at = [codes.position("spread", name, df) for name in made.spread or ()]
-    return made.placement.at(code, points(codes.content(df, at, reference)))
+    window = window_code(made, df, reference) if made.placement.windows else None
+    return made.placement.at(code, points(codes.content(df, at, reference)), window)
 
 
 def by_position(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame:
@@ -195,11 +216,17 @@ def by_position(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame
     # Sorted by all there is, so that rows that trade places when a task runs again are equal rows.
     content = codes.content(df, range(len(df.columns)), codes.by_number)
     coded = rows.withColumn(CODE, key_code(made, df, codes.by_number))
+    window = window_code(made, df, codes.by_number)
+    if window is not None:
+        coded = coded.withColumn(WINDOW, window)
+        window = col(WINDOW)
     in_order = coded.sortWithinPartitions(col(CODE), content)
     turn = monotonically_increasing_id().bitwiseAND(lit(POINTS - 1)) * lit(GOLDEN)
     # In a column of its own: each mention of a counter would count by itself, and only rows that reach it.
     pointed = in_order.withColumn(POINT, turn.bitwiseAND(lit(POINTS - 1)))
-    return pointed.withColumn(PARTITION, made.placement.at(col(CODE), col(POINT))).drop(CODE, POINT)
+    return pointed.withColumn(PARTITION, made.placement.at(col(CODE), col(POINT), window)).drop(
+        CODE, POINT, WINDOW
+    )
 
 
 def decide(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame:
@@ -244,17 +271,24 @@ def plan_lines(made: Partitioning, counted: Histogram, placed: Placement) -> lis
     part = f", {heavy / counted.rows:.1%} of the rows" if counted.rows else ""
     of = "" if counted.fraction == 1 else f", estimated from {counted.fraction:.2%} of them"
     mean = counted.rows / made.partitions
+    within = " (in one window or another)" if counted.windows else ""
     split = [shares for shares in placed.heavy if len(shares.parts) > 1]
     text = [
         f"  counted by Catalyst: {counted.rows:,} rows{of}; heavy keys: {len(counted.heavy):,}{part}",
         f"  placed: {len(placed.buckets):,} buckets of hashes; heavy keys apart from their bucket: "
         f"{len(placed.heavy):,}",
-        f"  keys that are split: {len(split):,}, over {sum(len(s.parts) for s in split):,} partitions in all",
+        f"  keys that are split{within}: {len(split):,}, "
+        f"over {sum(len(s.parts) for s in split):,} partitions in all",
     ]
     if mean:
         most = max(made.loads)
         text.append(
             f"  expected rows of a partition: {mean:,.0f}, of the fullest {most:,} ({most / mean:.3f} times)"
+        )
+    if counted.windows and made.fullest:
+        text.append(
+            f"  windows: {len(counted.windows):,}; fullest partition of a window: {median(made.fullest):.3f} "
+            f"times its mean in the middle one, {max(made.fullest):.3f} times in the worst"
         )
     if split:
         by = "position among the sorted rows of a task"

@@ -7,15 +7,16 @@ row, in the order in which a task reads them, inside ``mapInArrow``.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import is_spark, items
-from windowkit.spark import arguments, codes, placement
-from windowkit.spark.decided import Partitioning, key_code, key_positions
-from windowkit.spark.histogram import histogram
+from windowkit.spark import arguments, codes, histogram, placement
+from windowkit.spark.decided import Partitioning, key_code, key_positions, window_code
 from windowkit.spark.job import arrow_type
 from windowkit.windows import Tumbling, checked_name
 
@@ -35,12 +36,12 @@ def repartition(
     method: str = "waterfill",
     *,
     way: str = "auto",
-    window: Tumbling | None = None,
+    window: Tumbling | Length | None = None,
     time: str | None = None,
     sample: float | None = None,
     spread: str | Sequence[str] = "auto",
     ordered: bool = False,
-    candidates: int = 2,
+    candidates: int | None = None,
     cardinality: str = "hll",
     bias: float = 0.5,
     seed: int = 0,
@@ -58,13 +59,16 @@ def repartition(
     method : str
         ``"waterfill"`` splits the keys that are heavier than a fair share, and no others. ``"hash"``,
         ``"shuffle"``, ``"partial-key"``, ``"cm"``, ``"am"``, ``"cam"`` and ``"lm"`` are those of
-        Katsipoulakis et al. 2017, §2.4 and §4.
+        Katsipoulakis et al. 2017, §2.4 and §4, whose abbreviations are understood too.
     way : str
         ``"planned"``, ``"streaming"``, or ``"auto"``: planned where method and DataFrame allow it. The
         planned way of waterfill runs a Spark job at once, which reads the keys of `df` and counts them.
-    window : Tumbling, optional
-        Balance the rows of each window of `time`, not only all together: the same key is another one in
-        another window.
+    window : Tumbling, str, datetime.timedelta or int, optional
+        Balance the rows of each window of `time`, as `windowkit.tumbling` takes it, not only all together. In
+        the planned way of waterfill what is heavy is relative to the rows of its window, and each window has
+        a plan of its own; that takes one more job, which reads the time, and where there are more windows
+        than a plan has room for (some 16,000 over the partitions), ``"auto"`` takes the streaming way. Rows
+        without a time are a window.
     time : str, optional
         The time column of `window`.
     sample : float, optional
@@ -81,7 +85,7 @@ def repartition(
         (``spark.sql.execution.sortBeforeRepartition``): decisions depend on the order of rows, and must not
         change when a task runs again.
     candidates, cardinality, bias, seed
-        Of the streaming way; see `windowkit.partition.Partitioner`.
+        Of the streaming way; see `windowkit.partition.Partitioner`. `candidates` is 2 by default, or `n`.
 
     Returns
     -------
@@ -91,7 +95,9 @@ def repartition(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        An argument is not as described above. No Spark job has started then.
+        An argument is not as described above, or would not be read: `sample` and `spread` beside the planned
+        way of waterfill, `candidates` of a method without them, `window` of shuffle. No Spark job has started
+        then, unless ``way="planned"`` is refused for too many windows.
 
     Notes
     -----
@@ -129,7 +135,7 @@ def partition_id(
     keys: str | Sequence[str],
     method: str = "waterfill",
     *,
-    window: Tumbling | None = None,
+    window: Tumbling | Length | None = None,
     time: str | None = None,
     sample: float | None = None,
     spread: str | Sequence[str] = "auto",
@@ -140,7 +146,7 @@ def partition_id(
     ----------
     df, n, keys, method, window, time, sample, spread
         As for `repartition`. The method is ``"waterfill"`` or ``"hash"``; ``spread="auto"`` stays with
-        content, however much it repeats.
+        content, and warns (`UserWarning`) where it repeats so much that partitions stay uneven.
 
     Returns
     -------
@@ -163,6 +169,7 @@ def partition_id(
     )
     if made.spread is None and spread == "auto":
         made = replace(made, spread=telling(made, df))
+        warn_of_repeats(made)
     return made.partition_id(df)
 
 
@@ -173,12 +180,12 @@ def partitioning(
     method: str = "waterfill",
     *,
     way: str = "auto",
-    window: Tumbling | None = None,
+    window: Tumbling | Length | None = None,
     time: str | None = None,
     sample: float | None = None,
     spread: str | Sequence[str] = "auto",
     ordered: bool = False,
-    candidates: int = 2,
+    candidates: int | None = None,
     cardinality: str = "hll",
     bias: float = 0.5,
     seed: int = 0,
@@ -210,29 +217,55 @@ def partitioning(
     if not names:
         raise InvalidValue("keys: () is empty; rows are partitioned by at least one column")
     arguments.refuse_repeated("keys", names)
-    arguments.chosen("method", method, arguments.METHODS)
+    method = arguments.method(method)
     arguments.chosen("way", way, arguments.WAYS)
-    arguments.check_window(window, time)
+    window = arguments.checked_window(window, time)
     arguments.check_sample(sample)
     columns = arguments.checked_spread(spread)
     fields = [df.schema.fields[codes.position("keys", name, df)] for name in names]
     for column in columns or ():
         codes.position("spread", column, df)
     taken, reason = which_way(df, method, way)
+    arguments.refuse_unread(method, taken, candidates=candidates, sample=sample, spread=spread, window=window)
     types = tuple(field.dataType for field in fields)
     made = Partitioning(
         n, names, types, method, taken, reason, window=window, time=time, spread=columns, ordered=ordered
     )
     key_code(made, df, codes.by_number)  # It refuses what has no hash.
+    count = min(2, n) if candidates is None else candidates
     if taken == "streaming":
-        from windowkit.spark.decisions import Rule
+        return streaming(made, df, count, cardinality, bias, seed)
+    if method != "waterfill":
+        return made
+    windows: tuple[int, ...] | None = ()
+    code = window_code(made, df, codes.by_number)
+    if code is not None:
+        windows = histogram.windows(codes.numbered(df), code, n, sample)
+    if windows is None:
+        most = histogram.most_windows(n)
+        against = (
+            f"there are more than {most:,} windows, the most that a plan for {n:,} partitions has room for"
+        )
+        if way == "planned":
+            raise InvalidValue(
+                f"way: 'planned' cannot be taken, as {against}; take longer windows, fewer partitions, or "
+                "way='streaming'"
+            )
+        return streaming(replace(made, reason=against, spread=None), df, count, cardinality, bias, seed)
+    return planned(made, df, sample, spread == "auto", windows)
 
-        for field in df.schema.fields:
-            arrow_type(field.name, field.dataType)
-        rule = Rule(n, method, candidates, cardinality, bias, window, seed)
-        rule.partitioner()  # It checks its parameters, here rather than in a task.
-        return replace(made, rule=rule)
-    return planned(made, df, sample, spread == "auto") if method == "waterfill" else made
+
+def streaming(
+    made: Partitioning, df: DataFrame, candidates: int, cardinality: str, bias: float, seed: int
+) -> Partitioning:
+    """Leave the decisions to partitioners of the tasks."""
+    from windowkit.spark.decisions import Rule
+
+    for field in df.schema.fields:
+        arrow_type(field.name, field.dataType)
+    rule = Rule(made.partitions, made.method, candidates, cardinality, bias, made.window, seed)
+    rule.partitioner()  # It checks its parameters, here rather than in a task.
+    return replace(made, way="streaming", rule=rule)
 
 
 def which_way(df: DataFrame, method: str, way: str) -> tuple[str, str]:
@@ -255,19 +288,47 @@ def which_way(df: DataFrame, method: str, way: str) -> tuple[str, str]:
     return way, "as asked"
 
 
-def planned(made: Partitioning, df: DataFrame, sample: float | None, find: bool) -> Partitioning:
-    """Count the rows of keys, and decide where they go."""
+def planned(
+    made: Partitioning, df: DataFrame, sample: float | None, find: bool, windows: tuple[int, ...]
+) -> Partitioning:
+    """Count the rows of keys, of each window by itself, and decide where they go."""
     columns = telling(made, df) if find else ()
     at = [codes.position("spread", name, df) for name in columns]
     content = codes.content(df, at, codes.by_number) if find else None
     code = key_code(made, df, codes.by_number)
-    counted = histogram(codes.numbered(df), code, made.partitions, content=content, sample=sample)
+    counted = histogram.histogram(
+        codes.numbered(df),
+        code,
+        made.partitions,
+        content=content,
+        sample=sample,
+        window=window_code(made, df, codes.by_number),
+        windows=windows,
+    )
     placed = placement.place(counted, made.partitions)
-    made = replace(made, counted=counted, placement=placed.placement, loads=placed.loads)
+    made = replace(
+        made, counted=counted, placement=placed.placement, loads=placed.loads, fullest=placed.fullest
+    )
     if not find:
         return made
     astray = placement.astray(placed.placement, counted, made.partitions)
     return replace(made, astray=astray, spread=None if astray > TOLERANCE else columns)
+
+
+def warn_of_repeats(made: Partitioning) -> None:
+    """Warn of rows of split keys that their content cannot tell apart, so that partitions stay uneven."""
+    if made.placement is None or made.counted is None or made.astray <= TOLERANCE:
+        return
+    chance = placement.astray(made.placement, made.counted, made.partitions, at_best=True)
+    if made.astray > 2 * chance:
+        columns = ", ".join(map(repr, made.spread or ())) or "nothing beside the keys"
+        part = f"{made.astray:.0%} of a partition's rows"
+        warnings.warn(
+            f"spread: by {columns} Spark cannot tell enough rows of a split key apart, and {part} are "
+            "expected to go astray; name columns that differ from row to row, or take "
+            "repartition, which can go by position",
+            stacklevel=3,
+        )
 
 
 def telling(made: Partitioning, df: DataFrame) -> tuple[str, ...]:

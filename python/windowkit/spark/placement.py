@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.functions import element_at, lit, pmod, shiftright, shiftrightunsigned, when
+from pyspark.sql.functions import element_at, lit, shiftright, shiftrightunsigned, when
 
 from windowkit.partition import plan
 from windowkit.spark.exchange import integers
 from windowkit.spark.histogram import Histogram
+from windowkit.spark.lookup import found, index, low, within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["POINTS", "Placed", "Placement", "Shares", "astray", "perfect", "place", "points"]
+__all__ = ["POINTS", "Placed", "Placement", "Shares", "astray", "place", "points"]
 
 BITS: Final = 31
 POINTS: Final = 1 << BITS
@@ -55,20 +56,23 @@ class Placement:
     Parameters
     ----------
     buckets : tuple of int
-        The partition of each bucket of key hashes; their number is a power of two.
+        The partition of each bucket of key hashes, window after window; a window has a power of two of them.
     heavy : tuple of Shares
         Keys that do not go where their bucket does.
+    windows : tuple of int
+        The hashes of the windows, if each has buckets of its own.
     """
 
     buckets: tuple[int, ...]
     heavy: tuple[Shares, ...]
+    windows: tuple[int, ...] = ()
 
     @property
     def is_split(self) -> bool:
         """Whether a key is in several partitions."""
         return any(len(shares.parts) > 1 for shares in self.heavy)
 
-    def at(self, code: Column, point: Column) -> Column:
+    def at(self, code: Column, point: Column, window: Column | None = None) -> Column:
         """Return the partition of a row, an int.
 
         Parameters
@@ -77,127 +81,120 @@ class Placement:
             The hash of the row's key, a bigint.
         point : Column
             A bigint from 0 to `POINTS`: which share the row belongs to, should its key be split.
+        window : Column, optional
+            The hash of the row's window, a bigint; needed if there are several.
 
         Notes
         -----
         O(1) for each row, whatever the numbers of partitions and heavy keys: heavy keys are found by a
         perfect hash table, shares by an alias table (Walker 1977).
         """
-        cold = element_at(integers(self.buckets), within(code, len(self.buckets)))
+        size = len(self.buckets) // max(len(self.windows), 1)
+        bucket = within(code, size)
+        if len(self.windows) > 1:
+            bucket = index(self.windows, window) * lit(size) + bucket
+        cold = element_at(integers(self.buckets), bucket)
         if not self.heavy:
             return cold.cast("int")
-        displacements, slots = perfect([shares.code for shares in self.heavy])
         cells: list[tuple[int, int, int]] = []
-        codes, ranges = [0] * len(slots), [0] * len(slots)
-        for slot, key in enumerate(slots):
-            if key is not None:
-                own = alias(self.heavy[key].parts)
-                codes[slot] = self.heavy[key].code
-                ranges[slot] = len(cells) << WIDTH_BITS | len(own)
-                cells += own
-        displacement = element_at(integers(displacements), within(code, len(displacements)))
-        first, second = shiftrightunsigned(code, 8), shiftrightunsigned(code, 33)
-        position = low(low(first, POINTS) + displacement * (second.bitwiseOR(lit(1))), len(slots)) + lit(1)
-        position = position.cast("int")
-        found = element_at(integers(ranges), position)
-        stretched = point * low(found, 1 << WIDTH_BITS)
-        cell = (shiftright(found, WIDTH_BITS) + shiftright(stretched, BITS) + lit(1)).cast("int")
+        ranges = []
+        for shares in self.heavy:
+            own = alias(shares.parts)
+            ranges.append(len(cells) << WIDTH_BITS | len(own))
+            cells += own
+        is_heavy, cells_of = found([shares.code for shares in self.heavy], ranges, code)
+        stretched = point * low(cells_of, 1 << WIDTH_BITS)
+        cell = (shiftright(cells_of, WIDTH_BITS) + shiftright(stretched, BITS) + lit(1)).cast("int")
         threshold, below, above = (
             element_at(integers([entry[i] for entry in cells]), cell) for i in range(3)
         )
         split = when(low(stretched, POINTS) < threshold, below).otherwise(above)
-        is_heavy = (element_at(integers(codes), position) == code) & (found > lit(0))
         return when(is_heavy, split).otherwise(cold).cast("int")
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A placement, and the rows each partition is expected to get."""
+    """A placement, and what is expected of it.
+
+    Parameters
+    ----------
+    placement : Placement
+    loads : tuple of int
+        Rows of each partition.
+    fullest : tuple of float
+        Of each window, or of all rows if there are none: rows of its fullest partition over the mean.
+    """
 
     placement: Placement
     loads: tuple[int, ...]
+    fullest: tuple[float, ...]
 
 
 def place(counted: Histogram, partitions: int) -> Placed:
-    """Decide which partition takes which bucket, and which parts of heavy keys."""
-    homes = [each.code % len(counted.loads) for each in counted.heavy]
-    made = plan(counted.loads, [each.rows for each in counted.heavy], homes, partitions)
-    buckets = made.buckets.to_pylist()
-    heavy = []
-    for each, home, parts in zip(counted.heavy, homes, made.heavy.to_pylist(), strict=True):
-        if [part["worker"] for part in parts] != [buckets[home]]:
-            shares = ((part["worker"], Fraction(part["rows"], each.rows)) for part in parts)
-            heavy.append(Shares(each.code, tuple(shares)))
-    return Placed(Placement(tuple(buckets), tuple(heavy)), tuple(made.loads.to_pylist()))
+    """Decide which partition takes which bucket, and which parts of heavy keys: for each window by itself.
+
+    Which partition is which is open in the plan of a window: what is fullest goes where the windows before
+    left the fewest rows, so that all rows together are level too, however few a window has.
+    """
+    size = counted.buckets
+    loads = [0] * partitions
+    buckets: list[int] = []
+    heavy: list[Shares] = []
+    fullest = []
+    for window in range(len(counted.loads) // size):
+        own = [each for each in counted.heavy if each.window == window]
+        homes = [each.code % size for each in own]
+        rows = counted.loads[window * size : (window + 1) * size]
+        made = plan(rows, [each.rows for each in own], homes, partitions)
+        of_window = made.loads.to_pylist()
+        names = renamed(of_window, loads)
+        placed = [names[partition] for partition in made.buckets.to_pylist()]
+        buckets += placed
+        for each, home, parts in zip(own, homes, made.heavy.to_pylist(), strict=True):
+            taken = [(names[part["worker"]], Fraction(part["rows"], each.rows)) for part in parts]
+            if [partition for partition, _ in taken] != [placed[home]]:
+                heavy.append(Shares(each.code, tuple(taken)))
+        for partition, more in enumerate(of_window):
+            loads[names[partition]] += more
+        fullest.append(made.load_ratio)
+    return Placed(Placement(tuple(buckets), tuple(heavy), counted.windows), tuple(loads), tuple(fullest))
 
 
-def astray(placed: Placement, counted: Histogram, partitions: int) -> float:
+def renamed(more: Sequence[int], loads: Sequence[int]) -> list[int]:
+    """Return for each of a window's partitions which one it is: the fullest the one with the least load."""
+    names = [0] * len(loads)
+    fullest = sorted(range(len(more)), key=lambda partition: -more[partition])
+    emptiest = sorted(range(len(loads)), key=loads.__getitem__)
+    for partition, name in zip(fullest, emptiest, strict=True):
+        names[partition] = name
+    return names
+
+
+def astray(placed: Placement, counted: Histogram, partitions: int, *, at_best: bool = False) -> float:
     """Return how far, as a part of a mean load, content may send the rows of split keys from their shares.
 
     A share s of a key whose equal rows come in lumps of c has the variance s (1 - s) times the sum of c^2,
-    were the hashes of lumps random. The figure is the standard deviation of the worst partition.
+    were the hashes of lumps random. The figure is the standard deviation of the worst partition; of several
+    windows, its sum over the sum of their mean loads. With `at_best` it is what it would be if no two rows
+    were equal: chance alone.
     """
-    lumps = {each.code: each.lumps or 0.0 for each in counted.heavy}
-    variance: dict[int, float] = {}
+    of_code = {each.code: each for each in counted.heavy}
+    variance: dict[tuple[int, int], float] = {}
     for shares in placed.heavy:
+        key = of_code[shares.code]
+        lumps = key.rows if at_best else key.lumps or 0.0
         for partition, share in shares.parts:
-            own = lumps[shares.code] * float(share * (1 - share))
-            variance[partition] = variance.get(partition, 0.0) + own
-    worst = max(variance.values(), default=0.0)
-    return math.sqrt(worst) * partitions / counted.rows if worst else 0.0
+            own = lumps * float(share * (1 - share))
+            variance[key.window, partition] = variance.get((key.window, partition), 0.0) + own
+    worst: dict[int, float] = {}
+    for (window, _), own in variance.items():
+        worst[window] = max(worst.get(window, 0.0), own)
+    return sum(map(math.sqrt, worst.values())) * partitions / counted.rows if worst else 0.0
 
 
 def points(code: Column) -> Column:
     """Return where on the circle a 64-bit hash lies."""
     return shiftrightunsigned(code, 64 - BITS)
-
-
-def within(code: Column, size: int) -> Column:
-    """Return a position, from 1, in an array of `size`."""
-    return (pmod(code, lit(size)) + lit(1)).cast("int")
-
-
-def low(number: Column, size: int) -> Column:
-    """Return the number modulo a power of two."""
-    return number.bitwiseAND(lit(size - 1))
-
-
-def perfect(codes: Sequence[int]) -> tuple[list[int], list[int | None]]:
-    """Make a perfect hash table by hash and displace (Pagh 1999; Belazzougui et al. 2009).
-
-    Returns
-    -------
-    displacements : list of int
-        Of each group of keys, ``code % len(displacements)``.
-    slots : list of (int or None)
-        Of a power of two; which of `codes` is at each. Key `code` is at ``(code >> 8) % 2**31 + d * (code >>
-        33 | 1)`` modulo that power, with shifts of the unsigned code and d the displacement of its group.
-    """
-    size = 1 << max((2 * len(codes) - 1).bit_length(), 2)
-    while True:
-        groups: list[list[int]] = [[] for _ in range(size // 4)]
-        for key, code in enumerate(codes):
-            groups[code % len(groups)].append(key)
-        displacements = [0] * len(groups)
-        slots: list[int | None] = [None] * size
-        for group in sorted(range(len(groups)), key=lambda at: -len(groups[at])):
-            for displacement in range(4 * size):
-                wanted = [slot(codes[key], displacement, size) for key in groups[group]]
-                if len(set(wanted)) == len(wanted) and all(slots[at] is None for at in wanted):
-                    break
-            else:
-                break  # Two codes that agree in too many bits; they part in a larger table.
-            displacements[group] = displacement
-            for at, key in zip(wanted, groups[group], strict=True):
-                slots[at] = key
-        else:
-            return displacements, slots
-        size *= 2
-
-
-def slot(code: int, displacement: int, size: int) -> int:
-    unsigned = code % (1 << 64)
-    return ((unsigned >> 8) % POINTS + displacement * (unsigned >> 33 | 1)) % size
 
 
 def alias(parts: Sequence[tuple[int, Fraction]]) -> list[tuple[int, int, int]]:

@@ -19,7 +19,7 @@ pub(super) struct Key {
     /// The last known worker that was tried.
     at: u32,
     /// Rows in this epoch.
-    rows: u32,
+    pub(super) rows: u32,
     /// Whether it became heavy in this epoch.
     young: bool,
     /// Workers that got rows of it in this window.

@@ -4,7 +4,7 @@
 //! | | |
 //! |---|---|
 //! | imbalance | at most ε of the mean load plus a constant, where the heavy keys are enough to level the others: see below |
-//! | aggregation cost | at most the distinct keys D, plus the larger of 1 % of D and an eighth of the mean load: see below |
+//! | aggregation cost | at most the distinct keys D, plus the largest of 1 % of D, an eighth of the mean load, and V - 1: see below |
 //! | time | O(1) a row, amortised; a few cache lines, whatever the number of workers |
 //! | space | O(workers), some 5 KiB a worker, whatever the number of keys |
 //! | first appeared | here; splitting only what is heavy: Azar et al., *Balanced Allocations*, SIAM J. Comput. 1999 (key splitting), and the weakness of every method of Katsipoulakis et al. 2017 that it answers |
@@ -21,8 +21,10 @@
 //! its first among them. So the cost is at most D, the distinct keys, plus the workers that heavy keys got to know, plus
 //! the keys of moved buckets. The first are counted, the second estimated, and both stop at an allowance, for n rows so
 //! far on V workers: `max(0.01 · D̂, min(n / 8 V, 16 V))`, or `n / 8 V` while what the key knows is [`DIRE`]ly
-//! overfilled. Hence at most D plus the larger of 1 % of D and an eighth of the mean load, whatever comes; Eq. 3 asks that
-//! aggregation does not outweigh evaluation. D̂ is HyperLogLog's estimate less three of its standard errors.
+//! overfilled; and never less than `V - 1` for a key that alone exceeds a fair share, so that one hot key can always
+//! reach all workers. Hence at most D plus the largest of 1 % of D, an eighth of the mean load, and V - 1, whatever comes;
+//! Eq. 3 asks that aggregation does not outweigh evaluation. D̂ is HyperLogLog's estimate less three of its standard
+//! errors.
 //!
 //! **Imbalance.** A liquid row is put on a worker only below the brim, unless none can be had within the allowance (such
 //! rows are counted as *spilled*). Let t be the last time that worker w got a liquid row: then w's load is at most
@@ -30,6 +32,10 @@
 //! only if its cold rows alone have grown faster than the mean since it was last filled. Where there is no liquid to
 //! speak of, all imbalance is that of cold keys; for that case buckets are moved, at times that double, when the loads of
 //! their workers differ by more than chance.
+//!
+//! Levelling V workers may take V - 1 extra pairs (McNaughton 1959), and few keys take no fewer. They are within the
+//! allowance once a window has 8 V² rows, or 100 V keys. Before that, rows are spilled unless one key alone is what
+//! needs levelling: at V = 32 that is 8,192 rows, at V = 256 half a million.
 
 mod buckets;
 mod heavy;
@@ -198,7 +204,10 @@ impl Waterfill {
         }
         let first = self.heavy.key(slot).known.is_empty();
         let is_dire = load as f64 >= mean * (1.0 + DIRE);
-        let allowance = if is_dire { self.most_allowance } else { self.allowance };
+        let mut allowance = if is_dire { self.most_allowance } else { self.allowance };
+        if self.exceeds_a_share(slot) {
+            allowance = allowance.max(u64::from(self.workers) - 1);
+        }
         if (first || self.extra < allowance) && self.heavy.has_room() {
             let new = self.low_worker(loads);
             if (loads.of(new) as f64) < mean || first {
@@ -210,6 +219,14 @@ impl Waterfill {
         self.spilled += u64::from(load as f64 >= brim);
         self.heavy.key_mut(slot).worker = worker;
         worker
+    }
+
+    /// Whether the key alone has brought more of this epoch's rows than a worker's fair share.
+    fn exceeds_a_share(&self, slot: usize) -> bool {
+        let workers = u64::from(self.workers);
+        let rows_of_epoch = self.total + EPOCH * workers - self.epoch;
+        let rows = u64::from(self.heavy.key(slot).rows);
+        rows >= LEAST_ROWS && rows * workers > rows_of_epoch
     }
 
     /// The lowest of the next workers; the cursor passes them, so that every worker has its turn.
@@ -276,7 +293,7 @@ impl Decide for Waterfill {
             HEAVY / f64::from(self.workers) * 100.0,
             self.spilled,
             self.extra,
-            self.most_allowance,
+            self.most_allowance.max(u64::from(self.workers) - 1),
             self.buckets.moved(),
             self.buckets.len(),
             self.distinct.estimate(),
@@ -369,7 +386,8 @@ mod tests {
                 keys.insert(hash);
                 prop_assert!((pairs.len() - keys.len()) as u64 <= waterfill.extra);
                 let eighth = waterfill.mean() / 8.0;
-                prop_assert!(waterfill.extra as f64 <= eighth.max(0.011 * keys.len() as f64));
+                let hot = f64::from(workers - 1);
+                prop_assert!(waterfill.extra as f64 <= eighth.max(0.011 * keys.len() as f64).max(hot));
             }
             prop_assert_eq!(waterfill.buckets.moved(), 0);
             prop_assert_eq!(waterfill.spilled, above);
