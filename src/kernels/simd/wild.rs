@@ -6,6 +6,7 @@
 //! infinite or NaN.
 
 use super::level::{Kernel, dispatch};
+use std::simd::prelude::*;
 
 /// What is computed of values, as far as its range matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,8 +87,12 @@ impl Kernel for Wild<'_> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        const INFINITE: u64 = f64::INFINITY.to_bits();
-        // No branch, so that a compiler can make vectors of it.
-        self.0.iter().fold(0, |wild, answer| wild | u64::from(answer.to_bits() & INFINITE == INFINITE)) != 0
+        // Of finite values alone the difference from themselves is 0.
+        let (vectors, rest) = self.0.as_chunks::<16>();
+        let finite = vectors.iter().fold(Mask::splat(true), |finite, &answers| {
+            let answers = Simd::from_array(answers);
+            finite & (answers - answers).simd_eq(Simd::splat(0.0))
+        });
+        !finite.all() || rest.iter().any(|answer| !answer.is_finite())
     }
 }
