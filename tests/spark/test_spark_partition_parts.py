@@ -88,9 +88,8 @@ def test_heavy_keys_in_one_cell_do_not_hide_each_other(spark):
     )
     frame = keys.union(hot)
     found = histogram.histogram(frame, hashed(), 8, sample=1.0)
-    wanted = {
-        code: rows for code, rows in counted(frame).items() if rows > frame.count() / 8 / histogram.SHARE
-    }
+    least = frame.count() / 8 / histogram.SHARE
+    wanted = {code: rows for code, rows in counted(frame).items() if rows > least}
     assert len(wanted) == len(together)
     assert {each.code: each.rows for each in found.heavy} == wanted
 
