@@ -102,11 +102,22 @@ def check_error() -> None:
     assert "machine" in message, message
 
 
+def check_parts() -> None:
+    """What can be used by itself: kernels, partitioners, sketches."""
+    values = pa.array([4, None, 1, 3], pa.int64())
+    assert wk.kernels.sliding_min(values, 2).to_pylist() == [4, 1, 1]
+    assert wk.kernels.sliding_sum(values, 2, partial="start").to_pylist() == [4, 4, 1, 4]
+    workers = wk.partition.Partitioner(4).assign(table()["device"])
+    assert set(workers.to_pylist()) <= set(range(4)), workers
+    assert round(wk.HyperLogLog().update(table()["device"]).estimate()) == 2
+
+
 def main() -> None:
     """Run all checks."""
     check_query()
     check_command()
     check_error()
+    check_parts()
     imported = {"pyspark", "pandas"} & set(sys.modules)
     assert not imported, f"importing and running windowkit imported {imported}"
     print(f"smoke: windowkit {wk.__version__} of {Path(wk.__file__).parent} works")
