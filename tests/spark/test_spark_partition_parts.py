@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import functions as sf
 
@@ -123,6 +123,8 @@ def test_lumps_tell_how_often_rows_repeat(spark, content, lumps, sample):
 
 
 @given(st.sets(st.integers(-(2**63), 2**63 - 1), max_size=300))
+@example({0, -(2**63)})
+@example({0, 2**61, 2**62, 2**60, 2**40, 2**39, -1})
 def test_a_perfect_hash_table_has_each_code_where_it_is_looked_for(codes):
     codes = sorted(codes)
     displacements, slots = lookup.perfect(codes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.functions import element_at, lit, pmod, shiftrightunsigned, when
 
-from windowkit.errors import InvalidValue
+from windowkit.errors import InternalError, InvalidValue
 from windowkit.spark.exchange import integers
 
 if TYPE_CHECKING:
@@ -17,6 +17,12 @@ __all__ = ["found", "index", "low", "perfect", "slot", "within"]
 
 FIRST = 1 << 31
 """So many values has the part of a code that picks a key's first slot."""
+
+SHIFTS = (33, 41, 49, 57)
+"""What picks a key's stride is a code shifted by all of these, so that high bits show in the lowest eight."""
+
+LARGEST = 1 << 20
+"""A table of hashes never needs so many slots: codes that do are no hashes."""
 
 
 def found(codes: Sequence[int], values: Sequence[int], code: Column) -> tuple[Column, Column]:
@@ -39,7 +45,9 @@ def found(codes: Sequence[int], values: Sequence[int], code: Column) -> tuple[Co
     of_slot = [0 if key is None else values[key] for key in slots]
     is_held = [int(key is not None) for key in slots]
     displacement = element_at(integers(displacements), within(code, len(displacements)))
-    first, second = shiftrightunsigned(code, 8), shiftrightunsigned(code, 33)
+    first, second = shiftrightunsigned(code, 8), shiftrightunsigned(code, SHIFTS[0])
+    for shift in SHIFTS[1:]:
+        second = second.bitwiseXOR(shiftrightunsigned(code, shift))
     at = low(low(first, FIRST) + displacement * (second.bitwiseOR(lit(1))), len(slots)) + lit(1)
     at = at.cast("int")
     is_there = element_at(integers(held), at) == code
@@ -75,8 +83,14 @@ def perfect(codes: Sequence[int]) -> tuple[list[int], list[int | None]]:
     displacements : list of int
         Of each group of keys, ``code % len(displacements)``.
     slots : list of (int or None)
-        Of a power of two; which of `codes` is at each. Key `code` is at ``(code >> 8) % 2**31 + d * (code >>
-        33 | 1)`` modulo that power, with shifts of the unsigned code and d the displacement of its group.
+        Of a power of two; which of `codes` is at each. Key `code` is at ``(code >> 8) % 2**31 + d * (fold |
+        1)`` modulo that power, with the unsigned code, d the displacement of its group, and fold the
+        exclusive or of the code shifted by each of `SHIFTS`.
+
+    Raises
+    ------
+    InternalError
+        If `codes` are so alike that hashes never are.
     """
     size = 1 << max((2 * len(codes) - 1).bit_length(), 2)
     while True:
@@ -86,7 +100,7 @@ def perfect(codes: Sequence[int]) -> tuple[list[int], list[int | None]]:
         displacements = [0] * len(groups)
         slots: list[int | None] = [None] * size
         for group in sorted(range(len(groups)), key=lambda at: -len(groups[at])):
-            for displacement in range(4 * size):
+            for displacement in range(min(4 * size, 1 << 14)):
                 wanted = [slot(codes[key], displacement, size) for key in groups[group]]
                 if len(set(wanted)) == len(wanted) and all(slots[at] is None for at in wanted):
                     break
@@ -98,9 +112,14 @@ def perfect(codes: Sequence[int]) -> tuple[list[int], list[int | None]]:
         else:
             return displacements, slots
         size *= 2
+        if size > max(LARGEST, 8 * len(codes)):
+            raise InternalError(f"{len(codes)} codes agree in nearly all of their bits; hashes never do")
 
 
 def slot(code: int, displacement: int, size: int) -> int:
     """Return the slot of a key whose group has this displacement, in a table of this size."""
     unsigned = code % (1 << 64)
-    return ((unsigned >> 8) % FIRST + displacement * (unsigned >> 33 | 1)) % size
+    fold = 0
+    for shift in SHIFTS:
+        fold ^= unsigned >> shift
+    return ((unsigned >> 8) % FIRST + displacement * (fold | 1)) % size
