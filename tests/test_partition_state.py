@@ -6,6 +6,8 @@ import pickle
 from itertools import pairwise
 
 import numpy as np
+import pandas
+import polars
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -231,7 +233,6 @@ def test_several_columns_are_one_key():
 
 
 def test_foreign_columns_are_keys():
-    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
     want = Partitioner(9, "hash").assign(pa.array(["a", "b", "a"])).to_pylist()
     for keys in (
         ["a", "b", "a"],

@@ -1,4 +1,4 @@
-//! Sliding windows over a column of numbers at the speed of memory.
+//! Sliding windows over a column of numbers, by SIMD.
 //!
 //! Windows are `values[k * slide..k * slide + size]` for `k` in `0..window_count(len, size, slide)`; a slide beyond
 //! the size samples. Answers are appended to `out`. Nulls are skipped; NaN is the greatest value and -0.0 equals 0.0.

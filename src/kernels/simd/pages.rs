@@ -1,8 +1,8 @@
 //! Room for answers in huge pages.
 //!
-//! The first touch of a page of 4 KiB costs as much as computing a thousand windows. Where the system gives huge pages to
-//! those who ask (Linux with transparent huge pages set to `madvise`, the default of most distributions), asking makes the
-//! answers of a long column three times as fast; NumPy does the same for its arrays.
+//! The first touch of each page of 4 KiB goes through the kernel, which for a long column's answers can cost more than
+//! to compute them. Where the system gives huge pages to those who ask (Linux with transparent huge pages set to
+//! `madvise`), there are fewer pages to touch; NumPy asks for its arrays as well.
 
 /// Bytes from which on it pays to ask.
 #[cfg(all(target_os = "linux", not(miri)))]
