@@ -96,9 +96,10 @@ class Measured:
     def record(self) -> dict[str, Any]:
         """Return what the records keep."""
         kept: dict[str, Any] = {"section": self.section, **self.cell, "side": self.side, "how": self.how}
+        kept["rows"] = self.rows
         if self.seconds:
-            kept |= {"rows": self.rows, "median": round(median(self.seconds), 7)}
             kept |= {
+                "median": round(median(self.seconds), 7),
                 "best": round(min(self.seconds), 7),
                 "seconds": [round(each, 7) for each in self.seconds],
             }
