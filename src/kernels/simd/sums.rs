@@ -11,7 +11,7 @@ use super::counts::{self, Counts};
 use super::integers::{ExactSums, Sums, Totals};
 use super::level::{Kernel, dispatch};
 use super::numbers::Numbers;
-use super::pieces::windows_of_pieces;
+use super::pieces::{Pieces, windows_of_pieces};
 use super::reduce::States;
 use super::rows::{LONG, Op, Rooms, Row, Slide, Sum};
 use super::sliding::{FEW, skip_after};
