@@ -34,6 +34,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.durations import Length
+from windowkit.durations import Rows as RowCount
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import is_spark
 from windowkit.windows import Tumbling, Window, tumbling
@@ -867,6 +868,8 @@ def _window(window: Tumbling | Length | Rows | None) -> WindowTuple | None:
     if not isinstance(window, Tumbling):
         window = tumbling(window)
     _, _, size, _, offset, is_time = window.specification()
+    if isinstance(window.size, RowCount):
+        return "rows", rows(size).size, 0
     return "nanoseconds" if is_time else "units", size, offset
 
 
