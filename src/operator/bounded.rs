@@ -28,9 +28,9 @@ pub struct Bounded {
 
 /// What is kept of the rows.
 enum Held {
-    Slices(Worker),
+    Slices(Box<Worker>),
     /// Rows as they came, where a window needs them in order.
-    Rows(Gathered),
+    Rows(Box<Gathered>),
 }
 
 /// Keys, slicer and slices of one thread.
@@ -53,8 +53,8 @@ impl Bounded {
     /// An operator without rows.
     pub fn new(plan: Arc<Plan>) -> Result<Self> {
         let held = match plan.needs_rows() {
-            true => Held::Rows(Gathered::new(plan.clone())?),
-            false => Held::Slices(Worker::new(&plan)?),
+            true => Held::Rows(Box::new(Gathered::new(plan.clone())?)),
+            false => Held::Slices(Box::new(Worker::new(&plan)?)),
         };
         Ok(Self { plan, held, first_compaction: FIRST_COMPACTION, compact_at: FIRST_COMPACTION })
     }
@@ -122,7 +122,7 @@ impl Bounded {
             .into_iter()
             .map(|width| columns.by_ref().take(width).cloned().collect())
             .collect();
-        let Worker { keys: index, table, ids, .. } = worker;
+        let Worker { keys: index, table, ids, .. } = &mut **worker;
         ids.clear();
         index.assign(&keys, batch.num_rows(), ids)?;
         table.push_slices(ids, &starts, lasts.as_deref(), &states)?;
@@ -142,7 +142,8 @@ impl Bounded {
 
     /// Merges the slots of each slice once they have doubled, so that memory follows slices, not rows, in any order.
     fn compact(&mut self) -> Result<()> {
-        let Held::Slices(Worker { keys, slicer, table, .. }) = &mut self.held else { return Ok(()) };
+        let Held::Slices(worker) = &mut self.held else { return Ok(()) };
+        let Worker { keys, slicer, table, .. } = &mut **worker;
         if table.len() < self.compact_at {
             return Ok(());
         }

@@ -47,7 +47,7 @@ impl Edges {
         let reach = windows.into_iter().map(Window::reach).max().unwrap_or(0).max(1);
         let families = without_contained(families);
         let of_ray = |at: i64, (period, from): (i64, i64)| {
-            from <= at && at.wrapping_sub(from) as u64 % period as u64 == 0
+            from <= at && (at.wrapping_sub(from) as u64).is_multiple_of(period as u64)
         };
         let of_family = |at: i64, (period, offset): (i64, i64)| (at - offset) % period == 0;
         rays.sort_unstable();
