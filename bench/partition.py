@@ -63,6 +63,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "cAM-2-F": {"method": "cam", "cardinality": "filter"},
     "waterfill": {"method": "waterfill"},
 }
+DRAWN = ("SH", "FLD", "PK-2", "CM-2", "AM-2", "cAM-2", "LM-2", "waterfill")
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "partition.md"
 WORKERS = (8, 16, 32, 64, 128, 256)
 IN_MEMORY = ("CM-2", "AM-2", "LM-2", "CM-2-H", "AM-2-H", "LM-2-H", "cAM-2-F", "waterfill")
 GROUPS = 8_100_000
@@ -101,7 +103,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--groups", type=int, default=GROUPS, help="keys of the memory table; 0 leaves it out"
     )
-    parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/partition.md"))
+    parser.add_argument("--output", type=Path, default=PAGE)
     return parser.parse_args()
 
 
@@ -326,7 +328,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    if not results:
+    if not any(result["method"] in DRAWN for result in results):
         return
     names = list(dict.fromkeys(result["stream"] for result in results))
     workers = min({result["workers"] for result in results}, key=lambda number: abs(number - 32))
@@ -341,7 +343,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
         panel.set_xscale("log")
         panel.set_yscale("log")
         for result in results:
-            if result["stream"] == name and result["workers"] == workers:
+            if (result["stream"], result["workers"]) == (name, workers) and result["method"] in DRAWN:
                 at = (max(result["imbalance"] - 1, 1e-4), max(result["aggregation"] - 1, 1e-4))
                 color = "#2f6fb7" if result["method"] == "waterfill" else "#e0a526"
                 panel.plot(*at, "o", color=color, markersize=5)

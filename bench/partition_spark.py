@@ -50,6 +50,7 @@ import windowkit as wk
 import windowkit.spark
 from partition import machine
 
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "partition-spark.md"
 SKEWED = "skewed"
 SKEWED_FILES = "skewed, from Parquet"
 PAPER = ("TPC-H Q1", "TPC-H Q3", "DEBS Q1", "DEBS Q2", "GCM Q1", "GCM Q2")
@@ -106,7 +107,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tasks", type=int, default=8, help="input partitions")
     parser.add_argument("--jobs", nargs="+", default=JOBS, choices=JOBS)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/partition-spark.md"))
+    parser.add_argument("--output", type=Path, default=PAGE)
     return parser.parse_args()
 
 

@@ -271,19 +271,19 @@ pub fn parallel(options: &Options) {
     for degree in (1..=2 * cores).filter(|&degree| degree <= cores || degree == 2 * cores) {
         in_turns(options, "17", &degree.to_string(), "rows/s", &sides(), |side| {
             let workload = Workload::new(concurrent(80)).out_of_order().function("m4", &[]);
-            (side.make)(&workload).ok()?;
+            let stream = || Stream::new(&Values::Football, 0.2, 2 * SECOND);
+            let runs: Option<Vec<Run>> = (0..degree).map(|_| Run::new(side, &workload, stream())).collect();
+            let runs = runs?;
             let began = Instant::now();
             let rows: usize = std::thread::scope(|scope| {
-                let instance = || {
-                    let stream = Stream::new(&Values::Football, 0.2, 2 * SECOND);
-                    let mut run = Run::new(side, &workload, stream).expect("taken before");
+                let instance = |mut run: Run| {
                     let mut rows = 0;
                     while began.elapsed().as_secs_f64() < 2.0 * options.seconds {
                         rows += run.step(options.batch).0;
                     }
                     rows
                 };
-                let all: Vec<_> = (0..degree).map(|_| scope.spawn(instance)).collect();
+                let all: Vec<_> = runs.into_iter().map(|run| scope.spawn(move || instance(run))).collect();
                 all.into_iter().map(|one| one.join().expect("no instance fails")).sum()
             });
             Some(rows as f64 / began.elapsed().as_secs_f64())

@@ -273,12 +273,14 @@ impl<C: Contents> Technique for Buckets<C> {
     }
 
     fn advance(&mut self, watermark: i64) -> Result<Windows> {
-        self.stream.advance(watermark)?;
+        let before = self.stream.advance(watermark)?;
+        let since = self.stream.within(before);
         let (mut told, mut slots, mut groups) = (Vec::new(), Vec::new(), Vec::new());
         for key in 0..self.keys.len() as u32 {
             let own = &mut self.keys[key as usize].sliding;
             for (own, (window, sliding)) in own.iter_mut().zip(&self.stream.sliding) {
-                for (&start, bucket) in own.iter_mut() {
+                // Those that end before have been told.
+                for (&start, bucket) in own.range_mut(since - sliding.size() + 1..) {
                     let end = sliding.extent(start).1;
                     if end > watermark {
                         break;

@@ -98,11 +98,8 @@ impl Answer for Slices {
         for partials in &mut self.partials {
             *partials = partials.regroup(&slots, &groups)?;
         }
-        let mut next = 0;
-        for slot in self.keys.iter_mut().flat_map(|(_, slots)| slots) {
-            *slot = next;
-            next += 1;
-        }
+        let kept = self.keys.iter_mut().flat_map(|(_, slots)| slots);
+        kept.zip(&groups).for_each(|(slot, &number)| *slot = number);
         (self.len, self.dropped) = (slots.len(), 0);
         Ok(true)
     }
