@@ -48,12 +48,14 @@ bench: java $(NATIVE) $(STAMPS)/bench  ## benchmarks, to look at: some ten minut
 	$(WITH_RUST) cargo bench --locked
 	$(BIN)/python bench/local_grid.py --keys 16,1024 --output target/bench/local.md
 	$(WITH_RUST) $(BIN)/python bench/kernels.py --quick --output target/bench/kernels.md
+	$(WITH_RUST) $(BIN)/python bench/slicing.py --quick --output target/bench/slicing.md
 	$(BIN)/python bench/spark_grid.py --cells '16 keys*' '1024 keys*' --sides spark windowkit --repeats 1 \
 		--skip-spark-over 10 --output target/bench/spark.md
 
 bench-full: java $(NATIVE) $(STAMPS)/bench  ## every cell of the Python benchmarks, recorded in docs/benchmarks: some hours
 	$(BIN)/python bench/local_grid.py
 	$(WITH_RUST) $(BIN)/python bench/kernels.py
+	$(WITH_RUST) $(BIN)/python bench/slicing.py
 	$(BIN)/python bench/partition.py
 	$(BIN)/python bench/spark_grid.py
 	$(BIN)/python bench/partition_spark.py

@@ -53,7 +53,12 @@ def plot(cells: Sequence[str], ratios: Mapping[str, Sequence[float]], title: str
 
 
 def curves(
-    lines: Mapping[str, Sequence[tuple[float, float]]], title: str, x: str, y: str, path: Path
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    title: str,
+    x: str,
+    y: str,
+    path: Path,
+    linear_x: bool = False,
 ) -> None:
     """Draw a line per side through its points, both scales logarithmic unless `x` is a share in percent.
 
@@ -65,6 +70,8 @@ def curves(
         Of the picture and its axes.
     path : Path
         Of the PNG.
+    linear_x : bool
+        Whether `x` has a linear scale, as it must if it has zeros.
     """
     import matplotlib
 
@@ -86,7 +93,7 @@ def curves(
             zorder=3 if ours else 2,
         )
     axes.set_yscale("log")
-    if not x.endswith("%"):
+    if not (linear_x or x.endswith("%")):
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")

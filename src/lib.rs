@@ -20,6 +20,7 @@
 //! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
 //! | [`partition`] | which worker gets which row, and what that costs |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
+//! | [`technique`] | what slicing is measured against: buffers, trees, buckets, Pairs, Cutty |
 
 #![feature(portable_simd)]
 
@@ -32,6 +33,7 @@ pub mod operator;
 pub mod partition;
 pub mod sketch;
 pub mod slice;
+pub mod technique;
 pub mod window;
 
 #[cfg(feature = "python")]

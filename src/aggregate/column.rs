@@ -3,6 +3,7 @@
 use arrow_buffer::NullBuffer;
 
 use super::lift::Rows;
+use super::nodes::Nodes;
 use crate::kernels::{Ranges, subtract_on_evict, tumbling, two_stacks};
 
 /// An associative `combine` with an identity (Traub et al. 2019, §4.2).
@@ -44,6 +45,37 @@ pub struct Column<M: Monoid> {
     states: Vec<M::State>,
     /// Which slots saw a value; `None` while all did. A slot without values lowers to null.
     seen: Option<Vec<bool>>,
+}
+
+impl<M: Monoid> Nodes for Column<M> {
+    fn grow(&mut self, len: usize) {
+        self.track_seen();
+        self.states.resize(len, self.monoid.identity());
+        if let Some(seen) = &mut self.seen {
+            seen.resize(len, false);
+        }
+    }
+
+    fn reset(&mut self, slots: &[u32]) {
+        self.track_seen();
+        let identity = self.monoid.identity();
+        slots.iter().for_each(|&slot| self.states[slot as usize] = identity);
+        if let Some(seen) = &mut self.seen {
+            slots.iter().for_each(|&slot| seen[slot as usize] = false);
+        }
+    }
+
+    fn combine(&mut self, program: &[(u32, u32, u32)]) {
+        let (monoid, states) = (&self.monoid, &mut self.states);
+        for &(to, earlier, later) in program {
+            states[to as usize] = monoid.combine(states[earlier as usize], states[later as usize]);
+        }
+        if let Some(seen) = &mut self.seen {
+            for &(to, earlier, later) in program {
+                seen[to as usize] = seen[earlier as usize] || seen[later as usize];
+            }
+        }
+    }
 }
 
 impl<M: Monoid> Column<M> {

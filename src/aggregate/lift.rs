@@ -11,6 +11,7 @@ use arrow_schema::DataType;
 use arrow_select::filter::FilterBuilder;
 
 use super::column::{Column, Monoid};
+use super::nodes::Nodes;
 use super::properties::Properties;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
@@ -108,6 +109,11 @@ pub trait Partials: Send + Sync {
     /// See [`Aggregate::properties`].
     fn properties(&self) -> Properties;
 
+    /// Its slots as nodes of a tree, where partials are plain states.
+    fn nodes(&mut self) -> Option<&mut dyn Nodes> {
+        None
+    }
+
     /// See [`Aggregate::update`].
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()>;
 
@@ -142,6 +148,10 @@ pub trait Partials: Send + Sync {
 impl<A: Aggregate> Partials for Column<A> {
     fn properties(&self) -> Properties {
         self.monoid().properties()
+    }
+
+    fn nodes(&mut self) -> Option<&mut dyn Nodes> {
+        Some(self)
     }
 
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""The page and the pictures of slicing.py, made of its records alone.
+
+python bench/slicing_page.py docs/benchmarks/slicing.md     # again, from slicing.jsonl beside it
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plots import LINES, curves
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the paper, as it is here."""
+
+    title: str
+    x: str
+    differs: str
+    """What differs from the paper, and why."""
+
+
+FIGURES = {
+    "8": Figure(
+        "In order, windows over time",
+        "concurrent windows",
+        "Rows come in batches here, and not one by one through Flink, so that a batch's rows share the "
+        "cost of a "
+        "call and all sides are faster; the tree is brought up to date once a batch and not once a row.",
+    ),
+    "9a": Figure(
+        "20 % out of order and a session, the football's values",
+        "concurrent windows",
+        "The football's positions are synthetic: as many rows a second, as many distinct values and as "
+        "many gaps. The "
+        "watermark follows the rows as closely as none comes late; Pairs and Cutty refuse rows out of order.",
+    ),
+    "9b": Figure(
+        "20 % out of order and a session, the machines' values",
+        "concurrent windows",
+        "Times are the football's, and only the values are the machines', as the sample has no gaps.",
+    ),
+    "10a": Figure(
+        "Bytes for 50,000 rows, by slices within the allowed lateness",
+        "slices",
+        "Bytes are those of Rust's columns and not of Java's objects, counted by each side itself and by "
+        "the allocator; "
+        "the paper's 10c and 10d, over rows counted, are not here, as the techniques know windows over "
+        "time only.",
+    ),
+    "10b": Figure(
+        "Bytes for 500 slices, by rows within the allowed lateness",
+        "rows",
+        "As in 10a; a tuple buffer here keeps the arrays that rows came in, and 16 bytes a row to find them.",
+    ),
+    "11a": Figure(
+        "Latency of one window: sum",
+        "entries",
+        "What is timed is the call that moves the watermark over the end of two windows, that of all "
+        "entries and that of "
+        "the last, and returns them as a column: some hundred nanoseconds that the paper's look-up in a "
+        "map has not.",
+    ),
+    "11c": Figure(
+        "Latency of one window: median",
+        "entries",
+        "As in 11a; a bucket's median is found in its values when it is asked for, and not kept ready.",
+    ),
+    "12a": Figure(
+        "Share of rows out of order",
+        "out of order, %",
+        "Rows of a batch are put in order at a time, so that a tree begins anew where the earliest of "
+        "them belongs.",
+    ),
+    "12b": Figure(
+        "Delay of rows out of order",
+        "delay up to, seconds",
+        "The delay is that of single rows as in the paper, from zero to the bound at random.",
+    ),
+    "13": Figure(
+        "Aggregate functions over time",
+        "function",
+        "Functions over windows of counted rows are not here, as the techniques know windows over time "
+        "only; the "
+        "functions are the crate's, of which a multiset serves median, quantile and distinct count.",
+    ),
+    "14": Figure(
+        "Median",
+        "values and concurrent windows",
+        "As many distinct values as the football's column has, 80,000, and those of the manufacturing "
+        "sample.",
+    ),
+    "15": Figure(
+        "Computing a slice's aggregate anew",
+        "rows of the slice",
+        "What a split costs is measured by itself and on one slice, without an operator around it.",
+    ),
+    "16": Figure(
+        "Measures",
+        "measure and concurrent windows",
+        "An advancing integer is a time here to the bit, so that one line is for both; windows of "
+        "counted rows belong "
+        "to slicing alone.",
+    ),
+    "17": Figure(
+        "M4 in parallel, 80 concurrent windows an instance",
+        "instances",
+        "Instances are threads of one process, and rows are made in the same clock; this machine has "
+        "fewer cores.",
+    ),
+}
+
+
+def write(page: Path) -> None:
+    """Write the page and its pictures beside the records that they are of."""
+    facts, *records = (json.loads(line) for line in page.with_suffix(".jsonl").read_text().splitlines())
+    parts = [head(facts, page)]
+    for name, figure in FIGURES.items():
+        own = [record for record in records if record["figure"] == name]
+        if own:
+            parts.append(section(name, figure, own, page))
+    page.write_text("\n\n".join(parts) + "\n")
+    print(f"written: {page}, its .jsonl and {len(parts) - 1} pictures")
+
+
+def head(facts: Record, page: Path) -> str:
+    quick = " This was a quick run: few cells, and short." if facts["quick"] else ""
+    return (
+        "# Stream slicing and the techniques it is compared with\n\n"
+        f"Written by `bench/slicing.py` on {facts['date']}: {facts['cpu']} ({facts['machine']}, "
+        f"{facts['cpus']} "
+        f"cores), {facts['rust']}.{quick}\n\n"
+        "The experiments are those of Traub et al., *Efficient Window Aggregation with General Stream "
+        "Slicing*, EDBT "
+        "2019, §6, in shape: 2,000 rows a second of stream, five gaps a minute, tumbling windows of 1 to "
+        "20 seconds, "
+        f"sums unless said otherwise. Each side runs {facts['repeats']} times for {facts['seconds']} s, "
+        "in turns with "
+        f"the others, on one thread, and is given {facts['batch']:,} rows at a time with a watermark "
+        "after each; the "
+        "median counts. Rows of the twenty seconds before are taken in before the clock runs. A side "
+        "that refuses a "
+        f"workload is not in its figure. Every run is in `{page.with_suffix('.jsonl').name}`."
+    )
+
+
+def section(name: str, figure: Figure, records: Sequence[Record], page: Path) -> str:
+    """Return the table and the picture of a figure."""
+    units = list(dict.fromkeys(record["unit"] for record in records))
+    parts = [f"## Fig. {name}: {figure.title}", figure.differs]
+    for unit in units:
+        own = [record for record in records if record["unit"] == unit]
+        values = {(record["x"], record["side"]): record["median"] for record in own}
+        xs = list(dict.fromkeys(record["x"] for record in own))
+        sides = list(dict.fromkeys(record["side"] for record in own))
+        rate = unit == "rows/s"
+        shown = "million rows per second" if rate else unit
+        scale = 1e-6 if rate else 1.0
+        scaled = {cell: value * scale for cell, value in values.items()}
+        path = page.with_name(f"{page.stem}_{name}{'_allocator' if unit.endswith('allocator') else ''}.png")
+        draw(xs, sides, scaled, figure, shown, path)
+        lines = [
+            f"| {figure.x} ({shown}) | " + " | ".join(sides) + " |",
+            "|---|" + "---:|" * len(sides),
+        ]
+        for x in xs:
+            cells = (number(scaled.get((x, side))) for side in sides)
+            lines.append(f"| {x} | " + " | ".join(cells) + " |")
+        parts += ["\n".join(lines), f"![Fig. {name}: {figure.title}]({path.name})"]
+    return "\n\n".join(parts)
+
+
+def number(value: float | None) -> str:
+    """Return a number with three digits, or nothing."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def draw(
+    xs: Sequence[str],
+    sides: Sequence[str],
+    values: Mapping[tuple[str, str], float],
+    figure: Figure,
+    y: str,
+    path: Path,
+) -> None:
+    """Draw a line per side, or dots where what is compared are no numbers."""
+    try:
+        places = {x: float(x) for x in xs}
+    except ValueError:
+        dots(xs, sides, values, figure.title, y, path)
+        return
+    lines = {
+        side: [(place, values[x, side]) for x, place in places.items() if (x, side) in values]
+        for side in sides
+    }
+    drawn = {side: points for side, points in lines.items() if points}
+    curves(drawn, figure.title, figure.x, y, path, linear_x=min(places.values()) <= 0)
+
+
+def dots(
+    xs: Sequence[str],
+    sides: Sequence[str],
+    values: Mapping[tuple[str, str], float],
+    title: str,
+    y: str,
+    path: Path,
+) -> None:
+    """Draw a row of dots for each of `xs`, one a side."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8.5, 0.3 * len(xs) + 1.4), layout="constrained")
+    for at, side in enumerate(sides):
+        own = [(values[x, side], row) for row, x in enumerate(xs) if (x, side) in values]
+        axes.plot(*zip(*own, strict=True), "o", markersize=5, color=LINES[at % len(LINES)], label=side)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.set_yticks(range(len(xs)), list(xs))
+    axes.invert_yaxis()
+    axes.set_xlabel(y)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, which="major", color="0.92")
+    axes.set_axisbelow(True)
+    figure.legend(frameon=False, loc="outside right upper", fontsize=8)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,292 @@
+//! The cells of each figure.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::{ArrayRef, Int64Array};
+use stats_alloc::{Region, StatsAlloc};
+use windowkit::aggregate::Rows;
+use windowkit::kernels::Ranges;
+use windowkit::window::{Sliding, Window};
+
+use crate::Options;
+use crate::data::{Batch, RATE, SECOND, Stream, Values, noise};
+use crate::sides::{Side, Worker, Workload, concurrent, sides, with_session};
+
+/// Rows that a side has taken in before its time counts: what the longest window holds.
+const BEFORE: usize = 20 * RATE as usize;
+
+/// A side at work on a stream.
+struct Run {
+    worker: Box<dyn Worker>,
+    stream: Stream,
+}
+
+impl Run {
+    fn new(side: &Side, workload: &Workload, stream: Stream) -> Option<Self> {
+        Some(Self { worker: (side.make)(workload).ok()?, stream })
+    }
+
+    /// Hands in a batch and its watermark; its rows, and how long that took.
+    fn step(&mut self, rows: usize) -> (usize, Duration) {
+        let (batch, watermark) = self.stream.next(rows);
+        let rows = batch.times.len();
+        self.worker.load(batch).expect("columns of the workload");
+        let start = Instant::now();
+        self.worker.push().expect("rows of the stream");
+        self.worker.advance(watermark).expect("a watermark of the stream");
+        (rows, start.elapsed())
+    }
+
+    /// Rows a second.
+    fn rate(&mut self, options: &Options) -> f64 {
+        self.step(BEFORE);
+        let (mut rows, mut time) = (0, Duration::ZERO);
+        let began = Instant::now();
+        // What lies between the batches is not the side's; where it is most of the time, three times as much is enough.
+        while time.as_secs_f64() < options.seconds && began.elapsed().as_secs_f64() < 3.0 * options.seconds {
+            let (more, took) = self.step(options.batch);
+            rows += more;
+            time += took;
+        }
+        rows as f64 / time.as_secs_f64()
+    }
+}
+
+/// Measures all sides in one cell, in turns.
+fn in_turns(
+    options: &Options,
+    figure: &str,
+    x: &str,
+    unit: &str,
+    sides: &[Side],
+    mut measure: impl FnMut(&Side) -> Option<f64>,
+) {
+    let mut all: Vec<Vec<f64>> = sides.iter().map(|_| Vec::new()).collect();
+    for _ in 0..options.repeats {
+        for (side, values) in sides.iter().zip(&mut all) {
+            values.extend(measure(side));
+        }
+    }
+    for (side, values) in sides.iter().zip(all) {
+        if !values.is_empty() {
+            options.print(figure, x, side.name, unit, values);
+        }
+    }
+}
+
+/// Figs. 8, 9, 12, 13, 14 and 16: rows a second.
+pub fn throughput(options: &Options) {
+    let sides = sides();
+    let windows: &[usize] = if options.quick { &[1, 20] } else { &[1, 10, 20, 50, 100, 200, 500, 1000] };
+    let cell = |figure: &str, x: &str, workload: &Workload, values: &Values, share: f64, delay: i64| {
+        in_turns(options, figure, x, "rows/s", &sides, |side| {
+            Some(Run::new(side, workload, Stream::new(values, share, delay))?.rate(options))
+        });
+    };
+    let two_seconds = 2 * SECOND;
+    if options.wants("8") {
+        for &n in windows {
+            cell("8", &n.to_string(), &Workload::new(concurrent(n)), &Values::Football, 0.0, 0);
+        }
+    }
+    if options.wants("9") {
+        for &n in windows {
+            let workload = Workload::new(with_session(n)).out_of_order();
+            cell("9a", &n.to_string(), &workload, &Values::Football, 0.2, two_seconds);
+            if let Some(machine) = &options.machine {
+                cell("9b", &n.to_string(), &workload, machine, 0.2, two_seconds);
+            }
+        }
+    }
+    let twenty = || Workload::new(with_session(20)).out_of_order();
+    if options.wants("12") {
+        for percent in [0, 20, 40, 60, 80, 100] {
+            let share = f64::from(percent) / 100.0;
+            cell("12a", &percent.to_string(), &twenty(), &Values::Football, share, two_seconds);
+        }
+        for tenths in [0, 5, 10, 20, 40, 80] {
+            let x = format!("{}", tenths as f64 / 10.0);
+            cell("12b", &x, &twenty(), &Values::Football, 0.2, SECOND * tenths / 10);
+        }
+    }
+    if options.wants("13") {
+        let functions: [(&str, &[f64]); 19] = [
+            ("count", &[]),
+            ("sum", &[]),
+            ("sum_without_invert", &[]),
+            ("mean", &[]),
+            ("geometric_mean", &[]),
+            ("stddev_samp", &[]),
+            ("stddev_pop", &[]),
+            ("min", &[]),
+            ("max", &[]),
+            ("min_count", &[]),
+            ("max_count", &[]),
+            ("arg_min", &[]),
+            ("arg_max", &[]),
+            ("first", &[]),
+            ("last", &[]),
+            ("m4", &[]),
+            ("count_distinct", &[]),
+            ("median", &[]),
+            ("quantile", &[0.9]),
+        ];
+        for (function, parameters) in functions {
+            let workload = twenty().function(function, parameters);
+            cell("13", function, &workload, &Values::Football, 0.2, two_seconds);
+        }
+    }
+    if options.wants("14") {
+        let machine = options.machine.clone().map(|machine| ("machine", machine));
+        let football = [("football", Values::Football), ("80,000 values", Values::Distinct(80_000))];
+        for (name, values) in football.into_iter().chain(machine) {
+            for &n in windows.iter().filter(|&&n| n <= 100) {
+                let workload = Workload::new(with_session(n)).out_of_order().function("median", &[]);
+                cell("14", &format!("{name}: {n}"), &workload, &values, 0.2, two_seconds);
+            }
+        }
+    }
+    if options.wants("16") {
+        for &n in windows {
+            let workload = Workload::new(concurrent(n)).out_of_order();
+            cell("16", &format!("time: {n}"), &workload, &Values::Football, 0.2, two_seconds);
+        }
+    }
+}
+
+/// Fig. 10: bytes, by what sides say of themselves and by what they have from the allocator.
+pub fn bytes(options: &Options, allocator: &StatsAlloc<std::alloc::System>) {
+    if !options.wants("10") {
+        return;
+    }
+    let most = if options.quick { 10_000 } else { 1_000_000 };
+    let slices = [10, 100, 1_000, 10_000].map(|slices| ("10a", slices, slices, 50_000));
+    let rows = [500, 5_000, 50_000, 500_000].map(|rows| ("10b", rows, 500, rows));
+    for (figure, x, slices, rows) in slices.into_iter().chain(rows) {
+        if rows.max(slices) > most {
+            continue;
+        }
+        for side in sides() {
+            // All of the slices, one a window, are within the allowed lateness.
+            let span = 1_000_000_000i64;
+            let size = span / slices as i64;
+            let mut workload =
+                Workload::new(vec![Window::Sliding(Sliding::new(size, size, 0))]).out_of_order();
+            workload.lateness = 2 * span;
+            let region = Region::new(allocator);
+            let Ok(mut worker) = (side.make)(&workload) else { continue };
+            for from in (0..rows).step_by(options.batch) {
+                let row = from..rows.min(from + options.batch);
+                // One row in five is earlier than those around it.
+                let time = |row: usize| {
+                    let behind = if noise(row as u64) % 5 == 0 { noise(row as u64) % 1000 } else { 0 };
+                    (row as i64 - (behind as i64).min(row as i64)) * (span / rows as i64)
+                };
+                let times: Vec<i64> = row.clone().map(time).collect();
+                let values = row.map(|row| noise(row as u64) as i64 >> 20);
+                worker.load(Batch::new(times, values)).expect("columns of the workload");
+                worker.push().expect("rows");
+            }
+            let own = worker.bytes();
+            let change = region.change();
+            let held = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
+            options.print(figure, &x.to_string(), side.name, "bytes, own count", vec![own as f64]);
+            options.print(figure, &x.to_string(), side.name, "bytes, allocator", vec![held as f64]);
+        }
+    }
+}
+
+/// Fig. 11: how long one window takes, over so many entries: rows, slices or buckets.
+pub fn latency(options: &Options) {
+    if !options.wants("11") {
+        return;
+    }
+    let most = if options.quick { 1_000 } else { 100_000 };
+    for (figure, function) in [("11a", "sum"), ("11c", "median")] {
+        for entries in [10, 100, 1_000, 10_000, 100_000].into_iter().filter(|&entries| entries <= most) {
+            in_turns(options, figure, &entries.to_string(), "ns", &sides(), |side| {
+                let entries = entries as i64;
+                // A window over all, and one per row, so that each row is a slice, or bucket, by itself.
+                let windows = [entries, 1].map(|size| Window::Sliding(Sliding::new(size, size, 0)));
+                let mut workload = Workload::new(windows.into()).out_of_order().function(function, &[]);
+                // Nothing is dropped, so that only answering is timed.
+                workload.lateness = 1 << 60;
+                let mut worker = (side.make)(&workload).ok()?;
+                let values = (0..entries as u64).map(|at| (noise(at) % 84_232) as i64);
+                let batch = Batch::new((0..entries).collect(), values);
+                worker.load(batch).expect("columns of the workload");
+                worker.push().expect("rows");
+                worker.advance(entries - 1).expect("a watermark");
+                let start = Instant::now();
+                let windows = worker.advance(entries).expect("a watermark");
+                let took = start.elapsed();
+                assert_eq!(windows, 2, "the last row's own window, and that of all");
+                Some(took.as_nanos() as f64)
+            });
+        }
+    }
+}
+
+/// Fig. 15: how long it takes to compute a slice's aggregate anew, as a split must.
+pub fn recomputation(options: &Options) {
+    if !options.wants("15") {
+        return;
+    }
+    let most = if options.quick { 10_000 } else { 1_000_000 };
+    for function in ["sum", "median"] {
+        for rows in [10usize, 100, 1_000, 10_000, 100_000, 1_000_000].into_iter().filter(|&rows| rows <= most)
+        {
+            let workload = Workload::new(concurrent(1)).function(function, &[]);
+            let values = (0..rows as u64).map(|at| (noise(at) % 84_232) as i64);
+            let values: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+            let times: Vec<i64> = (0..rows as i64).collect();
+            let column: ArrayRef = Arc::new(Int64Array::from(times.clone()));
+            let slots = vec![0; rows];
+            let mut one = Ranges::default();
+            one.push(0, 1);
+            let run = || {
+                let partials = workload.partials().expect("a function of one column");
+                let inputs = workload.inputs(&column, &values).expect("a function of one column");
+                let start = Instant::now();
+                for (mut partials, input) in partials.into_iter().zip(inputs) {
+                    input.feed(&mut *partials, Rows::all(&slots, &times), 1).expect("rows");
+                    // In order, as slices are before windows are made of them.
+                    std::hint::black_box(partials.regroup(&[0], &[0]).expect("one slot"));
+                }
+                start.elapsed().as_nanos() as f64
+            };
+            let runs = (0..options.repeats.max(5)).map(|_| run()).collect();
+            options.print("15", &rows.to_string(), function, "ns", runs);
+        }
+    }
+}
+
+/// Fig. 17: M4 over 80 concurrent windows, by so many instances at a time.
+pub fn parallel(options: &Options) {
+    if !options.wants("17") {
+        return;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    for degree in (1..=2 * cores).filter(|&degree| degree <= cores || degree == 2 * cores) {
+        in_turns(options, "17", &degree.to_string(), "rows/s", &sides(), |side| {
+            let workload = Workload::new(concurrent(80)).out_of_order().function("m4", &[]);
+            let stream = || Stream::new(&Values::Football, 0.2, 2 * SECOND);
+            let runs: Option<Vec<Run>> = (0..degree).map(|_| Run::new(side, &workload, stream())).collect();
+            let runs = runs?;
+            let began = Instant::now();
+            let rows: usize = std::thread::scope(|scope| {
+                let instance = |mut run: Run| {
+                    let mut rows = 0;
+                    while began.elapsed().as_secs_f64() < 2.0 * options.seconds {
+                        rows += run.step(options.batch).0;
+                    }
+                    rows
+                };
+                let all: Vec<_> = runs.into_iter().map(|run| scope.spawn(move || instance(run))).collect();
+                all.into_iter().map(|one| one.join().expect("no instance fails")).sum()
+            });
+            Some(rows as f64 / began.elapsed().as_secs_f64())
+        });
+    }
+}

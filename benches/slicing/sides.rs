@@ -1,0 +1,156 @@
+//! What is measured: a side is a name and how to make it for a workload.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array};
+use arrow_schema::DataType;
+use windowkit::Result;
+use windowkit::aggregate::{Function, Input, Operand, Partials};
+use windowkit::slice::strategy::Order;
+use windowkit::technique::{Method, Setting, Technique};
+use windowkit::window::{Session, Sliding, Window};
+
+use crate::data::{Batch, SECOND};
+
+/// A query over one column of integers, and its stream's order.
+#[derive(Clone)]
+pub struct Workload {
+    pub windows: Vec<Window>,
+    pub function: &'static str,
+    pub parameters: &'static [f64],
+    pub order: Order,
+    pub lateness: i64,
+}
+
+/// A side at work on one stream.
+pub trait Worker: Send {
+    /// Takes a batch as the side wants it, before the clock runs.
+    fn load(&mut self, batch: Batch) -> Result<()>;
+
+    /// Pushes what was loaded; returns how many windows came.
+    fn push(&mut self) -> Result<usize>;
+
+    /// Moves the watermark; returns how many windows came.
+    fn advance(&mut self, watermark: i64) -> Result<usize>;
+
+    /// Bytes that it says it holds.
+    fn bytes(&self) -> usize;
+}
+
+/// A side: a name, and how to make it.
+pub struct Side {
+    pub name: &'static str,
+    pub make: fn(&Workload) -> Result<Box<dyn Worker>>,
+}
+
+/// All sides. A side that refuses a workload is left out where it does.
+pub fn sides() -> Vec<Side> {
+    // Slicing itself is one more entry, or two (lazy and eager), with a worker of its own.
+    vec![
+        Side { name: "tuple_buffer", make: |workload| Reference::make(workload, Method::TupleBuffer) },
+        Side { name: "aggregate_tree", make: |workload| Reference::make(workload, Method::AggregateTree) },
+        Side {
+            name: "aggregate_buckets",
+            make: |workload| Reference::make(workload, Method::AggregateBuckets),
+        },
+        Side { name: "tuple_buckets", make: |workload| Reference::make(workload, Method::TupleBuckets) },
+        Side { name: "pairs", make: |workload| Reference::make(workload, Method::Pairs) },
+        Side { name: "cutty", make: |workload| Reference::make(workload, Method::Cutty) },
+    ]
+}
+
+/// A reference technique.
+struct Reference {
+    technique: Box<dyn Technique>,
+    workload: Workload,
+    loaded: Option<(Batch, Vec<Input>)>,
+}
+
+impl Reference {
+    fn make(workload: &Workload, method: Method) -> Result<Box<dyn Worker>> {
+        let technique = method.make(workload.setting()?)?;
+        Ok(Box::new(Self { technique, workload: workload.clone(), loaded: None }))
+    }
+}
+
+impl Worker for Reference {
+    fn load(&mut self, batch: Batch) -> Result<()> {
+        let times: ArrayRef = Arc::new(Int64Array::from(batch.times.clone()));
+        let inputs = self.workload.inputs(&times, &batch.values)?;
+        self.loaded = Some((batch, inputs));
+        Ok(())
+    }
+
+    fn push(&mut self) -> Result<usize> {
+        let (batch, inputs) = self.loaded.take().expect("a batch was loaded");
+        Ok(self.technique.push(&batch.keys, &batch.times, &inputs)?.len())
+    }
+
+    fn advance(&mut self, watermark: i64) -> Result<usize> {
+        Ok(self.technique.advance(watermark)?.len())
+    }
+
+    fn bytes(&self) -> usize {
+        self.technique.stats().bytes
+    }
+}
+
+impl Workload {
+    /// Sums over these windows, of rows in order.
+    pub fn new(windows: Vec<Window>) -> Self {
+        Self { windows, function: "sum", parameters: &[], order: Order::InOrder, lateness: 0 }
+    }
+
+    pub fn out_of_order(self) -> Self {
+        Self { order: Order::OutOfOrder, ..self }
+    }
+
+    pub fn function(self, function: &'static str, parameters: &'static [f64]) -> Self {
+        Self { function, parameters, ..self }
+    }
+
+    /// The function, bound to no column yet.
+    pub fn bound(&self) -> Result<Function> {
+        Function::parse(self.function, self.parameters)
+    }
+
+    pub fn partials(&self) -> Result<Vec<Box<dyn Partials>>> {
+        let own = self.bound()?.partials();
+        own.into_iter()
+            .map(|(partial, inputs)| partial.column(&vec![DataType::Int64; inputs.len()]))
+            .collect()
+    }
+
+    fn setting(&self) -> Result<Setting> {
+        let (windows, partials) = (self.windows.clone(), self.partials()?);
+        Ok(Setting { windows, own: Vec::new(), order: self.order, lateness: self.lateness, partials })
+    }
+
+    /// What each partial reads of a batch.
+    pub fn inputs(&self, times: &ArrayRef, values: &ArrayRef) -> Result<Vec<Input>> {
+        let column = |operand: &Operand| match operand {
+            Operand::Column(_) => values.clone(),
+            Operand::Time => times.clone(),
+        };
+        let own = self.bound()?.partials();
+        Ok(own
+            .into_iter()
+            .map(|(_, operands)| Input { columns: operands.iter().map(column).collect(), taken: None })
+            .collect())
+    }
+}
+
+/// So many concurrent tumbling windows, of lengths from 1 to 20 seconds at equal distances (§6.2.1).
+pub fn concurrent(windows: usize) -> Vec<Window> {
+    let length = |at: usize| match windows {
+        1 => 20 * SECOND,
+        _ => SECOND + 19 * SECOND * at as i64 / (windows as i64 - 1),
+    };
+    (0..windows).map(length).map(|length| Window::Sliding(Sliding::new(length, length, 0))).collect()
+}
+
+/// The same with a session of one second (§6.2.2).
+pub fn with_session(windows: usize) -> Vec<Window> {
+    let session = Window::Session(Session::new(SECOND));
+    concurrent(windows).into_iter().chain([session]).collect()
+}

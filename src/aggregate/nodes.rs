@@ -1,0 +1,16 @@
+//! Slots that change in place: the nodes of trees over partials.
+
+/// Slots of plain states, one per node.
+///
+/// A technique that keeps a tree of partials only does arithmetic on slots: what is to be combined is written down as a
+/// program, and each column runs it in one call.
+pub trait Nodes {
+    /// Grows to `len` slots; new ones are identities, without values.
+    fn grow(&mut self, len: usize);
+
+    /// Makes slots identities again.
+    fn reset(&mut self, slots: &[u32]);
+
+    /// For each `(to, earlier, later)`, in this order, slot `to` becomes `earlier` combined with `later`.
+    fn combine(&mut self, program: &[(u32, u32, u32)]);
+}

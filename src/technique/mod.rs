@@ -1,0 +1,265 @@
+//! Reference techniques of window aggregation: what general stream slicing is measured against, and checked with.
+//!
+//! Traub et al. 2019, §3 and Table 1. Each is behind [`Technique`], which is shaped like the stream operator: rows come
+//! with dense keys and times, a watermark makes windows final, late rows within the allowed lateness have them told
+//! again. Each works on the crate's own [`Partials`], so that every function means the same everywhere, and refuses with
+//! a reason what it cannot do.
+//!
+//! | technique | idea | refuses |
+//! |---|---|---|
+//! | [`tuple_buffer`](Method::TupleBuffer) | rows in order; a window is computed when it ends | nothing |
+//! | [`aggregate_tree`](Method::AggregateTree) | a binary tree of partials over rows in order | functions without a plain state |
+//! | [`aggregate_buckets`](Method::AggregateBuckets) | a partial per window | nothing |
+//! | [`tuple_buckets`](Method::TupleBuckets) | a list of rows per window | nothing |
+//! | [`pairs`](Method::Pairs) | slices at starts and ends of windows | disorder, all but tumbling and sliding windows |
+//! | [`cutty`](Method::Cutty) | slices at starts of windows, a tree over them | disorder, windows whose edges depend on rows, functions without a plain state |
+//!
+//! # Which windows, and when
+//! A window over time is final when its end is not after the watermark; a session `[first, last + gap)` when the
+//! watermark is after its end, as a row exactly on the end still joins. Windows without rows are not told. A row before
+//! the watermark is late. A late row changes those of its windows that have not expired: that do not end at or before the
+//! watermark less the allowed lateness. Of these, those that are final are told at once, as updates if they were told
+//! before. A row all of whose windows have expired is too late: it is counted and changes nothing.
+//!
+//! Sessions expire as a whole, and take no more rows: a row within the gap of an expired session, or before it, is in no
+//! session. Sessions that a late row joins are told as one, and replace those that they were.
+
+mod aggregate_buckets;
+mod aggregate_tree;
+mod buckets;
+mod by_rows;
+mod cutty;
+mod flat_fat;
+mod in_order;
+mod pairs;
+mod row_store;
+mod sessions;
+mod slots;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tuple_buckets;
+mod tuple_buffer;
+
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, cast::AsArray};
+use arrow_select::filter::filter;
+
+use crate::aggregate::{Input, Partials};
+use crate::operator::Plan;
+use crate::slice::strategy::Order;
+use crate::window::Window;
+use crate::{Error, Result};
+
+pub use in_order::ContextFree;
+
+/// A way to aggregate windows over a stream of rows.
+pub trait Technique: Send {
+    /// Its name, one of [`Method::NAMES`].
+    fn name(&self) -> &'static str;
+
+    /// Takes in rows: a dense key and a time each, and what each partial reads. Returns the windows that late rows among
+    /// them change.
+    ///
+    /// # Errors
+    /// `InvalidValue` for rows out of order where they were said to be in order; `Overflow` for a time whose windows do
+    /// not fit int64. Nothing has changed then.
+    fn push(&mut self, keys: &[u32], times: &[i64], inputs: &[Input]) -> Result<Windows>;
+
+    /// Moves the watermark and returns the windows that became final.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a watermark before the last one.
+    fn advance(&mut self, watermark: i64) -> Result<Windows>;
+
+    /// What it holds, and has done so far.
+    fn stats(&self) -> Stats;
+}
+
+/// Windows and their aggregates: slot `i` of each partial is that of window `i`.
+pub struct Windows {
+    /// Key of each window.
+    pub keys: Vec<u32>,
+    /// Which of the query's windows it is.
+    pub windows: Vec<u32>,
+    /// Start of each window.
+    pub starts: Vec<i64>,
+    /// End of each window.
+    pub ends: Vec<i64>,
+    /// Whether it was told before.
+    pub updates: Vec<bool>,
+    /// One column for each partial of the setting.
+    pub partials: Vec<Box<dyn Partials>>,
+}
+
+impl Windows {
+    /// Number of windows.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is no window.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Names and extents of these windows, with the aggregates of all.
+    fn new(told: Vec<Told>, partials: Vec<Box<dyn Partials>>) -> Self {
+        Self {
+            keys: told.iter().map(|window| window.key).collect(),
+            windows: told.iter().map(|window| window.window).collect(),
+            starts: told.iter().map(|window| window.start).collect(),
+            ends: told.iter().map(|window| window.end).collect(),
+            updates: told.iter().map(|window| window.update).collect(),
+            partials,
+        }
+    }
+}
+
+/// A window on its way out.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    key: u32,
+    window: u32,
+    start: i64,
+    end: i64,
+    update: bool,
+}
+
+/// What a technique holds and has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Rows held; of buckets, a row counts once for each that it is in.
+    pub rows: usize,
+    /// Partials held, for each function.
+    pub partials: usize,
+    /// Bytes of rows, partials and what finds them.
+    pub bytes: usize,
+    /// States joined so far, a row folded into one included.
+    pub combines: u64,
+    /// Rows that came too late.
+    pub late: u64,
+    /// Windows told, updates included.
+    pub windows: u64,
+    /// Windows told again.
+    pub updates: u64,
+}
+
+/// What a technique is made for.
+pub struct Setting {
+    /// The query's windows.
+    pub windows: Vec<Window>,
+    /// Windows of users' own; their numbers follow those of `windows`.
+    pub own: Vec<Arc<dyn ContextFree>>,
+    /// Whether rows come in the order of their times, whatever their keys.
+    pub order: Order,
+    /// How long after its end a window takes late rows, in units of the measure.
+    pub lateness: i64,
+    /// An empty column of each partial.
+    pub partials: Vec<Box<dyn Partials>>,
+}
+
+impl Setting {
+    /// The setting of a query.
+    ///
+    /// # Errors
+    /// As [`Plan::empty_partials`].
+    pub fn of(plan: &Plan, order: Order, lateness: i64) -> Result<Self> {
+        let windows = plan.windows().iter().map(|(_, window)| window).cloned().collect();
+        Ok(Self { windows, own: Vec::new(), order, lateness, partials: plan.empty_partials()? })
+    }
+}
+
+/// The techniques by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Rows in order; a window is computed when it ends: any function, any window, any order.
+    TupleBuffer,
+    /// A tree of partials over rows in order.
+    AggregateTree,
+    /// A partial per window.
+    AggregateBuckets,
+    /// A list of rows per window.
+    TupleBuckets,
+    /// Slices at starts and ends of windows over time, of streams in order.
+    Pairs,
+    /// Slices at starts of windows, of streams in order, and a tree over them.
+    Cutty,
+}
+
+impl Method {
+    /// All of them, in the order of Table 1, slicing ones last.
+    pub const ALL: [Method; 6] = [
+        Method::TupleBuffer,
+        Method::AggregateTree,
+        Method::AggregateBuckets,
+        Method::TupleBuckets,
+        Method::Pairs,
+        Method::Cutty,
+    ];
+
+    /// Their names.
+    pub const NAMES: [&'static str; 6] =
+        ["tuple_buffer", "aggregate_tree", "aggregate_buckets", "tuple_buckets", "pairs", "cutty"];
+
+    /// The technique of this name.
+    ///
+    /// # Errors
+    /// `InvalidValue` for another name.
+    pub fn parse(name: &str) -> Result<Self> {
+        let known = Self::NAMES.iter().position(|&known| known == name);
+        known.map(|at| Self::ALL[at]).ok_or_else(|| {
+            Error::InvalidValue(format!(
+                "technique: '{name}' is no technique; allowed are {}",
+                Self::NAMES.join(", ")
+            ))
+        })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    /// Makes it for a setting.
+    ///
+    /// # Errors
+    /// `InvalidValue` with the reason if it cannot do what the setting asks.
+    pub fn make(self, setting: Setting) -> Result<Box<dyn Technique>> {
+        match self {
+            Method::TupleBuffer => tuple_buffer::make(setting),
+            Method::AggregateTree => aggregate_tree::make(setting),
+            Method::AggregateBuckets => aggregate_buckets::make(setting),
+            Method::TupleBuckets => tuple_buckets::make(setting),
+            Method::Pairs => pairs::make(setting),
+            Method::Cutty => cutty::make(setting),
+        }
+    }
+}
+
+/// A refusal: what the technique does not take, why, and what it does.
+fn refused(name: &str, what: &str, why: &str, allowed: &str) -> Error {
+    Error::InvalidValue(format!("technique: {name} takes no {what}: {why}; allowed are {allowed}"))
+}
+
+/// Refuses functions whose partials are not plain states, for techniques that keep a state per node of a tree.
+fn plain_states(name: &str, partials: &mut [Box<dyn Partials>]) -> Result<()> {
+    match partials.iter_mut().all(|partials| partials.nodes().is_some()) {
+        true => Ok(()),
+        false => Err(refused(
+            name,
+            "function whose partials grow with their rows, or are not plain states",
+            "each level of its tree would hold all rows again (Traub et al. 2019, §6.3.2)",
+            "distributive and algebraic functions of the crate's own",
+        )),
+    }
+}
+
+/// The rows of `mask` of what a partial reads.
+fn filtered(input: &Input, mask: &BooleanArray) -> Result<Input> {
+    let columns = input.columns.iter().map(|column| filter(column, mask));
+    let columns = columns.collect::<std::result::Result<_, _>>()?;
+    let taken = input.taken.as_ref().map(|taken| filter(taken, mask)).transpose()?;
+    Ok(Input { columns, taken: taken.map(|taken| taken.as_boolean().clone()) })
+}

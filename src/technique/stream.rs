@@ -1,0 +1,200 @@
+//! What all techniques share: the stream's order and watermark, and which windows over time are due.
+
+use super::{Setting, refused};
+use crate::aggregate::{Input, Partials};
+use crate::slice::Edges;
+use crate::slice::strategy::Order;
+use crate::window::{Session, Sliding, Window};
+use crate::{Error, Result};
+
+/// A stream's windows, and how far it has come.
+pub(super) struct Stream {
+    name: &'static str,
+    /// Windows over time, each with its number in the query.
+    pub(super) sliding: Vec<(u32, Sliding)>,
+    /// Sessions, each with its number in the query.
+    pub(super) sessions: Vec<(u32, Session)>,
+    order: Order,
+    lateness: i64,
+    watermark: i64,
+    latest: i64,
+    bounds: (i64, i64),
+    inputs: usize,
+    pub(super) counts: Counts,
+}
+
+/// What has happened so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) late: u64,
+    pub(super) windows: u64,
+    pub(super) updates: u64,
+    pub(super) combines: u64,
+}
+
+impl Stream {
+    /// The stream of a setting, and empty columns of its partials.
+    ///
+    /// # Errors
+    /// `InvalidValue` for windows that no technique knows, or a lateness below zero.
+    pub(super) fn new(name: &'static str, setting: Setting) -> Result<(Self, Vec<Box<dyn Partials>>)> {
+        let Setting { windows, own, order, lateness, partials } = setting;
+        if lateness < 0 {
+            return Err(Error::InvalidValue(format!(
+                "allowed_lateness: {lateness} is below zero; allowed are zero and above"
+            )));
+        }
+        if !own.is_empty() {
+            return Err(refused(
+                name,
+                "user-defined window",
+                "only a technique that slices at any edge does, which is cutty",
+                "tumbling, sliding and session windows",
+            ));
+        }
+        let (mut sliding, mut sessions) = (Vec::new(), Vec::new());
+        for (number, window) in windows.iter().enumerate() {
+            match window {
+                Window::Sliding(window) => sliding.push((number as u32, *window)),
+                Window::Session(session) => sessions.push((number as u32, *session)),
+                #[allow(unreachable_patterns, reason = "for window types that are still to come")]
+                _ => {
+                    return Err(refused(
+                        name,
+                        "window of this type",
+                        "the reference techniques know windows over time only",
+                        "tumbling, sliding and session windows",
+                    ));
+                }
+            }
+        }
+        let bounds = Edges::of(&windows).bounds();
+        let stream = Self {
+            name,
+            sliding,
+            sessions,
+            order,
+            lateness,
+            watermark: i64::MIN,
+            latest: i64::MIN,
+            bounds,
+            inputs: partials.len(),
+            counts: Counts::default(),
+        };
+        Ok((stream, partials))
+    }
+
+    pub(super) fn watermark(&self) -> i64 {
+        self.watermark
+    }
+
+    /// Windows over time that end here or before have expired, and sessions that end before.
+    pub(super) fn expired(&self) -> i64 {
+        self.watermark.saturating_sub(self.lateness)
+    }
+
+    /// Checks rows before anything of them is taken in.
+    pub(super) fn check(&mut self, keys: &[u32], times: &[i64], inputs: &[Input]) -> Result<()> {
+        if keys.len() != times.len() || inputs.len() != self.inputs {
+            return Err(Error::Internal(format!(
+                "{}: {} keys, {} times and {} inputs, of {} partials",
+                self.name,
+                keys.len(),
+                times.len(),
+                inputs.len(),
+                self.inputs
+            )));
+        }
+        let (least, most) = self.bounds;
+        if let Some(t) = times.iter().find(|&&t| t < least || t > most) {
+            return Err(Error::Overflow(format!(
+                "time: {t} is so near the end of int64 that its windows would not fit; allowed are values from \
+                 {least} to {most}"
+            )));
+        }
+        if self.order == Order::InOrder {
+            let mut before = self.latest.max(self.watermark);
+            for &t in times {
+                if t < before {
+                    return Err(Error::InvalidValue(format!(
+                        "time: {t} comes after {before}; allowed are rows in order, as was said of this stream"
+                    )));
+                }
+                before = t;
+            }
+            self.latest = before;
+        }
+        Ok(())
+    }
+
+    /// Moves the watermark; the one before is returned.
+    pub(super) fn advance(&mut self, watermark: i64) -> Result<i64> {
+        if watermark < self.watermark {
+            return Err(Error::InvalidValue(format!(
+                "watermark: {watermark} is before the last one, {}; a watermark never steps back",
+                self.watermark
+            )));
+        }
+        Ok(std::mem::replace(&mut self.watermark, watermark))
+    }
+
+    /// Whether a row at `t` is in a window over time that has not expired.
+    pub(super) fn in_time(&self, t: i64) -> bool {
+        let expired = self.expired();
+        self.sliding.iter().any(|(_, window)| window.last_start(t) + window.size() > expired)
+    }
+
+    /// The final windows over time that a late row at `t` changes: which of [`Stream::sliding`], and the start.
+    pub(super) fn changed(&self, t: i64) -> impl Iterator<Item = (usize, i64)> + use<'_> {
+        let (watermark, expired) = (self.watermark, self.expired());
+        self.sliding.iter().enumerate().flat_map(move |(which, (_, window))| {
+            let ends = move |start: &i64| {
+                let end = window.extent(*start).1;
+                expired < end && end <= watermark
+            };
+            window.wids(t).filter(ends).map(move |start| (which, start))
+        })
+    }
+
+    /// `at` as near as windows' edges can be to the ends of int64.
+    pub(super) fn within(&self, at: i64) -> i64 {
+        // The bounds leave room for two reaches at either end; edges lie within one of them.
+        let reach = (i64::MAX - self.bounds.1) / 2;
+        at.clamp(i64::MIN + reach, i64::MAX - reach)
+    }
+
+    /// The start of the first window that has not expired: rows before it are in none that has not.
+    pub(super) fn first_kept(&self) -> Option<i64> {
+        let expired = self.within(self.expired());
+        self.sliding.iter().map(|(_, window)| window.first_covering(expired)).min()
+    }
+}
+
+/// Calls `each` with start, end and range of the windows with a row that end after `since` and not after `until`.
+///
+/// O(log n) per window of n rows; windows without rows are skipped.
+pub(super) fn due(
+    window: &Sliding,
+    times: &[i64],
+    since: i64,
+    until: i64,
+    mut each: impl FnMut(i64, i64, usize, usize),
+) {
+    let Some(&first) = times.first() else { return };
+    let mut start = window.first_covering(first).max(window.first_covering(since));
+    let mut lo = 0;
+    loop {
+        let end = start + window.size();
+        if end > until {
+            return;
+        }
+        lo += times[lo..].partition_point(|&t| t < start);
+        let Some(&next) = times.get(lo) else { return };
+        if next >= end {
+            start = window.first_covering(next);
+            continue;
+        }
+        each(start, end, lo, lo + times[lo..].partition_point(|&t| t < end));
+        start += window.slide();
+    }
+}
