@@ -39,7 +39,7 @@ mod user;
 pub use arrays::{ArrayFunction, Arrays};
 pub use column::{Column, Monoid};
 pub use function::{Function, Operand};
-pub use lift::{Aggregate, Input, Partials, Rows};
+pub use lift::{Aggregate, Input, Partials, Rows, Run};
 pub use multiset::Question;
 pub use partial::Partial;
 pub use properties::{Kind, Properties};
