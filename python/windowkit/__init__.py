@@ -64,6 +64,7 @@ from windowkit.errors import (
 )
 from windowkit.hyperloglog import HyperLogLog
 from windowkit.query import Query, query
+from windowkit.stream import Operator
 from windowkit.user import UserFunction, aggregate
 from windowkit.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
 
@@ -75,6 +76,7 @@ __all__ = [
     "InvalidType",
     "InvalidValue",
     "Length",
+    "Operator",
     "Overflow",
     "Query",
     "Session",

@@ -9,7 +9,7 @@ use arrow_schema::Schema;
 use arrow_select::filter::filter;
 
 use super::output::Output;
-use super::plan::Plan;
+use super::plan::{Plan, Stored};
 use crate::aggregate::{Input, Rows};
 use crate::keys::KeyIndex;
 use crate::slice::{SliceTable, Slicer};
@@ -39,10 +39,10 @@ struct Worker {
 }
 
 /// The columns of a batch that a query reads, without rows whose time is null.
-struct Columns {
-    keys: Vec<ArrayRef>,
-    times: ScalarBuffer<i64>,
-    inputs: Vec<Input>,
+pub(super) struct Columns {
+    pub(super) keys: Vec<ArrayRef>,
+    pub(super) times: ScalarBuffer<i64>,
+    pub(super) inputs: Vec<Input>,
 }
 
 impl Bounded {
@@ -154,7 +154,7 @@ impl Worker {
     }
 
     fn push(&mut self, plan: &Plan, batch: &RecordBatch) -> Result<()> {
-        let columns = Columns::of(plan, batch)?;
+        let columns = Columns::of(plan, plan.partials(), batch)?;
         for from in (0..columns.times.len()).step_by(CHUNK_ROWS) {
             let rows = CHUNK_ROWS.min(columns.times.len() - from);
             let slice = |array: &ArrayRef| array.slice(from, rows);
@@ -172,7 +172,8 @@ impl Worker {
 }
 
 impl Columns {
-    fn of(plan: &Plan, batch: &RecordBatch) -> Result<Self> {
+    /// What `plan` reads of its keys and times, and what `partials` do.
+    pub(super) fn of(plan: &Plan, partials: &[Stored], batch: &RecordBatch) -> Result<Self> {
         if batch.schema_ref().fields().len() != plan.input().fields().len() {
             return Err(Error::InvalidValue(
                 "batch: its schema is not the one that the query was bound to".into(),
@@ -197,7 +198,7 @@ impl Columns {
         };
         let keys = plan.by().iter().map(|&position| column(position)).collect::<Result<_>>()?;
         let times = plan.measure().read(&column(plan.time())?)?;
-        let inputs = plan.partials().iter().map(|stored| {
+        let inputs = partials.iter().map(|stored| {
             let taken = stored.filter.map(&column).transpose()?;
             let columns = stored.inputs.iter().map(|&position| column(position)).collect::<Result<_>>()?;
             Ok(Input { columns, taken: taken.map(|taken| taken.as_boolean().clone()) })
@@ -212,7 +213,7 @@ fn check_times(plan: &Plan, times: &[i64]) -> Result<()> {
     times.iter().find(|&&t| t < least || t > most).map_or(Ok(()), |&t| Err(out_of_bounds(plan, t)))
 }
 
-fn out_of_bounds(plan: &Plan, t: i64) -> Error {
+pub(super) fn out_of_bounds(plan: &Plan, t: i64) -> Error {
     let (least, most) = plan.edges().bounds();
     Error::Overflow(format!(
         "time: column '{}' holds {t} {}, so near the end of int64 that its windows would not fit; allowed are \

@@ -1,12 +1,20 @@
 //! Operators: queries bound to a schema, and what runs them.
 //!
 //! A [`Plan`] checks a query against a schema and says what is stored; [`Bounded`] takes all rows (or slices made
-//! elsewhere) and then hands out every window as [`Output`].
+//! elsewhere) and then hands out every window as [`Output`]. A [`Stream`] takes rows and watermarks without end, and hands
+//! out windows as they become final.
 
 mod bounded;
+mod late;
+mod listing;
 mod output;
 mod plan;
+mod queries;
+mod snapshot;
+mod stream;
 
 pub use bounded::Bounded;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, Plan, Stored, WindowKind, WindowSpec};
+pub use snapshot::Contents;
+pub use stream::{Options, Stats, Stream, length};

@@ -244,6 +244,22 @@ impl Plan {
         columns.iter().map(|&column| self.input.field(column).data_type().clone()).collect()
     }
 
+    /// A text that tells queries apart, and that no release changes.
+    pub fn signature(&self) -> String {
+        let Spec { by, time, windows, aggregates } = &self.spec;
+        let mut lines = vec![format!("by {by:?} time {time:?}")];
+        lines.extend(windows.iter().map(|WindowSpec { kind, name, size, slide, offset, is_time }| {
+            format!("{kind:?} {name:?} {size} {slide} {offset} {is_time}")
+        }));
+        lines.extend(aggregates.iter().map(
+            |AggregateSpec { function, columns, name, filter, parameters, user }| {
+                let user = user.as_ref().map(|user| user.0.name());
+                format!("{function:?} {columns:?} {name:?} {filter:?} {parameters:?} {user:?}")
+            },
+        ));
+        lines.join("\n")
+    }
+
     /// The plan for slices that arrive as columns (keys, start, with sessions last, states): the same query where the
     /// types of keys and extrema are those that arrive, such as large strings for strings.
     ///

@@ -21,7 +21,7 @@ const ROUND_ROWS: usize = 4 << 20;
 
 /// A query bound to a schema.
 #[pyclass(name = "Plan", module = "windowkit._native", frozen)]
-pub(super) struct PyPlan(Arc<Plan>);
+pub(super) struct PyPlan(pub(super) Arc<Plan>);
 
 /// Kind, name, size, slide, offset, is_time.
 type WindowTuple = (String, String, i128, i128, i128, bool);
