@@ -74,7 +74,15 @@ class Query:
         aggregated = (column for aggregate in self.aggs for column in aggregate.inputs)
         return list(dict.fromkeys([*self.by, self.time, *aggregated]))
 
-    def run(self, data: Any, threads: int | None = None, route: str | None = None) -> Any:
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        route: str | None = None,
+        *,
+        partitioner: Any = None,
+        n: int | None = None,
+    ) -> Any:
         """Evaluate the query.
 
         Parameters
@@ -86,6 +94,11 @@ class Query:
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         route : str, optional
             Which plan to use in Spark, rather than the one the planner chooses. Only for Spark.
+        partitioner : str or windowkit.spark.Partitioning, optional
+            Partition the rows first, by a method such as ``"waterfill"``, so that no task waits for a hot
+            key; see `windowkit.spark.aggregate`. Only for Spark.
+        n : int, optional
+            Partitions, where `partitioner` names a method.
 
         Returns
         -------
@@ -127,8 +140,8 @@ class Query:
                 )
             from windowkit import spark
 
-            return spark.aggregate(data, self, route=route)
-        refuse_route(route)
+            return spark.aggregate(data, self, route=route, partitioner=partitioner, n=n)
+        refuse_for_spark(route=route, partitioner=partitioner, n=n)
         from windowkit import local
 
         return local.run(self, data, threads=threads)
@@ -260,7 +273,9 @@ class Query:
 
         return local.schema(self, data)
 
-    def explain(self, data: Any = None, *, route: str | None = None) -> str:
+    def explain(
+        self, data: Any = None, *, route: str | None = None, partitioner: Any = None, n: int | None = None
+    ) -> str:
         """Say how the query is evaluated, and why so.
 
         Parameters
@@ -268,7 +283,7 @@ class Query:
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame. With it the text has units, output types and, for Spark,
             which stage runs where and the rule that decided.
-        route : str, optional
+        route, partitioner, n
             As for `run`. Only for Spark.
 
         Returns
@@ -286,8 +301,8 @@ class Query:
         if data is not None and is_spark(data):
             from windowkit import spark
 
-            return str(spark.explain(data, self, route=route))
-        refuse_route(route)
+            return str(spark.explain(data, self, route=route, partitioner=partitioner, n=n))
+        refuse_for_spark(route=route, partitioner=partitioner, n=n)
         from windowkit import explain
 
         return explain.explain(self, data)
@@ -374,9 +389,12 @@ def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
         seen.add(name)
 
 
-def refuse_route(route: str | None) -> None:
-    if route is not None:
-        raise InvalidValue(f"route: {route!r} is given without a Spark DataFrame; only Spark has routes")
+def refuse_for_spark(**options: object) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidValue(
+                f"{name}: {value!r} is given without a Spark DataFrame; only Spark has routes and partitions"
+            )
 
 
 def is_spark(data: Any) -> bool:

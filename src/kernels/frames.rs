@@ -148,7 +148,12 @@ impl Frames {
     /// Whether no row is in two windows.
     pub fn is_disjoint(&self) -> bool {
         match self {
-            Frames::Rolling(rolling, _) => rolling.is_disjoint(),
+            Frames::Rolling(rolling, segments) => {
+                rolling.is_disjoint() || segments.len() > 1 && rolling.is_full() && {
+                    let two = rolling.size() + rolling.slide();
+                    segments.iter().all(|(from, to)| ((to - from) as i64) < two)
+                }
+            }
             Frames::Listed(ranges) => !ranges.overlap(),
         }
     }
