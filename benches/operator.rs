@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use windowkit::operator::{AggregateSpec, Options, Plan, Stream, WindowKind, WindowSpec};
+use windowkit::operator::{AggregateSpec, Options, Plan, StoreKind, Stream, WindowKind, WindowSpec};
 use windowkit::slice::strategy::Order;
 
 const ROWS: usize = 1 << 21;
@@ -70,9 +70,9 @@ fn run(plan: &Arc<Plan>, batches: &[RecordBatch], options: Options) -> usize {
     results.map(|batch| batch.num_rows()).sum()
 }
 
-const IN_ORDER: Options = Options { order: Order::InOrder, allowed_lateness: 0, disorder: None };
-const OUT_OF_ORDER: Options =
-    Options { order: Order::OutOfOrder, allowed_lateness: 0, disorder: Some(2 * MICROS) };
+const IN_ORDER: Options =
+    Options { order: Order::InOrder, allowed_lateness: 0, disorder: None, store: StoreKind::Auto };
+const OUT_OF_ORDER: Options = Options { disorder: Some(2 * MICROS), order: Order::OutOfOrder, ..IN_ORDER };
 
 fn in_order(criterion: &mut Criterion) {
     for rate in [2_000, 100_000, 10_000_000] {

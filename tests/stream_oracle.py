@@ -46,7 +46,7 @@ class Stream:
         self.latest: int | None = None
         self.taken: list[int] = []
         self.late: list[tuple[int, str]] = []
-        # Rows of sessions that were told, by query and window.
+        # Rows of sessions that were over, by query and window.
         self.told: dict[tuple[str, str, tuple[Any, ...]], set[int]] = defaultdict(set)
 
     def add(self, name: str, query: wk.Query) -> None:
@@ -141,10 +141,12 @@ class Stream:
                             assert self.watermark is not None
                             expired = past(end, self.watermark - self.lateness)
                             if expired or fresh.isdisjoint(inside):
+                                # It was over before it could be told: a longer one will be an update too.
+                                self.told[(name, window.name, group)].update(inside if session else ())
                                 continue
                         again = update
                         if session:
-                            told = self.told[name, window.name, group]
+                            told = self.told[(name, window.name, group)]
                             again = again or not told.isdisjoint(inside)
                             told.update(inside)
                         result[(name, *group, window.name, start, end, again)] = [

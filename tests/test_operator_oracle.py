@@ -97,6 +97,7 @@ class Case(NamedTuple):
     order: str
     lateness: int
     delay: int | None
+    store: str
     calls: list[Call]
 
 
@@ -119,6 +120,7 @@ def cases(draw: st.DrawFn, order: str | None = None) -> Case:
     order = order or draw(st.sampled_from(["in-order", "out-of-order"]))
     lateness = 0 if order == "in-order" else draw(st.sampled_from([0, 0, 3, 20, 1000]))
     delay = None if order == "in-order" else draw(st.sampled_from([None, None, 0, 7]))
+    store = draw(st.sampled_from(["lazy", "eager", "auto"]))
     calls, now = [], draw(st.integers(-30, 30))
     for _ in range(draw(st.integers(1, 8))):
         if draw(st.integers(0, 3)) == 0:
@@ -136,7 +138,7 @@ def cases(draw: st.DrawFn, order: str | None = None) -> Case:
         batch = pa.table(arrays, schema=schema)
         cut = draw(st.integers(0, batch.num_rows))
         calls.append(Call(pa.concat_tables([batch.slice(0, cut), batch.slice(cut)]), 0))
-    return Case(query, schema, order, lateness, delay, calls)
+    return Case(query, schema, order, lateness, delay, store, calls)
 
 
 def scalar(units: int, kind: pa.DataType) -> Any:
@@ -149,7 +151,11 @@ def start(case: Case) -> tuple[wk.Operator, Stream]:
     time = case.schema.field("t").type
     delay = None if case.delay is None else scaled(case.delay, time)
     op = case.query.operator(
-        order=case.order, allowed_lateness=scaled(case.lateness, time), max_delay=delay, schema=case.schema
+        order=case.order,
+        allowed_lateness=scaled(case.lateness, time),
+        max_delay=delay,
+        store=case.store,
+        schema=case.schema,
     )
     oracle = Stream(
         "q1",

@@ -201,8 +201,9 @@ class Query:
             For how long after its end, in event time, a window is told anew when rows come late.
         max_delay : str, datetime.timedelta or int, optional
             Have the watermark follow the latest row at this distance (out of order).
-        store : {"auto", "lazy"}
-            How slices are held.
+        store : {"auto", "lazy", "eager"}
+            How slices are held: in order of time, so that a window combines its slices when it is due, or
+            with a tree above them, so that it combines O(log n) nodes.
         technique : {"slicing"}
             General stream slicing.
         name : str, optional

@@ -20,7 +20,7 @@ from windowkit.windows import checked_name, quoted, units
 __all__ = ["Operator", "Stats"]
 
 ORDERS: Final = ("in-order", "out-of-order")
-STORES: Final = ("auto", "lazy")
+STORES: Final = ("auto", "lazy", "eager")
 TECHNIQUES: Final = ("slicing",)
 
 
@@ -100,7 +100,7 @@ class Operator:
         one_of("order", order, ORDERS)
         one_of("store", store, STORES)
         one_of("technique", technique, TECHNIQUES)
-        self._order = order
+        self._order, self._store = order, store
         self._lateness = given_length("allowed_lateness", allowed_lateness)
         self._delay = None if max_delay is None else given_length("max_delay", max_delay)
         if order == "in-order":
@@ -322,8 +322,8 @@ class Operator:
             no window gets an edge within a slice that exists
           take rows out: never (§5.2, Fig. 6)
             rows move only if they are counted and come out of order
-        store
-          lazy: slices in order of time, combined when a window is due (§5.2)
+        store: lazy (§5.2)
+          few window types: what is due is combined from slices in one go
         """
         first = next(iter(self._queries.values()))
         orders = "in order" if self._order == "in-order" else "out of order"
@@ -337,7 +337,8 @@ class Operator:
         lines.append("decisions (Traub et al. 2019)")
         for what, answer, why, source in self._native.strategy():
             lines += [f"  {what}: {answer} ({source})", f"    {why}"]
-        lines += ["store", "  lazy: slices in order of time, combined when a window is due (§5.2)"]
+        kind, why = self._native.store()
+        lines += [f"store: {kind} (§5.2)", f"  {why}"]
         return "\n".join(lines)
 
     def snapshot(self) -> bytes:
@@ -430,7 +431,7 @@ class Operator:
 
     def _bind(self, schema: pa.Schema) -> _native.Operator:
         plans = [(name, plan(query, schema)) for name, query in self._queries.items()]
-        self._native = _native.Operator(plans, self._order, self._lateness, self._delay)
+        self._native = _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
         self._schema = schema
         return self._native
 

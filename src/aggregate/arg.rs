@@ -71,6 +71,10 @@ impl<K: Keys> Monoid for ArgExtremum<K> {
         if later_wins { later } else { earlier }
     }
 
+    fn is_plain(&self) -> bool {
+        false
+    }
+
     fn bytes(&self) -> usize {
         self.store.bytes() + self.by.held_bytes()
     }

@@ -55,6 +55,10 @@ impl Monoid for BytesExtremum {
         if later_wins { later } else { earlier }
     }
 
+    fn is_plain(&self) -> bool {
+        false
+    }
+
     fn bytes(&self) -> usize {
         self.store.bytes()
     }

@@ -30,6 +30,11 @@ pub trait Monoid: Clone + Send + Sync + 'static {
         self.clone()
     }
 
+    /// Whether states refer to no context, so that those of one column can be written to another.
+    fn is_plain(&self) -> bool {
+        true
+    }
+
     /// Bytes of the context.
     fn bytes(&self) -> usize {
         0
@@ -198,6 +203,34 @@ impl<M: Monoid> Column<M> {
             ranges.iter().map(|&(lo, hi)| before[hi as usize] > before[lo as usize]).collect()
         });
         Self { monoid: monoid.clone(), states, seen }
+    }
+
+    /// Writes another column's slots to slots `at`; there are `len` then.
+    pub fn write(&mut self, at: &[u32], from: &Self, len: usize) {
+        self.states.resize(len.max(self.states.len()), self.monoid.identity());
+        if from.seen.is_some() {
+            self.track_seen();
+        }
+        for (&at, &state) in at.iter().zip(&from.states) {
+            self.states[at as usize] = state;
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.resize(self.states.len(), true);
+            for (slot, &at) in at.iter().enumerate() {
+                seen[at as usize] = from.seen.as_ref().is_none_or(|seen| seen[slot]);
+            }
+        }
+    }
+
+    /// Combines slots, one after the other: which, the earlier and the later.
+    pub fn combine_slots(&mut self, program: &[(u32, u32, u32)]) {
+        for &(to, earlier, later) in program {
+            let (earlier, later) = (earlier as usize, later as usize);
+            self.states[to as usize] = self.monoid.combine(self.states[earlier], self.states[later]);
+            if let Some(seen) = &mut self.seen {
+                seen[to as usize] = seen[earlier] || seen[later];
+            }
+        }
     }
 
     /// Bytes held.

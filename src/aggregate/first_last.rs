@@ -70,6 +70,10 @@ impl Monoid for FirstLast {
         if in_order == self.last { later } else { earlier }
     }
 
+    fn is_plain(&self) -> bool {
+        false
+    }
+
     fn bytes(&self) -> usize {
         self.store.bytes()
     }

@@ -173,6 +173,21 @@ pub trait Partials: Send + Sync {
         None
     }
 
+    /// Whether partials are plain states, which refer to nothing: only these can be written and combined in place.
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    /// Writes the slots of a column of the same kind to slots `at`; there are `len` then. Of plain states only.
+    fn write(&mut self, at: &[u32], from: &dyn Partials, len: usize) {
+        let _ = (at, from, len);
+    }
+
+    /// Combines slots, one after the other: which, the earlier and the later. Of plain states only.
+    fn combine(&mut self, program: &[(u32, u32, u32)]) {
+        let _ = program;
+    }
+
     /// Calls whatever function is still to be called for the rows so far.
     ///
     /// # Errors
@@ -243,6 +258,18 @@ impl<A: Aggregate> Partials for Column<A> {
 
     fn shrink(&mut self) -> Result<()> {
         A::shrink(self)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.monoid().is_plain()
+    }
+
+    fn write(&mut self, at: &[u32], from: &dyn Partials, len: usize) {
+        self.write(at, from.as_any().downcast_ref::<Self>().expect("columns of one kind"), len);
+    }
+
+    fn combine(&mut self, program: &[(u32, u32, u32)]) {
+        self.combine_slots(program);
     }
 
     fn bytes(&self) -> usize {

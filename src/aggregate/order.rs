@@ -42,6 +42,11 @@ pub trait Keys: Clone + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether keys refer to nothing.
+    fn are_plain(&self) -> bool {
+        true
+    }
+
     /// Bytes of what keys refer to.
     fn held_bytes(&self) -> usize {
         0
@@ -323,6 +328,10 @@ impl Keys for Texts {
 
     fn squeeze<'a>(&mut self, keys: impl Iterator<Item = &'a mut Position>) -> Result<()> {
         self.store.squeeze(keys)
+    }
+
+    fn are_plain(&self) -> bool {
+        false
     }
 
     fn held_bytes(&self) -> usize {

@@ -63,6 +63,10 @@ impl<K: Keys> Monoid for Ties<K> {
         }
     }
 
+    fn is_plain(&self) -> bool {
+        self.keys.are_plain()
+    }
+
     fn bytes(&self) -> usize {
         self.keys.held_bytes()
     }

@@ -149,10 +149,11 @@ impl Frames {
     pub fn is_disjoint(&self) -> bool {
         match self {
             Frames::Rolling(rolling, segments) => {
-                rolling.is_disjoint() || segments.len() > 1 && rolling.is_full() && {
-                    let two = rolling.size() + rolling.slide();
-                    segments.iter().all(|(from, to)| ((to - from) as i64) < two)
-                }
+                rolling.is_disjoint()
+                    || segments.len() > 1 && rolling.is_full() && {
+                        let two = rolling.size() + rolling.slide();
+                        segments.iter().all(|(from, to)| ((to - from) as i64) < two)
+                    }
             }
             Frames::Listed(ranges) => !ranges.overlap(),
         }

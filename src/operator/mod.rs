@@ -5,16 +5,11 @@
 //! out windows as they become final.
 
 mod bounded;
-mod late;
-mod listing;
 mod output;
 mod plan;
-mod queries;
-mod snapshot;
 mod stream;
 
 pub use bounded::Bounded;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, Plan, Stored, WindowKind, WindowSpec};
-pub use snapshot::Contents;
-pub use stream::{Options, Stats, Stream, length};
+pub use stream::{Contents, Options, Stats, StoreKind, Stream, length};

@@ -11,7 +11,7 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::detached;
 use super::plan::PyPlan;
-use crate::operator::{Contents, Options, Plan, Stream, length};
+use crate::operator::{Contents, Options, Plan, StoreKind, Stream, length};
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
 
@@ -34,6 +34,7 @@ impl PyOperator {
         order: &str,
         allowed_lateness: Length,
         disorder: Option<Length>,
+        store: &str,
     ) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
@@ -47,6 +48,16 @@ impl PyOperator {
                     )));
                 }
             };
+            let store = match store {
+                "auto" => StoreKind::Auto,
+                "lazy" => StoreKind::Lazy,
+                "eager" => StoreKind::Eager,
+                _ => {
+                    return Err(Error::InvalidValue(format!(
+                        "store: '{store}' is unknown; allowed are 'auto', 'lazy' and 'eager'"
+                    )));
+                }
+            };
             let Some((_, leader)) = queries.first() else {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
@@ -55,6 +66,7 @@ impl PyOperator {
                 order,
                 allowed_lateness: bind("allowed_lateness", allowed_lateness)?,
                 disorder: disorder.map(|given| bind("max_delay", given)).transpose()?,
+                store,
             };
             Ok(Self(Mutex::new(Stream::new(queries, options)?)))
         })
@@ -187,6 +199,11 @@ impl PyOperator {
     #[getter]
     fn watermark(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         detached(py, || Ok(self.stream()?.watermark()))
+    }
+
+    /// How slices are held, and why.
+    fn store(&self, py: Python<'_>) -> PyResult<(&'static str, &'static str)> {
+        detached(py, || Ok(self.stream()?.store_told()))
     }
 
     /// What the decision trees say.

@@ -11,6 +11,7 @@
 mod calendar;
 mod cutter;
 mod edges;
+mod forest;
 mod regroup;
 mod slicer;
 mod store;
@@ -21,6 +22,7 @@ mod timeline;
 pub use calendar::Calendar;
 pub use cutter::{Cut, Cutter, Keys, gallop};
 pub use edges::Edges;
+pub use forest::{Dirty, Forest};
 pub use regroup::KeyOrder;
 pub use slicer::Slicer;
 pub use store::{Delta, Store, Wanted};

@@ -4,6 +4,8 @@
 //! are linked in when they come and made one when slots are moved together. Whatever a call changes is written down, so
 //! that a call that fails can be taken back.
 
+use super::forest::Dirty;
+
 /// No slot.
 const NONE: u32 = u32::MAX;
 
@@ -36,6 +38,8 @@ pub struct Cell {
 struct Timeline {
     slices: Vec<Slice>,
     from: usize,
+    /// How many slices were forgotten since the first.
+    gone: u64,
 }
 
 /// What took place, to take it back.
@@ -62,6 +66,35 @@ impl Timelines {
     /// The slices of a key, ascending.
     pub fn of(&self, key: u32) -> &[Slice] {
         self.keys.get(key as usize).map_or(&[], |timeline| &timeline.slices[timeline.from..])
+    }
+
+    /// How many slices of a key were forgotten since the first.
+    pub fn gone(&self, key: u32) -> u64 {
+        self.keys[key as usize].gone
+    }
+
+    /// What [`Timelines::add`] changed since slices were settled: which slices have other rows, and from where on there
+    /// are others, key by key.
+    pub fn dirty(&self) -> Vec<Dirty> {
+        let mut dirty: Vec<Dirty> = Vec::new();
+        for change in &self.changes {
+            let (key, at, from) = match *change {
+                Change::Widened { key, at, .. } => (key, at, usize::MAX),
+                Change::Added { key, at } | Change::Removed { key, at, .. } => (key, at, at),
+            };
+            let gone = self.keys[key as usize].from;
+            let known = match dirty.last_mut() {
+                Some(last) if last.key == key => last,
+                _ => {
+                    dirty.push(Dirty { key, places: Vec::new(), from: usize::MAX });
+                    dirty.last_mut().expect("one was added")
+                }
+            };
+            // What is added at the end, which most is, leaves all before as it was.
+            known.from = known.from.min(if from == usize::MAX { from } else { from - gone });
+            known.places.push(at - gone);
+        }
+        dirty
     }
 
     /// Number of keys that there is room for.
@@ -202,6 +235,7 @@ impl Timelines {
                 }
             }
             timeline.from += keep;
+            timeline.gone += keep as u64;
             self.slices -= keep;
             if timeline.from > timeline.slices.len() / 2 {
                 timeline.slices.drain(..timeline.from);
@@ -260,7 +294,7 @@ impl Timelines {
                 }
                 merged.push(*slice);
             }
-            self.keys[key] = Timeline { slices: merged, from: 0 };
+            self.keys[key] = Timeline { slices: merged, ..Timeline::default() };
         }
     }
 

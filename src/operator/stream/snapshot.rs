@@ -6,11 +6,13 @@ use arrow_array::{Array, Int64Array, UInt32Array, cast::AsArray, types::*};
 use arrow_schema::{Schema, SchemaRef};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Stream;
+use super::due::Reopened;
 use super::late::Late;
-use super::plan::Plan;
+use super::options::{Options, Stats, StoreKind};
 use super::queries::Queries;
-use super::stream::{Options, Reopened, Stats, Stream};
 use crate::aggregate::Rows;
+use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
 use crate::slice::{Cell, Store, Timelines};
 use crate::state::{Reader, Writer, broken};
@@ -41,6 +43,11 @@ impl Stream {
         to.number(u64::from(self.options.order == Order::OutOfOrder));
         to.number(self.options.allowed_lateness as u64);
         to.option(self.options.disorder);
+        to.number(match self.options.store {
+            StoreKind::Auto => 0,
+            StoreKind::Lazy => 1,
+            StoreKind::Eager => 2,
+        });
         to.number(self.queries.asked().len() as u64);
         for asked in self.queries.asked() {
             to.text(&asked.name);
@@ -164,6 +171,7 @@ impl Stream {
             }
         }
         this.store = Store::new(partials, slots);
+        this.plant();
         for _ in 0..from.count()? {
             let (query, window) = (from.count()?, from.count()?);
             let (Ok(key), at) = (u32::try_from(from.number()?), from.number()? as i64) else {
@@ -178,7 +186,14 @@ impl Stream {
 fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
     let (schema, _) = from.batches()?;
     let order = if from.number()? == 0 { Order::InOrder } else { Order::OutOfOrder };
-    let options = Options { order, allowed_lateness: from.number()? as i64, disorder: from.option()? };
+    let (allowed_lateness, disorder) = (from.number()? as i64, from.option()?);
+    let store = match from.number()? {
+        0 => StoreKind::Auto,
+        1 => StoreKind::Lazy,
+        2 => StoreKind::Eager,
+        _ => return broken(),
+    };
+    let options = Options { order, allowed_lateness, disorder, store };
     let queries = (0..from.count()?).map(|_| Ok((from.text()?, from.number()?, from.option()?)));
     let queries = queries.collect::<Result<_>>()?;
     Ok((schema, options, queries))

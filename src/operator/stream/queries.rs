@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::plan::{Plan, Stored, extent_fields};
 use crate::aggregate::{Input, Partial, Partials, Rows};
+use crate::operator::plan::{Plan, Stored, extent_fields};
 use crate::slice::strategy::{Class, FunctionTraits, Order, Strategy, WindowTraits, Workload};
 use crate::slice::{Edges, Slice};
 use crate::window::{Measure, Window};
