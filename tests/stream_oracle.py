@@ -104,7 +104,7 @@ class Stream:
             if since is not None and t <= since:
                 continue
             for window in query.windows:
-                for _, end, _ in extents(window, [0], [t], self.time_type):
+                for _, end, *_ in extents(window, [0], [t], self.time_type, {}):
                     if end > horizon or (isinstance(window, wk.Session) and end == horizon):
                         return True
         return False
@@ -134,7 +134,7 @@ class Stream:
                     return end < watermark if session else end <= watermark
 
                 for group, rows in groups.items():
-                    for start, end, inside in extents(window, rows, times, self.time_type):
+                    for start, end, inside, _ in extents(window, rows, times, self.time_type, columns):
                         if not due(end, past) or (since is not None and start <= since):
                             continue
                         if fresh is not None:

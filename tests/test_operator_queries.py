@@ -40,7 +40,7 @@ def edges_of(query: wk.Query, times: list[int], time: pa.DataType) -> set[int]:
     """Return every start and end of a window that has one of the rows."""
     edges = set()
     for window in query.windows:
-        for start_of, end, _ in extents(window, range(len(times)), times, time):
+        for start_of, end, *_ in extents(window, range(len(times)), times, time, {}):
             edges |= {start_of, end}
         # Windows without rows have edges too, where rows lie on both sides.
         if not isinstance(window, wk.Session):

@@ -66,13 +66,21 @@ class Query:
         ['k', 'window', 'sum(v)']
         """
         window_name = ["window_name"] if len(self.windows) > 1 else []
-        return [*self.by, *window_name, self.window_column, *(aggregate.name for aggregate in self.aggs)]
+        window_rows = ["window_rows"] if self.has_ranks else []
+        aggregates = (aggregate.name for aggregate in self.aggs)
+        return [*self.by, *window_name, self.window_column, *window_rows, *aggregates]
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether a window is measured by rows, so that the result has the column ``window_rows``."""
+        return any(window.counts_rows for window in self.windows)
 
     @property
     def inputs(self) -> list[str]:
         """Names of the input columns the query reads, each once, in order of first use."""
+        windowed = (column for window in self.windows for column in window.columns)
         aggregated = (column for aggregate in self.aggs for column in aggregate.inputs)
-        return list(dict.fromkeys([*self.by, self.time, *aggregated]))
+        return list(dict.fromkeys([*self.by, self.time, *windowed, *aggregated]))
 
     def run(
         self,
@@ -106,7 +114,9 @@ class Query:
             One row per key and window that has rows; of a Spark DataFrame a DataFrame, evaluated when an
             action runs. Columns: `by`, ``window_name`` (only of several windows), ``window``
             (``session_window`` if all windows are sessions), a struct of ``start`` and ``end`` in the time
-            column's own type, and the aggregates. The order of rows is not specified.
+            column's own type, ``window_rows`` if a window is measured by rows, a struct of ``start`` and
+            ``end``, the ranks ``[start, end)`` of its rows among those of the key (null for other windows),
+            and the aggregates. The order of rows is not specified.
 
         Raises
         ------
@@ -119,7 +129,8 @@ class Query:
         Notes
         -----
         O(rows + windows) work for sliding and tumbling windows whatever their overlap, and memory for one
-        slice per key between neighbouring window edges (Traub et al. 2019, §5.3); rows are not kept.
+        slice per key between neighbouring window edges (Traub et al. 2019, §5.3); rows are not kept, unless a
+        window needs them in order: those by rows, over two measures, by punctuation, and one's own.
 
         Examples
         --------
@@ -359,7 +370,7 @@ def query(
             "windows",
             windows,
             Window,  # type: ignore[type-abstract]  # only isinstance is asked of it
-            "tumbling(...), sliding(...), session(...), or a sequence of them",
+            "tumbling(...), sliding(...), session(...) or another window, or a sequence of them",
         ),
         aggs=items("aggs", aggs, Aggregate, "an aggregate like windowkit.sum('v'), or a sequence of them"),
     )

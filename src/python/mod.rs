@@ -9,6 +9,7 @@ mod plan;
 mod sketch;
 mod stream_window;
 mod user;
+mod window;
 
 use mimalloc::MiMalloc;
 use pyo3::prelude::*;

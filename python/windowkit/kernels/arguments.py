@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit._columns import from_library, is_table, kind
-from windowkit.durations import Duration, Length, length
+from windowkit.durations import Duration, Length, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
 
 Partial: TypeAlias = Literal["none", "start", "end", "both"]
@@ -109,7 +109,14 @@ def timed_of(
             "start, and not their end"
         )
     given = {"size": size, "slide": slide, "start_time": start_time}
-    lengths = {name: length(name, value) for name, value in given.items() if value is not None}
+    lengths: dict[str, Duration | int] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        read = length(name, value)
+        if isinstance(read, Rows):
+            raise InvalidType(f"{name}: {read} is a number of rows; a {name} of time is a duration or an int")
+        lengths[name] = read
     is_time = isinstance(lengths["size"], Duration)
     for name, value in lengths.items():
         if isinstance(value, Duration) != is_time:

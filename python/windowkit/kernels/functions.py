@@ -93,10 +93,10 @@ def sliding(
     -----
     O(1) amortised per row and window, whatever the size.
 
-    Float sums are compensated: the error of a window is at most that of Kahan's sum over it, and nothing a
-    window does not hold can touch it. Sums and means of integers and decimals are exact until the answer is
-    rounded once; their variances are of the values as float64, which is exact up to 2**53 only: take a value
-    near them off larger ones first, as it leaves variances as they are.
+    Float sums are compensated: the error of a window is at most Kahan's bound for it, and nothing a window
+    does not hold can touch it. Sums of integers and decimals are exact, and their means those sums, divided;
+    their variances are of the values as float64, which is exact up to 2**53 only: take a value near them off
+    larger ones first, as it leaves variances as they are.
 
     A sum, mean or variance of finite values is infinite only if the true one is beyond the range of float64,
     and never NaN. A call takes up to 2**32 - 1 rows.
@@ -280,18 +280,24 @@ def explain(
     *,
     agg: str,
     times: Any = None,
+    start_time: Length | None = None,
+    closed: Closed | None = None,
     algorithm: str = "auto",
-    partial: Partial = "none",
+    min_periods: int | None = None,
+    ddof: int | None = None,
+    partial: Partial | None = None,
     segments: Any = None,
 ) -> str:
     """Say which algorithm answers a call of `sliding`, or with `times` of `sliding_by`, and why.
 
     Parameters
     ----------
-    array, size, slide, agg, algorithm, partial, segments
+    array, size, slide, agg, algorithm, min_periods, ddof, segments
         As in `sliding`, or `sliding_by`.
-    times : column, optional
-        As in `sliding_by`.
+    times, start_time, closed
+        As in `sliding_by`; the last two only with times.
+    partial
+        As in `sliding`; only without times.
 
     Examples
     --------
@@ -301,16 +307,21 @@ def explain(
     >>> explain(pa.array([1.5, 2.5]), 2, 2, agg="sum")
     'tumbling: windows do not overlap'
     """
-    question = question_of(agg, algorithm, None, None)
+    question = question_of(agg, algorithm, min_periods, ddof)
     column, groups = values_of(array), groups_of(segments)
     if times is None:
+        for argument, value in (("start_time", start_time), ("closed", closed)):
+            if value is not None:
+                raise InvalidValue(f"{argument}: {value!r} was given without times; rows have no {argument}")
         rolling = (
             rows_of("size", size),
             rows_of("slide", 1 if slide is None else slide),
-            name_of("partial", partial),
+            name_of("partial", "none" if partial is None else partial),
         )
         name, reason = _native.explain_sliding(column, rolling, question, groups)
     else:
-        timed = timed_of(size, slide, None, None)
+        if partial is not None:
+            raise InvalidValue(f"partial: {partial!r} was given with times; windows of time are as they are")
+        timed = timed_of(size, slide, start_time, closed)
         name, reason = _native.explain_sliding_by(column, column_of("times", times), timed, question, groups)
     return f"{name}: {reason}"

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from windowkit.durations import Length
+from windowkit.durations import Rows as RowCount
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import is_spark
 from windowkit.windows import Tumbling, Window, tumbling
@@ -142,6 +143,8 @@ def window_tuple(window: Tumbling | Length | Rows | None) -> WindowTuple | None:
     if not isinstance(window, Tumbling):
         window = tumbling(window)
     _, _, size, _, offset, is_time = window.specification()
+    if isinstance(window.size, RowCount):
+        return "rows", rows(size).size, 0
     return "nanoseconds" if is_time else "units", size, offset
 
 

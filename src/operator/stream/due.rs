@@ -96,6 +96,8 @@ impl Stream {
                                 }
                             }
                         }
+                        // Others are refused when their query comes.
+                        _ => {}
                     }
                 }
             }
@@ -128,6 +130,7 @@ impl Stream {
                                 add(found, reopened.len() < before);
                             })
                         }
+                        _ => {}
                     }
                 }
             }

@@ -6,7 +6,8 @@ use arrow_select::filter::filter_record_batch;
 
 use super::Stream;
 use super::late::Reason;
-use crate::operator::bounded::{Columns, out_of_bounds};
+use crate::operator::bounded::Columns;
+use crate::operator::parts::out_of_bounds;
 use crate::slice::strategy::Order;
 use crate::slice::{Delta, Keys};
 use crate::{Error, Result};

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::aggregate::{Input, Partial, Partials, Rows};
 use crate::operator::plan::{Plan, Stored, extent_fields};
-use crate::slice::strategy::{Class, FunctionTraits, Order, Strategy, WindowTraits, Workload};
+use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
 use crate::slice::{Edges, Slice};
 use crate::window::{Measure, Window};
 use crate::{Error, Result};
@@ -56,6 +56,7 @@ impl Queries {
         let (leader, several) = (leader.clone(), several || queries.len() > 1);
         let (mut asked, mut stored, mut aggregates) = (Vec::<Asked>::new(), Vec::new(), Vec::<Field>::new());
         for (name, plan, since) in queries {
+            plan.windows().iter().try_for_each(|(name, window)| check_supported(name, window))?;
             if asked.iter().any(|other| other.name == name) {
                 return Err(Error::InvalidValue(format!(
                     "query: there is one named '{name}' already; queries of one operator have different names"
@@ -82,8 +83,8 @@ impl Queries {
             }
             asked.push(Asked { name, plan, since, partials, columns });
         }
-        let windows: Vec<Window> = windows(&asked).map(|(_, window)| *window).collect();
-        let edges = Edges::of(&windows);
+        let all: Vec<Window> = windows(&asked).map(|(_, window)| window.clone()).collect();
+        let edges = Edges::of(&all);
         let schema = schema(&asked, &aggregates, several)?;
         Ok(Self { asked, stored, edges, aggregates, schema, several })
     }
@@ -142,7 +143,7 @@ impl Queries {
     pub(super) fn widest_gap(&self) -> Option<i64> {
         let gaps = windows(&self.asked).filter_map(|(_, window)| match window {
             Window::Session(session) => Some(session.gap()),
-            Window::Sliding(_) => None,
+            _ => None,
         });
         gaps.max()
     }
@@ -167,7 +168,7 @@ impl Queries {
                 functions.push(FunctionTraits { commutative, invertible, extremum });
             }
         }
-        let windows = windows(&self.asked).map(|(_, window)| traits(window)).collect();
+        let windows = windows(&self.asked).map(|(_, window)| window.traits()).collect();
         Ok(Strategy::of(&Workload { order, windows, functions }))
     }
 
@@ -333,10 +334,14 @@ fn extent_field(measure: &Measure, name: &str) -> Field {
     Field::new(name, DataType::Struct(extent_fields(measure)), false)
 }
 
-fn traits(window: &Window) -> WindowTraits {
+/// Refuses windows that need rows, or edges that end.
+fn check_supported(name: &str, window: &Window) -> Result<()> {
     match window {
-        Window::Sliding(_) => WindowTraits { class: Class::ContextFree, session: false, count: false },
-        Window::Session(_) => WindowTraits { class: Class::ForwardContextFree, session: true, count: false },
+        Window::Sliding(_) | Window::Session(_) => Ok(()),
+        _ => Err(Error::InvalidValue(format!(
+            "windows: {name} is none that a stream operator runs; allowed are tumbling, sliding and session windows by \
+             time or by an integer measure"
+        ))),
     }
 }
 

@@ -142,6 +142,8 @@ impl Stream {
                 }
                 // A session is over once the watermark has passed its end.
                 Window::Session(session) => horizon.saturating_sub(session.gap()),
+                // Others are refused when their query comes.
+                _ => i64::MAX,
             };
             asked.since.map_or(alive, |since| alive.max(since.saturating_add(1)))
         };
@@ -218,5 +220,5 @@ pub(super) fn calendars(queries: &Queries) -> (Calendar, Cutter) {
     let cuts: Vec<i64> =
         queries.asked().iter().filter_map(|asked| asked.since).map(|since| since.saturating_add(1)).collect();
     let calendar = Calendar::new(edges.families().to_vec(), cuts.clone(), edges.bounds());
-    (calendar, Cutter::new(Calendar::new(edges.panes(), cuts, edges.bounds())))
+    (calendar, Cutter::new(Calendar::new(edges.panes().unwrap_or_default(), cuts, edges.bounds())))
 }
