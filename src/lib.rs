@@ -18,6 +18,7 @@
 //! | [`keys`] | key columns to dense ids |
 //! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not follow the keys |
 //! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
+//! | [`state`] | snapshots: versioned, checksummed |
 //! | [`partition`] | which worker gets which row, and what that costs |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 //! | [`technique`] | what slicing is measured against: buffers, trees, buckets, Pairs, Cutty |
@@ -33,6 +34,7 @@ pub mod operator;
 pub mod partition;
 pub mod sketch;
 pub mod slice;
+pub mod state;
 pub mod technique;
 pub mod window;
 

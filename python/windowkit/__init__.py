@@ -64,6 +64,7 @@ from windowkit.errors import (
 )
 from windowkit.hyperloglog import HyperLogLog
 from windowkit.query import Query, query
+from windowkit.stream import Operator
 from windowkit.user import UserFunction, aggregate
 from windowkit.windows import (
     Add,
@@ -105,6 +106,7 @@ __all__ = [
     "InvalidValue",
     "Landmark",
     "Length",
+    "Operator",
     "Overflow",
     "Punctuation",
     "Query",

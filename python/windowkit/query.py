@@ -13,6 +13,9 @@ from windowkit.windows import Session, Window, checked_name
 if TYPE_CHECKING:
     import pyarrow
 
+    from windowkit.durations import Length
+    from windowkit.stream import Operator
+
 __all__ = ["Query", "query"]
 
 Item = TypeVar("Item")
@@ -185,6 +188,74 @@ class Query:
         from windowkit import local
 
         return local.batches(self, data, threads=threads)
+
+    def operator(
+        self,
+        *,
+        order: str = "in-order",
+        allowed_lateness: Length = 0,
+        max_delay: Length | None = None,
+        store: str = "auto",
+        technique: str = "slicing",
+        name: str | None = None,
+        schema: Any = None,
+    ) -> Operator:
+        """Evaluate the query over a stream, window by window as they become final.
+
+        Parameters
+        ----------
+        order : {"in-order", "out-of-order"}
+            In order each row is a watermark: a window is final once a row comes that is not before its end,
+            and a row before the one before it is refused. Out of order only `Operator.advance` (or
+            `max_delay`) moves the watermark.
+        allowed_lateness : str, datetime.timedelta or int, optional
+            For how long after its end, in event time, a window is told anew when rows come late.
+        max_delay : str, datetime.timedelta or int, optional
+            Have the watermark follow the latest row at this distance (out of order).
+        store : {"auto", "lazy", "eager"}
+            How slices are held: in order of time, so that a window combines its slices when it is due, or
+            with a tree above them, so that it combines O(log n) nodes.
+        technique : {"slicing"}
+            General stream slicing.
+        name : str, optional
+            What results call the query once there are several; ``q1`` by default.
+        schema : pyarrow.Schema, or data, optional
+            The schema of the stream; that of the first batch by default.
+
+        Returns
+        -------
+        Operator
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            An argument is not allowed.
+        UnknownColumn, InvalidType, InvalidValue
+            The query does not fit `schema`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"t": [1, 5, 9, 11]})).to_pylist()
+        [{'window': {'start': 0, 'end': 10}, 'n': 3, 'update': False}]
+        >>> op.close().to_pylist()
+        [{'window': {'start': 10, 'end': 20}, 'n': 1, 'update': False}]
+        """
+        from windowkit.stream import Operator
+
+        return Operator(
+            self,
+            order=order,
+            allowed_lateness=allowed_lateness,
+            max_delay=max_delay,
+            store=store,
+            technique=technique,
+            name=name,
+            schema=schema,
+        )
 
     def schema(self, data: Any) -> pyarrow.Schema:
         """Return the schema of the result, without evaluating anything.

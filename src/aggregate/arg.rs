@@ -71,6 +71,14 @@ impl<K: Keys> Monoid for ArgExtremum<K> {
         if later_wins { later } else { earlier }
     }
 
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    fn bytes(&self) -> usize {
+        self.store.bytes() + self.by.held_bytes()
+    }
+
     fn emptied(&self) -> Self {
         let store = Store::new(self.store.data_type().clone());
         Self { by: self.by.emptied(), store, ..self.clone() }
@@ -124,6 +132,13 @@ impl<K: Keys> Aggregate for ArgExtremum<K> {
         let base = own.store.append(store);
         states.iter_mut().filter(|state| state.at != NOWHERE).for_each(|state| state.at += base);
         column.append(other);
+    }
+
+    fn shrink(column: &mut Column<Self>) -> Result<()> {
+        let (monoid, states) = column.parts_mut();
+        monoid.store.squeeze(states.iter_mut().map(|state| &mut state.at))?;
+        let live = states.iter_mut().filter(|state| state.at != NOWHERE).map(|state| &mut state.by);
+        monoid.by.squeeze(live)
     }
 
     fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {

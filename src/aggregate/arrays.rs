@@ -576,6 +576,26 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         Ok(take(&results, &places, None)?)
     }
 
+    fn settle(&mut self) -> Result<()> {
+        // Rows whose order matters stay rows.
+        let commutes = self.function.properties().commutative;
+        let Entries { slots, times, states, .. } =
+            if commutes { self.reduced()? } else { self.entries()? }.clone();
+        *self = self.of(self.len, slots, times, states);
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let chunk = |chunk: &Chunk| {
+            let values: usize = match &chunk.values {
+                Values::Inputs(inputs) => inputs.iter().map(|input| input.get_array_memory_size()).sum(),
+                Values::States(states) => states.get_array_memory_size(),
+            };
+            values + chunk.slots.capacity() * size_of::<u32>() + chunk.times.capacity() * size_of::<i64>()
+        };
+        self.held.chunks.iter().map(chunk).sum()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

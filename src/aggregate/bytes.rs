@@ -55,6 +55,14 @@ impl Monoid for BytesExtremum {
         if later_wins { later } else { earlier }
     }
 
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    fn bytes(&self) -> usize {
+        self.store.bytes()
+    }
+
     fn emptied(&self) -> Self {
         Self { store: Store::new(self.store.data_type().clone()), ..self.clone() }
     }
@@ -80,6 +88,11 @@ impl Aggregate for BytesExtremum {
             *state += base;
         }
         column.append(other);
+    }
+
+    fn shrink(column: &mut Column<Self>) -> Result<()> {
+        let (monoid, states) = column.parts_mut();
+        monoid.store.squeeze(states.iter_mut())
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {

@@ -39,6 +39,16 @@ pub trait Codes: Clone + Send + Sync + 'static {
     /// Makes codes of `other` codes of `self`.
     fn adopt(&mut self, other: &Self, codes: &mut [Self::Code]);
 
+    /// Forgets values that none of these codes stands for, and numbers the others anew.
+    fn squeeze(&mut self, codes: &mut [Self::Code]) {
+        let _ = codes;
+    }
+
+    /// Bytes of what codes refer to.
+    fn bytes(&self) -> usize {
+        0
+    }
+
     /// No values yet.
     fn emptied(&self) -> Self;
 
@@ -248,6 +258,19 @@ impl Codes for Interned {
         let translated: Vec<u64> =
             (0..other.texts.ends.len()).map(|number| texts.intern(other.texts.get(number))).collect();
         codes.iter_mut().for_each(|code| *code = translated[*code as usize]);
+    }
+
+    fn squeeze(&mut self, codes: &mut [u64]) {
+        let mut texts = Texts::default();
+        for code in codes {
+            *code = texts.intern(self.texts.get(*code as usize));
+        }
+        self.texts = Arc::new(texts);
+    }
+
+    fn bytes(&self) -> usize {
+        let Texts { bytes, ends, numbers, .. } = &*self.texts;
+        bytes.capacity() + ends.capacity() * size_of::<usize>() + numbers.allocation_size()
     }
 
     fn emptied(&self) -> Self {

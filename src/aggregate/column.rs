@@ -2,7 +2,7 @@
 
 use arrow_buffer::NullBuffer;
 
-use super::lift::Rows;
+use super::lift::{Rows, Run};
 use super::nodes::Nodes;
 use crate::kernels::{Ranges, subtract_on_evict, tumbling, two_stacks};
 
@@ -29,6 +29,16 @@ pub trait Monoid: Clone + Send + Sync + 'static {
     /// The same monoid without the context of any state.
     fn emptied(&self) -> Self {
         self.clone()
+    }
+
+    /// Whether states refer to no context, so that those of one column can be written to another.
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    /// Bytes of the context.
+    fn bytes(&self) -> usize {
+        0
     }
 
     /// For functions with an exact inverse: `invert(combine(part, rest), part) == rest`.
@@ -198,10 +208,115 @@ impl<M: Monoid> Column<M> {
         Self { monoid: monoid.clone(), states, seen }
     }
 
+    /// As [`Column::answer`] for ranges in any order: from a tree over the slots where that takes fewer combinations than
+    /// to go through each range (FlatFAT: Tangwongsan et al., VLDB 2015).
+    pub fn answer_any(&self, ranges: &[(u32, u32)]) -> Self {
+        let monoid = &self.monoid;
+        let combine = |a, b| monoid.combine(a, b);
+        let slots = self.states.len();
+        let each: usize = ranges.iter().map(|&(lo, hi)| (hi - lo) as usize).sum();
+        let height = (usize::BITS - slots.leading_zeros()) as usize;
+        let states = if each <= slots + 2 * height * ranges.len() {
+            let range = |&(lo, hi): &(u32, u32)| {
+                self.states[lo as usize..hi as usize].iter().copied().reduce(combine)
+            };
+            ranges.iter().map(|each| range(each).unwrap_or(monoid.identity())).collect()
+        } else {
+            let tree = tree(&self.states, monoid.identity(), combine);
+            ranges.iter().map(|&(lo, hi)| within(&tree, lo, hi, monoid.identity(), combine)).collect()
+        };
+        let seen = self.seen.as_ref().map(|seen| {
+            let mut before = Vec::with_capacity(slots + 1);
+            before.push(0u32);
+            before.extend(seen.iter().scan(0, |count, &seen| {
+                *count += u32::from(seen);
+                Some(*count)
+            }));
+            ranges.iter().map(|&(lo, hi)| before[hi as usize] > before[lo as usize]).collect()
+        });
+        Self { monoid: monoid.clone(), states, seen }
+    }
+
+    /// Writes another column's slots to slots `at`; there are `len` then.
+    pub fn write(&mut self, at: &[u32], from: &Self, len: usize) {
+        self.states.resize(len.max(self.states.len()), self.monoid.identity());
+        if from.seen.is_some() {
+            self.track_seen();
+        }
+        for (&at, &state) in at.iter().zip(&from.states) {
+            self.states[at as usize] = state;
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.resize(self.states.len(), true);
+            for (slot, &at) in at.iter().enumerate() {
+                seen[at as usize] = from.seen.as_ref().is_none_or(|seen| seen[slot]);
+            }
+        }
+    }
+
+    /// Combines slots, one after the other: which, the earlier and the later.
+    pub fn combine_slots(&mut self, program: &[(u32, u32, u32)]) {
+        for &(to, earlier, later) in program {
+            let (earlier, later) = (earlier as usize, later as usize);
+            self.states[to as usize] = self.monoid.combine(self.states[earlier], self.states[later]);
+            if let Some(seen) = &mut self.seen {
+                seen[to as usize] = seen[earlier] || seen[later];
+            }
+        }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.states.capacity() * size_of::<M::State>()
+            + self.seen.as_ref().map_or(0, Vec::capacity)
+            + self.monoid.bytes()
+    }
+
+    /// The slot's state, to fold values into that are not null; grows to `len` slots.
+    pub(super) fn slots_of_runs(&mut self, runs: &[Run], len: usize) -> (&M, &mut [M::State]) {
+        self.states.resize(len, self.monoid.identity());
+        if let Some(seen) = &mut self.seen {
+            seen.resize(len, false);
+            runs.iter().for_each(|run| seen[run.slot as usize] = true);
+        }
+        (&self.monoid, &mut self.states)
+    }
+
     /// From now on `seen` is kept; so far every slot saw a value.
     fn track_seen(&mut self) {
         if self.seen.is_none() {
             self.seen = Some(vec![true; self.states.len()]);
         }
     }
+}
+
+/// A complete binary tree over `states`, which are its last level, filled up with identities; node 1 is the root, and the
+/// children of node i are 2i and 2i + 1.
+fn tree<S: Copy>(states: &[S], identity: S, combine: impl Fn(S, S) -> S) -> Vec<S> {
+    let leaves = states.len().next_power_of_two();
+    let mut tree = vec![identity; 2 * leaves];
+    tree[leaves..leaves + states.len()].copy_from_slice(states);
+    for node in (1..leaves).rev() {
+        tree[node] = combine(tree[2 * node], tree[2 * node + 1]);
+    }
+    tree
+}
+
+/// The aggregate of leaves `lo..hi` of a [`tree`].
+fn within<S: Copy>(tree: &[S], lo: u32, hi: u32, identity: S, combine: impl Fn(S, S) -> S) -> S {
+    let leaves = tree.len() / 2;
+    let (mut left, mut right) = (identity, identity);
+    let (mut lo, mut hi) = (leaves + lo as usize, leaves + hi as usize);
+    while lo < hi {
+        if lo & 1 == 1 {
+            left = combine(left, tree[lo]);
+            lo += 1;
+        }
+        if hi & 1 == 1 {
+            hi -= 1;
+            right = combine(tree[hi], right);
+        }
+        (lo, hi) = (lo / 2, hi / 2);
+    }
+    combine(left, right)
 }

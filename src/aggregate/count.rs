@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, Int64Array, types::Int64Type};
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Rows, columns, fold_primitive};
+use super::lift::{Aggregate, Rows, Run, columns, fold_primitive};
 use super::properties::{Kind, Properties};
 use crate::Result;
 
@@ -44,6 +44,21 @@ impl Aggregate for Count {
             Some(nulls) => column.fold(rows, None, len, |row| i64::from(nulls.is_valid(row))),
         }
         Ok(())
+    }
+
+    fn update_runs(
+        column: &mut Column<Self>,
+        inputs: &[ArrayRef],
+        runs: &[Run],
+        _: &[i64],
+        len: usize,
+    ) -> Result<bool> {
+        if inputs.first().is_some_and(|input| input.is_nullable()) {
+            return Ok(false);
+        }
+        let (_, counts) = column.slots_of_runs(runs, len);
+        runs.iter().for_each(|run| counts[run.slot as usize] += (run.to - run.from) as i64);
+        Ok(true)
     }
 
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {

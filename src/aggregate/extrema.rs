@@ -8,10 +8,11 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, types::*};
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, columns, fold_primitive};
+use super::lift::{Aggregate, Partials, Rows, Run, cast_to, columns, fold_primitive, fold_runs};
 use super::properties::{Kind, Properties};
 use crate::Result;
 use crate::dictionary::{plain, widened};
+use crate::kernels::simd;
 
 /// An empty column of minima (or maxima) over values of type `input`, if those are ordered primitives.
 pub(super) fn extrema(input: &DataType, max: bool) -> Option<Box<dyn Partials>> {
@@ -53,6 +54,14 @@ pub trait Ordered: Copy {
     const GREATEST: Self;
     /// Whether `self` comes before `other`.
     fn is_below(self, other: Self) -> bool;
+    /// The least or greatest of values.
+    fn extreme(values: &[Self], max: bool) -> Option<Self>;
+}
+
+/// By vectors, for types that have kernels.
+fn by_vectors<T: simd::Element>(values: &[T], max: bool) -> Option<T> {
+    let column = simd::Column::from(values);
+    if max { simd::reduce_max(column) } else { simd::reduce_min(column) }
 }
 
 macro_rules! ordered_integers {
@@ -62,10 +71,23 @@ macro_rules! ordered_integers {
             const GREATEST: Self = <$t>::MAX;
             #[inline]
             fn is_below(self, other: Self) -> bool { self < other }
+            fn extreme(values: &[Self], max: bool) -> Option<Self> { by_vectors(values, max) }
         }
     )*};
 }
-ordered_integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
+ordered_integers!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+impl Ordered for i128 {
+    const LEAST: Self = i128::MIN;
+    const GREATEST: Self = i128::MAX;
+    #[inline]
+    fn is_below(self, other: Self) -> bool {
+        self < other
+    }
+    fn extreme(values: &[Self], max: bool) -> Option<Self> {
+        if max { values.iter().max().copied() } else { values.iter().min().copied() }
+    }
+}
 
 macro_rules! ordered_floats {
     ($($t:ty),*) => {$(
@@ -74,6 +96,7 @@ macro_rules! ordered_floats {
             const GREATEST: Self = <$t>::NAN;
             #[inline]
             fn is_below(self, other: Self) -> bool { self < other || (other.is_nan() && !self.is_nan()) }
+            fn extreme(values: &[Self], max: bool) -> Option<Self> { by_vectors(values, max) }
         }
     )*};
 }
@@ -127,6 +150,19 @@ impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Aggregate for Extr
     fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let physical = column.monoid().physical.clone();
         fold_primitive::<T, _>(column, &columns::<1>(inputs)?[0], &physical, rows, len, |value| value)
+    }
+
+    fn update_runs(
+        column: &mut Column<Self>,
+        inputs: &[ArrayRef],
+        runs: &[Run],
+        _: &[i64],
+        len: usize,
+    ) -> Result<bool> {
+        let physical = column.monoid().physical.clone();
+        let identity = column.monoid().identity();
+        let extreme = |values: &[T::Native]| T::Native::extreme(values, MAX).unwrap_or(identity);
+        fold_runs::<T, _>(column, &columns::<1>(inputs)?[0], &physical, runs, len, (|value| value, extreme))
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {

@@ -70,6 +70,14 @@ impl Monoid for FirstLast {
         if in_order == self.last { later } else { earlier }
     }
 
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    fn bytes(&self) -> usize {
+        self.store.bytes()
+    }
+
     fn emptied(&self) -> Self {
         Self { store: Store::new(self.store.data_type().clone()), ..self.clone() }
     }
@@ -100,6 +108,11 @@ impl Aggregate for FirstLast {
             state.at += base;
         }
         column.append(other);
+    }
+
+    fn shrink(column: &mut Column<Self>) -> Result<()> {
+        let (monoid, states) = column.parts_mut();
+        monoid.store.squeeze(states.iter_mut().map(|state| &mut state.at))
     }
 
     fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {

@@ -34,6 +34,17 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// Neighbouring rows of one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Their slot.
+    pub slot: u32,
+    /// The first row.
+    pub from: usize,
+    /// The first row after them.
+    pub to: usize,
+}
+
 /// What one column of partials reads of a batch.
 #[derive(Debug, Clone)]
 pub struct Input {
@@ -97,6 +108,24 @@ pub trait Aggregate: Monoid {
         column.append(other);
     }
 
+    /// See [`Partials::update_runs`].
+    fn update_runs(
+        column: &mut Column<Self>,
+        inputs: &[ArrayRef],
+        runs: &[Run],
+        times: &[i64],
+        len: usize,
+    ) -> Result<bool> {
+        let _ = (column, inputs, runs, times, len);
+        Ok(false)
+    }
+
+    /// Drops values that no state points to.
+    fn shrink(column: &mut Column<Self>) -> Result<()> {
+        let _ = column;
+        Ok(())
+    }
+
     /// Results of all slots.
     ///
     /// # Errors
@@ -137,6 +166,49 @@ pub trait Partials: Send + Sync {
 
     /// See [`Aggregate::lower`].
     fn lower(&self) -> Result<ArrayRef>;
+
+    /// As [`Partials::update`] for rows that come run by run, if that is any faster; whether it was done.
+    fn update_runs(&mut self, inputs: &[ArrayRef], runs: &[Run], times: &[i64], len: usize) -> Result<bool> {
+        let _ = (inputs, runs, times, len);
+        Ok(false)
+    }
+
+    /// As [`Partials::answer`] for ranges in any order, where partials are plain states.
+    fn answer_any(&self, ranges: &[(u32, u32)]) -> Option<Box<dyn Partials>> {
+        let _ = ranges;
+        None
+    }
+
+    /// Whether partials are plain states, which refer to nothing: only these can be written and combined in place.
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    /// Writes the slots of a column of the same kind to slots `at`; there are `len` then. Of plain states only.
+    fn write(&mut self, at: &[u32], from: &dyn Partials, len: usize) {
+        let _ = (at, from, len);
+    }
+
+    /// Combines slots, one after the other: which, the earlier and the later. Of plain states only.
+    fn combine(&mut self, program: &[(u32, u32, u32)]) {
+        let _ = program;
+    }
+
+    /// Calls whatever function is still to be called for the rows so far.
+    ///
+    /// # Errors
+    /// What a user's function raises.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Drops values that no slot points to.
+    fn shrink(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Bytes held.
+    fn bytes(&self) -> usize;
 
     /// For functions lowered from several partials.
     fn as_any(&self) -> &dyn Any;
@@ -186,6 +258,34 @@ impl<A: Aggregate> Partials for Column<A> {
         A::lower(self)
     }
 
+    fn update_runs(&mut self, inputs: &[ArrayRef], runs: &[Run], times: &[i64], len: usize) -> Result<bool> {
+        A::update_runs(self, inputs, runs, times, len)
+    }
+
+    fn answer_any(&self, ranges: &[(u32, u32)]) -> Option<Box<dyn Partials>> {
+        Some(Box::new(self.answer_any(ranges)))
+    }
+
+    fn shrink(&mut self) -> Result<()> {
+        A::shrink(self)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.monoid().is_plain()
+    }
+
+    fn write(&mut self, at: &[u32], from: &dyn Partials, len: usize) {
+        self.write(at, from.as_any().downcast_ref::<Self>().expect("columns of one kind"), len);
+    }
+
+    fn combine(&mut self, program: &[(u32, u32, u32)]) {
+        self.combine_slots(program);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -205,6 +305,35 @@ pub(super) fn columns<const N: usize>(given: &[ArrayRef]) -> Result<&[ArrayRef; 
 /// `array` as `wanted`; itself if it is that already.
 pub(super) fn cast_to(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     Ok(if array.data_type() == wanted { array.clone() } else { cast(array, wanted)? })
+}
+
+/// Runs at least this long are worth a vector kernel.
+const LONG: usize = 32;
+
+/// Folds runs of primitive values, read as `physical`, into their slots, long ones by `reduce`; not if some are null.
+pub(super) fn fold_runs<T: ArrowPrimitiveType, M: Monoid>(
+    column: &mut Column<M>,
+    input: &ArrayRef,
+    physical: &DataType,
+    runs: &[Run],
+    len: usize,
+    (lift, reduce): (impl Fn(T::Native) -> M::State, impl Fn(&[T::Native]) -> M::State),
+) -> Result<bool> {
+    if input.is_nullable() {
+        return Ok(false);
+    }
+    let array = cast_to(input, physical)?;
+    let values = array.as_primitive::<T>().values();
+    let (monoid, states) = column.slots_of_runs(runs, len);
+    for run in runs {
+        let (values, state) = (&values[run.from..run.to], &mut states[run.slot as usize]);
+        if values.len() < LONG {
+            values.iter().for_each(|&value| monoid.absorb(state, lift(value)));
+        } else {
+            monoid.absorb(state, reduce(values));
+        }
+    }
+    Ok(true)
 }
 
 /// Folds primitive values, read as `physical`, into their slots.

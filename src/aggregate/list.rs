@@ -126,6 +126,10 @@ impl Held {
 }
 
 impl Sorted {
+    fn bytes(&self) -> usize {
+        self.offsets.capacity() * size_of::<usize>() + self.rows.capacity() * size_of::<Row>()
+    }
+
     fn slots(&self, from: usize, to: usize) -> &[Row] {
         &self.rows[self.offsets[from]..self.offsets[to]]
     }
@@ -235,6 +239,25 @@ impl Partials for List {
     fn lower(&self) -> Result<ArrayRef> {
         let offsets = offsets(&self.ends())?;
         Ok(list(offsets, self.values((0..self.len).flat_map(|slot| self.slot(slot)))?))
+    }
+
+    fn shrink(&mut self) -> Result<()> {
+        let mut store = self.store.clone();
+        let (_, rows) = self.rows();
+        store.squeeze(rows.iter_mut().map(|row| &mut row.1))?;
+        self.store = store;
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let own = match &self.held {
+            Held::Rows { slots, rows, .. } => {
+                slots.capacity() * size_of::<u32>() + rows.capacity() * size_of::<Row>()
+            }
+            Held::Sorted(sorted) => sorted.bytes(),
+            Held::View(sorted, ranges) => sorted.bytes() + ranges.capacity() * size_of::<(u32, u32)>(),
+        };
+        own + self.store.bytes()
     }
 
     fn as_any(&self) -> &dyn Any {

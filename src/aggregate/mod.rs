@@ -40,7 +40,7 @@ mod user;
 pub use arrays::{ArrayFunction, Arrays};
 pub use column::{Column, Monoid};
 pub use function::{Function, Operand};
-pub use lift::{Aggregate, Input, Partials, Rows};
+pub use lift::{Aggregate, Input, Partials, Rows, Run};
 pub use multiset::Question;
 pub use nodes::Nodes;
 pub use partial::Partial;

@@ -137,6 +137,12 @@ impl<K: Copy> Entries<K> {
         self.codes.push(code);
     }
 
+    fn bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<u32>()
+            + self.codes.capacity() * size_of::<K>()
+            + self.counts.as_ref().map_or(0, |counts| counts.capacity() * size_of::<u32>())
+    }
+
     fn count(&self, entry: usize) -> u32 {
         self.counts.as_ref().map_or(1, |counts| counts[entry])
     }
@@ -482,6 +488,25 @@ impl<C: Codes> Partials for Multiset<C> {
     /// The distinct values, ascending.
     fn lower(&self) -> Result<ArrayRef> {
         Ok(self.lists(false)?.remove(0))
+    }
+
+    fn shrink(&mut self) -> Result<()> {
+        self.entries();
+        if let Held::Rows(entries) = &mut self.held {
+            self.codes.squeeze(&mut entries.codes);
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let ranked =
+            |ranked: &Ranked<C::Code>| ranked.runs.bytes() + ranked.codes.capacity() * size_of::<C::Code>();
+        let held = match &self.held {
+            Held::Rows(entries) => entries.bytes(),
+            Held::Ranked(runs) => ranked(runs),
+            Held::View(runs, ranges) => ranked(runs) + ranges.capacity() * size_of::<(u32, u32)>(),
+        };
+        held + self.codes.bytes()
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -36,6 +36,22 @@ pub trait Keys: Clone + Send + Sync + 'static {
     /// Forgets what none of these keys refers to, now and then; the caller holds no others.
     fn compact<'a>(&mut self, live: usize, keys: impl Iterator<Item = &'a mut Self::Key>) -> Result<()>;
 
+    /// Forgets what none of these keys refers to, at once.
+    fn squeeze<'a>(&mut self, keys: impl Iterator<Item = &'a mut Self::Key>) -> Result<()> {
+        let _ = keys;
+        Ok(())
+    }
+
+    /// Whether keys refer to nothing.
+    fn are_plain(&self) -> bool {
+        true
+    }
+
+    /// Bytes of what keys refer to.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
     /// Keys without any values.
     fn emptied(&self) -> Self;
 }
@@ -308,6 +324,18 @@ impl Keys for Texts {
 
     fn compact<'a>(&mut self, live: usize, keys: impl Iterator<Item = &'a mut Position>) -> Result<()> {
         self.store.compact(live, keys)
+    }
+
+    fn squeeze<'a>(&mut self, keys: impl Iterator<Item = &'a mut Position>) -> Result<()> {
+        self.store.squeeze(keys)
+    }
+
+    fn are_plain(&self) -> bool {
+        false
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.store.bytes()
     }
 
     fn emptied(&self) -> Self {

@@ -77,6 +77,16 @@ impl Store {
         if self.rows < 2 * live + SLACK {
             return Ok(());
         }
+        self.squeeze(positions)
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.get_array_memory_size()).sum()
+    }
+
+    /// Drops values that none of the positions points to.
+    pub(super) fn squeeze<'a>(&mut self, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
         let mut positions: Vec<&mut Position> = positions.filter(|position| **position != NOWHERE).collect();
         // Positions are also arrival numbers: their order must stay.
         positions.sort_unstable_by_key(|position| **position);

@@ -12,9 +12,10 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit};
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, columns, fold_primitive};
+use super::lift::{Aggregate, Partials, Rows, Run, cast_to, columns, fold_primitive, fold_runs};
 use super::properties::{Kind, Properties};
 use crate::dictionary::plain;
+use crate::kernels::simd;
 use crate::{Error, Result};
 
 /// An empty column of sums over values of type `input`, if those can be summed.
@@ -72,6 +73,19 @@ impl Aggregate for FloatSum {
             len,
             |value| value,
         )
+    }
+
+    fn update_runs(
+        column: &mut Column<Self>,
+        inputs: &[ArrayRef],
+        runs: &[Run],
+        _: &[i64],
+        len: usize,
+    ) -> Result<bool> {
+        let [input] = columns(inputs)?;
+        // Floats have no sum that they cannot hold.
+        let sum = |values: &[f64]| simd::reduce_sum(simd::Column::from(values)).unwrap_or(f64::NAN);
+        fold_runs::<Float64Type, _>(column, input, &DataType::Float64, runs, len, (|value| value, sum))
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
@@ -144,6 +158,31 @@ impl Aggregate for ExactSum {
         }
     }
 
+    fn update_runs(
+        column: &mut Column<Self>,
+        inputs: &[ArrayRef],
+        runs: &[Run],
+        _: &[i64],
+        len: usize,
+    ) -> Result<bool> {
+        let [input] = columns(inputs)?;
+        match column.monoid().output.clone() {
+            DataType::Decimal128(..) => Ok(false),
+            output @ DataType::UInt64 => {
+                let sum = |values: &[u64]| halves(values.iter().copied());
+                fold_runs::<UInt64Type, _>(column, input, &output, runs, len, (i128::from, sum))
+            }
+            _ => {
+                // Values shifted to be positive, and the shifts taken off their sum.
+                let sum = |values: &[i64]| {
+                    halves(values.iter().map(|&value| value as u64 ^ (1 << 63)))
+                        - ((values.len() as i128) << 63)
+                };
+                fold_runs::<Int64Type, _>(column, input, &DataType::Int64, runs, len, (i128::from, sum))
+            }
+        }
+    }
+
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         match state {
             // sum(v >> 32) and sum(v & 0xffffffff): see `Partial::state_columns`.
@@ -200,6 +239,13 @@ impl Aggregate for ExactSum {
             other => return Err(Error::Internal(format!("no exact sum has type {other}"))),
         })
     }
+}
+
+/// The sum of fewer than 2^32 values, as the sums of their upper and lower halves: what a vector can add up.
+fn halves(values: impl Iterator<Item = u64>) -> i128 {
+    let (high, low) =
+        values.fold((0u64, 0u64), |(high, low), value| (high + (value >> 32), low + (value & 0xffff_ffff)));
+    (i128::from(high) << 32) + i128::from(low)
 }
 
 fn fitting<T: ArrowPrimitiveType>(

@@ -26,6 +26,14 @@ pub(super) struct Runs {
     pub(super) total: u64,
 }
 
+impl Runs {
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        let counts = self.counts.as_ref().map_or(0, Vec::capacity);
+        self.offsets.capacity() * size_of::<usize>() + (self.ranks.capacity() + counts) * size_of::<u32>()
+    }
+}
+
 /// A number of values: 32 bits where all of a block fit them, as that is less memory to touch.
 pub(super) trait Counter:
     Copy + Default + Ord + From<u32> + Into<u64> + std::ops::AddAssign + std::ops::SubAssign

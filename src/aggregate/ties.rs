@@ -63,6 +63,14 @@ impl<K: Keys> Monoid for Ties<K> {
         }
     }
 
+    fn is_plain(&self) -> bool {
+        self.keys.are_plain()
+    }
+
+    fn bytes(&self) -> usize {
+        self.keys.held_bytes()
+    }
+
     fn emptied(&self) -> Self {
         Self { max: self.max, keys: self.keys.emptied() }
     }
@@ -109,6 +117,11 @@ impl<K: Keys> Aggregate for Ties<K> {
         let live = states.iter_mut().filter(|state| state.count > 0).map(|state| &mut state.key);
         column.monoid_mut().keys.adopt(keys, live);
         column.append(other);
+    }
+
+    fn shrink(column: &mut Column<Self>) -> Result<()> {
+        let (monoid, states) = column.parts_mut();
+        monoid.keys.squeeze(states.iter_mut().filter(|state| state.count > 0).map(|state| &mut state.key))
     }
 
     fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {

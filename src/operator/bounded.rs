@@ -8,7 +8,7 @@ use arrow_schema::Schema;
 
 use super::output::Output;
 use super::parts::{CHUNK_ROWS, Timed, check_times, out_of_bounds, share_out};
-use super::plan::Plan;
+use super::plan::{Plan, Stored};
 use super::ranked::Gathered;
 use crate::aggregate::{Input, Rows};
 use crate::keys::KeyIndex;
@@ -43,10 +43,10 @@ struct Worker {
 }
 
 /// The columns of a batch that a query reads, without rows whose time is null.
-struct Columns {
-    keys: Vec<ArrayRef>,
-    times: ScalarBuffer<i64>,
-    inputs: Vec<Input>,
+pub(super) struct Columns {
+    pub(super) keys: Vec<ArrayRef>,
+    pub(super) times: ScalarBuffer<i64>,
+    pub(super) inputs: Vec<Input>,
 }
 
 impl Bounded {
@@ -168,7 +168,7 @@ impl Worker {
     }
 
     fn push(&mut self, plan: &Plan, batch: &RecordBatch) -> Result<()> {
-        let columns = Columns::of(plan, batch)?;
+        let columns = Columns::of(plan, plan.partials(), batch)?;
         for from in (0..columns.times.len()).step_by(CHUNK_ROWS) {
             let rows = CHUNK_ROWS.min(columns.times.len() - from);
             let slice = |array: &ArrayRef| array.slice(from, rows);
@@ -186,9 +186,10 @@ impl Worker {
 }
 
 impl Columns {
-    fn of(plan: &Plan, batch: &RecordBatch) -> Result<Self> {
+    /// What `plan` reads of its keys and times, and what `partials` do.
+    pub(super) fn of(plan: &Plan, partials: &[Stored], batch: &RecordBatch) -> Result<Self> {
         let batch = Timed::of(plan, batch)?;
-        let inputs = plan.partials().iter().map(|stored| {
+        let inputs = partials.iter().map(|stored| {
             let taken = stored.filter.map(|position| batch.column(position)).transpose()?;
             let columns =
                 stored.inputs.iter().map(|&position| batch.column(position)).collect::<Result<_>>()?;

@@ -2,16 +2,19 @@
 //!
 //! A [`Plan`] checks a query against a schema and says what is stored; [`Bounded`] takes all rows (or slices made
 //! elsewhere) and then hands out every window as [`Output`]. Where a window needs rows in order it keeps them
-//! (`ranked`), and else slices only.
+//! (`ranked`), and else slices only. A [`Stream`] takes rows and watermarks without end, and hands out windows as they
+//! become final.
 
 mod bounded;
 mod output;
 mod parts;
 mod plan;
 mod ranked;
+mod stream;
 mod window_spec;
 
 pub use bounded::Bounded;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, Plan, Stored};
+pub use stream::{Contents, Options, Stats, StoreKind, Stream, length};
 pub use window_spec::{Length, Moment, WindowKind, WindowSpec};

@@ -194,18 +194,24 @@ impl Output {
         }
         let answers: Vec<Box<dyn Partials>> =
             partials.iter().map(|partials| partials.answer(&windows.ranges)).collect::<Result<_>>()?;
-        for aggregate in self.plan.aggregates() {
-            let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i].as_ref()).collect();
-            let lowered = aggregate.function.lower(&own, &aggregate.inputs, self.plan.time_type());
-            let lowered = lowered.map_err(|error| match error {
-                Error::Overflow(why) => Error::Overflow(format!("{}: {why}", aggregate.name)),
-                other => other,
-            });
-            columns.push(lowered?);
-        }
+        let answers: Vec<&dyn Partials> = answers.iter().map(AsRef::as_ref).collect();
+        columns.extend(lowered(&self.plan, &answers)?);
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(self.schema().clone(), columns, &options)?)
     }
+}
+
+/// The query's aggregates, from the partials of windows.
+pub(super) fn lowered(plan: &Plan, answers: &[&dyn Partials]) -> Result<Vec<ArrayRef>> {
+    let lowered = plan.aggregates().iter().map(|aggregate| {
+        let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i]).collect();
+        let lowered = aggregate.function.lower(&own, &aggregate.inputs, plan.time_type());
+        lowered.map_err(|error| match error {
+            Error::Overflow(why) => Error::Overflow(format!("{}: {why}", aggregate.name)),
+            other => other,
+        })
+    });
+    lowered.collect()
 }
 
 impl Iterator for Output {

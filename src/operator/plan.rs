@@ -238,6 +238,20 @@ impl Plan {
         columns.iter().map(|&column| self.input.field(column).data_type().clone()).collect()
     }
 
+    /// A text that tells queries apart, and that no release changes.
+    pub fn signature(&self) -> String {
+        let Spec { by, time, aggregates, .. } = &self.spec;
+        let mut lines = vec![format!("by {by:?} time {time:?}")];
+        lines.extend(self.windows.iter().map(|(name, window)| format!("{name:?} {window:?}")));
+        lines.extend(aggregates.iter().map(
+            |AggregateSpec { function, columns, name, filter, parameters, user }| {
+                let user = user.as_ref().map(|user| user.0.name());
+                format!("{function:?} {columns:?} {name:?} {filter:?} {parameters:?} {user:?}")
+            },
+        ));
+        lines.join("\n")
+    }
+
     /// The plan for slices that arrive as columns (keys, start, with sessions last, states): the same query where the
     /// types of keys and extrema are those that arrive, such as large strings for strings.
     ///

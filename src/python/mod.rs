@@ -3,6 +3,7 @@
 mod engine;
 mod errors;
 mod kernels;
+mod operator;
 mod partition;
 mod plan;
 mod sketch;
@@ -25,6 +26,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;
+    module.add_class::<operator::PyOperator>()?;
     module.add_class::<stream_window::PyStreamWindow>()?;
     module.add_function(wrap_pyfunction!(kernels::sliding, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::sliding_by, module)?)?;

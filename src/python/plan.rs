@@ -22,7 +22,7 @@ const ROUND_ROWS: usize = 4 << 20;
 
 /// A query bound to a schema.
 #[pyclass(name = "Plan", module = "windowkit._native", frozen)]
-pub(super) struct PyPlan(Arc<Plan>);
+pub(super) struct PyPlan(pub(super) Arc<Plan>);
 
 /// Function, columns, name, filter, parameters, a user's own function.
 type AggregateTuple = (String, Vec<String>, String, Option<String>, Vec<f64>, Option<Py<PyAny>>);

@@ -4,15 +4,28 @@
 //! row the slot of its slice with one comparison while rows come in order; a [`SliceTable`] holds the slots as
 //! columns. Rows out of order may open a second slot for a slice that already has one; [`SliceTable::regroup`] sorts
 //! slots by key and time and merges those (Traub et al. 2019, §5.2, merge).
+//!
+//! A stream that never ends has the same parts, made to be changed: a [`Calendar`] for the edges, a [`Cutter`] for the
+//! rows of one call, [`Timelines`] that hold each key's slices, as few as there can be, and a [`Store`] of partials.
 
+mod calendar;
+mod cutter;
 mod edges;
+mod forest;
 mod regroup;
 mod slicer;
+mod store;
 pub mod strategy;
 mod table;
+mod timeline;
 
+pub use calendar::Calendar;
+pub use cutter::{Cut, Cutter, Keys, gallop};
 pub use edges::Edges;
+pub use forest::{Dirty, Forest};
 pub use regroup::KeyOrder;
 pub use slicer::Slicer;
+pub use store::{Delta, Store, Wanted};
 pub use strategy::Strategy;
 pub use table::SliceTable;
+pub use timeline::{Cell, Slice, Timelines};

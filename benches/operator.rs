@@ -1,0 +1,128 @@
+//! The stream operator, one thread, rows in and windows out: the workloads of Traub et al. 2019, §6.
+//!
+//! `cargo bench --bench operator`; a row is one element, so that criterion prints rows per second. Concurrent windows are
+//! tumbling ones of lengths spread evenly from 1 to 20 seconds, as in the paper. What it has no say in, as its rows carry the
+//! clock's time, is how many rows there are between two edges: that is given as rows per second of event time.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use windowkit::operator::{AggregateSpec, Options, Plan, StoreKind, Stream, WindowKind, WindowSpec};
+use windowkit::slice::strategy::Order;
+
+const ROWS: usize = 1 << 21;
+const BATCH: usize = 1 << 16;
+const MICROS: i64 = 1_000_000;
+
+/// A sequence that looks random.
+fn noise(i: u64) -> u64 {
+    let mixed = (i ^ (i >> 31)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 20
+}
+
+/// Batches of rows, `rate` of them a second; `late` of a hundred come up to two seconds late.
+fn rows(rate: i64, keys: u64, late: u64) -> Vec<RecordBatch> {
+    let batch = |from: u64| {
+        let each = from..from + BATCH as u64;
+        let time = |i: u64| {
+            let delay =
+                if noise(i + 3) % 100 < late { (noise(i + 5) % (2 * MICROS as u64)) as i64 } else { 0 };
+            i as i64 * MICROS / rate - delay
+        };
+        let key: ArrayRef =
+            Arc::new(Int64Array::from_iter_values(each.clone().map(|i| (noise(i) % keys) as i64)));
+        let ts: ArrayRef = Arc::new(TimestampMicrosecondArray::from_iter_values(each.clone().map(time)));
+        let v: ArrayRef = Arc::new(Float64Array::from_iter_values(each.map(|i| noise(i + 7) as f64)));
+        RecordBatch::try_from_iter([("k", key), ("ts", ts), ("v", v)]).expect("columns of one length")
+    };
+    (0..(ROWS / BATCH) as u64).map(|at| batch(at * BATCH as u64)).collect()
+}
+
+fn plan(batch: &RecordBatch, by: &[&str], windows: i128, session: bool, functions: &[&str]) -> Arc<Plan> {
+    let spec = |kind, at: i128, size: i128| WindowSpec {
+        kind,
+        name: at.to_string(),
+        size: size * 1000,
+        slide: size * 1000,
+        offset: 0,
+        is_time: true,
+    };
+    let (least, most) = (i128::from(MICROS), 20 * i128::from(MICROS));
+    let size = |at: i128| (least + (most - least) * at / windows.max(2)) / 1000 * 1000;
+    let mut specs: Vec<WindowSpec> =
+        (0..windows).map(|at| spec(WindowKind::Tumbling, at, size(at))).collect();
+    if session {
+        specs.push(spec(WindowKind::Session, windows, i128::from(MICROS)));
+    }
+    let aggregates =
+        functions.iter().map(|function| AggregateSpec::new(function, &["v"], function)).collect();
+    let by = by.iter().map(|&name| name.to_owned()).collect();
+    Arc::new(Plan::new(batch.schema(), by, "ts".into(), specs, aggregates).expect("a valid query"))
+}
+
+fn run(plan: &Arc<Plan>, batches: &[RecordBatch], options: Options) -> usize {
+    let mut stream = Stream::new(vec![("q".into(), plan.clone())], options).expect("a valid operator");
+    let results = batches
+        .iter()
+        .flat_map(|batch| stream.push(std::slice::from_ref(batch)).expect("rows of its schema"));
+    results.map(|batch| batch.num_rows()).sum()
+}
+
+const IN_ORDER: Options =
+    Options { order: Order::InOrder, allowed_lateness: 0, disorder: None, store: StoreKind::Auto };
+const OUT_OF_ORDER: Options = Options { disorder: Some(2 * MICROS), order: Order::OutOfOrder, ..IN_ORDER };
+
+fn in_order(criterion: &mut Criterion) {
+    for rate in [2_000, 100_000, 10_000_000] {
+        let batches = rows(rate, 1, 0);
+        let mut group = criterion.benchmark_group(format!("in order, {rate} rows a second"));
+        group.throughput(Throughput::Elements(ROWS as u64)).sample_size(10);
+        for windows in [1, 20, 100, 1000] {
+            let plan = plan(&batches[0], &[], windows, false, &["sum"]);
+            group.bench_function(BenchmarkId::new("windows", windows), |bencher| {
+                bencher.iter_batched(
+                    || (),
+                    |()| black_box(run(&plan, &batches, IN_ORDER)),
+                    BatchSize::PerIteration,
+                );
+            });
+        }
+        group.finish();
+    }
+}
+
+fn out_of_order(criterion: &mut Criterion) {
+    for rate in [2_000, 100_000] {
+        let batches = rows(rate, 1, 20);
+        let mut group =
+            criterion.benchmark_group(format!("20 % out of order, session, {rate} rows a second"));
+        group.throughput(Throughput::Elements(ROWS as u64)).sample_size(10);
+        for windows in [1, 20, 1000] {
+            let plan = plan(&batches[0], &[], windows, true, &["sum"]);
+            group.bench_function(BenchmarkId::new("windows", windows), |bencher| {
+                bencher.iter_batched(
+                    || (),
+                    |()| black_box(run(&plan, &batches, OUT_OF_ORDER)),
+                    BatchSize::PerIteration,
+                );
+            });
+        }
+        group.finish();
+    }
+}
+
+fn many_keys(criterion: &mut Criterion) {
+    let batches = rows(100_000, 10_000, 0);
+    let plan = plan(&batches[0], &["k"], 1, false, &["sum"]);
+    let mut group = criterion.benchmark_group("10,000 keys");
+    group.throughput(Throughput::Elements(ROWS as u64)).sample_size(10);
+    group.bench_function("tumbling 1 s", |bencher| {
+        bencher.iter_batched(|| (), |()| black_box(run(&plan, &batches, IN_ORDER)), BatchSize::PerIteration);
+    });
+    group.finish();
+}
+
+criterion_group!(benches, in_order, out_of_order, many_keys);
+criterion_main!(benches);

@@ -1,0 +1,500 @@
+"""Evaluate queries over a stream in this process: rows and watermarks in, windows out once they are final."""
+
+from __future__ import annotations
+
+import operator as operators
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.durations import Duration, Length, length
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.local import Source, plan, schema_of
+from windowkit.query import Query, items
+from windowkit.windows import checked_name, quoted, units
+
+__all__ = ["Operator", "Stats"]
+
+ORDERS: Final = ("in-order", "out-of-order")
+STORES: Final = ("auto", "lazy", "eager")
+TECHNIQUES: Final = ("slicing",)
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What an operator holds, and what it did since it was made.
+
+    Parameters
+    ----------
+    keys, slices, rows_kept, bytes : int
+        What is there now: keys with slices, slices, rows beside slices (none where partial aggregates do),
+        and the memory of slices, their partial aggregates and what these point to.
+    rows, late, windows, updates : int
+        Rows taken in, rows that came too late or without a time, windows handed out, and how many of these
+        were updates.
+    splits, merges, recomputations : int
+        Slices that were cut in two, made one, or computed anew from rows (Traub et al. 2019, §5.2).
+    """
+
+    keys: int
+    slices: int
+    rows_kept: int
+    bytes: int
+    rows: int
+    splits: int
+    merges: int
+    recomputations: int
+    late: int
+    windows: int
+    updates: int
+
+
+class Operator:
+    """A stream of rows, aggregated by windows; made by `windowkit.Query.operator`.
+
+    Rows go in by `push`, batch by batch. `advance` says how far the stream is complete (its *watermark*), and
+    `close` that it has ended. Each returns a table of the windows that became final by it, one row per query,
+    key and window: columns as of `windowkit.Query.run`, before the window ``query_name`` once there was more
+    than one query, and last ``update``. That is true where a window is told again as rows came late, or a
+    session again that late rows made longer; such a row replaces those of the same query, key and window that
+    it covers.
+
+    A call that raises leaves the operator as it was before.
+
+    Notes
+    -----
+    General stream slicing (Traub et al., EDBT 2019): all queries share slices, non-overlapping chunks of a
+    key's time line between window edges, with partial aggregates and no rows. Memory is O(slices that some
+    window still needs), whatever the number of rows.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    >>> op = query.operator(order="out-of-order")
+    >>> op.push(pa.table({"k": ["a", "a", "a"], "t": [1, 12, 4], "v": [1.0, 2.0, 4.0]})).num_rows
+    0
+    >>> op.advance(10).to_pylist()
+    [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 5.0, 'update': False}]
+    >>> op.close().to_pylist()
+    [{'k': 'a', 'window': {'start': 10, 'end': 20}, 'sum(v)': 2.0, 'update': False}]
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        *,
+        order: str = "in-order",
+        allowed_lateness: Length = 0,
+        max_delay: Length | None = None,
+        store: str = "auto",
+        technique: str = "slicing",
+        name: str | None = None,
+        schema: Any = None,
+    ) -> None:
+        one_of("order", order, ORDERS)
+        one_of("store", store, STORES)
+        one_of("technique", technique, TECHNIQUES)
+        self._order, self._store = order, store
+        self._lateness = given_length("allowed_lateness", allowed_lateness)
+        self._delay = None if max_delay is None else given_length("max_delay", max_delay)
+        if order == "in-order":
+            if self._lateness[0]:
+                raise InvalidValue(
+                    f"allowed_lateness: {allowed_lateness!r} is given for order='in-order', where no row is "
+                    "late; it is for order='out-of-order'"
+                )
+            if self._delay is not None:
+                raise InvalidValue(
+                    f"max_delay: {max_delay!r} is given for order='in-order', where no row is delayed; it is "
+                    "for order='out-of-order'"
+                )
+        self._queries: dict[str, Query] = {}
+        self._added = 0
+        self._closed = False
+        self._native: _native.Operator | None = None
+        self._schema: pa.Schema | None = None
+        self._enter(query, name)
+        if schema is not None:
+            self._bind(schema_of(schema))
+
+    @property
+    def queries(self) -> Mapping[str, Query]:
+        """The queries by name, in the order they were added."""
+        return MappingProxyType(self._queries)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of results, known once a batch was pushed or if `schema` was given.
+
+        Raises
+        ------
+        InvalidValue
+            Neither is so.
+        """
+        return pa.schema(self._bound("schema").schema)
+
+    @property
+    def watermark(self) -> Any:
+        """How far the stream is complete: a scalar of the time column's type; None before anything is.
+
+        In order it is the time of the latest row.
+        """
+        if self._native is None or self._schema is None:
+            return None
+        reached = self._native.watermark
+        return None if reached is None or self._closed else self._scalar(reached)
+
+    @property
+    def late(self) -> int:
+        """How many rows came too late for every window, or without a time; see `take_late`."""
+        return 0 if self._native is None else self.stats().late
+
+    def push(self, batch: Any) -> pa.Table:
+        """Take in rows.
+
+        Parameters
+        ----------
+        batch : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
+            Rows, as for `windowkit.Query.run`. The first one's schema is that of the stream.
+
+        Returns
+        -------
+        pyarrow.Table
+            Windows that are final now: in order those that end at or before the latest row's time (a session
+            once it is past), else none, but with ``max_delay``. And, as updates, final windows that late rows
+            changed, which have not expired.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            The queries do not fit the schema, the schema is another than before, a row is before the one
+            before it (in order), or the operator is closed.
+        Overflow
+            A result does not fit its type, or a time is too near the end of its type's range.
+
+        Notes
+        -----
+        O(rows + windows). A row is too late, and goes to `take_late`, if every window that it would open by
+        itself has expired: ended at or before the watermark less the allowed lateness.
+        """
+        self._check_open("push")
+        names = list(dict.fromkeys(name for query in self._queries.values() for name in query.inputs))
+        source = Source(batch, names) if self._schema is None else Source(batch, self._schema.names)
+        native = self._native
+        if native is None:
+            native = self._bind(source.schema)
+        with source:
+            return table(native.push(source))
+
+    def advance(self, watermark: Any) -> pa.Table:
+        """Say that the stream is complete up to a time: rows before it are late.
+
+        Parameters
+        ----------
+        watermark : datetime, date, timedelta, str, int or pyarrow.Scalar
+            What the time column's type can hold exactly; a str like ``"2026-01-01T12:00:00"`` for timestamps.
+
+        Returns
+        -------
+        pyarrow.Table
+            Windows that end at or before it, and sessions whose end it has passed (a row exactly on the end
+            of a session still joins it).
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is no time of the column's type, or before the last one; nothing is known of the schema yet; or
+            the operator is closed.
+        Overflow
+            A result does not fit its type.
+        """
+        self._check_open("advance")
+        native = self._bound("advance")
+        return table(native.advance(self._units(watermark)))
+
+    def close(self) -> pa.Table:
+        """End the stream, and return all windows that are left."""
+        self._check_open("close")
+        rest = pa.table({}) if self._native is None else table(self._native.close())
+        self._closed = True
+        return rest
+
+    def take_late(self) -> pa.Table:
+        """Hand out rows that came too late for every window, or without a time.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows since the last call, with all their columns and ``late_reason``: ``too late`` or ``null
+            time``.
+        """
+        return pa.table({}) if self._native is None else table(self._native.take_late())
+
+    def add(self, query: Query, *, name: str | None = None) -> str:
+        """Add a query while the stream runs; it shares the slices of the others.
+
+        Parameters
+        ----------
+        query : Query
+            Of the same keys and time column.
+        name : str, optional
+            What ``query_name`` says of its results.
+
+        Returns
+        -------
+        str
+            The name: ``q2`` for the second query, and so on.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            The query does not fit the stream, or the name is taken.
+
+        Notes
+        -----
+        Its stream is what comes with times after all rows and watermarks so far, and its windows are those
+        that begin there: of others it has not seen all rows.
+        """
+        self._check_open("add")
+        return self._enter(query, name)
+
+    def remove(self, query: Query | str) -> None:
+        """Remove a query; what only it needed is stored no longer.
+
+        Parameters
+        ----------
+        query : str or Query
+            Its name, or the query itself.
+
+        Raises
+        ------
+        InvalidValue
+            There is no such query, or it is the only one.
+        """
+        self._check_open("remove")
+        alike = [name for name, other in self._queries.items() if query in (name, other)]
+        if not alike:
+            raise InvalidValue(
+                f"query: {query!r} is not one of this operator; its queries are "
+                f"{', '.join(map(repr, self._queries))}"
+            )
+        name = alike[0]
+        if len(self._queries) == 1:
+            raise InvalidValue(f"query: {name!r} is the only one; an operator has at least one query")
+        if self._native is not None:
+            self._native.remove(name)
+        del self._queries[name]
+
+    def stats(self) -> Stats:
+        """Say what the operator holds and did."""
+        return Stats(*([0] * 11 if self._native is None else self._native.stats()))
+
+    def slices(self) -> pa.Table:
+        """Return the slices: keys, ``t_start``, ``t_end``, and ``t_first`` and ``t_last`` of their rows.
+
+        There are no more than the windows' edges ask for: every start and end is one of a window (Traub et
+        al. 2019, §5.2).
+        """
+        return pa.Table.from_batches([pa.record_batch(self._bound("slices").slices())])
+
+    def explain(self) -> str:
+        """Say what is stored and why: the decisions of general stream slicing, with the sections that say so.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.session(5), aggs=wk.max("v"))
+        >>> schema = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.float64()})
+        >>> print(query.operator(order="out-of-order", schema=schema).explain())
+        stream operator, rows out of order, by k over t
+        queries
+          q1: session(5); max(v)
+        decisions (Traub et al. 2019)
+          keep rows: no (§5.1, Fig. 4)
+            every function is commutative, every window context free or a session, and none counts rows
+          split slices: no (§5.2, Fig. 5)
+            no window gets an edge within a slice that exists
+          take rows out: never (§5.2, Fig. 6)
+            rows move only if they are counted and come out of order
+        store: lazy (§5.2)
+          few window types: what is due is combined from slices in one go
+        """
+        first = next(iter(self._queries.values()))
+        orders = "in order" if self._order == "in-order" else "out of order"
+        lines = [f"stream operator, rows {orders}, by {', '.join(first.by) or 'nothing'} over {first.time}"]
+        lines += ["queries"]
+        for name, query in self._queries.items():
+            windows, aggs = (", ".join(map(str, each)) for each in (query.windows, query.aggs))
+            lines.append(f"  {quoted(name)}: {windows}; {aggs}")
+        if self._native is None:
+            return "\n".join([*lines, "decisions", "  none before the schema is known"])
+        lines.append("decisions (Traub et al. 2019)")
+        for what, answer, why, source in self._native.strategy():
+            lines += [f"  {what}: {answer} ({source})", f"    {why}"]
+        kind, why = self._native.store()
+        lines += [f"store: {kind} (§5.2)", f"  {why}"]
+        return "\n".join(lines)
+
+    def snapshot(self) -> bytes:
+        """Return all that the operator holds, for `Operator.restore`.
+
+        The bytes are versioned and checksummed, and bound to the queries and the schema.
+
+        Raises
+        ------
+        InvalidValue
+            The schema of the stream is not known yet.
+        Overflow
+            The sum of a slice does not fit its type.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"k": ["a"], "t": [4], "v": [1.0]})).num_rows
+        0
+        >>> again = Operator.restore(op.snapshot(), query)
+        >>> again.push(pa.table({"k": ["a", "a"], "t": [7, 11], "v": [2.0, 4.0]})).to_pylist()
+        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 3.0, 'update': False}]
+        """
+        return self._bound("snapshot").snapshot()
+
+    @classmethod
+    def restore(cls, snapshot: bytes, queries: Query | Sequence[Query] | Mapping[str, Query]) -> Operator:
+        """Return the operator that a snapshot is of; it goes on as that one would.
+
+        Parameters
+        ----------
+        snapshot : bytes
+            What `Operator.snapshot` returned.
+        queries : Query, or sequence of Query, or mapping of str to Query
+            The operator's queries, in the order of `Operator.queries`, or by name: a snapshot has no code of
+            aggregate functions.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            The bytes are no snapshot, of another version, cut off, damaged, or of other queries.
+        """
+        if not isinstance(snapshot, bytes | bytearray | memoryview):
+            raise InvalidType(f"snapshot: it is a {type(snapshot).__name__}; a snapshot is bytes")
+        given = bytes(snapshot)
+        found, names, order = _native.Operator.contents(given)
+        schema = pa.schema(found)
+        if isinstance(queries, Mapping):
+            if sorted(queries) != sorted(names):
+                raise InvalidValue(
+                    f"queries: {sorted(queries)} are named; the snapshot is of {sorted(names)}"
+                )
+            asked = [queries[name] for name in names]
+        else:
+            asked = list(items("queries", queries, Query, "a windowkit.Query, or a sequence of them"))
+        if len(asked) != len(names):
+            raise InvalidValue(f"queries: {len(asked)} given; the snapshot is of {len(names)}: {names}")
+        this = cls.__new__(cls)
+        this._queries = dict(zip(names, asked, strict=True))
+        this._added = len(names)
+        this._order = order
+        this._schema = schema
+        plans = [(name, plan(query, schema)) for name, query in this._queries.items()]
+        this._native = _native.Operator.restore(given, plans)
+        this._closed = this._native.is_closed
+        return this
+
+    def _enter(self, query: Query, name: str | None) -> str:
+        if not isinstance(query, Query):
+            raise InvalidType(f"query: {query!r} is a {type(query).__name__}; query is a windowkit.Query")
+        given = f"q{self._added + 1}" if name is None else checked_name("name", name)
+        while name is None and given in self._queries:
+            self._added += 1
+            given = f"q{self._added + 1}"
+        if given in self._queries:
+            raise InvalidValue(f"name: {given!r} is taken; queries of one operator have different names")
+        for other in self._queries.values():
+            if (other.by, other.time) != (query.by, query.time):
+                raise InvalidValue(
+                    f"query: it is by {list(query.by)} over {query.time!r}, and the operator's queries by "
+                    f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
+                )
+        if self._native is not None and self._schema is not None:
+            self._native.add(given, plan(query, self._schema))
+        self._queries[given] = query
+        self._added += 1
+        return given
+
+    def _bind(self, schema: pa.Schema) -> _native.Operator:
+        plans = [(name, plan(query, schema)) for name, query in self._queries.items()]
+        self._native = _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
+        self._schema = schema
+        return self._native
+
+    def _bound(self, call: str) -> _native.Operator:
+        if self._native is None:
+            raise InvalidValue(
+                f"{call}: the schema of the stream is not known yet; push a batch before, or give schema=... "
+                "to query.operator()"
+            )
+        return self._native
+
+    def _check_open(self, call: str) -> None:
+        if self._closed:
+            raise InvalidValue(f"{call}: the operator is closed; nothing comes after close()")
+
+    def _time_type(self) -> pa.DataType:
+        assert self._schema is not None, "only asked for once bound"
+        kind = self._schema.field(next(iter(self._queries.values())).time).type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        return pa.int64() if pa.types.is_integer(kind) else kind
+
+    def _scalar(self, units: int) -> pa.Scalar:
+        kind = self._time_type()
+        return pa.scalar(units, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+
+    def _units(self, watermark: Any) -> int:
+        kind = self._time_type()
+        given = watermark
+        if not isinstance(watermark, pa.Scalar) and pa.types.is_integer(kind):
+            if isinstance(watermark, bool) or not hasattr(watermark, "__index__"):
+                raise InvalidType(
+                    f"watermark: {watermark!r} is a {type(watermark).__name__}; the time column is an "
+                    "integer, and so is its watermark"
+                )
+            given = operators.index(watermark)
+            if not -(2**63) <= given < 2**63:
+                raise InvalidValue(f"watermark: {given} is out of range; allowed are integers of 64 bits")
+            return given
+        try:
+            cast = (given if isinstance(given, pa.Scalar) else pa.scalar(given)).cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            raise InvalidType(
+                f"watermark: {watermark!r} is no time of type {kind} ({error}); a watermark is what the time "
+                "column can hold"
+            ) from None
+        if not cast.is_valid:
+            raise InvalidValue("watermark: it is null; a watermark is a time")
+        return int(cast.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
+
+
+def table(stream: Any) -> pa.Table:
+    return pa.RecordBatchReader.from_stream(stream).read_all()
+
+
+def one_of(argument: str, given: object, allowed: tuple[str, ...]) -> None:
+    if given not in allowed:
+        raise InvalidValue(f"{argument}: {given!r} is unknown; allowed are {', '.join(map(repr, allowed))}")
+
+
+def given_length(argument: str, value: Length) -> tuple[int, bool]:
+    """Return a length that may be zero, and whether it is a duration."""
+    measure = length(argument, value)
+    if units(measure) < 0:
+        raise InvalidValue(f"{argument}: {value!r} is below zero; it is a length of at least zero")
+    return units(measure), isinstance(measure, Duration)

@@ -1,0 +1,130 @@
+//! Rows on their way in: which are taken, and what they are folded into.
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_buffer::BooleanBuffer;
+use arrow_select::filter::filter_record_batch;
+
+use super::Stream;
+use super::late::Reason;
+use crate::operator::bounded::Columns;
+use crate::operator::parts::out_of_bounds;
+use crate::slice::strategy::Order;
+use crate::slice::{Delta, Keys};
+use crate::{Error, Result};
+
+/// Rows that go through slicer and partials at a time: their columns stay in the cache.
+const CHUNK_ROWS: usize = 16_384;
+
+impl Stream {
+    pub(super) fn check_schema(&self, batch: &RecordBatch) -> Result<()> {
+        let (own, given) = (self.input().fields(), batch.schema_ref().fields());
+        if own.len() != given.len() {
+            return Err(Error::InvalidValue(format!(
+                "batch: it has {} columns, and those before it {}; the schema of a stream does not change",
+                given.len(),
+                own.len()
+            )));
+        }
+        for (own, given) in own.iter().zip(given) {
+            if own.name() != given.name() || own.data_type() != given.data_type() {
+                return Err(Error::InvalidType(format!(
+                    "batch: its column '{}' of {} is '{}' of {} in those before it; the schema of a stream does not \
+                     change",
+                    given.name(),
+                    given.data_type(),
+                    own.name(),
+                    own.data_type()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of a batch that windows take, and whether they are in order; the others go to `late`.
+    pub(super) fn accept(
+        &self,
+        batch: &RecordBatch,
+        latest: &mut Option<i64>,
+        late: &mut Vec<RecordBatch>,
+    ) -> Result<(RecordBatch, bool)> {
+        let leader = self.queries.leader();
+        let mut accepted = batch.clone();
+        let time = batch.column(leader.time());
+        if let Some(nulls) = time.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+            let valid = BooleanArray::new(nulls.inner().clone(), None);
+            let null = BooleanArray::new(!nulls.inner(), None);
+            late.push(self.late.batch(&filter_record_batch(batch, &null)?, Reason::NullTime)?);
+            accepted = filter_record_batch(batch, &valid)?;
+        }
+        let times = leader.measure().read(accepted.column(leader.time()))?;
+        let (Some(&first), Some(&last)) = (times.first(), times.last()) else { return Ok((accepted, true)) };
+        let (mut least, mut most) = (first, last);
+        let sorted = times.is_sorted();
+        if !sorted {
+            (least, most) =
+                times.iter().fold((first, first), |(least, most), &t| (least.min(t), most.max(t)));
+        }
+        if self.options.order == Order::InOrder {
+            self.check_order(&times, sorted, (*latest).max(self.watermark))?;
+        }
+        let bounds = self.queries.edges().bounds();
+        if let Some(&outside) = [least, most].iter().find(|&&t| t < bounds.0 || t > bounds.1) {
+            return Err(out_of_bounds(leader, outside));
+        }
+        *latest = Some(most).max(*latest);
+        if let Some(cutoff) = self.cutoff().filter(|&cutoff| least < cutoff) {
+            let taken = BooleanBuffer::collect_bool(times.len(), |row| times[row] >= cutoff);
+            let refused = BooleanArray::new(!&taken, None);
+            late.push(self.late.batch(&filter_record_batch(&accepted, &refused)?, Reason::TooLate)?);
+            accepted = filter_record_batch(&accepted, &BooleanArray::new(taken, None))?;
+        }
+        Ok((accepted, sorted))
+    }
+
+    /// Refuses rows that step back.
+    pub(super) fn check_order(&self, times: &[i64], sorted: bool, last: Option<i64>) -> Result<()> {
+        let first = last.filter(|&last| times[0] < last).map(|last| (0, last));
+        let back = first.or_else(|| {
+            (!sorted)
+                .then(|| times.windows(2).position(|pair| pair[1] < pair[0]).unwrap_or(0) + 1)
+                .map(|row| (row, times[row - 1]))
+        });
+        match back {
+            None => Ok(()),
+            Some((row, before)) => Err(Error::InvalidValue(format!(
+                "batch: row {row} has time {} in column '{}', which is before {before}, the latest so far; rows come \
+                 in order unless order='out-of-order' is given",
+                times[row],
+                self.queries.leader().measure().column()
+            ))),
+        }
+    }
+
+    /// Folds rows into the call's cells.
+    pub(super) fn fold(&mut self, batch: &RecordBatch, sorted: bool, delta: &mut Delta) -> Result<()> {
+        let columns = Columns::of(self.queries.leader(), self.queries.stored(), batch)?;
+        let rows = columns.times.len();
+        let one_key = columns.keys.is_empty();
+        if one_key {
+            self.ids.clear();
+            self.keys.assign(&[], rows.min(1), &mut self.ids)?;
+        }
+        for from in (0..rows).step_by(CHUNK_ROWS) {
+            let rows = CHUNK_ROWS.min(rows - from);
+            let times = &columns.times[from..from + rows];
+            let mut keys = Keys::One(0);
+            if !one_key {
+                self.ids.clear();
+                let own: Vec<ArrayRef> = columns.keys.iter().map(|key| key.slice(from, rows)).collect();
+                self.keys.assign(&own, rows, &mut self.ids)?;
+                let first = self.ids[0];
+                let same = self.ids.iter().all(|&id| id == first);
+                keys = if same { Keys::One(first) } else { Keys::Each(&self.ids) };
+            }
+            self.cutter.cut(times, keys, self.keys.len(), sorted || times.is_sorted());
+            let inputs: Vec<_> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
+            delta.update(&inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! Rows that no window takes: kept until they are asked for, so that none vanishes unnoticed.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use crate::Result;
+
+/// Why a row is in no window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// It has no time.
+    NullTime,
+    /// All windows it would belong to have expired.
+    TooLate,
+}
+
+impl Reason {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Reason::NullTime => "null time",
+            Reason::TooLate => "too late",
+        }
+    }
+}
+
+/// Rows that came too late or without a time.
+#[derive(Debug)]
+pub(super) struct Late {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    count: u64,
+}
+
+impl Late {
+    /// None yet, of a stream of this schema.
+    pub(super) fn new(input: &Schema) -> Self {
+        let mut fields: Vec<Field> = input.fields().iter().map(|field| field.as_ref().clone()).collect();
+        let mut name = "late_reason".to_owned();
+        while fields.iter().any(|field| *field.name() == name) {
+            name.push('_');
+        }
+        fields.push(Field::new(name, DataType::Utf8, false));
+        Self { schema: Arc::new(Schema::new(fields)), batches: Vec::new(), count: 0 }
+    }
+
+    /// As written elsewhere.
+    pub(super) fn restore(input: &Schema, batches: Vec<RecordBatch>, count: u64) -> Self {
+        Self { batches, count, ..Self::new(input) }
+    }
+
+    /// All columns of the stream, and the reason.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many there were, those handed out included.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Those not handed out.
+    pub(super) fn batches(&self) -> &[RecordBatch] {
+        &self.batches
+    }
+
+    /// Rows with their reason.
+    pub(super) fn batch(&self, rows: &RecordBatch, reason: Reason) -> Result<RecordBatch> {
+        let mut columns = rows.columns().to_vec();
+        let reasons = std::iter::repeat_n(reason.text(), rows.num_rows());
+        columns.push(Arc::new(StringArray::from_iter_values(reasons)));
+        Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
+    }
+
+    pub(super) fn add(&mut self, batches: Vec<RecordBatch>) {
+        self.count += batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+        self.batches.extend(batches);
+    }
+
+    /// Hands out those there are.
+    pub(super) fn take(&mut self) -> Vec<RecordBatch> {
+        std::mem::take(&mut self.batches)
+    }
+}

@@ -1,0 +1,94 @@
+//! How a stream comes and is held, and what an operator tells of itself.
+
+use crate::slice::strategy::Order;
+use crate::window::Measure;
+use crate::{Error, Result};
+
+/// How a stream comes, and how long it is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Whether rows may come out of order.
+    pub order: Order,
+    /// For how long after its end a window is mended when rows come late, in units of the measure.
+    pub allowed_lateness: i64,
+    /// The watermark follows the latest row at this distance, if at all.
+    pub disorder: Option<i64>,
+    /// How slices are held.
+    pub store: StoreKind,
+}
+
+/// How slices are held (Traub et al. 2019, §5.2).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StoreKind {
+    /// As it fits the queries.
+    #[default]
+    Auto,
+    /// In order of time; a window combines its slices when it is due.
+    Lazy,
+    /// With a tree above them; a window combines O(log n) of n slices and of nodes.
+    Eager,
+}
+
+/// What an operator holds and did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Keys with slices.
+    pub keys: usize,
+    /// Slices with rows.
+    pub slices: usize,
+    /// Rows kept.
+    pub rows_kept: usize,
+    /// Bytes of slices and partials.
+    pub bytes: usize,
+    /// Rows taken in.
+    pub rows: u64,
+    /// Slices cut in two.
+    pub splits: u64,
+    /// Slices made one.
+    pub merges: u64,
+    /// Slices computed anew from rows.
+    pub recomputations: u64,
+    /// Rows that came too late or without a time.
+    pub late: u64,
+    /// Windows handed out.
+    pub windows: u64,
+    /// Those of them that were updates.
+    pub updates: u64,
+}
+
+/// A length in units of the measure: `length` is in nanoseconds if `is_time`, else in units of an integer column.
+///
+/// # Errors
+/// `InvalidType` for a duration of an integer column and the other way round; `InvalidValue` for a length below zero, too
+/// long, or finer than the measure.
+pub fn length(measure: &Measure, argument: &str, length: i128, is_time: bool) -> Result<i64> {
+    let column = measure.column();
+    let units = match (is_time, measure.nanos_per_unit()) {
+        (true, None) => {
+            return Err(Error::InvalidType(format!(
+                "{argument}: it is a duration, but column '{column}' is an integer; allowed are integers"
+            )));
+        }
+        (false, Some(_)) if length != 0 => {
+            return Err(Error::InvalidType(format!(
+                "{argument}: it is an integer, but column '{column}' counts {}; allowed are durations such as \
+                 '10 minutes'",
+                measure.unit_name()
+            )));
+        }
+        (_, nanos) => i128::from(nanos.unwrap_or(1)),
+    };
+    if length % units != 0 {
+        return Err(Error::InvalidValue(format!(
+            "{argument}: it is finer than column '{column}', which counts {}; allowed are multiples of its unit",
+            measure.unit_name()
+        )));
+    }
+    i64::try_from(length / units).ok().filter(|length| (0..1 << 61).contains(length)).ok_or_else(|| {
+        Error::InvalidValue(format!(
+            "{argument}: {} {} are out of range; allowed are lengths from 0 and below 2^61",
+            length / units,
+            measure.unit_name()
+        ))
+    })
+}

@@ -1,0 +1,352 @@
+//! The queries of a stream: what their slices store together, where these are cut, and the columns of the results.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use crate::aggregate::{Input, Partial, Partials, Rows};
+use crate::operator::plan::{Plan, Stored, extent_fields};
+use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
+use crate::slice::{Edges, Slice};
+use crate::window::{Measure, Window};
+use crate::{Error, Result};
+
+/// A query of a stream.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) name: String,
+    pub(super) plan: Arc<Plan>,
+    /// Its rows and windows are those that begin after this; all if it was there from the start.
+    pub(super) since: Option<i64>,
+    /// Which of the stream's partials are its own.
+    pub(super) partials: Vec<usize>,
+    /// Which of the stream's aggregate columns are its own.
+    columns: Vec<usize>,
+}
+
+impl Asked {
+    /// The place of the first of a key's slices that are its own.
+    pub(super) fn first_place(&self, slices: &[Slice]) -> usize {
+        self.since.map_or(0, |since| slices.partition_point(|slice| slice.first <= since))
+    }
+}
+
+/// All queries of a stream.
+#[derive(Debug, Clone)]
+pub(super) struct Queries {
+    asked: Vec<Asked>,
+    stored: Vec<Stored>,
+    edges: Edges,
+    aggregates: Vec<Field>,
+    schema: SchemaRef,
+    /// Whether there ever was more than one, so that results say whose they are.
+    several: bool,
+}
+
+impl Queries {
+    /// These queries, each with the time after which its windows begin.
+    ///
+    /// # Errors
+    /// Two queries of one name, of other keys or time, or with columns of one name and different types.
+    pub(super) fn new(queries: Vec<(String, Arc<Plan>, Option<i64>)>, several: bool) -> Result<Self> {
+        let Some((_, leader, _)) = queries.first() else {
+            return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
+        };
+        let (leader, several) = (leader.clone(), several || queries.len() > 1);
+        let (mut asked, mut stored, mut aggregates) = (Vec::<Asked>::new(), Vec::new(), Vec::<Field>::new());
+        for (name, plan, since) in queries {
+            plan.windows().iter().try_for_each(|(name, window)| check_supported(name, window))?;
+            if asked.iter().any(|other| other.name == name) {
+                return Err(Error::InvalidValue(format!(
+                    "query: there is one named '{name}' already; queries of one operator have different names"
+                )));
+            }
+            check_alike(&leader, &plan, &name)?;
+            let own =
+                plan.partials().iter().map(|partial| place(&mut stored, partial, |other| other == partial));
+            let partials = own.collect();
+            let mut columns = Vec::new();
+            let fields = plan.output().fields();
+            for field in &fields[fields.len() - plan.aggregates().len()..] {
+                let column = place(&mut aggregates, field.as_ref(), |other| other.name() == field.name());
+                if aggregates[column].data_type() != field.data_type() {
+                    return Err(Error::InvalidValue(format!(
+                        "query: '{}' of '{name}' is {}, and {} in another query; give one of them another name \
+                         with .alias()",
+                        field.name(),
+                        field.data_type(),
+                        aggregates[column].data_type()
+                    )));
+                }
+                columns.push(column);
+            }
+            asked.push(Asked { name, plan, since, partials, columns });
+        }
+        let all: Vec<Window> = windows(&asked).map(|(_, window)| window.clone()).collect();
+        let edges = Edges::of(&all);
+        let schema = schema(&asked, &aggregates, several)?;
+        Ok(Self { asked, stored, edges, aggregates, schema, several })
+    }
+
+    /// The queries, in the order they came.
+    pub(super) fn asked(&self) -> &[Asked] {
+        &self.asked
+    }
+
+    /// The same and one more.
+    pub(super) fn with(&self, name: String, plan: Arc<Plan>, since: Option<i64>) -> Result<Self> {
+        let mut queries = self.parts();
+        queries.push((name, plan, since));
+        Self::new(queries, true)
+    }
+
+    /// The same without one.
+    pub(super) fn without(&self, name: &str) -> Result<Self> {
+        let mut queries = self.parts();
+        queries.retain(|query| query.0 != name);
+        if queries.len() == self.asked.len() {
+            let names: Vec<&str> = self.asked.iter().map(|asked| asked.name.as_str()).collect();
+            return Err(Error::InvalidValue(format!(
+                "query: there is none named '{name}'; there are '{}'",
+                names.join("', '")
+            )));
+        }
+        if queries.is_empty() {
+            return Err(Error::InvalidValue(format!(
+                "query: '{name}' is the only one; an operator has at least one query"
+            )));
+        }
+        Self::new(queries, self.several)
+    }
+
+    fn parts(&self) -> Vec<(String, Arc<Plan>, Option<i64>)> {
+        self.asked.iter().map(|asked| (asked.name.clone(), asked.plan.clone(), asked.since)).collect()
+    }
+
+    /// Whose keys, time and schema all have.
+    pub(super) fn leader(&self) -> &Plan {
+        &self.asked[0].plan
+    }
+
+    /// The distinct partials of all.
+    pub(super) fn stored(&self) -> &[Stored] {
+        &self.stored
+    }
+
+    /// Where slices are cut.
+    pub(super) fn edges(&self) -> &Edges {
+        &self.edges
+    }
+
+    /// The greatest gap of all sessions: no two rows further apart are in one.
+    pub(super) fn widest_gap(&self) -> Option<i64> {
+        let gaps = windows(&self.asked).filter_map(|(_, window)| match window {
+            Window::Session(session) => Some(session.gap()),
+            _ => None,
+        });
+        gaps.max()
+    }
+
+    /// Whether results say whose they are.
+    pub(super) fn several(&self) -> bool {
+        self.several
+    }
+
+    /// The schema of results.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The strategy for all, in a stream of this order (Traub et al. 2019, Figs. 4-6).
+    pub(super) fn strategy(&self, order: Order) -> Result<Strategy> {
+        let mut functions = Vec::new();
+        for Asked { plan, .. } in &self.asked {
+            for (properties, partials) in plan.properties()?.into_iter().zip(plan.sources()) {
+                let extremum = partials.iter().all(|&partial| is_extremum(&plan.partials()[partial].partial));
+                let (commutative, invertible) = (properties.commutative, properties.invertible);
+                functions.push(FunctionTraits { commutative, invertible, extremum });
+            }
+        }
+        let windows = windows(&self.asked).map(|(_, window)| window.traits()).collect();
+        Ok(Strategy::of(&Workload { order, windows, functions }))
+    }
+
+    /// Columns for `slots` slots of the partials; those that `old` has are moved over.
+    pub(super) fn columns(
+        &self,
+        old: Option<(&Self, &[Box<dyn Partials>])>,
+        slots: usize,
+    ) -> Result<Vec<Box<dyn Partials>>> {
+        let mut columns: Vec<Option<Box<dyn Partials>>> = self.stored.iter().map(|_| None).collect();
+        if let Some((queries, partials)) = old {
+            let each: Vec<u32> = (0..slots as u32).collect();
+            for (stored, partials) in queries.stored.iter().zip(partials) {
+                if let Some(at) = self.stored.iter().position(|other| other == stored) {
+                    columns[at] =
+                        Some(if slots == 0 { partials.empty() } else { partials.regroup(&each, &each)? });
+                }
+            }
+        }
+        let fresh = self.fresh()?;
+        let finished =
+            columns.into_iter().zip(fresh).zip(&self.stored).map(|((known, mut fresh), stored)| {
+                if let Some(known) = known {
+                    return Ok(known);
+                }
+                if slots > 0 {
+                    let types = stored.inputs.iter().map(|&at| self.leader().input().field(at).data_type());
+                    let nothing: Vec<ArrayRef> = types.map(arrow_array::new_empty_array).collect();
+                    let rows = Rows { slots: &[], times: &[], sparse: true };
+                    Input { columns: nothing, taken: None }.feed(&mut *fresh, rows, slots)?;
+                }
+                Ok(fresh)
+            });
+        finished.collect()
+    }
+
+    /// An empty column of each partial.
+    fn fresh(&self) -> Result<Vec<Box<dyn Partials>>> {
+        let mut fresh: Vec<Option<Box<dyn Partials>>> = self.stored.iter().map(|_| None).collect();
+        for Asked { plan, partials, .. } in &self.asked {
+            for (&at, column) in partials.iter().zip(plan.empty_partials()?) {
+                fresh[at].get_or_insert(column);
+            }
+        }
+        Ok(fresh.into_iter().flatten().collect())
+    }
+
+    /// A batch of results of one query.
+    ///
+    /// `keys`, `starts` and `ends` have an entry per window; `which` says which of the query's windows each is, and
+    /// `lowered` are the query's aggregates.
+    pub(super) fn batch(
+        &self,
+        query: usize,
+        keys: Vec<ArrayRef>,
+        extents: ArrayRef,
+        which: &[u32],
+        lowered: Vec<ArrayRef>,
+        updates: BooleanArray,
+    ) -> Result<RecordBatch> {
+        let (asked, rows) = (&self.asked[query], which.len());
+        let mut columns = keys;
+        if self.several {
+            let names = std::iter::repeat_n(asked.name.as_str(), rows);
+            columns.push(Arc::new(StringArray::from_iter_values(names)));
+        }
+        if self.names_windows() {
+            let names = which.iter().map(|&window| asked.plan.windows()[window as usize].0.as_str());
+            columns.push(Arc::new(StringArray::from_iter_values(names)));
+        }
+        columns.push(extents);
+        let mut own: Vec<Option<ArrayRef>> = vec![None; self.aggregates.len()];
+        for (&column, values) in asked.columns.iter().zip(lowered) {
+            own[column] = Some(values);
+        }
+        let own = own.into_iter().zip(&self.aggregates);
+        columns
+            .extend(own.map(|(own, field)| own.unwrap_or_else(|| new_null_array(field.data_type(), rows))));
+        columns.push(Arc::new(updates));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+
+    fn names_windows(&self) -> bool {
+        names_windows(&self.asked)
+    }
+}
+
+/// The place of an item that is like `item`, which is added if there is none.
+fn place<T: Clone>(items: &mut Vec<T>, item: &T, alike: impl Fn(&T) -> bool) -> usize {
+    items.iter().position(alike).unwrap_or_else(|| {
+        items.push(item.clone());
+        items.len() - 1
+    })
+}
+
+/// All windows of queries, with the query of each.
+pub(super) fn windows(asked: &[Asked]) -> impl Iterator<Item = (usize, &Window)> {
+    asked
+        .iter()
+        .enumerate()
+        .flat_map(|(at, asked)| asked.plan.windows().iter().map(move |(_, window)| (at, window)))
+}
+
+fn names_windows(asked: &[Asked]) -> bool {
+    asked.iter().any(|asked| asked.plan.windows().len() > 1)
+}
+
+fn check_alike(leader: &Plan, plan: &Plan, name: &str) -> Result<()> {
+    let names = |plan: &Plan| -> Vec<String> {
+        plan.by().iter().map(|&column| plan.input().field(column).name().clone()).collect()
+    };
+    if names(leader) != names(plan) {
+        return Err(Error::InvalidValue(format!(
+            "by: '{name}' is by [{}], and the operator's queries by [{}]; queries of one operator have the same keys",
+            names(plan).join(", "),
+            names(leader).join(", ")
+        )));
+    }
+    if leader.time() != plan.time() {
+        return Err(Error::InvalidValue(format!(
+            "time: '{name}' is over '{}', and the operator's queries over '{}'; queries of one operator have the \
+             same time column",
+            plan.measure().column(),
+            leader.measure().column()
+        )));
+    }
+    Ok(())
+}
+
+fn schema(asked: &[Asked], aggregates: &[Field], several: bool) -> Result<SchemaRef> {
+    let leader = &asked[0].plan;
+    let mut fields: Vec<Field> =
+        leader.output().fields()[..leader.by().len()].iter().map(|field| field.as_ref().clone()).collect();
+    if several {
+        fields.push(Field::new("query_name", DataType::Utf8, false));
+    }
+    if names_windows(asked) {
+        fields.push(Field::new("window_name", DataType::Utf8, false));
+    }
+    let sessions = windows(asked).all(|(_, window)| matches!(window, Window::Session(_)));
+    fields.push(extent_field(leader.measure(), if sessions { "session_window" } else { "window" }));
+    // A query that lacks a column has null there.
+    let nullable = |field: &Field| {
+        let everywhere =
+            asked.iter().all(|asked| asked.columns.iter().any(|&at| aggregates[at].name() == field.name()));
+        field.clone().with_nullable(field.is_nullable() || !everywhere)
+    };
+    fields.extend(aggregates.iter().map(nullable));
+    fields.push(Field::new("update", DataType::Boolean, false));
+    for (at, field) in fields.iter().enumerate() {
+        if fields[..at].iter().any(|other| other.name() == field.name()) {
+            return Err(Error::InvalidValue(format!(
+                "aggs: results would have two columns '{}'; give one of them another name with .alias()",
+                field.name()
+            )));
+        }
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn extent_field(measure: &Measure, name: &str) -> Field {
+    Field::new(name, DataType::Struct(extent_fields(measure)), false)
+}
+
+/// Refuses windows that need rows, or edges that end.
+fn check_supported(name: &str, window: &Window) -> Result<()> {
+    match window {
+        Window::Sliding(_) | Window::Session(_) => Ok(()),
+        _ => Err(Error::InvalidValue(format!(
+            "windows: {name} is none that a stream operator runs; allowed are tumbling, sliding and session windows by \
+             time or by an integer measure"
+        ))),
+    }
+}
+
+/// Whether taking a row out changes the partial only if the row is its extremum.
+fn is_extremum(partial: &Partial) -> bool {
+    use Partial::{ArgMax, ArgMin, Max, MaxCount, Min, MinCount};
+    matches!(partial, Min | Max | ArgMin | ArgMax | MinCount | MaxCount)
+}

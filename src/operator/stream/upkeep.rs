@@ -1,0 +1,224 @@
+//! What is kept, for how long, and in what form.
+
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_select::take::take;
+
+use super::Stream;
+use super::due::Reopened;
+use super::options::StoreKind;
+use super::queries::{Asked, Queries};
+use crate::keys::KeyIndex;
+use crate::slice::strategy::{Order, Strategy};
+use crate::slice::{Calendar, Cutter, Delta, Dirty, Forest, Store};
+use crate::window::Window;
+use crate::{Error, Result};
+
+/// Keys without slices that may gather before they are forgotten.
+const IDLE_KEYS: usize = 4096;
+
+/// So many window types ask so often for slices that a tree above these pays.
+const MANY_WINDOWS: usize = 16;
+
+impl Stream {
+    /// Other queries, with the slices there are.
+    pub(super) fn change(&mut self, queries: Queries) -> Result<()> {
+        let strategy = checked_strategy(&queries, self.options.order)?;
+        let (mut calendar, cutter) = calendars(&queries);
+        let partials = queries.columns(Some((&self.queries, self.store.partials())), self.slices.slots())?;
+        self.store = Store::new(partials, self.slices.slots());
+        self.slices.remerge(|t| calendar.slice_of(t), queries.edges().gap());
+        (self.queries, self.strategy, self.calendar, self.cutter) = (queries, strategy, calendar, cutter);
+        self.plant();
+        self.forget();
+        Ok(())
+    }
+
+    /// Plants trees anew above the slices, if the store is eager.
+    pub(super) fn plant(&mut self) {
+        self.forest = is_eager(&self.queries, self.options.store).then(|| Forest::new(&self.store));
+        if let Some(forest) = &mut self.forest {
+            let slices = &self.slices;
+            forest.distrust((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
+        }
+    }
+
+    /// Brings trees up to date with slices.
+    pub(super) fn grow(&mut self, dirty: Vec<Dirty>, delta: &Delta) -> Result<()> {
+        match &mut self.forest {
+            Some(forest) => forest.update(dirty, &self.store, delta, &self.slices),
+            None => Ok(()),
+        }
+    }
+
+    /// How slices are held, and why.
+    pub fn store_told(&self) -> (&'static str, &'static str) {
+        let plain = self.store.partials().iter().filter(|partials| partials.is_plain()).count();
+        match (&self.forest, self.options.store) {
+            (None, StoreKind::Lazy) => ("lazy", "as asked for"),
+            (None, _) => ("lazy", "few window types: what is due is combined from slices in one go"),
+            (Some(_), _) if plain == 0 => ("lazy", "no partial is a plain state, which trees are made of"),
+            (Some(_), _) if plain < self.store.partials().len() => (
+                "eager",
+                "but for partials that are no plain states: those are combined when a window is due",
+            ),
+            (Some(_), StoreKind::Eager) => ("eager", "as asked for"),
+            (Some(_), _) => {
+                ("eager", "many window types: each combines few nodes of a tree instead of many slices")
+            }
+        }
+    }
+
+    /// Forgets slices that no row and no window to come needs.
+    pub(super) fn forget(&mut self) {
+        if let Some(cutoff) = self.cutoff() {
+            self.slices.forget(cutoff, self.queries.widest_gap());
+            let slices = &self.slices;
+            let is_there =
+                |known: &Reopened| slices.of(known.key).first().is_some_and(|slice| slice.first <= known.at);
+            self.reopened.retain(is_there);
+        }
+    }
+
+    /// Moves slots together, and forgets keys, once that is worth it.
+    pub(super) fn tidy(&mut self) {
+        if self.store.is_loose(&self.slices) {
+            // A user's function that fails here fails again where a window needs it, in the call that asks for that.
+            let _ = self.store.compact(&mut self.slices);
+        }
+        let known = self.keys.len();
+        if known > IDLE_KEYS && self.slices.len() < known / 2 {
+            self.drop_keys();
+        }
+    }
+
+    /// Gives keys with slices new numbers, and forgets the others.
+    pub(super) fn drop_keys(&mut self) {
+        let leader = self.queries.leader();
+        let types = leader.by().iter().map(|&column| leader.input().field(column).data_type().clone());
+        let kept: Vec<u32> =
+            (0..self.slices.keys() as u32).filter(|&key| !self.slices.of(key).is_empty()).collect();
+        let renewed = || -> Result<KeyIndex> {
+            let kept = UInt32Array::from(kept.clone());
+            let columns = self.plain_keys()?.into_iter().map(|values| Ok(take(&values, &kept, None)?));
+            let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+            let (mut keys, mut ids) = (KeyIndex::new(types.collect())?, Vec::new());
+            keys.assign(&columns, kept.len(), &mut ids)?;
+            match ids.iter().copied().eq(0..kept.len() as u32) {
+                true => Ok(keys),
+                false => Err(Error::Internal("keys in their order have other numbers".into())),
+            }
+        };
+        // Keys that once were assigned can be assigned again; should they not, they stay as they are.
+        let Ok(keys) = renewed() else { return };
+        let numbers = self.slices.drop_keys();
+        self.keys = keys;
+        self.plant();
+        self.key_columns = None;
+        self.reopened.retain_mut(|reopened| match numbers[reopened.key as usize] {
+            Some(number) => {
+                reopened.key = number;
+                true
+            }
+            None => false,
+        });
+    }
+
+    /// The least time of a row that is taken: that of the earliest window, as a row alone would open it, which has not
+    /// expired. None while every row is taken.
+    ///
+    /// A session that takes a row then is there as a whole: it ends at or after this, and such ones are kept.
+    pub(super) fn cutoff(&self) -> Option<i64> {
+        let (least, most) = self.queries.edges().bounds();
+        let horizon = self.watermark?.saturating_sub(self.options.allowed_lateness);
+        let alive = |asked: &Asked, window: &Window| {
+            let alive = match window {
+                // Windows that end after the horizon.
+                Window::Sliding(sliding) => {
+                    if horizon > most {
+                        i64::MAX
+                    } else {
+                        sliding.first_covering(horizon.max(least))
+                    }
+                }
+                // A session is over once the watermark has passed its end.
+                Window::Session(session) => horizon.saturating_sub(session.gap()),
+                // Others are refused when their query comes.
+                _ => i64::MAX,
+            };
+            asked.since.map_or(alive, |since| alive.max(since.saturating_add(1)))
+        };
+        let windows = self.queries.asked().iter();
+        windows
+            .flat_map(|asked| asked.plan.windows().iter().map(move |(_, window)| alive(asked, window)))
+            .min()
+    }
+
+    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`.
+    pub fn slices(&mut self) -> Result<RecordBatch> {
+        let gap = self.queries.edges().gap();
+        let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
+        for key in 0..self.slices.keys() as u32 {
+            let slices = self.slices.of(key);
+            for (at, slice) in slices.iter().enumerate() {
+                let (mut start, end_of_slice) = self.calendar.slice_of(slice.first);
+                let mut end = self.calendar.slice_of(slice.last).1.max(end_of_slice);
+                if let Some(gap) = gap {
+                    // A fragment begins with its session, or where a window cuts the session in two.
+                    let joins = |a: i64, b: i64| b <= a.saturating_add(gap);
+                    if at == 0 || !joins(slices[at - 1].last, slice.first) {
+                        start = slice.first;
+                    }
+                    if slices.get(at + 1).is_none_or(|next| !joins(slice.last, next.first)) {
+                        end = end.min(slice.last + gap);
+                    }
+                }
+                keys.push(key);
+                for (column, t) in times.iter_mut().zip([start, end, slice.first, slice.last]) {
+                    column.push(t);
+                }
+            }
+        }
+        let leader = self.queries.leader();
+        let names = leader.by().iter().map(|&column| leader.input().field(column).name().clone());
+        let keys = UInt32Array::from(keys);
+        let columns = self.keys.values()?.into_iter().map(|values| Ok(take(&values, &keys, None)?));
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let mut columns: Vec<(String, ArrayRef)> = names.zip(columns).collect();
+        for (name, times) in ["t_start", "t_end", "t_first", "t_last"].into_iter().zip(times) {
+            columns.push((name.into(), leader.measure().array(times)?));
+        }
+        Ok(RecordBatch::try_from_iter(columns)?)
+    }
+}
+
+pub(super) fn checked_strategy(queries: &Queries, order: Order) -> Result<Strategy> {
+    let strategy = queries.strategy(order)?;
+    if strategy.keep_rows.answer {
+        return Err(Error::InvalidValue(format!(
+            "query: rows would have to be kept, as {} ({}), which this operator does not do",
+            strategy.keep_rows.because, strategy.keep_rows.source
+        )));
+    }
+    Ok(strategy)
+}
+
+/// Whether these queries are answered from trees above the slices.
+pub(super) fn is_eager(queries: &Queries, kind: StoreKind) -> bool {
+    match kind {
+        StoreKind::Lazy => false,
+        StoreKind::Eager => true,
+        StoreKind::Auto => {
+            queries.asked().iter().map(|asked| asked.plan.windows().len()).sum::<usize>() >= MANY_WINDOWS
+        }
+    }
+}
+
+/// Where slices are cut, and what cuts rows.
+pub(super) fn calendars(queries: &Queries) -> (Calendar, Cutter) {
+    let edges = queries.edges();
+    // What was there when a query came is none of its: no slice has rows of before and after.
+    let cuts: Vec<i64> =
+        queries.asked().iter().filter_map(|asked| asked.since).map(|since| since.saturating_add(1)).collect();
+    let calendar = Calendar::new(edges.families().to_vec(), cuts.clone(), edges.bounds());
+    (calendar, Cutter::new(Calendar::new(edges.panes().unwrap_or_default(), cuts, edges.bounds())))
+}

@@ -1,0 +1,290 @@
+//! The eager aggregate store: a tree over each key's slices, so that a window is O(log n) combinations (Traub et al.
+//! 2019, §5.2).
+//!
+//! | | |
+//! |---|---|
+//! | needs | an associative `combine` over plain states |
+//! | time | O(log n) combinations per slice changed and per window, of n slices; O(n) for a slice put among others |
+//! | space | two states a leaf, and room for twice the leaves |
+//! | first appeared | FlatFAT, Tangwongsan et al., VLDB 2015 |
+//!
+//! A tree is an array: node 1 is the root, the children of node i are 2i and 2i + 1, and the leaves are the last level,
+//! used as a ring: the n-th slice that a key ever had is leaf n modulo their number, so that slices are forgotten for
+//! nothing. A node that spans the ring's seam is of no use, and no window asks for it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::store::{Delta, Store, Wanted};
+use super::timeline::Timelines;
+use crate::Result;
+use crate::aggregate::Partials;
+
+/// The least number of leaves.
+const LEAST: usize = 4;
+
+/// Leaves to be computed anew: single ones, and all from one place on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dirty {
+    /// The key.
+    pub key: u32,
+    /// Places of single slices.
+    pub places: Vec<usize>,
+    /// The place from which on slices are others than before.
+    pub from: usize,
+}
+
+/// Where a key's tree is: nodes `base..base + 2 * leaves`; none yet if there are no leaves.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tree {
+    base: usize,
+    leaves: usize,
+}
+
+/// The trees of all keys.
+pub struct Forest {
+    /// The partials that are plain states: which they are, and a slot per node.
+    which: Vec<usize>,
+    nodes: Vec<Box<dyn Partials>>,
+    trees: Vec<Tree>,
+    slots: usize,
+    /// Bases of trees given up, by the logarithm of their leaves.
+    free: Vec<Vec<usize>>,
+    /// Keys whose trees must be built anew.
+    stale: Vec<u32>,
+}
+
+impl Forest {
+    /// No trees, for those partials of a store that are plain states.
+    pub fn new(store: &Store) -> Self {
+        let plain = store.partials().iter().enumerate().filter(|(_, partials)| partials.is_plain());
+        let (which, nodes) = plain.map(|(at, partials)| (at, partials.empty())).unzip();
+        Self { which, nodes, trees: Vec::new(), slots: 0, free: Vec::new(), stale: Vec::new() }
+    }
+
+    /// Which partials have trees.
+    pub fn which(&self) -> &[usize] {
+        &self.which
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.nodes.iter().map(|nodes| nodes.bytes()).sum::<usize>()
+            + self.trees.capacity() * size_of::<Tree>()
+    }
+
+    /// Has the trees of these keys built anew before they are asked next.
+    pub fn distrust(&mut self, keys: impl Iterator<Item = u32>) {
+        self.stale.extend(keys);
+    }
+
+    /// Computes leaves anew, and what is above them.
+    pub fn update(
+        &mut self,
+        dirty: Vec<Dirty>,
+        store: &Store,
+        delta: &Delta,
+        timelines: &Timelines,
+    ) -> Result<()> {
+        let stale = std::mem::take(&mut self.stale).into_iter();
+        let mut dirty: Vec<Dirty> = stale.map(|key| Dirty { key, ..Dirty::default() }).chain(dirty).collect();
+        // One entry a key, the one that says most first.
+        dirty.sort_by_key(|dirty| (dirty.key, dirty.from));
+        dirty.dedup_by(|later, kept| {
+            later.key == kept.key && {
+                kept.places.append(&mut later.places);
+                true
+            }
+        });
+        let (mut wanted, mut leaves) = (Vec::new(), Vec::new());
+        for Dirty { key, mut places, mut from } in dirty {
+            let slices = timelines.of(key).len();
+            if self.make_room(key, slices) {
+                from = 0;
+            }
+            places.retain(|&place| place < from.min(slices));
+            places.sort_unstable();
+            places.dedup();
+            let mut add = |slices: Range<usize>| {
+                leaves.extend(slices.clone().map(|place| self.leaf(timelines, key, place)));
+                wanted.push(Wanted { key, slices });
+            };
+            for run in places.chunk_by(|a, b| a + 1 == *b) {
+                add(run[0]..run[run.len() - 1] + 1);
+            }
+            if from < slices {
+                add(from..slices);
+            }
+        }
+        if leaves.is_empty() || self.which.is_empty() {
+            return Ok(());
+        }
+        let values = store.gather(delta, timelines, &wanted, &self.which)?;
+        let slots: Vec<u32> = leaves.iter().map(|(base, node)| (base + node) as u32).collect();
+        let program = above(leaves);
+        for (nodes, values) in self.nodes.iter_mut().zip(&values) {
+            nodes.write(&slots, values.as_ref(), self.slots);
+            nodes.combine(&program);
+        }
+        Ok(())
+    }
+
+    /// The partials of windows, each slices of a key; `which` are places in [`Forest::which`].
+    pub fn answer(
+        &self,
+        timelines: &Timelines,
+        which: &[usize],
+        windows: impl Iterator<Item = Wanted>,
+    ) -> Result<VecDeque<Box<dyn Partials>>> {
+        let (mut slots, mut groups) = (Vec::new(), Vec::new());
+        for Wanted { key, slices } in windows {
+            groups.push(slots.len() as u32);
+            let (tree, first) = (self.trees[key as usize], timelines.gone(key) as usize);
+            let (lo, hi) = (first + slices.start, first + slices.end);
+            // Up to the seam of the ring, and from there on.
+            let seam = (lo / tree.leaves + 1) * tree.leaves;
+            self.cover(tree, lo % tree.leaves, lo % tree.leaves + hi.min(seam) - lo, &mut slots);
+            if hi > seam {
+                self.cover(tree, 0, hi - seam, &mut slots);
+            }
+        }
+        which.iter().map(|&which| self.nodes[which].regroup(&slots, &groups)).collect()
+    }
+
+    /// The nodes that make up leaves `lo..hi`, in their order.
+    fn cover(&self, tree: Tree, lo: usize, hi: usize, slots: &mut Vec<u32>) {
+        let (mut lo, mut hi) = (lo + tree.leaves, hi + tree.leaves);
+        let mut right = [0u32; usize::BITS as usize];
+        let mut rights = 0;
+        while lo < hi {
+            if lo & 1 == 1 {
+                slots.push((tree.base + lo) as u32);
+                lo += 1;
+            }
+            if hi & 1 == 1 {
+                hi -= 1;
+                right[rights] = (tree.base + hi) as u32;
+                rights += 1;
+            }
+            (lo, hi) = (lo / 2, hi / 2);
+        }
+        slots.extend(right[..rights].iter().rev());
+    }
+
+    /// The leaf of a slice: the base of its tree, and its node.
+    fn leaf(&self, timelines: &Timelines, key: u32, place: usize) -> (usize, usize) {
+        let tree = self.trees[key as usize];
+        (tree.base, tree.leaves + (timelines.gone(key) as usize + place) % tree.leaves)
+    }
+
+    /// Gives a key a tree of at least as many leaves as slices; whether it is another than before.
+    fn make_room(&mut self, key: u32, slices: usize) -> bool {
+        if self.trees.len() <= key as usize {
+            self.trees.resize(key as usize + 1, Tree::default());
+        }
+        let old = self.trees[key as usize];
+        // A tree much too large is given up as well.
+        if old.leaves >= slices && old.leaves <= (16 * slices).max(LEAST) && old.leaves > 0 {
+            return false;
+        }
+        let leaves = (2 * slices).next_power_of_two().max(LEAST);
+        let class = leaves.trailing_zeros() as usize;
+        self.free.resize(self.free.len().max(usize::BITS as usize), Vec::new());
+        if old.leaves > 0 {
+            self.free[old.leaves.trailing_zeros() as usize].push(old.base);
+        }
+        let base = self.free[class].pop().unwrap_or_else(|| {
+            self.slots += 2 * leaves;
+            self.slots - 2 * leaves
+        });
+        self.trees[key as usize] = Tree { base, leaves };
+        true
+    }
+}
+
+/// What to combine once these leaves, given by the bases of their trees, are others: node, left and right child, level by
+/// level.
+fn above(mut level: Vec<(usize, usize)>) -> Vec<(u32, u32, u32)> {
+    let mut program = Vec::new();
+    while !level.is_empty() {
+        level.iter_mut().for_each(|(_, node)| *node /= 2);
+        level.retain(|&(_, node)| node > 0);
+        if !level.is_sorted() {
+            level.sort_unstable();
+        }
+        level.dedup();
+        program.extend(level.iter().map(|&(base, node)| {
+            ((base + node) as u32, (base + 2 * node) as u32, (base + 2 * node + 1) as u32)
+        }));
+    }
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::timeline::Cell;
+    use super::*;
+    use crate::aggregate::{Input, Partial};
+    use arrow_array::{ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
+    use arrow_schema::DataType;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    proptest! {
+        /// Whatever comes, goes, or is put in between: a window is the sum of its slices.
+        #[test]
+        fn windows_are_sums_of_their_slices(
+            calls in prop::collection::vec((prop::collection::vec((0u32..3, 0i64..60, -9i64..9), 0..8), 0i64..6, any::<bool>()), 1..25),
+        ) {
+            let column = || Partial::Sum.column(&[DataType::Int64]).unwrap();
+            let mut store = Store::new(vec![column()], 0);
+            let mut timelines = Timelines::default();
+            let mut forest = Forest::new(&store);
+            let mut kept: Vec<(u32, i64, i64)> = Vec::new();
+            let mut base = 0;
+            for (rows, step, fails) in calls {
+                let rows: Vec<(u32, i64, i64)> = rows.iter().map(|&(key, t, v)| (key, base + t, v)).collect();
+                let mut delta = store.delta();
+                let values: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2)));
+                let (slots, times): (Vec<u32>, Vec<i64>) = rows.iter().enumerate().map(|(at, row)| (at as u32, row.1)).unzip();
+                let input = Input { columns: vec![values], taken: None };
+                delta.update(&[input], &times, &super::super::Cut::Slots(&slots), rows.len()).unwrap();
+                for &(key, t, _) in &rows {
+                    let start = t.div_euclid(4) * 4;
+                    timelines.add(Cell { key, first: t, last: t }, (start, start + 4), None);
+                }
+                forest.update(timelines.dirty(), &store, &delta, &timelines).unwrap();
+                let all: Vec<(u32, i64, i64)> = kept.iter().chain(&rows).copied().collect();
+                for key in 0..3 {
+                    let slices = timelines.of(key);
+                    let windows: Vec<(usize, usize)> =
+                        (0..slices.len()).flat_map(|lo| (lo + 1..=slices.len()).map(move |hi| (lo, hi))).collect();
+                    if windows.is_empty() {
+                        continue;
+                    }
+                    let asked = windows.iter().map(|&(lo, hi)| Wanted { key, slices: lo..hi });
+                    let answers = forest.answer(&timelines, &[0], asked).unwrap();
+                    let got = answers[0].lower().unwrap();
+                    for (&(lo, hi), got) in windows.iter().zip(got.as_primitive::<Int64Type>().values()) {
+                        let within = |t: i64| slices[lo].first <= t && t <= slices[hi - 1].last;
+                        let want: i64 = all.iter().filter(|row| row.0 == key && within(row.1)).map(|row| row.2).sum();
+                        prop_assert_eq!(*got, want);
+                    }
+                }
+                if fails {
+                    let keys: Vec<u32> = rows.iter().map(|row| row.0).collect();
+                    forest.distrust(keys.into_iter());
+                    timelines.take_back();
+                } else {
+                    store.append(delta);
+                    timelines.settle();
+                    kept = all;
+                }
+                base += step;
+                let cutoff = base.div_euclid(4) * 4;
+                timelines.forget(cutoff, None);
+                kept.retain(|row| row.1 >= cutoff);
+            }
+        }
+    }
+}

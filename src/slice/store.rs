@@ -1,0 +1,178 @@
+//! The aggregate store of a stream: partials of slices, in slots (Traub et al. 2019, §5.2).
+//!
+//! A call folds its rows into columns of its own, a [`Delta`]; only once all that can fail has not are they linked to the
+//! others. So a call that fails has changed nothing, and a user's function may raise whenever it likes. Slots of one
+//! slice become one when they are asked for, and are moved together once they have doubled.
+
+use std::ops::Range;
+
+use super::cutter::Cut;
+use super::timeline::Timelines;
+use crate::Result;
+use crate::aggregate::{Input, Partials, Rows, Run};
+
+/// Slots that may gather before any are moved.
+const FIRST: usize = 4096;
+
+/// Rows that may come before values that no slot points to are dropped.
+const ROWS: usize = 1 << 20;
+
+/// Slices of a key: places in [`Timelines::of`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The key.
+    pub key: u32,
+    /// Which of its slices.
+    pub slices: Range<usize>,
+}
+
+/// The partials of one call's rows, a slot per cell.
+pub struct Delta {
+    partials: Vec<Box<dyn Partials>>,
+    slots: usize,
+    rows: usize,
+}
+
+impl Delta {
+    /// Folds rows into their cells, of which there are `cells` now. `inputs[i]` is what partial i reads.
+    pub fn update(&mut self, inputs: &[Input], times: &[i64], cut: &Cut<'_>, cells: usize) -> Result<()> {
+        let mut expanded: Vec<u32> = Vec::new();
+        for (partial, input) in self.partials.iter_mut().zip(inputs) {
+            let slots: &[u32] = match cut {
+                Cut::Slots(slots) => slots,
+                Cut::Runs(runs) => {
+                    if input.taken.is_none() && partial.update_runs(&input.columns, runs, times, cells)? {
+                        continue;
+                    }
+                    if expanded.is_empty() {
+                        expanded = slots_of(runs);
+                    }
+                    &expanded
+                }
+            };
+            input.feed(&mut **partial, Rows::all(slots, times), cells)?;
+        }
+        (self.slots, self.rows) = (cells, self.rows + times.len());
+        Ok(())
+    }
+
+    /// Has functions raise now that would raise later.
+    pub fn settle(&mut self) -> Result<()> {
+        self.partials.iter_mut().try_for_each(|partial| partial.settle())
+    }
+}
+
+fn slots_of(runs: &[Run]) -> Vec<u32> {
+    runs.iter().flat_map(|run| std::iter::repeat_n(run.slot, run.to - run.from)).collect()
+}
+
+/// Partials of all slices.
+pub struct Store {
+    partials: Vec<Box<dyn Partials>>,
+    slots: usize,
+    /// Rows that came since slots were moved.
+    rows: usize,
+}
+
+impl Store {
+    /// A store of these partials; each has `slots` slots.
+    pub fn new(partials: Vec<Box<dyn Partials>>, slots: usize) -> Self {
+        Self { partials, slots, rows: 0 }
+    }
+
+    /// The partials.
+    pub fn partials(&self) -> &[Box<dyn Partials>] {
+        &self.partials
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.partials.iter().map(|partials| partials.bytes()).sum()
+    }
+
+    /// Columns for the rows of a call.
+    pub fn delta(&self) -> Delta {
+        Delta { partials: self.partials.iter().map(|partials| partials.empty()).collect(), slots: 0, rows: 0 }
+    }
+
+    /// The partials `which` of these slices, a slot each, in the order given; [`Timelines`] has the slots of `delta`
+    /// already. O(slots of these slices).
+    pub fn gather(
+        &self,
+        delta: &Delta,
+        timelines: &Timelines,
+        wanted: &[Wanted],
+        which: &[usize],
+    ) -> Result<Vec<Box<dyn Partials>>> {
+        // Slots of the store and of the call, and where each slice's are in the one list after the other.
+        let (mut own, mut fresh) = (Vec::new(), Vec::new());
+        let (mut slots, mut groups) = (Vec::new(), Vec::new());
+        for Wanted { key, slices } in wanted {
+            for slice in &timelines.of(*key)[slices.clone()] {
+                groups.push(slots.len() as u32);
+                for slot in timelines.chain(slice) {
+                    match (slot as usize).checked_sub(self.slots) {
+                        None => {
+                            slots.push((false, own.len() as u32));
+                            own.push(slot);
+                        }
+                        Some(slot) => {
+                            slots.push((true, fresh.len() as u32));
+                            fresh.push(slot as u32);
+                        }
+                    }
+                }
+            }
+        }
+        let each = |slots: &[u32]| -> Vec<u32> { (0..slots.len() as u32).collect() };
+        let (own_each, fresh_each) = (each(&own), each(&fresh));
+        let place = |&(is_fresh, at): &(bool, u32)| if is_fresh { own.len() as u32 + at } else { at };
+        let places: Vec<u32> = slots.iter().map(place).collect();
+        let gathered = which.iter().map(|&which| {
+            if fresh.is_empty() {
+                return self.partials[which].regroup(&own, &groups);
+            }
+            if own.is_empty() {
+                return delta.partials[which].regroup(&fresh, &groups);
+            }
+            let mut both = self.partials[which].regroup(&own, &own_each)?;
+            both.append(delta.partials[which].regroup(&fresh, &fresh_each)?);
+            both.regroup(&places, &groups)
+        });
+        gathered.collect()
+    }
+
+    /// Takes in a call's partials.
+    pub fn append(&mut self, delta: Delta) {
+        for (own, partials) in self.partials.iter_mut().zip(delta.partials) {
+            own.append(partials);
+        }
+        self.slots += delta.slots;
+        self.rows += delta.rows;
+    }
+
+    /// Whether slots are worth moving: they have doubled, or many rows came.
+    pub fn is_loose(&self, timelines: &Timelines) -> bool {
+        self.slots > FIRST + 2 * timelines.len() || self.rows > ROWS.max(4 * self.slots)
+    }
+
+    /// Makes slots and slices one and the same.
+    ///
+    /// # Errors
+    /// What a user's function raises; nothing is changed then.
+    pub fn compact(&mut self, timelines: &mut Timelines) -> Result<()> {
+        let (slots, groups) = timelines.order();
+        let move_together = |partials: &Box<dyn Partials>| {
+            if slots.is_empty() {
+                return Ok(partials.empty());
+            }
+            let mut moved = partials.regroup(&slots, &groups)?;
+            moved.shrink()?;
+            Ok(moved)
+        };
+        self.partials = self.partials.iter().map(move_together).collect::<Result<_>>()?;
+        timelines.renumber();
+        (self.slots, self.rows) = (groups.len(), 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+"""Queries that come and go while a stream runs, and the slices they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import extents, in_units, plain
+from stream_oracle import assert_same, results
+from test_operator_oracle import Case, cases, queries, start, step
+
+import windowkit as wk
+
+
+@settings(max_examples=200)
+@given(cases(), st.data())
+def test_queries_come_and_go(case: Case, data: st.DataObject) -> None:
+    """An added query has its own windows, from then on; a removed one none; others do not notice."""
+    op, oracle = start(case)
+    time = case.schema.field("t").type
+    added = 1
+    for call in case.calls:
+        if data.draw(st.integers(0, 2)) == 0:
+            other = data.draw(queries(time, list(case.query.by)))
+            added += 1
+            assert op.add(other) == f"q{added}"
+            oracle.add(f"q{added}", other)
+        elif len(oracle.queries) > 1 and data.draw(st.integers(0, 2)) == 0:
+            gone = data.draw(st.sampled_from(sorted(oracle.queries)))
+            op.remove(gone)
+            oracle.remove(gone)
+        step(op, oracle, call, time)
+    assert_same(oracle.close(), results(op, op.close()))
+
+
+def edges_of(query: wk.Query, times: list[int], time: pa.DataType) -> set[int]:
+    """Return every start and end of a window that has one of the rows."""
+    edges = set()
+    for window in query.windows:
+        for start_of, end, *_ in extents(window, range(len(times)), times, time, {}):
+            edges |= {start_of, end}
+        # Windows without rows have edges too, where rows lie on both sides.
+        if not isinstance(window, wk.Session):
+            size = in_units(window.size, time)
+            slide = in_units(getattr(window, "slide", window.size), time)
+            offset = in_units(getattr(window, "start_time", None) or 0, time)
+            for t in times:
+                first = (t - offset) // slide * slide + offset
+                for k in range(-2, 3):
+                    edges |= {first + k * slide, first + k * slide + size % slide}
+    return edges
+
+
+@settings(max_examples=150)
+@given(cases())
+def test_slice_edges_are_window_edges(case: Case) -> None:
+    """Slices are as few as can be, at all times: none begins or ends but where a window does."""
+    op, oracle = start(case)
+    time = case.schema.field("t").type
+    for call in case.calls:
+        step(op, oracle, call, time)
+        slices = op.slices()
+        keys = [plain(slices[name]) for name in case.query.by]
+        begin, end, first, last = (plain(slices[name]) for name in ("t_start", "t_end", "t_first", "t_last"))
+        assert op.stats().slices == slices.num_rows
+        times = oracle.times()
+        columns = [plain(oracle.table[name]) for name in case.query.by]
+        for row in range(slices.num_rows):
+            group = [str(column[row]) for column in keys]
+            own = [
+                times[other]
+                for other in oracle.taken
+                if all(same_key(str(c[other]), g) for c, g in zip(columns, group, strict=True))
+            ]
+            assert begin[row] <= first[row] <= last[row] < end[row]
+            assert {first[row], last[row]} <= set(own)
+            edges = edges_of(case.query, own, time)
+            assert {begin[row], end[row]} <= edges, (begin[row], end[row], sorted(edges))
+
+
+def same_key(one: str, other: str) -> bool:
+    zeros = ("0.0", "-0.0")
+    return one == other or (one in zeros and other in zeros)
+
+
+def pushed(op: wk.Operator, times: list[Any]) -> list[dict[str, Any]]:
+    return op.push(pa.table({"t": pa.array(times, pa.int64()), "v": pa.array([1] * len(times))})).to_pylist()
+
+
+def test_memory_does_not_follow_the_rows() -> None:
+    query = wk.query(by=[], time="t", windows=[wk.sliding(1000, 100)], aggs=[wk.sum("v"), wk.first("v")])
+    op = query.operator()
+    sizes = []
+    for batch in range(60):
+        pushed(op, list(range(batch * 40_000, (batch + 1) * 40_000)))
+        sizes.append(op.stats().bytes)
+    assert op.stats().slices == 10
+    assert max(sizes[30:]) <= max(sizes[:30])
+
+
+def test_a_merged_session_is_told_as_an_update_that_covers_what_it_replaces() -> None:
+    query = wk.query(by=[], time="t", windows=wk.session(10), aggs=wk.sum("v"))
+    op = query.operator(order="out-of-order", allowed_lateness=100)
+    pushed(op, [0, 20])
+    told = op.advance(50).to_pylist()
+    assert [(row["session_window"]["start"], row["session_window"]["end"]) for row in told] == [
+        (0, 10),
+        (20, 30),
+    ]
+    assert pushed(op, [10]) == [{"session_window": {"start": 0, "end": 30}, "sum(v)": 3, "update": True}]
+    assert op.stats().merges == 1
+
+
+def test_a_session_that_late_rows_open_again_is_an_update_when_it_is_over() -> None:
+    query = wk.query(by=[], time="t", windows=wk.session(10), aggs=wk.sum("v"))
+    op = query.operator(order="out-of-order", allowed_lateness=100)
+    pushed(op, [0])
+    assert op.advance(12).num_rows == 1
+    assert pushed(op, [9]) == []
+    assert op.advance(30).to_pylist() == [
+        {"session_window": {"start": 0, "end": 19}, "sum(v)": 2, "update": True}
+    ]
+
+
+def test_queries_share_partials_and_slices() -> None:
+    one = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    two = wk.query(by=[], time="t", windows=wk.tumbling(20), aggs=[wk.sum("v"), wk.max("v")])
+    op = one.operator()
+    pushed(op, [1])
+    assert op.schema.names == ["window", "sum(v)", "update"]
+    assert op.add(two, name="wide") == "wide"
+    assert op.schema.names == ["query_name", "window", "sum(v)", "max(v)", "update"]
+    assert op.schema.field("max(v)").nullable
+    told = pushed(op, [15, 25, 45])
+    assert [(row["query_name"], row["window"]["start"], row["sum(v)"], row["max(v)"]) for row in told] == [
+        ("q1", 0, 1, None),
+        ("q1", 10, 1, None),
+        ("q1", 20, 1, None),
+        ("wide", 20, 1, 1),
+    ]
+    op.remove("q1")
+    assert list(op.queries) == ["wide"]
+    assert [row["query_name"] for row in op.close().to_pylist()] == ["wide"]
+
+
+@pytest.mark.parametrize("keys", [10_000])
+def test_keys_without_slices_are_forgotten(keys: int) -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+    op = query.operator()
+    held = []
+    for batch in range(12):
+        table = pa.table({"k": range(batch * keys, (batch + 1) * keys), "t": [batch * 100] * keys})
+        told = op.push(table)
+        assert told.num_rows == (keys if batch else 0)
+        assert sorted(told["k"].to_pylist()) == list(range((batch - 1) * keys, batch * keys))[: told.num_rows]
+        held.append(op.stats().bytes)
+    assert op.stats().keys == keys
+    assert max(held[6:]) <= max(held[:6])

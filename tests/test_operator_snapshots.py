@@ -1,0 +1,149 @@
+"""An operator that is put down and taken up again goes on as if nothing had happened, or is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stream_oracle import results
+from test_operator_oracle import Case, cases, queries, scalar, start
+
+import windowkit as wk
+
+
+def calls_of(case: Case, op: wk.Operator, at: int) -> dict[Any, list[Any]]:
+    call = case.calls[at]
+    if call.batch is not None:
+        return results(op, op.push(call.batch))
+    before = op.watermark
+    time = case.schema.field("t").type
+    now = 10 * at + call.advance
+    if before is not None:
+        kind = pa.int32() if pa.types.is_date(time) else pa.int64()
+        now = max(now, before.cast(kind).as_py())
+    return results(op, op.advance(scalar(now, time)))
+
+
+@settings(max_examples=120)
+@given(cases(), st.data())
+def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
+    op, _ = start(case)
+    again, _ = start(case)
+    stop = data.draw(st.integers(0, len(case.calls)))
+    added = data.draw(st.none() | queries(case.schema.field("t").type, list(case.query.by)))
+    for at in range(len(case.calls)):
+        if at == stop:
+            again = wk.Operator.restore(again.snapshot(), list(again.queries.values()))
+        if at == 1 and added is not None:
+            op.add(added)
+            again.add(added)
+        try:
+            expected = calls_of(case, op, at)
+        except wk.InvalidValue as refused:
+            # In order a watermark may be ahead of the rows: then both refuse them.
+            with pytest.raises(wk.InvalidValue, match=str(refused)[:20]):
+                calls_of(case, again, at)
+            continue
+        assert repr(calls_of(case, again, at)) == repr(expected)
+    assert again.schema == op.schema
+    again = wk.Operator.restore(again.snapshot(), dict(again.queries))
+    assert repr(results(again, again.close())) == repr(results(op, op.close()))
+    mine, others = again.stats(), op.stats()
+    assert (mine.rows, mine.late, mine.windows, mine.updates, mine.merges) == (
+        others.rows,
+        others.late,
+        others.windows,
+        others.updates,
+        others.merges,
+    )
+    assert repr(again.take_late().to_pylist()) == repr(op.take_late().to_pylist())
+    closed = wk.Operator.restore(again.snapshot(), list(again.queries.values()))
+    with pytest.raises(wk.InvalidValue, match="closed"):
+        closed.close()
+
+
+QUERY = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=[wk.sum("v"), wk.median("v")])
+
+
+def filled() -> wk.Operator:
+    op = QUERY.operator(order="out-of-order")
+    op.push(pa.table({"k": ["a", "b", "a"], "t": [1, 2, None], "v": [1, 2, 3]}))
+    return op
+
+
+def test_damaged_bytes_are_refused() -> None:
+    whole = filled().snapshot()
+    for at in range(24, len(whole), 7):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0x10
+        with pytest.raises(wk.InvalidValue, match="snapshot: it is damaged: its checksum does not match"):
+            wk.Operator.restore(bytes(damaged), QUERY)
+
+
+def test_cut_off_bytes_are_refused() -> None:
+    whole = filled().snapshot()
+    for length in [8, 11, 12, 19, 20, 23, 24, 30, len(whole) // 2, len(whole) - 1]:
+        with pytest.raises(wk.InvalidValue, match="snapshot: it is cut off"):
+            wk.Operator.restore(whole[:length], QUERY)
+
+
+def test_other_bytes_are_refused() -> None:
+    whole = filled().snapshot()
+    for other in [b"", b"WK", b"PAR1" + whole[4:]]:
+        with pytest.raises(wk.InvalidValue, match="snapshot: these bytes are no snapshot"):
+            wk.Operator.restore(other, QUERY)
+    with pytest.raises(wk.InvalidValue, match="snapshot: it is damaged: 1 bytes follow it"):
+        wk.Operator.restore(whole + b"x", QUERY)
+    with pytest.raises(wk.InvalidType, match="snapshot: it is a str"):
+        wk.Operator.restore("text", QUERY)  # type: ignore[arg-type]
+
+
+def test_other_versions_are_refused() -> None:
+    whole = bytearray(filled().snapshot())
+    whole[8] = 99
+    with pytest.raises(wk.InvalidValue, match="version 99; this windowkit reads version 1"):
+        wk.Operator.restore(bytes(whole), QUERY)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        wk.query(by="k", time="t", windows=wk.tumbling(11), aggs=[wk.sum("v"), wk.median("v")]),
+        wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=[wk.sum("v"), wk.quantile("v", 0.25)]),
+        wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=[wk.max("v"), wk.median("v")]),
+        wk.query(by="k", time="t", windows=wk.session(10), aggs=[wk.sum("v"), wk.median("v")]),
+    ],
+)
+def test_other_queries_are_refused(other: wk.Query) -> None:
+    with pytest.raises(wk.InvalidValue, match="queries: 'q1' is not 'q1', which the snapshot is of"):
+        wk.Operator.restore(filled().snapshot(), other)
+
+
+def test_other_numbers_and_names_of_queries_are_refused() -> None:
+    whole = filled().snapshot()
+    with pytest.raises(wk.InvalidValue, match="queries: 2 given; the snapshot is of 1"):
+        wk.Operator.restore(whole, [QUERY, QUERY])
+    with pytest.raises(wk.InvalidValue, match=r"queries: .*'other'.* named; the snapshot is of .*'q1'"):
+        wk.Operator.restore(whole, {"other": QUERY})
+
+
+def test_functions_of_ones_own_travel_as_their_states() -> None:
+    concat = wk.aggregate(
+        "concat",
+        lift=lambda v: pc.cast(v, pa.string()),
+        combine=lambda a, b: pc.binary_join_element_wise(a, b, "-"),
+        lower=lambda states: states,
+    )
+    query = wk.query(by=[], time="t", windows=wk.sliding(10, 5), aggs=concat("v").alias("all"))
+    op = query.operator()
+    op.push(pa.table({"t": [1, 3], "v": [2, 3]}))
+    again = wk.Operator.restore(op.snapshot(), query)
+    again.push(pa.table({"t": [4], "v": [7]}))
+    assert again.close().to_pylist() == [
+        {"window": {"start": -5, "end": 5}, "all": "2-3-7", "update": False},
+        {"window": {"start": 0, "end": 10}, "all": "2-3-7", "update": False},
+    ]
