@@ -64,7 +64,7 @@ lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warn
 	$(WITH_RUST) cargo fmt --check
 	$(WITH_RUST) cargo clippy --locked --all-targets -- -D warnings
 	$(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" \
-		cargo clippy --locked --all-targets --features python -- -D warnings
+		cargo clippy --locked --lib --features python -- -D warnings
 	$(WITH_RUST) RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check

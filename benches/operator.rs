@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use windowkit::operator::{AggregateSpec, Options, Plan, StoreKind, Stream, WindowKind, WindowSpec};
+use windowkit::operator::{AggregateSpec, Length, Options, Plan, StoreKind, Stream, WindowKind, WindowSpec};
 use windowkit::slice::strategy::Order;
 
 const ROWS: usize = 1 << 21;
@@ -41,20 +41,16 @@ fn rows(rate: i64, keys: u64, late: u64) -> Vec<RecordBatch> {
 }
 
 fn plan(batch: &RecordBatch, by: &[&str], windows: i128, session: bool, functions: &[&str]) -> Arc<Plan> {
-    let spec = |kind, at: i128, size: i128| WindowSpec {
-        kind,
-        name: at.to_string(),
-        size: size * 1000,
-        slide: size * 1000,
-        offset: 0,
-        is_time: true,
-    };
     let (least, most) = (i128::from(MICROS), 20 * i128::from(MICROS));
-    let size = |at: i128| (least + (most - least) * at / windows.max(2)) / 1000 * 1000;
+    let size =
+        |at: i128| Length::Nanoseconds((least + (most - least) * at / windows.max(2)) / 1000 * 1_000_000);
+    let tumbling =
+        |at| WindowKind::Sliding { size: size(at), slide: size(at), start_time: None, partial: false };
     let mut specs: Vec<WindowSpec> =
-        (0..windows).map(|at| spec(WindowKind::Tumbling, at, size(at))).collect();
+        (0..windows).map(|at| WindowSpec { name: at.to_string(), kind: tumbling(at) }).collect();
     if session {
-        specs.push(spec(WindowKind::Session, windows, i128::from(MICROS)));
+        let gap = Length::Nanoseconds(i128::from(MICROS) * 1000);
+        specs.push(WindowSpec { name: "session".into(), kind: WindowKind::Session { gap } });
     }
     let aggregates =
         functions.iter().map(|function| AggregateSpec::new(function, &["v"], function)).collect();

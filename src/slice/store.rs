@@ -162,7 +162,7 @@ impl Store {
     /// What a user's function raises; nothing is changed then.
     pub fn compact(&mut self, timelines: &mut Timelines) -> Result<()> {
         let (slots, groups) = timelines.order();
-        let move_together = |partials: &Box<dyn Partials>| {
+        let move_together = |partials: &dyn Partials| {
             if slots.is_empty() {
                 return Ok(partials.empty());
             }
@@ -170,7 +170,8 @@ impl Store {
             moved.shrink()?;
             Ok(moved)
         };
-        self.partials = self.partials.iter().map(move_together).collect::<Result<_>>()?;
+        self.partials =
+            self.partials.iter().map(|partials| move_together(&**partials)).collect::<Result<_>>()?;
         timelines.renumber();
         (self.slots, self.rows) = (groups.len(), 0);
         Ok(())
