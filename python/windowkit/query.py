@@ -71,7 +71,14 @@ class Query:
         aggregated = (column for aggregate in self.aggs for column in aggregate.inputs)
         return list(dict.fromkeys([*self.by, self.time, *aggregated]))
 
-    def run(self, data: Any, threads: int | None = None, route: str | None = None) -> Any:
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        route: str | None = None,
+        *,
+        rows_per_slice: float | None = None,
+    ) -> Any:
         """Evaluate the query.
 
         Parameters
@@ -83,6 +90,8 @@ class Query:
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         route : str, optional
             Which plan to use in Spark, rather than the one the planner chooses. Only for Spark.
+        rows_per_slice : float, optional
+            A hint for that planner; see `windowkit.spark.aggregate`. Only for Spark.
 
         Returns
         -------
@@ -124,8 +133,8 @@ class Query:
                 )
             from windowkit import spark
 
-            return spark.aggregate(data, self, route=route)
-        refuse_route(route)
+            return spark.aggregate(data, self, route=route, rows_per_slice=rows_per_slice)
+        refuse_route(route, rows_per_slice)
         from windowkit import local
 
         return local.run(self, data, threads=threads)
@@ -190,7 +199,9 @@ class Query:
 
         return local.schema(self, data)
 
-    def explain(self, data: Any = None, *, route: str | None = None) -> str:
+    def explain(
+        self, data: Any = None, *, route: str | None = None, rows_per_slice: float | None = None
+    ) -> str:
         """Say how the query is evaluated, and why so.
 
         Parameters
@@ -198,7 +209,7 @@ class Query:
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame. With it the text has units, output types and, for Spark,
             which stage runs where and the rule that decided.
-        route : str, optional
+        route, rows_per_slice : optional
             As for `run`. Only for Spark.
 
         Returns
@@ -216,8 +227,8 @@ class Query:
         if data is not None and is_spark(data):
             from windowkit import spark
 
-            return str(spark.explain(data, self, route=route))
-        refuse_route(route)
+            return str(spark.explain(data, self, route=route, rows_per_slice=rows_per_slice))
+        refuse_route(route, rows_per_slice)
         from windowkit import explain
 
         return explain.explain(self, data)
@@ -304,9 +315,13 @@ def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
         seen.add(name)
 
 
-def refuse_route(route: str | None) -> None:
+def refuse_route(route: str | None, rows_per_slice: float | None) -> None:
     if route is not None:
         raise InvalidValue(f"route: {route!r} is given without a Spark DataFrame; only Spark has routes")
+    if rows_per_slice is not None:
+        raise InvalidValue(
+            f"rows_per_slice: {rows_per_slice!r} is given without a Spark DataFrame; only Spark has routes"
+        )
 
 
 def is_spark(data: Any) -> bool:

@@ -5,9 +5,10 @@ use std::thread;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, cast::AsArray};
 use arrow_buffer::ScalarBuffer;
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Schema};
 use arrow_select::filter::filter;
 
+use super::buckets;
 use super::output::Output;
 use super::plan::Plan;
 use crate::aggregate::{Input, Rows};
@@ -25,6 +26,8 @@ const FIRST_COMPACTION: usize = 16 << 20;
 pub struct Bounded {
     plan: Arc<Plan>,
     worker: Worker,
+    /// Of the columns of this query's slices, once they are asked for.
+    slice_types: Vec<DataType>,
     first_compaction: usize,
     compact_at: usize,
 }
@@ -49,7 +52,13 @@ impl Bounded {
     /// An operator without rows.
     pub fn new(plan: Arc<Plan>) -> Result<Self> {
         let worker = Worker::new(&plan)?;
-        Ok(Self { plan, worker, first_compaction: FIRST_COMPACTION, compact_at: FIRST_COMPACTION })
+        Ok(Self {
+            plan,
+            worker,
+            slice_types: Vec::new(),
+            first_compaction: FIRST_COMPACTION,
+            compact_at: FIRST_COMPACTION,
+        })
     }
 
     /// An operator for slices of this schema: stage 2 of a distributed job. See [`Plan::for_slices`].
@@ -120,6 +129,44 @@ impl Bounded {
         index.assign(&keys, batch.num_rows(), ids)?;
         table.push_slices(ids, &starts, lasts.as_deref(), &states)?;
         self.compact()
+    }
+
+    /// Takes in slices that [`Bounded::slices`] of the same query handed out.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the columns are not those of this query's slices.
+    pub fn push_own_slices(&mut self, batch: &RecordBatch) -> Result<()> {
+        let types = |schema: &Schema| -> Vec<DataType> {
+            schema.fields().iter().map(|field| field.data_type().clone()).collect()
+        };
+        if self.slice_types.is_empty() {
+            self.slice_types = types(&*buckets::schema(&self.plan)?);
+        }
+        let given = types(batch.schema_ref());
+        if given != self.slice_types {
+            return Err(Error::InvalidValue(format!(
+                "slices: columns of types {given:?} are given; slices of this query have {:?}",
+                self.slice_types
+            )));
+        }
+        self.push_slices(batch)
+    }
+
+    /// Slots that are open: slices, some of them more than once if rows came out of order.
+    pub fn slots(&self) -> usize {
+        self.worker.table.len()
+    }
+
+    /// Hands out the slices of what was pushed, and begins anew: by bucket of keys, of those that have any, sorted by
+    /// key and time. Columns: keys, start (with sessions the first time), with sessions the last time, then the state
+    /// of each partial.
+    ///
+    /// # Errors
+    /// `InvalidValue` without buckets; `Overflow` where a partial does not fit the columns of its state.
+    pub fn slices(&mut self, buckets: u32) -> Result<Vec<(u32, RecordBatch)>> {
+        let Worker { keys, table, .. } = std::mem::replace(&mut self.worker, Worker::new(&self.plan)?);
+        self.compact_at = self.first_compaction;
+        buckets::split_slices(&self.plan, &keys, table, buckets)
     }
 
     /// All windows of what was pushed.

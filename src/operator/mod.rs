@@ -1,12 +1,14 @@
 //! Operators: queries bound to a schema, and what runs them.
 //!
 //! A [`Plan`] checks a query against a schema and says what is stored; [`Bounded`] takes all rows (or slices made
-//! elsewhere) and then hands out every window as [`Output`].
+//! elsewhere) and then hands out every window as [`Output`], or its slices by bucket of keys, for another to go on with.
 
 mod bounded;
+mod buckets;
 mod output;
 mod plan;
 
 pub use bounded::Bounded;
+pub use buckets::split_rows;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, Plan, Stored, WindowKind, WindowSpec};
