@@ -2,8 +2,8 @@
 
 Every row is a slice of its own (``--slices`` of them, over ``--keys`` keys), and all of them meet in one
 partition of stage 2. Before its first chunk, stage 2's worker limits its address space to what it has then
-and ``--limit`` MiB more. Printed are the windows that came out, the seconds, and the worker's peak of resident
-memory.
+and ``--limit`` MiB more. Printed are the windows that came out, the seconds, and the worker's peak of
+resident memory.
 
     python bench/spark_memory.py --slices 64000000 --limit 1024
 """

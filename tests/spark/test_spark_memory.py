@@ -102,7 +102,8 @@ def test_stage_2_holds_a_bucket():
 
 
 HOT = """
-    # One key has all rows: its slices are as many as panes, however many rows there are.
+    # One key has all rows, 400 MB of them: its slices are as many as panes, however many rows there are.
+    query = wk.query(by="k", time="t", windows=wk.sliding(200, 100), aggs=query.aggs)
     pack = stages.Pack(query, schema, 4, 64)
     list(pack(iter([rows(0, 100, 1, 10)])))
     limit()
@@ -113,10 +114,10 @@ HOT = """
 
 
 def test_a_hot_key_is_its_slices():
-    done = python(HOT, "hot", 300)
+    done = python(HOT, "hot", 200)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = 16 << 20
-    assert int(done.stdout) == (rows - 1) // 10 + 2
+    assert int(done.stdout) == (rows - 1) // 100 + 2
 
 
 @pytest.mark.parametrize("route", ["packed"])

@@ -143,7 +143,7 @@ def test_hive_directories(tmp_path, check):
         (["2024-05-01"], pa.date32()),
         (["2024-05-01", "3"], pa.string()),
         (["x", "3"], pa.string()),
-        ([files.NULL], pa.string()),
+        ([files.NULL], pa.null()),
         ([files.NULL, "4"], pa.int32()),
         (["2024-02-31"], pa.string()),
     ],

@@ -150,7 +150,7 @@ def below(system: fs.FileSystem, path: str) -> list[tuple[str, int, dict[str, st
             for name, value in values.items():
                 if not value:
                     raise InvalidValue(
-                        f"paths: directories of {each.path!r} say {name}= without a value; Spark writes {NULL}"
+                        f"paths: directories of {each.path!r} say {name}= without a value; no value is {NULL}"
                     )
             files.append((each.path, each.size, values))
     return files
@@ -171,7 +171,7 @@ def typed(name: str, texts: list[str]) -> tuple[pa.DataType, list[Value]]:
     kinds = {kind_of(name, text) for text in texts if text != NULL}
     convert: type[int] | type[float] | type[str] | None
     if kinds <= {"int"}:
-        kind, convert = pa.int32() if kinds else pa.string(), int
+        kind, convert = pa.int32() if kinds else pa.null(), int
     elif kinds <= {"int", "long"}:
         kind, convert = pa.int64(), int
     elif kinds <= {"int", "double"}:

@@ -24,6 +24,7 @@ BATCH_ROWS: Final = 1 << 16
 FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
 UTC: Final = pa.timestamp("us", "UTC")
 
+PLAIN: Final = (pa.bool_(), pa.float32(), pa.float64(), pa.date32(), pa.null())
 WIDENED: Final = {
     (pa.int8(), pa.int16()),
     (pa.int8(), pa.int32()),
@@ -100,7 +101,7 @@ def kind_in_spark(kind: pa.DataType) -> pa.DataType | None:
         return kind_in_spark(kind.storage_type)
     if is_a.is_dictionary(kind):
         return kind_in_spark(kind.value_type)
-    if is_a.is_signed_integer(kind) or kind in (pa.bool_(), pa.float32(), pa.float64(), pa.date32()):
+    if is_a.is_signed_integer(kind) or kind in PLAIN:
         return kind
     if is_a.is_unsigned_integer(kind):
         wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
