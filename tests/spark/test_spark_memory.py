@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import windowkit as wk
+from windowkit.spark import stages
 
 ROOT = str(Path(wk.__file__).parents[1])
 
@@ -69,36 +70,35 @@ def test_stage_1_holds_a_round():
     assert int(done.stdout) == 8 << 20
 
 
-UNPACK = """
+MAKE = """
     # Slices of 2^19 keys in 64 buckets of one partition; 4 million in all.
     pack = stages.Pack(query, schema, 1, 64, limits=stages.Limits(share=9.0))
     made = pack(rows(first, BATCH, 1 << 19, 10) for first in range(0, 4 << 20, BATCH))
     chunks = pa.Table.from_batches(made).sort_by("bucket").select(["bucket", "chunk"])
-    unpack = stages.Unpack(query, schema)
-    # One bucket before the limit: what importing and the first calls take is no bucket's.
-    first = chunks["bucket"][0]
-    list(unpack(iter(chunks.filter(pa.compute.equal(chunks["bucket"], first)).to_batches())))
-    if what == "together":
-        # All of the partition as one bucket, which must need more than the limit, or it is none.
-        unpack = stages.Unpack(query, schema, stages.Limits(joined=1 << 40))
-    batches = chunks.to_batches(max_chunksize=8)
-    del made
+    with pa.ipc.new_file(what, chunks.schema) as file:
+        file.write_table(chunks, max_chunksize=4)
+"""
+
+UNPACK = """
+    path, joined = what.split("?")
+    file = pa.ipc.open_file(pa.OSFile(path))
+    batches = (file.get_batch(at) for at in range(file.num_record_batches))
+    unpack = stages.Unpack(query, schema, stages.Limits(joined=int(joined)))
     limit()
-    windows = 0
-    for batch in unpack(iter(batches)):
-        windows += batch.num_rows
-        del batch
-    print(windows)
+    print(sum(batch.num_rows for batch in unpack(batches)))
 """
 
 
-def test_stage_2_holds_a_bucket():
-    one_by_one = python(UNPACK, "one by one", 120)
+def test_stage_2_holds_a_bucket(tmp_path):
+    path = tmp_path / "chunks.arrow"
+    made = python(MAKE, path, 0)
+    assert made.returncode == 0, made.stderr[-3000:]
+    one_by_one = python(UNPACK, f"{path}?{stages.LIMITS.joined}", 130)
     assert one_by_one.returncode == 0, one_by_one.stderr[-3000:]
     # A row is in two windows, and rows of a key are further apart than these.
     assert int(one_by_one.stdout) == 2 * (4 << 20)
-    together = python(UNPACK, "together", 120)
-    assert together.returncode != 0
+    # All of the partition as one bucket needs more than the limit, or that would be none.
+    assert python(UNPACK, f"{path}?{1 << 40}", 130).returncode != 0
 
 
 HOT = """
