@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """windowkit's sliding kernels against copying memory, other libraries and the plain algorithms.
 
-    python bench/kernels.py                                  # everything: about a quarter of an hour
+    python bench/kernels.py                                  # everything: about half an hour
     python bench/kernels.py --quick                          # fewer rows, windows and sides: some minutes
     python bench/kernels.py --only windows slides            # some sections of the page
 
@@ -65,6 +65,8 @@ SLIDES = tuple(2**power for power in range(0, 11, 2))
 """1 to 1,024, the slides of Figs. 4a, 6 and 7."""
 CHECKED_ROWS = 20_000
 """How many rows are checked, and of windows beyond them how many windows."""
+BEATEN: set[tuple[object, ...]] = set()
+"""Ways that were five times slower than their side's best, and are not tried in the cells that follow."""
 SECTIONS = (
     "windows",
     "slides",
@@ -94,9 +96,10 @@ class Measured:
     def record(self) -> dict[str, Any]:
         """Return what the records keep."""
         kept: dict[str, Any] = {"section": self.section, **self.cell, "side": self.side, "how": self.how}
+        kept["rows"] = self.rows
         if self.seconds:
-            kept |= {"rows": self.rows, "median": round(median(self.seconds), 7)}
             kept |= {
+                "median": round(median(self.seconds), 7),
                 "best": round(min(self.seconds), 7),
                 "seconds": [round(each, 7) for each in self.seconds],
             }
@@ -523,7 +526,9 @@ def run_in_turns(
 ) -> list[Measured]:
     """Time each side in turns, after one that compiles and warms, and one that tells the fastest way."""
     chosen: dict[str, tuple[str, Run]] = {}
-    for side, ways in sides.items():
+    query = (section, cell.get("function"), cell.get("dtype"))
+    for side, every in sides.items():
+        ways = {how: run for how, run in every.items() if (*query, side, how) not in BEATEN}
         if not ways:
             continue
         if len(ways) == 1:
@@ -533,13 +538,15 @@ def run_in_turns(
         seconds = {}
         for how, run in ways.items():
             first = stopwatch(run)
-            # The first run compiles, or asks for memory; one that takes long is not made of that.
-            seconds[how] = min(first, stopwatch(run)) if first < 1 else first
+            # The first run compiles, or asks for memory; one that takes very long is not made of that.
+            seconds[how] = min(first, stopwatch(run)) if first < 20 else first
         best = min(seconds, key=seconds.__getitem__)
+        BEATEN.update((*query, side, how) for how in ways if seconds[how] > 5 * seconds[best])
         chosen[side] = (best, ways[best])
     results = [Measured(section, cell, side, how, rows) for side, (how, _) in chosen.items()]
     for turn in range(options.repeats):
-        for result in results:
+        # Another one begins each turn: it finds caches and memory as others left them.
+        for result in results[turn % len(results) :] + results[: turn % len(results)]:
             if turn >= 3 and max(result.seconds) >= options.slow:
                 continue
             result.seconds.append(stopwatch(chosen[result.side][1]))
@@ -560,11 +567,15 @@ def stopwatch(run: Run) -> float:
 
 
 def write(options: argparse.Namespace, results: Sequence[Measured]) -> None:
-    """Write the records, of which the page and the pictures are made."""
-    path = options.output
+    """Write the records, of which the page and the pictures are made; sections not asked for stay."""
+    path = options.output.with_suffix(".jsonl")
     path.parent.mkdir(parents=True, exist_ok=True)
-    records = [{"date": str(date.today()), **environment(options)}, *(result.record() for result in results)]
-    path.with_suffix(".jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    before = [json.loads(line) for line in path.read_text().splitlines()[1:]] if path.exists() else []
+    records = [{"date": str(date.today()), **environment(options)}]
+    for section in SECTIONS:
+        new = [result.record() for result in results if result.section == section]
+        records += new or [record for record in before if record["section"] == section]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def environment(options: argparse.Namespace) -> dict[str, object]:

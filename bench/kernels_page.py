@@ -515,12 +515,10 @@ def latency(records: Records) -> str:
         "## Latency of a row in a window over a stream",
         "",
         f"Nanoseconds for one row in, one out and a query, of {found[0]['rows']:,} rows, each timed by "
-        "itself "
-        "(`benches/daba.rs`); what reading the clock takes, the median of `clock`, is taken off the "
-        "others. A flip of "
-        "Two-Stacks happens once a window, so that it shows in the percentiles of small windows and in "
-        "the maximum "
-        "of large ones. Interrupts are in all of them, as in `clock`.",
+        "itself (`benches/daba.rs`); what reading the clock takes, the median of `clock`, is taken off "
+        "the others. Each row counts with the least of seven runs over the same rows, as an interrupt does "
+        "not come at the same row again. A flip of Two-Stacks happens once a window, so that it shows in "
+        "the percentiles of small windows and in the maximum of large ones.",
         "",
         header("what", "window", *percentiles),
     ]

@@ -8,12 +8,15 @@ imbalance
 aggregation
     pairs of key and worker over distinct keys (Eq. 2, 4), summed over windows; 1 is the least (Prop. 1)
 stage
-    simulated: rows of the fullest worker times the seconds a row costs, and pairs times the seconds a partial
-    result costs; both are measured on this query with pyarrow's ``group_by``
+    simulated: the decisions of all rows, rows of the fullest worker times the seconds a row costs, and pairs
+    times the seconds a partial result costs; the last two are measured on this query with pyarrow's
+    ``group_by``, on one thread
 ns a row
-    of the decision, timed: the best of the repeats; state and keys as they are
+    of the decision, timed: the median of the repeats; state and keys as they are
 
-Fig. 13 is the time of a decision per window, Table 4 the memory of the state after 8.1 million keys.
+Fig. 13 is the time of a decision per window, Table 4 the memory of the state after 8.1 million keys. The last
+table is of HyperLogLog alone: speed, and error over many sketches, beside Apache's own Python package, which
+takes a value a call and therefore has fewer of them.
 
     python bench/partition.py --rows 100000 --workers 8 32 --streams 'DEBS*' --output target/bench/p.md
 """
@@ -50,21 +53,29 @@ METHODS: dict[str, dict[str, Any]] = {
     "AM-5": {"method": "am", "candidates": 5, "cardinality": "exact"},
     "cAM-2": {"method": "cam", "cardinality": "exact"},
     "cAM-5": {"method": "cam", "candidates": 5, "cardinality": "exact"},
+    "LM-2 p=.2": {"method": "lm", "cardinality": "exact", "bias": 0.2},
     "LM-2": {"method": "lm", "cardinality": "exact"},
+    "LM-2 p=.8": {"method": "lm", "cardinality": "exact", "bias": 0.8},
     "CM-2-H": {"method": "cm", "cardinality": "hll"},
     "AM-2-H": {"method": "am", "cardinality": "hll"},
+    "cAM-2-H": {"method": "cam", "cardinality": "hll"},
     "LM-2-H": {"method": "lm", "cardinality": "hll"},
     "cAM-2-F": {"method": "cam", "cardinality": "filter"},
     "waterfill": {"method": "waterfill"},
 }
+DRAWN = ("SH", "FLD", "PK-2", "CM-2", "AM-2", "cAM-2", "LM-2", "waterfill")
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "partition.md"
 WORKERS = (8, 16, 32, 64, 128, 256)
 IN_MEMORY = ("CM-2", "AM-2", "LM-2", "CM-2-H", "AM-2-H", "LM-2-H", "cAM-2-F", "waterfill")
 GROUPS = 8_100_000
+PRECISION = 12
+"""2^12 registers, as in the paper's §4.1."""
 
 
 def main() -> None:
     """Measure what is asked for; write JSON lines, a page and pictures."""
     options = arguments()
+    pa.set_cpu_count(1)
     results: list[dict[str, Any]] = []
     for name, make in STREAMS.items():
         if any(fnmatch.fnmatch(name, form) for form in options.streams):
@@ -72,11 +83,12 @@ def main() -> None:
                 results.append(result)
                 print(json.dumps(result), flush=True)
     memory = [] if options.groups == 0 else list(memories(options))
+    sketches = list(hyperloglogs(options))
     facts = machine()
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    lines = [{"machine": facts}, *results, *memory]
+    lines = [{"machine": facts}, *results, *memory, *sketches]
     options.output.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    options.output.write_text(report(results, memory, facts))
+    options.output.write_text(report(results, memory, sketches, facts))
     draw(results, options.output.with_suffix(".png"))
 
 
@@ -86,11 +98,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, nargs="+", default=list(WORKERS))
     parser.add_argument("--streams", nargs="+", default=["*"], help="patterns of names, like 'DEBS*'")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--repeats", type=int, default=3, help="timed runs of a decision; the best counts")
+    parser.add_argument("--repeats", type=int, default=3, help="timed runs of a decision; the median counts")
+    parser.add_argument("--sketches", type=int, default=100, help="of each number of distinct values")
     parser.add_argument(
         "--groups", type=int, default=GROUPS, help="keys of the memory table; 0 leaves it out"
     )
-    parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/partition.md"))
+    parser.add_argument("--output", type=Path, default=PAGE)
     return parser.parse_args()
 
 
@@ -115,8 +128,9 @@ def measured(stream: Stream, options: argparse.Namespace) -> Iterator[dict[str, 
             result = {"stream": stream.name, "workers": workers, "method": name, "rows": found.rows}
             result |= {"groups": found.groups, "windows": found.windows.num_rows}
             result |= {"imbalance": found.load_ratio, "aggregation": found.aggregation_ratio}
-            result["stage"] = staged(found, row, pair)
-            result["ns"] = min(runs) / max(found.rows, 1) * 1e9
+            decisions = statistics.median(runs)
+            result["stage"] = decisions + staged(found, row, pair)
+            result["ns"] = decisions / max(found.rows, 1) * 1e9
             result["bytes"] = partitioner.memory()
             if parts is not None and stream.name == "DEBS Q1":
                 result["latency"] = latencies(Partitioner(workers, window=stream.window, **parameters), parts)
@@ -190,6 +204,44 @@ def memories(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield result
 
 
+def hyperloglogs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the speed and the error of sketches of ever other values, ours and Apache's in turn."""
+    import datasketches
+    import numpy as np
+
+    def ours(values: Any) -> float:
+        return wk.HyperLogLog(PRECISION).update(values).estimate()
+
+    def apaches(values: Any) -> float:
+        sketch = datasketches.hll_sketch(PRECISION, datasketches.tgt_hll_type.HLL_8)
+        for value in values.tolist():
+            sketch.update(value)
+        return float(sketch.get_estimate())
+
+    random = np.random.default_rng(7)
+    for distinct in (1_000, 10_000, 100_000, 1_000_000, 10_000_000):
+        count = max(3, min(options.sketches, 30_000_000 // distinct))
+        errors: dict[str, list[float]] = {"windowkit": [], "Apache": []}
+        seconds: dict[str, list[float]] = {"windowkit": [], "Apache": []}
+        for repeat in range(count):
+            # Distinct by construction: an odd factor permutes the 64-bit numbers.
+            factor = int(random.integers(1, 2**62)) * 2 + 1
+            values = np.arange(distinct, dtype=np.uint64) * np.uint64(factor)
+            for name, sketch in (("windowkit", ours), ("Apache", apaches)):
+                if name == "Apache" and (repeat + 1) * distinct > 1_000_000:
+                    continue
+                began = time.perf_counter()
+                found = sketch(values)
+                seconds[name].append(time.perf_counter() - began)
+                errors[name].append(abs(found - distinct) / distinct)
+        for name in filter(errors.__getitem__, errors):
+            result = {"sketch": name, "distinct": distinct, "sketches": len(errors[name])}
+            result |= {"error": statistics.mean(errors[name]), "worst": max(errors[name])}
+            result["values_per_second"] = distinct / statistics.median(seconds[name])
+            print(json.dumps(result), flush=True)
+            yield result
+
+
 def machine() -> dict[str, str]:
     processor = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
@@ -205,7 +257,12 @@ def machine() -> dict[str, str]:
     }
 
 
-def report(results: list[dict[str, Any]], memory: list[dict[str, Any]], facts: dict[str, str]) -> str:
+def report(
+    results: list[dict[str, Any]],
+    memory: list[dict[str, Any]],
+    sketches: list[dict[str, Any]],
+    facts: dict[str, str],
+) -> str:
     """Return the page: a table for each query and measure, workers across."""
     lines = [
         "# Partitioners: imbalance, aggregation, time and memory",
@@ -241,6 +298,15 @@ def report(results: list[dict[str, Any]], memory: list[dict[str, Any]], facts: d
         lines += ["", "## Memory (Table 4)", "", f"MB of state after {memory[0]['groups']:,} keys"]
         renamed = [{"method": result["memory"]} | result for result in memory]
         lines += table("MB", renamed, lambda r: f"{r['bytes'] / 1e6:.2f}")
+    if sketches:
+        lines += ["", f"## HyperLogLog with 2^{PRECISION} registers", ""]
+        lines.append("| distinct int64 | sketches | side | mean error | worst error | M values/s |")
+        lines.append("|--:|--:|---|--:|--:|--:|")
+        for result in sketches:
+            cells = [f"{result['distinct']:,}", str(result["sketches"]), result["sketch"]]
+            cells += [f"{result['error']:.3%}", f"{result['worst']:.2%}"]
+            cells.append(f"{result['values_per_second'] / 1e6:,.0f}")
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -262,7 +328,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    if not results:
+    if not any(result["method"] in DRAWN for result in results):
         return
     names = list(dict.fromkeys(result["stream"] for result in results))
     workers = min({result["workers"] for result in results}, key=lambda number: abs(number - 32))
@@ -277,7 +343,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
         panel.set_xscale("log")
         panel.set_yscale("log")
         for result in results:
-            if result["stream"] == name and result["workers"] == workers:
+            if (result["stream"], result["workers"]) == (name, workers) and result["method"] in DRAWN:
                 at = (max(result["imbalance"] - 1, 1e-4), max(result["aggregation"] - 1, 1e-4))
                 color = "#2f6fb7" if result["method"] == "waterfill" else "#e0a526"
                 panel.plot(*at, "o", color=color, markersize=5)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use windowkit::operator::{AggregateSpec, Bounded, Plan, WindowKind, WindowSpec};
+use windowkit::operator::{AggregateSpec, Bounded, Length, Plan, WindowKind, WindowSpec};
 
 const ROWS: usize = 1 << 20;
 const SECOND: i128 = 1_000_000_000;
@@ -22,8 +22,12 @@ fn rows(keys: u64) -> RecordBatch {
     RecordBatch::try_from_iter([("k", key), ("ts", ts), ("v", v)]).expect("columns of one length")
 }
 
-fn plan(batch: &RecordBatch, kind: WindowKind, size: i128, slide: i128) -> Arc<Plan> {
-    let window = WindowSpec { kind, name: "w".into(), size, slide, offset: 0, is_time: true };
+fn sliding(size: Length, slide: Length) -> WindowKind {
+    WindowKind::Sliding { size, slide, start_time: None, partial: false }
+}
+
+fn plan(batch: &RecordBatch, kind: WindowKind) -> Arc<Plan> {
+    let window = WindowSpec { kind, name: "w".into() };
     let aggregate = |function: &str| AggregateSpec::new(function, &["v"], function);
     let aggregates = vec![aggregate("sum"), aggregate("max")];
     Arc::new(
@@ -33,22 +37,28 @@ fn plan(batch: &RecordBatch, kind: WindowKind, size: i128, slide: i128) -> Arc<P
 }
 
 fn grid(criterion: &mut Criterion) {
+    let time = |size, slide| sliding(Length::Nanoseconds(size * SECOND), Length::Nanoseconds(slide * SECOND));
+    let rows_by = |size, slide| sliding(Length::Rows(size), Length::Rows(slide));
+    let session = WindowKind::Session { gap: Length::Nanoseconds(30 * SECOND) };
+    // And how many windows a row is in.
     let windows = [
-        ("tumbling 10 min", WindowKind::Tumbling, 600 * SECOND, 600 * SECOND),
-        ("10 min by 1 min", WindowKind::Sliding, 600 * SECOND, 60 * SECOND),
-        ("10 min by 10 s", WindowKind::Sliding, 600 * SECOND, 10 * SECOND),
-        ("10 min by 1 s", WindowKind::Sliding, 600 * SECOND, SECOND),
-        ("session 30 s", WindowKind::Session, 30 * SECOND, 0),
+        ("tumbling 10 min", time(600, 600), 1),
+        ("10 min by 1 min", time(600, 60), 10),
+        ("10 min by 10 s", time(600, 10), 60),
+        ("10 min by 1 s", time(600, 1), 600),
+        ("session 30 s", session, 1),
+        ("tumbling 100 rows", rows_by(100, 100), 1),
+        ("100 rows by 1 row", rows_by(100, 1), 1),
     ];
     for keys in [16, 1024, 1 << 18] {
         let batch = rows(keys);
         let mut group = criterion.benchmark_group(format!("{keys} keys"));
         group.throughput(Throughput::Elements(ROWS as u64)).sample_size(10);
-        for (name, kind, size, slide) in windows {
-            if keys > 16 && size / slide.max(1) > 60 || keys > 1024 && size / slide.max(1) > 10 {
+        for (name, kind, overlap) in windows.clone() {
+            if keys > 16 && overlap > 60 || keys > 1024 && overlap > 10 {
                 continue;
             }
-            let plan = plan(&batch, kind, size, slide);
+            let plan = plan(&batch, kind);
             group.bench_with_input(BenchmarkId::new("push", name), &plan, |bencher, plan| {
                 bencher.iter_batched(
                     || Bounded::new(plan.clone()).expect("a valid plan"),

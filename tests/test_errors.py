@@ -475,6 +475,11 @@ class TestRun:
             wk.InvalidValue, "route: 'rows' is given without a Spark DataFrame; only Spark has routes"
         ):
             query().explain(TABLE, route="rows")
+        for call in (query().run, query().explain):
+            with refused(wk.InvalidValue, "partitioner: 'hash' is given without a Spark DataFrame"):
+                call(TABLE, partitioner="hash")
+            with refused(wk.InvalidValue, "n: 4 is given without a Spark DataFrame"):
+                call(TABLE, n=4)
 
     def test_a_spark_dataframe_is_told_by_its_class_and_takes_no_threads(self) -> None:
         # No pyspark is needed to tell, so that this stand-in will do.

@@ -72,6 +72,17 @@ def test_sums_over_times_are_no_worse_than_kahans(name: str, algorithm: str) -> 
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_panes_keep_what_rounding_loses(algorithm: str) -> None:
+    values = [2.0**53, 1.0] + [0.0] * 62 + [-(2.0**53)] + [0.0] * 63
+    array, times = pa.array(values), pa.array(range(128))
+    for agg, expected in (("sum", 1.0), ("mean", 1 / 128)):
+        by_time = kernels.sliding_by(array, times, 128, 64, agg=agg, algorithm=algorithm)
+        assert by_time["value"][1].as_py() == expected
+    reaching = kernels.sliding_sum(array, 192, 64, partial="start", algorithm=algorithm)
+    assert reaching[1].as_py() == 1.0
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("nulls", [False, True])
 def test_variances_of_close_values_far_from_zero(algorithm: str, nulls: bool) -> None:
     values: list[float | None] = list(COLUMNS["offset"][:1500])

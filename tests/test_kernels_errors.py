@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -315,6 +316,40 @@ class TestSegments:
             kernels.extents(-1, 2)
 
 
+class TestExplain:
+    def test_it_takes_what_a_call_takes(self) -> None:
+        floats = pa.array([1.0, 2.0, 3.0])
+        times = pa.array([0, 1, 2])
+        both = kernels.explain(floats, 1, agg="sum", times=times)
+        assert both.startswith("two_stacks_simd: ")
+        alone = kernels.explain(floats, 1, agg="sum", times=times, closed="right", min_periods=1)
+        assert alone == "tumbling: windows do not overlap"
+        kernels.explain(floats, 2, 2, agg="var", times=times, start_time=1, ddof=0)
+
+    def test_groups_of_one_window_each_are_disjoint(self) -> None:
+        column = pa.array(range(8))
+        assert kernels.explain(column, 4, agg="min", segments=[0, 4, 8]).startswith("tumbling: ")
+        assert kernels.explain(column, 4, agg="min", segments=[0, 3, 8]).startswith("two_stacks_simd: ")
+        for segments, windows in (([0, 4, 8], 2), ([0, 2, 8], 3), ([0, 0, 4, 8], 2)):
+            for algorithm in ("auto", "recalculate"):
+                found = kernels.sliding_min(column, 4, segments=segments, algorithm=algorithm)
+                assert len(found) == windows
+                assert found.to_pylist() == [
+                    lo
+                    for lo in range(8)
+                    if any(from_ <= lo and lo + 4 <= to for from_, to in pairwise(segments))
+                ]
+
+    def test_what_a_call_has_not_is_refused(self) -> None:
+        floats, times = pa.array([1.0]), pa.array([0])
+        with refused(wk.InvalidValue, "closed: 'right' was given without times"):
+            kernels.explain(floats, 1, agg="sum", closed="right")
+        with refused(wk.InvalidValue, "start_time: 1 was given without times"):
+            kernels.explain(floats, 1, agg="sum", start_time=1)
+        with refused(wk.InvalidValue, "partial: 'start' was given with times"):
+            kernels.explain(floats, 1, agg="sum", times=times, partial="start")
+
+
 class TestOverflow:
     @pytest.mark.parametrize("algorithm", [name for name in kernels.ALGORITHMS if name != "tumbling"])
     @pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.duration("s")], ids=str)
@@ -336,6 +371,26 @@ class TestOverflow:
         for algorithm in ("auto", "recalculate", "subtract_on_evict", "two_stacks", "two_stacks_simd"):
             got = kernels.sliding_sum(values, 3, algorithm=algorithm)
             assert got.to_pylist() == [most - 1, most - 1, -7]
+
+    @pytest.mark.parametrize("algorithm", ["auto", "recalculate", "two_stacks", "two_stacks_simd"])
+    @pytest.mark.parametrize("size", [3, 40])
+    def test_the_sum_of_a_window_that_is_null_does_not_overflow(self, algorithm: str, size: int) -> None:
+        values = [2**63 - 1, 1, None, -1, *range(60)]
+        array = pa.array(values, pa.int64())
+        options = {"partial": "start", "min_periods": size, "algorithm": algorithm}
+        expected = [
+            sum(window) if len(window) == size else None
+            for window in (
+                [v for v in values[max(0, at - size + 1) : at + 1] if v is not None] for at in range(64)
+            )
+        ]
+        assert kernels.sliding_sum(array, size, **options).to_pylist() == expected
+        if algorithm != "two_stacks_simd":
+            wide = pa.array(
+                [None if v is None else Decimal(v) * Decimal(10**19) for v in values], pa.decimal128(38, 0)
+            )
+            found = kernels.sliding_mean(wide, size, **options)
+            assert [v is None for v in found.to_pylist()] == [v is None for v in expected]
 
     def test_means_do_not_overflow(self) -> None:
         values = pa.array([2**63 - 1] * 5)

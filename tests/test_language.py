@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pyarrow as pa
@@ -66,17 +66,37 @@ def any_window(draw: st.DrawFn) -> wk.Window:
 
     unit = draw(st.sampled_from([1, 1_000, 10**9, 60 * 10**9]))
     size = draw(st.integers(1, 10**6))
-    kind = draw(st.sampled_from(["tumbling", "sliding", "session"]))
+    kind = draw(
+        st.sampled_from(["tumbling", "sliding", "session", "rows", "mixed", "band", "landmark", "other"])
+    )
+    slide = size if kind == "tumbling" else draw(st.integers(1, size))
+    offset = draw(st.none() | st.integers(-slide + 1, slide - 1))
+    start_time = None if offset is None else scaled(offset)
+    window: wk.Window
     if kind == "session":
-        window: wk.Window = wk.session(scaled(size))
+        window = wk.session(scaled(size))
+    elif kind == "tumbling":
+        window = wk.tumbling(scaled(size), start_time=start_time)
+    elif kind == "sliding":
+        window = wk.sliding(scaled(size), scaled(slide), start_time=start_time)
+    elif kind == "rows":
+        partial = draw(st.booleans())
+        sliding = wk.sliding(wk.rows(size), f"{slide} rows", partial=partial)
+        window = draw(st.sampled_from([sliding, wk.tumbling(rows=size, partial=partial)]))
+    elif kind == "mixed":
+        by_rows = wk.sliding(wk.rows(size), scaled(slide), start_time=start_time)
+        window = draw(st.sampled_from([by_rows, wk.sliding(scaled(size), wk.rows(slide))]))
+    elif kind == "band":
+        start = draw(st.datetimes()) if not integers else draw(st.integers(-(10**6), 10**6))
+        window = wk.band(start, start + size if integers else datetime.max)
+    elif kind == "landmark":
+        period = scaled(size * draw(st.integers(1, 9)))
+        every = wk.landmark(scaled(size), period=period, start_time=start_time)
+        start = draw(st.integers(-9, 9)) if integers else draw(st.datetimes(timezones=st.just(timezone.utc)))
+        window = draw(st.sampled_from([every, wk.landmark(scaled(size), start=start)]))
     else:
-        slide = size if kind == "tumbling" else draw(st.integers(1, size))
-        offset = draw(st.none() | st.integers(-slide + 1, slide - 1))
-        start_time = None if offset is None else scaled(offset)
-        if kind == "tumbling":
-            window = wk.tumbling(scaled(size), start_time=start_time)
-        else:
-            window = wk.sliding(scaled(size), scaled(slide), start_time=start_time)
+        at = draw(st.sampled_from(["start", "end"]))
+        window = draw(st.sampled_from([wk.global_window(), wk.punctuation(draw(NAMES), at=at)]))
     name = draw(st.none() | NAMES)
     return window if name is None else window.alias(name)
 
@@ -117,6 +137,34 @@ class TestWindows:
             (wk.session("30 seconds"), "session(30 seconds)"),
             (wk.sliding(600, 60), "sliding(600, 60)"),
             (wk.tumbling(600, start_time=-5), "tumbling(600, start_time=-5)"),
+            (wk.tumbling("100 rows"), "tumbling(100 rows)"),
+            (wk.tumbling(rows=1, partial=True), "tumbling(1 row, partial)"),
+            (wk.sliding("10 rows", "5 seconds"), "sliding(10 rows, 5 seconds)"),
+            (
+                wk.sliding("10 rows", "5 seconds", start_time="1 second"),
+                "sliding(10 rows, 5 seconds, start_time=1 second)",
+            ),
+            (wk.sliding("10 seconds", wk.rows(100)), "sliding(10 seconds, 100 rows)"),
+            (wk.sliding("3 rows", "1 row", partial=True), "sliding(3 rows, 1 row, partial)"),
+            (wk.punctuation("done"), "punctuation(done)"),
+            (wk.punctuation("lap, done", at="start"), "punctuation(`lap, done`, at=start)"),
+            (wk.band(0, 100), "band(0, 100)"),
+            (wk.band("1 hour", timedelta(hours=2)), "band(1 hour, 2 hours)"),
+            (
+                wk.band(date(2024, 1, 31), "2024-02-01T12:00:00.000000001"),
+                "band(2024-01-31 00:00:00, 2024-02-01 12:00:00.000000001)",
+            ),
+            (
+                wk.band("2024-01-31 12:00+01:00", datetime(2024, 2, 1, tzinfo=timezone.utc)),
+                "band(2024-01-31 11:00:00Z, 2024-02-01 00:00:00Z)",
+            ),
+            (wk.landmark("1 hour", period="1 day"), "landmark(1 hour, period=1 day)"),
+            (
+                wk.landmark("1 hour", period="1 day", start_time="6 hours"),
+                "landmark(1 hour, period=1 day, start_time=6 hours)",
+            ),
+            (wk.landmark(5, start=-3), "landmark(5, start=-3)"),
+            (wk.global_window(), "global_window()"),
         ],
     )
     def test_the_text_form_is_the_default_name(self, window: wk.Window, text: str) -> None:
@@ -166,6 +214,16 @@ class TestWindows:
             "hopping(10 minutes, 1 minute)",
             "tumbling(10 minutes))",
             "sliding(10 minutes; 1 minute)",
+            "sliding(10 rows, 1 row, partial, partial)",
+            "session(1 minute, partial)",
+            "band(0)",
+            "band(0, end=1)",
+            "landmark(1 hour, 1 day)",
+            "punctuation()",
+            "punctuation(v, start)",
+            "punctuation(at=start)",
+            "global_window(1)",
+            "custom(Threshold)",
         ],
     )
     def test_what_is_no_window_is_refused(self, text: str) -> None:

@@ -24,6 +24,7 @@ from oracle import (
 )
 
 import windowkit as wk
+from windowkit.moments import Moment
 
 WORDS = st.sampled_from(
     ["", "a", "b", "ab", "a\0", "long enough not to be inlined", "é", "\N{GRINNING FACE}"]
@@ -88,6 +89,12 @@ NUMBERS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 OTHERS = [(kind, values) for kind, values in KEYS if not is_number(kind)]
 
 
+# Windows that are cut in advance come twice as often as the others: both kinds of operator get their share.
+BY_MEASURE = ["tumbling", "sliding", "session", "band", "landmark", "landmarks", "global"]
+BY_ROWS = ["tumbling rows", "sliding rows", "last rows", "last time", "punctuation"]
+KINDS = [*BY_MEASURE, *BY_MEASURE, *BY_ROWS]
+
+
 class Case(NamedTuple):
     table: pa.Table
     query: wk.Query
@@ -109,25 +116,55 @@ def columns_of(
 
 
 @st.composite
-def window_lists(draw: st.DrawFn, time_type: pa.DataType) -> list[wk.Window]:
+def window_lists(draw: st.DrawFn, time_type: pa.DataType, base: int) -> list[wk.Window]:
     integer = pa.types.is_integer(time_type)
 
     def scaled(units: int) -> wk.Duration | int:
         return units if integer else wk.Duration(units * nanoseconds_per_unit(time_type))
 
+    def placed(units: int) -> wk.Duration | int | Moment:
+        if integer or pa.types.is_duration(time_type):
+            return scaled(units)
+        zoned = pa.types.is_timestamp(time_type) and time_type.tz is not None
+        return Moment(units * nanoseconds_per_unit(time_type), zoned)
+
     drawn: list[wk.Window] = []
     for number in range(draw(st.sampled_from([1, 1, 2, 3]))):
-        kind = draw(st.sampled_from(["tumbling", "sliding", "sliding", "session"]))
-        size = draw(st.integers(1, 25))
+        kind = draw(st.sampled_from(KINDS))
+        size, rows = draw(st.integers(1, 25)), draw(st.integers(1, 7))
         slide = size if kind == "tumbling" else draw(st.integers(1, size))
         start_time = scaled(draw(st.integers(-slide + 1, slide - 1)))
+        # Windows know no durations and years as far as those that a column may hold.
+        far = not integer and abs(base) * nanoseconds_per_unit(time_type) > 50 * 10**18
+        place = draw(st.integers(-45, 65)) + (0 if far or pa.types.is_duration(time_type) else base)
         window: wk.Window
-        if kind == "session":
-            window = wk.session(scaled(size))
-        elif kind == "tumbling":
-            window = wk.tumbling(scaled(size), start_time=start_time)
-        else:
-            window = wk.sliding(scaled(size), scaled(slide), start_time=start_time)
+        match kind:
+            case "session":
+                window = wk.session(scaled(size))
+            case "tumbling":
+                window = wk.tumbling(scaled(size), start_time=start_time)
+            case "sliding":
+                window = wk.sliding(scaled(size), scaled(slide), start_time=start_time)
+            case "tumbling rows":
+                window = wk.tumbling(rows=rows, partial=draw(st.booleans()))
+            case "sliding rows":
+                rows_slide = wk.rows(draw(st.integers(1, rows)))
+                window = wk.sliding(wk.rows(rows), rows_slide, partial=draw(st.booleans()))
+            case "last rows":
+                window = wk.sliding(wk.rows(rows), scaled(slide), start_time=start_time)
+            case "last time":
+                window = wk.sliding(scaled(size), wk.rows(rows))
+            case "punctuation":
+                window = wk.punctuation("m", at=draw(st.sampled_from(["end", "start"])))
+            case "band":
+                window = wk.band(placed(place), placed(place + size))
+            case "landmark":
+                window = wk.landmark(scaled(size), start=placed(place))
+            case "landmarks":
+                period = scaled(size * draw(st.integers(1, 4)))
+                window = wk.landmark(scaled(size), period=period, start_time=start_time)
+            case _:
+                window = wk.global_window()
         drawn.append(window.alias(f"w{number}"))
     return drawn
 
@@ -157,9 +194,10 @@ def cases(draw: st.DrawFn, values: list[tuple[pa.DataType, st.SearchStrategy[Any
         columns["by"] = columns_of(draw, other, strategy, rows)
         aggs += [wk.arg_min("v", by="by"), wk.arg_max("v", by="by")]
     columns["f"] = columns_of(draw, pa.bool_(), st.booleans(), rows)
+    columns["m"] = columns_of(draw, pa.bool_(), st.booleans(), rows)
     aggs = [draw(st.sampled_from([each, each, each.where("f")])) for each in aggs]
     aggs = [each.alias(f"a{number}") for number, each in enumerate(aggs)]
-    query = wk.query(by=by, time="t", windows=draw(window_lists(time_type)), aggs=aggs)
+    query = wk.query(by=by, time="t", windows=draw(window_lists(time_type, base)), aggs=aggs)
     order = draw(st.permutations(sorted(columns)))
     return Case(pa.table({name: columns[name] for name in order}), query)
 

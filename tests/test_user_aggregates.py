@@ -76,7 +76,7 @@ def expected(table: pa.Table, of: Callable[[Sequence[int]], Any]) -> dict[Row, A
     for window in WINDOWS:
         for key in set(keys):
             rows = [row for row in range(table.num_rows) if keys[row] == key]
-            for start, end, inside in extents(window, rows, times, pa.int64()):
+            for start, end, inside, _ in extents(window, rows, times, pa.int64(), {}):
                 ordered = sorted(inside, key=lambda row: (times[row], row))
                 result[(key, window.name, start, end)] = of(ordered)
     return result

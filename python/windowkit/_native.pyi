@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from windowkit.user import UserFunction
+from windowkit.windows.base import Bound as _Bound
 
 __version__: str
 
@@ -24,7 +25,7 @@ class Plan:
         schema: _ArrowSchema,
         by: Sequence[str],
         time: str,
-        windows: Sequence[tuple[str, str, int, int, int, bool]],
+        windows: Sequence[_Bound],
         aggregates: Sequence[
             tuple[str, Sequence[str], str, str | None, Sequence[float], UserFunction | None]
         ],
@@ -40,7 +41,17 @@ class Plan:
     @property
     def edges(self) -> list[tuple[int, int]]: ...
     @property
-    def pane_edges(self) -> list[tuple[int, int]]: ...
+    def rays(self) -> list[tuple[int, int]]: ...
+    @property
+    def points(self) -> list[int]: ...
+    @property
+    def pane_edges(self) -> list[tuple[int, int]] | None: ...
+    @property
+    def needs_rows(self) -> bool: ...
+    @property
+    def has_ranks(self) -> bool: ...
+    @property
+    def windows(self) -> list[tuple[str, bool, bool, str]]: ...
     @property
     def has_session(self) -> bool: ...
     @property

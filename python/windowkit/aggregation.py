@@ -6,13 +6,12 @@ The functions that make aggregates, as `sum`, are in `windowkit.aggregates`.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.user import UserFunction
-from windowkit.windows import checked_name, quoted, read_call, unquoted
+from windowkit.windows.grammar import bare, checked_name, quoted, read_call, unquoted
 
 __all__ = ["AGGREGATE_FORMS", "FORMS", "Aggregate", "make", "parse"]
 
@@ -274,11 +273,6 @@ def require_share(number: float) -> None:
         raise InvalidType(f"q: {number!r} is a {type(number).__name__}; q is a number from 0 to 1")
     if math.isnan(float(number)) or not 0 <= number <= 1:
         raise InvalidValue(f"q: {number!r} is not from 0 to 1; 0.5 is the median")
-
-
-def bare(name: str) -> str:
-    """Return `name` as a filter is written: in backticks unless it is one word, as an alias may follow."""
-    return name if re.fullmatch(r"[^\W\d]\w*", name) else "`" + name.replace("`", "``") + "`"
 
 
 def shown(number: float) -> str:

@@ -171,7 +171,7 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     def run() -> None:
         with progress(data, made.inputs, arguments.progress) as reader, replacing(output) as temporary:
             batches = made.batches(reader, threads=threads)
-            write(counted(batches, arguments.progress), temporary, kind, made.window_column)
+            write(counted(batches, arguments.progress), temporary, kind, structs(made))
 
     return run
 
@@ -212,17 +212,17 @@ def counted(batches: pa.RecordBatchReader, always: bool) -> pa.RecordBatchReader
     return pa.RecordBatchReader.from_batches(batches.schema, passed_on())
 
 
-def write(batches: pa.RecordBatchReader, path: Path, kind: str, window_column: str) -> None:
+def write(batches: pa.RecordBatchReader, path: Path, kind: str, structs: Sequence[tuple[str, str]]) -> None:
     """Write batches to a new file, a row group at a time."""
     if kind == "parquet":
         with pyarrow.parquet.ParquetWriter(path, batches.schema) as parquet:
             for table in gathered(batches):
                 parquet.write_table(table)
         return
-    schema = flat(batches.schema.empty_table(), window_column).schema
+    schema = flat(batches.schema.empty_table(), structs).schema
     with pyarrow.csv.CSVWriter(path, schema) as csv:
         for table in gathered(batches):
-            csv.write_table(flat(table, window_column))
+            csv.write_table(flat(table, structs))
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -239,11 +239,20 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(gathering)
 
 
-def flat(table: pa.Table, window_column: str) -> pa.Table:
-    """Replace the column of windows by two, as CSV has no structs."""
-    at = table.schema.get_field_index(window_column)
-    start, end = table[window_column].flatten()
-    return table.remove_column(at).add_column(at, "window_start", start).add_column(at + 1, "window_end", end)
+def structs(made: Query) -> list[tuple[str, str]]:
+    """Return the columns of starts and ends, and what CSV calls them."""
+    ranks = [("window_rows", "window_rows")] if made.has_ranks else []
+    return [(made.window_column, "window"), *ranks]
+
+
+def flat(table: pa.Table, structs: Sequence[tuple[str, str]]) -> pa.Table:
+    """Replace each column of starts and ends by two, as CSV has no structs."""
+    for name, prefix in structs:
+        at = table.schema.get_field_index(name)
+        start, end = table[name].flatten()
+        table = table.remove_column(at).add_column(at, f"{prefix}_start", start)
+        table = table.add_column(at + 1, f"{prefix}_end", end)
+    return table
 
 
 def format_of_input(path: Path, given: str | None) -> str:
@@ -279,7 +288,7 @@ def refuse_output(output: Path, overwrite: bool) -> None:
 
 def refuse_csv(made: Query) -> None:
     """Refuse what CSV cannot hold: lists, structs, and names that it gives to the window."""
-    for name in ("window_start", "window_end"):
+    for name in (f"{prefix}_{end}" for _, prefix in structs(made) for end in ("start", "end")):
         if name in made.columns:
             raise ArgumentsError(
                 f"--format: csv has a column {name!r} for the window; other columns have other names"
@@ -368,7 +377,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
             result = made.run(frame)
 
     def run() -> None:
-        flattened = flat_frame(result, made.window_column) if kind == "csv" else result
+        flattened = flat_frame(result, structs(made)) if kind == "csv" else result
         writer = flattened.write.format(kind).option("header", True)
         with spark_errors(JobError):
             if here:
@@ -395,15 +404,16 @@ def spark_errors(kind: type[Exception]) -> Iterator[None]:
         raise kind(ours[1] if ours else first) from None
 
 
-def flat_frame(frame: DataFrame, window_column: str) -> DataFrame:
-    """Replace the column of windows by two; see `flat`."""
+def flat_frame(frame: DataFrame, structs: Sequence[tuple[str, str]]) -> DataFrame:
+    """Replace each column of starts and ends by two; see `flat`."""
     from pyspark.sql import functions
 
     columns: list[Column] = []
     for name in frame.columns:
         column = functions.col("`" + name.replace("`", "``") + "`")
-        if name == window_column:
-            columns += [column.getField(edge).alias(f"window_{edge}") for edge in ("start", "end")]
+        prefix = dict(structs).get(name)
+        if prefix is not None:
+            columns += [column.getField(edge).alias(f"{prefix}_{edge}") for edge in ("start", "end")]
         else:
             columns.append(column)
     return frame.select(*columns)

@@ -1,4 +1,4 @@
-"""Lengths of windows: Spark interval strings, ``timedelta`` of Python and numpy, and plain integers.
+"""Lengths of windows: Spark interval strings, ``timedelta`` of Python and numpy, integers, numbers of rows.
 
 All arithmetic is on integers; a duration is an exact number of nanoseconds, and nothing here rounds.
 """
@@ -17,7 +17,7 @@ from windowkit.errors import InvalidType, InvalidValue
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Duration", "Length", "Measure", "duration", "length"]
+__all__ = ["Duration", "Length", "Measure", "Rows", "duration", "length", "rows"]
 
 NANOSECONDS: Final = {
     "week": 7 * 86_400 * 10**9,
@@ -33,6 +33,7 @@ NANOSECONDS: Final = {
 WRITTEN: Final = [unit for unit in NANOSECONDS if unit != "week"]
 CALENDAR: Final = frozenset({"year", "quarter", "month"})
 LARGEST: Final = 2**63 - 1
+MOST_ROWS: Final = 2**32 - 1
 
 ALLOWED: Final = (
     "a duration is '<number> <unit>' once or more, as in '10 minutes' or '1 hour 30 minutes', "
@@ -41,6 +42,7 @@ ALLOWED: Final = (
 PAIR: Final = re.compile(
     r"(?P<sign>[+-]?)\s*(?P<whole>[0-9]*)(?P<fraction>\.[0-9]*)?\s+(?P<unit>[a-z]+)(?:\s+|$)", re.ASCII
 )
+ROWS: Final = re.compile(r"\s*(?P<count>[+-]?\s*[0-9]+)\s+rows?\s*", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,45 @@ class Duration:
         return f"Duration({str(self)!r})"
 
 
-Length: TypeAlias = Union[str, timedelta, int, Duration, "np.timedelta64"]
-"""What a user may give for a length: a duration, or an integer in the units of an integer time column."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A number of rows, as a length; made by `rows`, or of a text like ``"100 rows"``."""
 
-Measure: TypeAlias = Duration | int
+    count: int
+
+    def __str__(self) -> str:
+        """Return the text form."""
+        return f"{self.count} row{'' if self.count == 1 else 's'}"
+
+
+Length: TypeAlias = Union[str, timedelta, int, Duration, Rows, "np.timedelta64"]
+"""What a user may give for a length: a duration, an integer in the units of an integer time column, or a
+number of rows."""
+
+Measure: TypeAlias = Duration | int | Rows
 """What a window keeps of it."""
+
+
+def rows(count: int) -> Rows:
+    """Return a length of so many rows, as ``"100 rows"`` is one.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `count` is no int, or out of range.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> wk.tumbling(wk.rows(100)) == wk.tumbling("100 rows") == wk.tumbling(rows=100)
+    True
+    """
+    if isinstance(count, bool) or not hasattr(count, "__index__"):
+        raise InvalidType(f"rows: {count!r} is a {type(count).__name__}; rows is an int")
+    number = operator.index(count)
+    if abs(number) > MOST_ROWS:
+        raise InvalidValue(f"rows: {number} is out of range; a number of rows is below 2**32")
+    return Rows(number)
 
 
 def duration(argument: str, value: str | timedelta | np.timedelta64 | Duration) -> Duration:
@@ -145,15 +181,15 @@ day, hour, minute, second, millisecond, microsecond, nanosecond
 
 
 def length(argument: str, value: Length) -> Measure:
-    """Read the length of a window: a `Duration`, or an ``int`` for an integer time column.
+    """Read the length of a window: a `Duration`, an ``int`` for an integer time column, or `Rows`.
 
     Parameters
     ----------
     argument : str
         Name of the argument, for the message.
-    value : str, datetime.timedelta, numpy.timedelta64, Duration or int
-        See `duration`. Anything that is an integer by ``__index__`` (a numpy integer) counts as one;
-        ``bool`` does not.
+    value : str, datetime.timedelta, numpy.timedelta64, Duration, int or Rows
+        See `duration`. A string may be a number of rows too, as in ``"100 rows"``. Anything that is an
+        integer by ``__index__`` (a numpy integer) counts as one; ``bool`` does not.
 
     Raises
     ------
@@ -166,7 +202,14 @@ def length(argument: str, value: Length) -> Measure:
     --------
     >>> length("size", 600), length("size", "10 minutes")
     (600, Duration('10 minutes'))
+    >>> print(length("size", "1 row"))
+    1 row
     """
+    if isinstance(value, Rows):
+        return rows(value.count)
+    if isinstance(value, str) and (counted := ROWS.fullmatch(value)) is not None:
+        # Twenty digits are out of range, whichever they are.
+        return rows(int(counted["count"].replace(" ", "")[:20]))
     if isinstance(value, str | timedelta | Duration):
         return duration(argument, value)
     if is_a(value, "numpy", "timedelta64"):

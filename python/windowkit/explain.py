@@ -7,14 +7,30 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from windowkit.aggregation import bare
-from windowkit.durations import NANOSECONDS, Duration
+from windowkit import _native
+from windowkit.durations import NANOSECONDS, Duration, Rows
 from windowkit.local import plan, schema_of
+from windowkit.moments import Moment
 from windowkit.query import Query
-from windowkit.windows import Session, Sliding, Tumbling, Window, quoted, units
+from windowkit.windows import (
+    Band,
+    Custom,
+    Global,
+    Landmark,
+    Punctuation,
+    Session,
+    Sliding,
+    Tumbling,
+    Window,
+    bare,
+    quoted,
+    units,
+)
 
 __all__ = ["explain"]
 
+SLIDING: Final = "O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks"
+OVERLAPPING: Final[dict[type[Window], str]] = {Sliding: "sliding", Landmark: "landmark"}
 UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 
@@ -51,19 +67,17 @@ def explain(query: Query, data: Any = None) -> str:
     planned = plan(query, schema)
     stored = [partial(*each) for each in planned.partials]
     unit = nanoseconds_per_unit(schema.field(query.time).type)
-    begin = [cut(period, offset, unit) for period, offset in planned.edges]
-    gaps = [window.gap for window in query.windows if isinstance(window, Session)]
-    if gaps:
-        begin.append(f"after {min(gaps, key=units)} without rows")
     lines = [
         f"query by {', '.join(query.by) or 'nothing'} over {query.time}",
         "windows",
-        *(f"  {window}: {character(window)}" for window in query.windows),
-        f"slices, of {'each key' if query.by else 'all rows'}",
-        f"  begin {', and '.join(begin)}",
+        *(
+            f"  {window}: {character(window, *traits)}"
+            for window, traits in zip(query.windows, planned.windows, strict=True)
+        ),
+        *slices(query, planned, unit),
         f"  store {', '.join(stored)}",
         "windows from slices",
-        *answers(query),
+        *answers(query, planned.needs_rows),
         "aggregates from what slices store",
         *(
             f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {said(*properties)}"
@@ -78,14 +92,44 @@ def explain(query: Query, data: Any = None) -> str:
     return "\n".join(lines)
 
 
+def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[str]:
+    """Say where slices begin, and whether rows are kept for that (Traub et al. 2019, Fig. 4)."""
+    whose = "each key" if query.by else "all rows"
+    if planned.needs_rows:
+        yield f"rows, of {whose}"
+        yield "  kept until all are there, and put in the order of time, then of arrival"
+        yield f"slices, of {whose}"
+        yield "  begin and end where a window does, and nowhere else"
+        return
+    begin = [cut(period, offset, unit) for period, offset in planned.edges]
+    begin += [f"every {amount(period, unit)} from {at(first, unit)} on" for period, first in planned.rays]
+    if planned.points:
+        begin.append(f"at {' and '.join(at(point, unit) for point in planned.points)}")
+    gaps = [window.gap for window in query.windows if isinstance(window, Session)]
+    if gaps:
+        begin.append(f"after {min(gaps, key=units)} without rows")
+    yield f"slices, of {whose}"
+    yield f"  begin {', and '.join(begin or ['with the first row'])}"
+
+
 def assumed(query: Query) -> pa.Schema:
     """Return a schema that the query fits: what slices store does not depend on which."""
     fields = dict.fromkeys(query.inputs, pa.float64())
     fields |= {aggregate.filter: pa.bool_() for aggregate in query.aggs if aggregate.filter is not None}
-    fields[query.time] = pa.int64()
-    if query.windows[0].is_time:
-        lengths = [length for window in query.windows for length in window.specification()[2:5]]
-        fields[query.time] = pa.timestamp("ns" if any(length % 1_000 for length in lengths) else "us")
+    fields |= {window.column: pa.bool_() for window in query.windows if isinstance(window, Punctuation)}
+    lengths = [each for window in query.windows for each in window.lengths().values() if each is not None]
+    moments = [each for each in lengths if isinstance(each, Moment)]
+    timed = [each for each in lengths if isinstance(each, Duration | Moment)]
+    if any(isinstance(each, int) for each in lengths) or not lengths:
+        fields[query.time] = pa.int64()
+    else:
+        unit = "ns" if any(each.nanoseconds % 1_000 for each in timed) else "us"
+        zone = "UTC" if any(moment.zoned for moment in moments) else None
+        elapsed = any(
+            isinstance(window, Band) and isinstance(window.start, Duration) for window in query.windows
+        )
+        elapsed |= any(isinstance(w, Landmark) and isinstance(w.start, Duration) for w in query.windows)
+        fields[query.time] = pa.duration(unit) if elapsed else pa.timestamp(unit, zone)
     return pa.schema(fields)
 
 
@@ -100,29 +144,64 @@ def nanoseconds_per_unit(time_type: pa.DataType) -> int | None:
 
 def cut(period: int, offset: int, unit: int | None) -> str:
     """Say where a family of edges ``{offset + k * period}`` lies."""
-    every, shift = (str(length if unit is None else Duration(length * unit)) for length in (period, offset))
-    return f"every {every}" + (f" shifted by {shift}" if offset else "")
+    return f"every {amount(period, unit)}" + (f" shifted by {amount(offset, unit)}" if offset else "")
 
 
-def character(window: Window) -> str:
+def amount(length: int, unit: int | None) -> str:
+    """Return a length for the reader."""
+    return str(length if unit is None else Duration(length * unit))
+
+
+def at(place: int, unit: int | None) -> str:
+    """Return a place on the measure for the reader."""
+    return str(place if unit is None else Moment(place * unit, False))
+
+
+def character(window: Window, kind: str, counts: bool, needs_rows: bool, source: str) -> str:
     """Say the class of a window (Traub et al. 2019, §4.4) and what follows (Fig. 4)."""
     if isinstance(window, Session):
         return "context aware, but its fragments merge, so that no rows are kept"
+    if isinstance(window, Tumbling | Sliding) and not (
+        isinstance(window, Sliding) and window.is_multi_measure
+    ):
+        slide = window.slide if isinstance(window, Sliding) else window.size
+        count, rest = divmod(units(window.size), units(slide))
+        of_them = f"a row is in {count} {f'or {count + 1} ' if rest else ''}of them"
+        of_them = "a row is in one of them" if isinstance(window, Tumbling) else of_them
+        return f"{kind}; {of_them}" + (f", by its rank; {kept(source)}" if counts else "")
     if isinstance(window, Sliding):
-        count, rest = divmod(units(window.size), units(window.slide))
-        return f"context free; a row is in {count} {f'or {count + 1} ' if rest else ''}of them"
-    return "context free; a row is in one of them"
+        end, begin = ("a time", "rank") if isinstance(window.size, Rows) else ("a row", "time")
+        return f"{kind}: {end} ends it, and tells the {begin} that begins it; {kept(source)}"
+    words = {
+        Band: "there is one, for rows in it",
+        Landmark: "a row is in all that end after it, those of its landmark",
+        Global: "all rows are in it",
+        Punctuation: "a marked row tells an edge",
+        Custom: "told by code of your own",
+    }
+    return f"{kind}; {words[type(window)]}" + (f"; {kept(source)}" if needs_rows else "")
 
 
-def answers(query: Query) -> Iterator[str]:
+def kept(source: str) -> str:
+    """Say that a window needs rows, and where that is from."""
+    return f"rows are kept ({source})"
+
+
+def answers(query: Query, needs_rows: bool) -> Iterator[str]:
     """Say how each type of window is computed from slices."""
+    if needs_rows:
+        yield f"  ranges of slices: {SLIDING}"
+        return
     types = {type(window) for window in query.windows}
     if Tumbling in types:
         yield f"  tumbling: a window {'is a slice' if len(query.windows) == 1 else 'joins its own slices'}"
-    if Sliding in types:
-        yield "  sliding: O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks"
+    if Sliding in types or Landmark in types:
+        names = " and ".join(name for kind, name in OVERLAPPING.items() if kind in types)
+        yield f"  {names}: {SLIDING}"
     if Session in types:
         yield "  session: slices no further apart than the gap are joined"
+    if Band in types or Global in types:
+        yield "  one window per key: all slices in it are joined"
 
 
 def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> str:

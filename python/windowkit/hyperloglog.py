@@ -41,10 +41,12 @@ class HyperLogLog:
     --------
     HyperLogLog.from_bytes : Reads a sketch that Spark, or another DataSketches library, made.
 
-    Notes ----- Integers, booleans, dates, times, timestamps and durations are counted as 64-bit integers;
-    floats as doubles, where all NaNs are one value and both zeros are; strings by their UTF-8 bytes. Nulls
-    are not counted, and, as in Spark, neither are empty strings and empty binary. An `int32` 5 and an `int64`
-    5 are one value; a `float64` 5.0 is another.
+    Notes
+    -----
+    Integers, booleans, dates, times, timestamps and durations are counted as 64-bit integers; floats as
+    doubles, where all NaNs are one value and both zeros are; strings by their UTF-8 bytes. Nulls are not
+    counted, and, as in Spark, neither are empty strings and empty binary. An `int32` 5 and an `int64` 5 are
+    one value; a `float64` 5.0 is another.
 
     The algorithm is HyperLogLog [1]_ with the running estimate of [2]_ and [3]_.
 

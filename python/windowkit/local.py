@@ -68,7 +68,7 @@ def plan(query: Query, schema: pa.Schema) -> _native.Plan:
         schema,
         list(query.by),
         query.time,
-        [window.specification() for window in query.windows],
+        [window.bound() for window in query.windows],
         [
             (each.function, list(each.columns), each.name, each.filter, list(each.parameters), each.user)
             for each in query.aggs

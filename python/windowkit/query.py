@@ -63,13 +63,21 @@ class Query:
         ['k', 'window', 'sum(v)']
         """
         window_name = ["window_name"] if len(self.windows) > 1 else []
-        return [*self.by, *window_name, self.window_column, *(aggregate.name for aggregate in self.aggs)]
+        window_rows = ["window_rows"] if self.has_ranks else []
+        aggregates = (aggregate.name for aggregate in self.aggs)
+        return [*self.by, *window_name, self.window_column, *window_rows, *aggregates]
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether a window is measured by rows, so that the result has the column ``window_rows``."""
+        return any(window.counts_rows for window in self.windows)
 
     @property
     def inputs(self) -> list[str]:
         """Names of the input columns the query reads, each once, in order of first use."""
+        windowed = (column for window in self.windows for column in window.columns)
         aggregated = (column for aggregate in self.aggs for column in aggregate.inputs)
-        return list(dict.fromkeys([*self.by, self.time, *aggregated]))
+        return list(dict.fromkeys([*self.by, self.time, *windowed, *aggregated]))
 
     def run(
         self,
@@ -78,6 +86,8 @@ class Query:
         route: str | None = None,
         *,
         rows_per_slice: float | None = None,
+        partitioner: Any = None,
+        n: int | None = None,
     ) -> Any:
         """Evaluate the query.
 
@@ -92,6 +102,11 @@ class Query:
             Which plan to use in Spark, rather than the one the planner chooses. Only for Spark.
         rows_per_slice : float, optional
             A hint for that planner; see `windowkit.spark.aggregate`. Only for Spark.
+        partitioner : str or windowkit.spark.Partitioning, optional
+            Partition the rows first, by a method such as ``"waterfill"``, so that no task waits for a hot
+            key; see `windowkit.spark.aggregate`. Only for Spark.
+        n : int, optional
+            Partitions, where `partitioner` names a method.
 
         Returns
         -------
@@ -99,7 +114,9 @@ class Query:
             One row per key and window that has rows; of a Spark DataFrame a DataFrame, evaluated when an
             action runs. Columns: `by`, ``window_name`` (only of several windows), ``window``
             (``session_window`` if all windows are sessions), a struct of ``start`` and ``end`` in the time
-            column's own type, and the aggregates. The order of rows is not specified.
+            column's own type, ``window_rows`` if a window is measured by rows, a struct of ``start`` and
+            ``end``, the ranks ``[start, end)`` of its rows among those of the key (null for other windows),
+            and the aggregates. The order of rows is not specified.
 
         Raises
         ------
@@ -112,7 +129,8 @@ class Query:
         Notes
         -----
         O(rows + windows) work for sliding and tumbling windows whatever their overlap, and memory for one
-        slice per key between neighbouring window edges (Traub et al. 2019, §5.3); rows are not kept.
+        slice per key between neighbouring window edges (Traub et al. 2019, §5.3); rows are not kept, unless a
+        window needs them in order: those by rows, over two measures, by punctuation, and one's own.
 
         Examples
         --------
@@ -133,8 +151,10 @@ class Query:
                 )
             from windowkit import spark
 
-            return spark.aggregate(data, self, route=route, rows_per_slice=rows_per_slice)
-        refuse_route(route, rows_per_slice)
+            return spark.aggregate(
+                data, self, route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n
+            )
+        refuse_for_spark(route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n)
         from windowkit import local
 
         return local.run(self, data, threads=threads)
@@ -200,7 +220,13 @@ class Query:
         return local.schema(self, data)
 
     def explain(
-        self, data: Any = None, *, route: str | None = None, rows_per_slice: float | None = None
+        self,
+        data: Any = None,
+        *,
+        route: str | None = None,
+        rows_per_slice: float | None = None,
+        partitioner: Any = None,
+        n: int | None = None,
     ) -> str:
         """Say how the query is evaluated, and why so.
 
@@ -209,7 +235,7 @@ class Query:
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame. With it the text has units, output types and, for Spark,
             which stage runs where and the rule that decided.
-        route, rows_per_slice : optional
+        route, rows_per_slice, partitioner, n
             As for `run`. Only for Spark.
 
         Returns
@@ -227,8 +253,11 @@ class Query:
         if data is not None and is_spark(data):
             from windowkit import spark
 
-            return str(spark.explain(data, self, route=route, rows_per_slice=rows_per_slice))
-        refuse_route(route, rows_per_slice)
+            told = spark.explain(
+                data, self, route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n
+            )
+            return str(told)
+        refuse_for_spark(route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n)
         from windowkit import explain
 
         return explain.explain(self, data)
@@ -284,7 +313,7 @@ def query(
             "windows",
             windows,
             Window,  # type: ignore[type-abstract]  # only isinstance is asked of it
-            "tumbling(...), sliding(...), session(...), or a sequence of them",
+            "tumbling(...), sliding(...), session(...) or another window, or a sequence of them",
         ),
         aggs=items("aggs", aggs, Aggregate, "an aggregate like windowkit.sum('v'), or a sequence of them"),
     )
@@ -315,13 +344,12 @@ def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
         seen.add(name)
 
 
-def refuse_route(route: str | None, rows_per_slice: float | None) -> None:
-    if route is not None:
-        raise InvalidValue(f"route: {route!r} is given without a Spark DataFrame; only Spark has routes")
-    if rows_per_slice is not None:
-        raise InvalidValue(
-            f"rows_per_slice: {rows_per_slice!r} is given without a Spark DataFrame; only Spark has routes"
-        )
+def refuse_for_spark(**options: object) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidValue(
+                f"{name}: {value!r} is given without a Spark DataFrame; only Spark has routes and partitions"
+            )
 
 
 def is_spark(data: Any) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.windows import checked_name
+from windowkit.windows.grammar import checked_name
 
 if TYPE_CHECKING:
     from windowkit.aggregation import Aggregate

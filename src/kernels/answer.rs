@@ -221,15 +221,24 @@ impl Job<'_> {
                         job.float_sums(values, |_, sum| FloatSum::value(sum), sums);
                         return Ok(());
                     }
-                    exact::integers(job, values, &|_, sum| T::narrow(sum), out)
+                    exact::integers(job, values, None, &|_, sum| T::narrow(sum), out)
                 });
+                let sums = match (sums, &nulls) {
+                    (Err(_), Some(answered)) => {
+                        // Perhaps only windows that are null overflowed: look at the others alone.
+                        let mut sums = simd::room(self.windows);
+                        let lower = |_, sum| T::narrow(sum);
+                        exact::integers(self, values, Some(answered), &lower, &mut sums).map(|()| sums)
+                    }
+                    (sums, _) => sums,
+                };
                 build(sums.map_err(|window| self.overflow("sum", window, output))?, nulls, output)
             }
             Function::Mean if matches!(input, DataType::Duration(_)) => {
                 let mut means = simd::room(self.windows);
                 // A mean lies between the least and the greatest value, so that it fits.
                 let lower = |count, sum| Some(exact::quotient(sum, count) as i64);
-                exact::integers(self, values, &lower, &mut means)
+                exact::integers(self, values, nulls.as_ref(), &lower, &mut means)
                     .map_err(|window| self.overflow("mean", window, output))?;
                 build(means, nulls, output)
             }
@@ -243,7 +252,7 @@ impl Job<'_> {
                         job.float_sums(values, |count, sum| FloatSum::value(sum) / count as f64, out);
                         return Ok(());
                     }
-                    exact::integers(job, values, &|count, sum| Some(sum as f64 / count as f64), out)
+                    exact::integers(job, values, None, &|count, sum| Some(sum as f64 / count as f64), out)
                 };
                 build(self.never_overflown(values, simd, ranges), nulls, output)
             }
@@ -386,7 +395,7 @@ impl Job<'_> {
             }
             _ => {
                 let lowering = Lowering::new(function, array.data_type(), output)?;
-                exact::decimals(self, values, &lowering, &mut numbers)
+                exact::decimals(self, values, nulls.as_ref(), &lowering, &mut numbers)
                     .map_err(|window| self.overflow(function.name(), window, output))?;
             }
         }

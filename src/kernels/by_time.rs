@@ -1,4 +1,11 @@
-//! Windows over sorted times with uneven gaps, as ranges of rows: a merge of times and windows, O(rows + windows).
+//! Windows over sorted times with uneven gaps, as ranges of rows.
+//!
+//! | | |
+//! |---|---|
+//! | needs | times that do not step back within a group |
+//! | time | O(rows + windows): a merge of both |
+//! | space | a range a window |
+//! | first appeared | as `extent()` of time-based sliding windows: Li 2008, (5.2); by row: SQL's `RANGE BETWEEN` |
 
 use super::frames::fits_memory;
 use super::{Ranges, Segments};
@@ -107,7 +114,8 @@ pub fn fixed(times: &[i64], segments: &Segments, size: i64, slide: i64, offset: 
         let per_row = (to - from) as u128 * (size / slide + 1) as u128;
         upper += per_row.min(((last - first) / i128::from(slide) + 1).max(0) as u128);
     }
-    fits_memory(upper)?;
+    // Groups, starts, ranges, answers.
+    fits_memory(upper, 4)?;
     for (group, (from, to)) in segments.iter().enumerate().filter(|(_, (from, to))| from < to) {
         let (mut lo, mut hi) = (from, from);
         // Fits: it is no later than the first that was checked, or a row.

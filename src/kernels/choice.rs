@@ -66,7 +66,12 @@ pub fn choose(
             return refuse(if function.is_positional() {
                 format!("has nothing to compute for {name}, which the validity bitmap answers")
             } else {
-                format!("has no lanes for {name} of {input}, as integers of 128 bits are not one CPU word")
+                let why = if wide {
+                    "as integers of 128 bits are not one CPU word"
+                } else {
+                    "whose answer is a quotient of integers"
+                };
+                format!("has no lanes for {name} of {input}, {why}")
             });
         }
         Algorithm::Tumbling if !disjoint => {

@@ -1,6 +1,12 @@
 //! Exact sums of integers of any width, and what is made of them.
+//!
+//! | | |
+//! |---|---|
+//! | needs | integers, or decimals as integers of their last digit |
+//! | time | a pass to find the largest number, and the algorithm's own |
+//! | space | the values once more, widened; sums of 64 bits, 128 or 256, whichever no sum of the column can leave |
 
-use arrow_buffer::i256;
+use arrow_buffer::{NullBuffer, i256};
 use arrow_schema::DataType;
 
 use super::Function;
@@ -13,52 +19,55 @@ use crate::{Error, Result};
 /// Sums of integers, lowered from their number of values and their true sum; the first window that `lower` finds no
 /// answer for is the error.
 ///
-/// They are summed in 64 bits where no sum of the column can be longer, else in 128, so that no window needs a check.
+/// They are summed in 64 bits where no sum of the column can be longer, else in 128, so that no window needs a check. A
+/// window that is null anyway, by `answered`, is no error.
 pub(super) fn integers<T: Element, O: Default>(
     job: &Job<'_>,
     values: &[T],
+    answered: Option<&NullBuffer>,
     lower: &impl Fn(usize, i128) -> Option<O>,
     out: &mut Vec<O>,
 ) -> std::result::Result<(), usize> {
     if bound(values.iter().map(|value| value.to_i128())) <= i64::MAX as u128 {
         let dense = job.dense(values, |value: T| value.to_i128() as i64);
-        return sums(job, &dense, |count, sum: i64| lower(count, sum.into()), out);
+        return sums(job, &dense, answered, |count, sum: i64| lower(count, sum.into()), out);
     }
     let dense = job.dense(values, T::to_i128);
-    sums(job, &dense, lower, out)
+    sums(job, &dense, answered, lower, out)
 }
 
 /// The same for unscaled decimals: in 128 bits or 256.
 pub(super) fn decimals(
     job: &Job<'_>,
     values: &[i128],
+    answered: Option<&NullBuffer>,
     lowering: &Lowering,
     out: &mut Vec<i128>,
 ) -> std::result::Result<(), usize> {
     if bound(values.iter().copied()) <= i128::MAX as u128 {
-        return sums(
-            job,
-            &job.dense(values, |value| value),
-            |count, sum: i128| lowering.lower(count, sum),
-            out,
-        );
+        let dense = job.dense(values, |value| value);
+        return sums(job, &dense, answered, |count, sum: i128| lowering.lower(count, sum), out);
     }
-    sums(job, &job.dense(values, i256::from_i128), |count, sum| lowering.lower(count, sum), out)
+    let dense = job.dense(values, i256::from_i128);
+    sums(job, &dense, answered, |count, sum| lowering.lower(count, sum), out)
 }
 
 fn sums<T: Total, O: Default>(
     job: &Job<'_>,
     dense: &Dense<'_, T>,
+    answered: Option<&NullBuffer>,
     lower: impl Fn(usize, T) -> Option<O>,
     out: &mut Vec<O>,
 ) -> std::result::Result<(), usize> {
     let before = out.len();
     let mut overflown = None;
     job.each(&dense.values, &ExactSum, &ExactSum, |count, sum| {
-        // A window without values is null, whatever stands there.
-        let lowered = if count == 0 { Some(O::default()) } else { lower(count, sum) };
+        let window = out.len() - before;
+        // Whatever stands in the place of a null.
+        let is_null = count == 0 || answered.is_some_and(|answered| answered.is_null(window));
+        let lowered = if is_null { Some(O::default()) } else { lower(count, sum) };
         if lowered.is_none() && overflown.is_none() {
-            overflown = Some(out.len() - before);
+            overflown = Some(window);
         }
         out.push(lowered.unwrap_or_default());
     });

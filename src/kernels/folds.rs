@@ -488,7 +488,7 @@ fn lanes(values: &[f64], terms: impl Fn(f64) -> (f64, f64)) -> (f64, f64) {
     rest
 }
 
-/// [`FloatSum`] of what enters in bulk by SIMD: each bulk is rounded once, which adds at most u·Σ|x| to the error.
+/// [`FloatSum`] of what enters in bulk by SIMD, each lane compensated.
 pub(super) struct FloatSumSimd;
 
 impl Fold<f64> for FloatSumSimd {
@@ -513,7 +513,6 @@ impl Fold<f64> for FloatSumSimd {
         if values.len() < BULK {
             return FloatSum.reduce(position, values);
         }
-        // A float's sum overflows to an infinity, never to an error.
-        simd::reduce_sum(values.into()).map_or_else(|_| FloatSum.reduce(position, values), |sum| (sum, 0.0))
+        simd::reduce_compensated(values)
     }
 }

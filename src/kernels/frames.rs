@@ -135,12 +135,18 @@ impl Frames {
     /// # Errors
     /// `InvalidValue` for more than an array can have.
     pub fn count(&self) -> Result<usize> {
+        // An answer, and what validity and the way there need.
+        self.count_in(2)
+    }
+
+    /// The same, of windows that have this many columns of 64 bits.
+    pub fn count_in(&self, columns: usize) -> Result<usize> {
         match self {
             Frames::Listed(ranges) => Ok(ranges.len()),
             Frames::Rolling(rolling, segments) => {
                 let total: u128 =
                     segments.iter().map(|(from, to)| u128::from(rolling.count(to - from))).sum();
-                fits_memory(total)
+                fits_memory(total, columns)
             }
         }
     }
@@ -148,7 +154,13 @@ impl Frames {
     /// Whether no row is in two windows.
     pub fn is_disjoint(&self) -> bool {
         match self {
-            Frames::Rolling(rolling, _) => rolling.is_disjoint(),
+            Frames::Rolling(rolling, segments) => {
+                rolling.is_disjoint()
+                    || segments.len() > 1 && rolling.is_full() && {
+                        let two = rolling.size() + rolling.slide();
+                        segments.iter().all(|(from, to)| ((to - from) as i64) < two)
+                    }
+            }
             Frames::Listed(ranges) => !ranges.overlap(),
         }
     }
@@ -225,11 +237,11 @@ impl FrameIter<'_> {
     }
 }
 
-/// `count` as a number of results, if memory could hold so many.
+/// `count` as a number of results, if memory could hold so many in this many columns of 64 bits.
 ///
 /// # Errors
 /// `InvalidValue` if not: a process that asks the system for too much is ended, so it is asked for some of it first.
-pub(super) fn fits_memory(count: u128) -> Result<usize> {
+pub(super) fn fits_memory(count: u128, columns: usize) -> Result<usize> {
     let refuse = || {
         Error::InvalidValue(format!(
             "size: there would be {count} windows, more than memory holds; a size much greater than the number of rows \
@@ -237,8 +249,9 @@ pub(super) fn fits_memory(count: u128) -> Result<usize> {
         ))
     };
     let count_here = usize::try_from(count).map_err(|_| refuse())?;
-    if count_here > 1 << 27 {
-        Vec::<u64>::new().try_reserve_exact(count_here).map_err(|_| refuse())?;
+    if count_here > 1 << 22 {
+        let bytes = count_here.checked_mul(8 * columns).ok_or_else(refuse)?;
+        Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| refuse())?;
     }
     Ok(count_here)
 }

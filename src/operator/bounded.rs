@@ -1,23 +1,20 @@
 //! The operator for bounded input: all rows first, then all windows.
 
 use std::sync::Arc;
-use std::thread;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, cast::AsArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{DataType, Schema};
-use arrow_select::filter::filter;
 
 use super::buckets;
 use super::output::Output;
+use super::parts::{CHUNK_ROWS, Timed, check_times, out_of_bounds, share_out};
 use super::plan::Plan;
+use super::ranked::Gathered;
 use crate::aggregate::{Input, Rows};
 use crate::keys::KeyIndex;
 use crate::slice::{SliceTable, Slicer};
 use crate::{Error, Result};
-
-/// Rows that go through keys, slicer and partials at a time: their columns stay in the cache.
-const CHUNK_ROWS: usize = 8192;
 
 /// Slots that may gather before those of one slice are merged for the first time.
 const FIRST_COMPACTION: usize = 16 << 20;
@@ -25,11 +22,18 @@ const FIRST_COMPACTION: usize = 16 << 20;
 /// Takes rows (or slices) in any order and number of batches, then answers every window.
 pub struct Bounded {
     plan: Arc<Plan>,
-    worker: Worker,
+    held: Held,
     /// Of the columns of this query's slices, once they are asked for.
     slice_types: Vec<DataType>,
     first_compaction: usize,
     compact_at: usize,
+}
+
+/// What is kept of the rows.
+enum Held {
+    Slices(Worker),
+    /// Rows as they came, where a window needs them in order.
+    Rows(Gathered),
 }
 
 /// Keys, slicer and slices of one thread.
@@ -51,10 +55,13 @@ struct Columns {
 impl Bounded {
     /// An operator without rows.
     pub fn new(plan: Arc<Plan>) -> Result<Self> {
-        let worker = Worker::new(&plan)?;
+        let held = match plan.needs_rows() {
+            true => Held::Rows(Gathered::new(plan.clone())?),
+            false => Held::Slices(Worker::new(&plan)?),
+        };
         Ok(Self {
             plan,
-            worker,
+            held,
             slice_types: Vec::new(),
             first_compaction: FIRST_COMPACTION,
             compact_at: FIRST_COMPACTION,
@@ -68,34 +75,25 @@ impl Bounded {
 
     /// Takes in rows, on up to `threads` threads; each takes a contiguous part, so that rows in order stay in order.
     pub fn push(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        self.worker.table.check_room(rows)?;
-        let threads = threads.clamp(1, rows.div_ceil(4 * CHUNK_ROWS).max(1));
-        let mut parts = split(batches, rows.div_ceil(threads)).into_iter();
-        let own = parts.next().unwrap_or_default();
+        let worker = match &mut self.held {
+            Held::Rows(gathered) => return gathered.push(batches, threads),
+            Held::Slices(worker) => worker,
+        };
+        worker.table.check_room(batches.iter().map(RecordBatch::num_rows).sum())?;
         let plan = &self.plan;
-        let worker = &mut self.worker;
-        let others: Vec<Result<Worker>> = thread::scope(|scope| {
-            let helpers: Vec<_> = parts
-                .map(|part| {
-                    scope.spawn(move || {
-                        let mut helper = Worker::new(plan)?;
-                        part.iter().try_for_each(|batch| helper.push(plan, batch))?;
-                        Ok(helper)
-                    })
-                })
-                .collect();
-            let pushed = own.iter().try_for_each(|batch| worker.push(plan, batch));
-            let joined = helpers
-                .into_iter()
-                .map(|helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            let others: Vec<_> = joined.collect();
-            pushed.map(|()| others)
-        })?;
+        let others = share_out(
+            batches,
+            threads,
+            |part| part.iter().try_for_each(|batch| worker.push(plan, batch)),
+            |part| {
+                let mut helper = Worker::new(plan)?;
+                part.iter().try_for_each(|batch| helper.push(plan, batch))?;
+                Ok(helper)
+            },
+        )?;
         for other in others {
-            let other = other?;
-            let translate = self.worker.keys.absorb(&other.keys)?;
-            self.worker.table.append(other.table, &translate);
+            let translate = worker.keys.absorb(&other.keys)?;
+            worker.table.append(other.table, &translate);
         }
         self.compact()
     }
@@ -103,7 +101,11 @@ impl Bounded {
     /// Takes in slices: keys, start, with sessions last, then each partial's state columns.
     pub fn push_slices(&mut self, batch: &RecordBatch) -> Result<()> {
         let plan = &self.plan;
-        self.worker.table.check_room(batch.num_rows())?;
+        let worker = match &mut self.held {
+            Held::Slices(worker) => worker,
+            Held::Rows(_) => return Err(no_slices()),
+        };
+        worker.table.check_room(batch.num_rows())?;
         let mut columns = batch.columns().iter();
         let keys: Vec<ArrayRef> = columns.by_ref().take(plan.by().len()).cloned().collect();
         let mut time = |what: &str| match columns.next() {
@@ -124,7 +126,7 @@ impl Bounded {
             .into_iter()
             .map(|width| columns.by_ref().take(width).cloned().collect())
             .collect();
-        let Worker { keys: index, table, ids, .. } = &mut self.worker;
+        let Worker { keys: index, table, ids, .. } = worker;
         ids.clear();
         index.assign(&keys, batch.num_rows(), ids)?;
         table.push_slices(ids, &starts, lasts.as_deref(), &states)?;
@@ -154,7 +156,10 @@ impl Bounded {
 
     /// Slots that are open: slices, some of them more than once if rows came out of order.
     pub fn slots(&self) -> usize {
-        self.worker.table.len()
+        match &self.held {
+            Held::Slices(worker) => worker.table.len(),
+            Held::Rows(_) => 0,
+        }
     }
 
     /// Hands out the slices of what was pushed, and begins anew: by bucket of keys, of those that have any, sorted by
@@ -162,21 +167,29 @@ impl Bounded {
     /// of each partial.
     ///
     /// # Errors
-    /// `InvalidValue` without buckets; `Overflow` where a partial does not fit the columns of its state.
+    /// `InvalidValue` without buckets, or where windows need rows in order; `Overflow` where a partial does not fit the
+    /// columns of its state.
     pub fn slices(&mut self, buckets: u32) -> Result<Vec<(u32, RecordBatch)>> {
-        let Worker { keys, table, .. } = std::mem::replace(&mut self.worker, Worker::new(&self.plan)?);
+        let Held::Slices(worker) = &mut self.held else { return Err(no_slices()) };
+        let Worker { keys, table, .. } = std::mem::replace(worker, Worker::new(&self.plan)?);
         self.compact_at = self.first_compaction;
         buckets::split_slices(&self.plan, &keys, table, buckets)
     }
 
     /// All windows of what was pushed.
     pub fn finish(self) -> Result<Output> {
-        Output::new(self.plan, self.worker.keys, self.worker.table)
+        match self.held {
+            Held::Slices(worker) => Output::new(self.plan, worker.keys, worker.table),
+            Held::Rows(gathered) => {
+                let (keys, rows, order) = gathered.finish()?;
+                Output::of_rows(self.plan, keys, rows, order)
+            }
+        }
     }
 
     /// Merges the slots of each slice once they have doubled, so that memory follows slices, not rows, in any order.
     fn compact(&mut self) -> Result<()> {
-        let Worker { keys, slicer, table, .. } = &mut self.worker;
+        let Held::Slices(Worker { keys, slicer, table, .. }) = &mut self.held else { return Ok(()) };
         if table.len() < self.compact_at {
             return Ok(());
         }
@@ -186,6 +199,12 @@ impl Bounded {
         self.compact_at = self.first_compaction.max(2 * table.len());
         Ok(())
     }
+}
+
+fn no_slices() -> Error {
+    Error::InvalidValue(
+        "slices: a window of the query needs rows in order, which slices have not; push rows".into(),
+    )
 }
 
 impl Worker {
@@ -220,78 +239,21 @@ impl Worker {
 
 impl Columns {
     fn of(plan: &Plan, batch: &RecordBatch) -> Result<Self> {
-        if batch.schema_ref().fields().len() != plan.input().fields().len() {
-            return Err(Error::InvalidValue(
-                "batch: its schema is not the one that the query was bound to".into(),
-            ));
-        }
-        let time = batch.column(plan.time());
-        let valid = time.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let valid = valid.map(|nulls| BooleanArray::new(nulls.inner().clone(), None));
-        let column = |position: usize| -> Result<ArrayRef> {
-            let (array, wanted) = (batch.column(position), plan.input().field(position).data_type());
-            if array.data_type() != wanted {
-                return Err(Error::InvalidType(format!(
-                    "batch: column '{}' is {}; the query was bound to {wanted}",
-                    plan.input().field(position).name(),
-                    array.data_type()
-                )));
-            }
-            Ok(match &valid {
-                Some(valid) => filter(array, valid)?,
-                None => array.clone(),
-            })
-        };
-        let keys = plan.by().iter().map(|&position| column(position)).collect::<Result<_>>()?;
-        let times = plan.measure().read(&column(plan.time())?)?;
+        let batch = Timed::of(plan, batch)?;
         let inputs = plan.partials().iter().map(|stored| {
-            let taken = stored.filter.map(&column).transpose()?;
-            let columns = stored.inputs.iter().map(|&position| column(position)).collect::<Result<_>>()?;
+            let taken = stored.filter.map(|position| batch.column(position)).transpose()?;
+            let columns =
+                stored.inputs.iter().map(|&position| batch.column(position)).collect::<Result<_>>()?;
             Ok(Input { columns, taken: taken.map(|taken| taken.as_boolean().clone()) })
         });
-        Ok(Self { keys, times, inputs: inputs.collect::<Result<_>>()? })
+        Ok(Self { keys: batch.keys()?, times: batch.times()?, inputs: inputs.collect::<Result<_>>()? })
     }
-}
-
-/// Refuses slices whose windows' edges would leave the range of int64.
-fn check_times(plan: &Plan, times: &[i64]) -> Result<()> {
-    let (least, most) = plan.edges().bounds();
-    times.iter().find(|&&t| t < least || t > most).map_or(Ok(()), |&t| Err(out_of_bounds(plan, t)))
-}
-
-fn out_of_bounds(plan: &Plan, t: i64) -> Error {
-    let (least, most) = plan.edges().bounds();
-    Error::Overflow(format!(
-        "time: column '{}' holds {t} {}, so near the end of int64 that its windows would not fit; allowed are \
-         values from {least} to {most}",
-        plan.measure().column(),
-        plan.measure().unit_name()
-    ))
-}
-
-/// Batches in contiguous parts of `rows` rows (the last may have fewer).
-fn split(batches: &[RecordBatch], rows: usize) -> Vec<Vec<RecordBatch>> {
-    let mut parts = vec![Vec::new()];
-    let mut room = rows;
-    for batch in batches {
-        let mut from = 0;
-        while from < batch.num_rows() {
-            if room == 0 {
-                parts.push(Vec::new());
-                room = rows;
-            }
-            let take = room.min(batch.num_rows() - from);
-            parts.last_mut().expect("there is a part").push(batch.slice(from, take));
-            (from, room) = (from + take, room - take);
-        }
-    }
-    parts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::{AggregateSpec, WindowKind, WindowSpec};
+    use crate::operator::{AggregateSpec, Length, WindowKind, WindowSpec};
     use crate::window::{Session, Sliding};
     use arrow_array::{Int64Array, types::Int64Type};
     use proptest::prelude::*;
@@ -302,19 +264,17 @@ mod tests {
     type Windows = BTreeMap<(usize, i64, i64, i64), [i64; 4]>;
 
     fn windows() -> Vec<WindowSpec> {
-        let spec = |kind, name: &str, size, slide, offset| WindowSpec {
-            kind,
-            name: name.into(),
-            size,
-            slide,
-            offset,
-            is_time: false,
+        let units = Length::Units;
+        let sliding = WindowKind::Sliding {
+            size: units(10),
+            slide: units(3),
+            start_time: Some(units(1)),
+            partial: false,
         };
-        vec![
-            spec(WindowKind::Sliding, "0", 10, 3, 1),
-            spec(WindowKind::Tumbling, "1", 8, 8, 0),
-            spec(WindowKind::Session, "2", 4, 0, 0),
-        ]
+        let tumbling = WindowKind::Tumbling { size: units(8), start_time: None, partial: false };
+        let session = WindowKind::Session { gap: units(4) };
+        let named = [("0", sliding), ("1", tumbling), ("2", session)];
+        named.into_iter().map(|(name, kind)| WindowSpec { name: name.into(), kind }).collect()
     }
 
     /// The definition: every window's extent, over all rows.

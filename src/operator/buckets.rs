@@ -141,7 +141,7 @@ fn batch(plan: &Plan, keys: &[ArrayRef], slices: &SliceTable) -> Result<RecordBa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::{AggregateSpec, Bounded, WindowKind, WindowSpec};
+    use crate::operator::{AggregateSpec, Bounded, Length, WindowKind, WindowSpec};
     use arrow_array::{Array, Float64Array, Int64Array, StringArray, cast::AsArray, types::Int64Type};
     use proptest::prelude::*;
     use std::collections::{BTreeMap, HashMap};
@@ -168,18 +168,15 @@ mod tests {
     }
 
     fn plan(sessions: bool) -> Arc<Plan> {
-        let spec = |kind, name: &str, size, slide| WindowSpec {
-            kind,
-            name: name.into(),
-            size,
-            slide,
-            offset: 0,
-            is_time: false,
-        };
-        let mut windows = vec![spec(WindowKind::Sliding, "0", 10, 3), spec(WindowKind::Tumbling, "1", 8, 8)];
+        let units = Length::Units;
+        let sliding =
+            WindowKind::Sliding { size: units(10), slide: units(3), start_time: None, partial: false };
+        let tumbling = WindowKind::Tumbling { size: units(8), start_time: None, partial: false };
+        let mut kinds = vec![("0", sliding), ("1", tumbling)];
         if sessions {
-            windows.push(spec(WindowKind::Session, "2", 4, 0));
+            kinds.push(("2", WindowKind::Session { gap: units(4) }));
         }
+        let windows = kinds.into_iter().map(|(name, kind)| WindowSpec { name: name.into(), kind }).collect();
         let functions = ["sum", "min", "mean", "first_valid", "median", "collect_list", "count"];
         let mut aggregates: Vec<AggregateSpec> =
             functions.map(|function| AggregateSpec::new(function, &["v"], function)).into();

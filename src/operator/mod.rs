@@ -2,13 +2,18 @@
 //!
 //! A [`Plan`] checks a query against a schema and says what is stored; [`Bounded`] takes all rows (or slices made
 //! elsewhere) and then hands out every window as [`Output`], or its slices by bucket of keys, for another to go on with.
+//! Where a window needs rows in order it keeps them (`ranked`), and else slices only.
 
 mod bounded;
 mod buckets;
 mod output;
+mod parts;
 mod plan;
+mod ranked;
+mod window_spec;
 
 pub use bounded::Bounded;
 pub use buckets::split_rows;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
-pub use plan::{AggregateSpec, Plan, Stored, WindowKind, WindowSpec};
+pub use plan::{AggregateSpec, Plan, Stored};
+pub use window_spec::{Length, Moment, WindowKind, WindowSpec};

@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array};
+use arrow_array::{
+    ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array,
+};
+use arrow_buffer::NullBuffer;
 use arrow_schema::SchemaRef;
 use arrow_select::take::take;
 
-use super::plan::{Plan, extent_fields};
+use super::plan::{Plan, extent_fields, rank_fields};
+use super::ranked::{Ordered, RankedBlock};
 use crate::aggregate::Partials;
 use crate::kernels::Ranges;
 use crate::keys::KeyIndex;
 use crate::slice::{KeyOrder, SliceTable};
-use crate::window::{Session, Sliding, Window};
+use crate::window::{Band, Landmark, Sliding, Window};
 use crate::{Error, Result};
 
 /// Rows in a batch of results, at most: what crosses a boundary fastest.
@@ -26,7 +30,7 @@ pub const BLOCKS_PER_ROUND: usize = 16;
 pub struct Output {
     plan: Arc<Plan>,
     keys: Vec<ArrayRef>,
-    table: SliceTable,
+    source: Source,
     order: KeyOrder,
     /// Keys `blocks[i]..blocks[i + 1]` are one block.
     blocks: Vec<usize>,
@@ -35,28 +39,48 @@ pub struct Output {
     current: Option<Block>,
 }
 
-/// The slices of some keys, and how far their windows have been listed.
-struct Block {
-    slices: SliceTable,
-    /// Which of the query's windows.
-    window: usize,
-    cursor: Cursor,
+/// What windows are made of.
+enum Source {
+    Slices(SliceTable),
+    Rows(Ordered),
+}
+
+/// Some keys, and how far their windows have been listed.
+enum Block {
+    Slices {
+        slices: SliceTable,
+        /// Which of the query's windows.
+        window: usize,
+        cursor: Cursor,
+    },
+    Rows(RankedBlock),
 }
 
 /// Windows on their way out, as columns.
-struct Windows {
+pub(super) struct Windows {
     keys: Vec<u32>,
     starts: Vec<i64>,
     ends: Vec<i64>,
     ranges: Ranges,
+    /// First and last ranks; none if there are none to tell.
+    ranks: (Vec<i64>, Vec<i64>),
 }
 
 impl Output {
     pub(super) fn new(plan: Arc<Plan>, keys: KeyIndex, table: SliceTable) -> Result<Self> {
         let order = table.order_by_key(keys.len());
+        Self::of(plan, keys, Source::Slices(table), order)
+    }
+
+    /// The windows of rows, which `order` has by key.
+    pub(super) fn of_rows(plan: Arc<Plan>, keys: KeyIndex, rows: Ordered, order: KeyOrder) -> Result<Self> {
+        Self::of(plan, keys, Source::Rows(rows), order)
+    }
+
+    fn of(plan: Arc<Plan>, keys: KeyIndex, source: Source, order: KeyOrder) -> Result<Self> {
         let blocks = blocks(&plan, &order);
         let keys = keys.values()?;
-        Ok(Self { plan, keys, table, order, blocks, next_block: 0, current: None })
+        Ok(Self { plan, keys, source, order, blocks, next_block: 0, current: None })
     }
 
     /// The schema of the batches.
@@ -114,40 +138,47 @@ impl Output {
     /// A block of keys, its slices sorted and merged.
     fn block(&self, number: usize) -> Result<Block> {
         let (from, to) = (self.blocks[number], self.blocks[number + 1]);
-        let slices = self.table.regroup(&self.order, from, to, self.plan.edges())?;
-        Ok(Block { slices, window: 0, cursor: Cursor::default() })
+        Ok(match &self.source {
+            Source::Slices(table) => {
+                let slices = table.regroup(&self.order, from, to, self.plan.edges())?;
+                Block::Slices { slices, window: 0, cursor: Cursor::default() }
+            }
+            Source::Rows(rows) => Block::Rows(rows.block(&self.order, from, to)?),
+        })
     }
 
     /// The next batch of a block's windows, if there is one.
     fn batch_of(&self, block: &mut Block) -> Result<Option<RecordBatch>> {
-        while let Some((name, window)) = self.plan.windows().get(block.window) {
-            let mut windows =
-                Windows::with_capacity(BATCH_ROWS.min(self.most_windows(window, &block.slices)));
-            match window {
-                Window::Sliding(sliding) => block.cursor.list_sliding(sliding, &block.slices, &mut windows),
-                Window::Session(session) => block.cursor.list_sessions(session, &block.slices, &mut windows),
+        let (slices, number, cursor) = match block {
+            Block::Slices { slices, window, cursor } => (slices, window, cursor),
+            Block::Rows(block) => {
+                return block
+                    .next(BATCH_ROWS, self.plan.has_ranks())
+                    .map(|(window, windows)| self.batch(window, &block.partials, windows))
+                    .transpose();
             }
+        };
+        while let Some((_, window)) = self.plan.windows().get(*number) {
+            let mut windows = Windows::with_capacity(BATCH_ROWS.min(self.most_windows(window, slices)));
+            cursor.list(window, slices, &mut windows);
             if !windows.keys.is_empty() {
-                return self.batch(name, &block.slices, windows).map(Some);
+                return self.batch(*number, slices.partials(), windows).map(Some);
             }
-            block.window += 1;
-            block.cursor = Cursor::default();
+            *number += 1;
+            *cursor = Cursor::default();
         }
         Ok(None)
     }
 
     /// No more windows of this type than this come out of these slices.
     fn most_windows(&self, window: &Window, slices: &SliceTable) -> usize {
-        let each = match window {
-            Window::Sliding(sliding) => (sliding.size() / sliding.slide()) as usize + 1,
-            Window::Session(_) => 1,
-        };
-        slices.len().saturating_mul(each)
+        slices.len().saturating_mul(window.overlap() as usize + 1)
     }
 
-    /// A batch of results for these windows over these slices.
-    fn batch(&self, name: &str, slices: &SliceTable, windows: Windows) -> Result<RecordBatch> {
+    /// A batch of results for windows of this number over slices that store `partials`.
+    fn batch(&self, window: usize, partials: &[Box<dyn Partials>], windows: Windows) -> Result<RecordBatch> {
         let rows = windows.keys.len();
+        let (name, window) = &self.plan.windows()[window];
         let ids = UInt32Array::from(windows.keys);
         let mut columns: Vec<ArrayRef> =
             self.keys.iter().map(|key| take(key, &ids, None)).collect::<std::result::Result<_, _>>()?;
@@ -158,11 +189,11 @@ impl Output {
         let starts = measure.array(windows.starts)?;
         let ends = measure.array(windows.ends)?;
         columns.push(Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], None)?));
-        let answers: Vec<Box<dyn Partials>> = slices
-            .partials()
-            .iter()
-            .map(|partials| partials.answer(&windows.ranges))
-            .collect::<Result<_>>()?;
+        if self.plan.has_ranks() {
+            columns.push(ranks(window, windows.ranks, rows)?);
+        }
+        let answers: Vec<Box<dyn Partials>> =
+            partials.iter().map(|partials| partials.answer(&windows.ranges)).collect::<Result<_>>()?;
         for aggregate in self.plan.aggregates() {
             let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i].as_ref()).collect();
             let lowered = aggregate.function.lower(&own, &aggregate.inputs, self.plan.time_type());
@@ -211,18 +242,36 @@ impl Iterator for Output {
     }
 }
 
+/// The column of the ranks of windows' rows: null for windows that are not measured by rows.
+fn ranks(window: &Window, (starts, ends): (Vec<i64>, Vec<i64>), rows: usize) -> Result<ArrayRef> {
+    let (columns, nulls) = match window.is_ranked() {
+        true => ([starts, ends], None),
+        false => ([vec![0; rows], vec![0; rows]], Some(NullBuffer::new_null(rows))),
+    };
+    let columns = columns.map(|column| -> ArrayRef { Arc::new(Int64Array::from(column)) });
+    Ok(Arc::new(StructArray::try_new(rank_fields(), columns.into(), nulls)?))
+}
+
 impl Windows {
-    fn with_capacity(rows: usize) -> Self {
+    pub(super) fn with_capacity(rows: usize) -> Self {
         Self {
             keys: Vec::with_capacity(rows),
             starts: Vec::with_capacity(rows),
             ends: Vec::with_capacity(rows),
             ranges: Ranges::with_capacity(rows),
+            ranks: Default::default(),
         }
     }
 
+    /// Adds the ranks of the rows of the window that was added last.
     #[inline]
-    fn push(&mut self, key: u32, extent: (i64, i64), lo: usize, hi: usize) {
+    pub(super) fn push_ranks(&mut self, ranks: (i64, i64)) {
+        self.ranks.0.push(ranks.0);
+        self.ranks.1.push(ranks.1);
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, key: u32, extent: (i64, i64), lo: usize, hi: usize) {
         self.keys.push(key);
         self.starts.push(extent.0);
         self.ends.push(extent.1);
@@ -259,6 +308,26 @@ impl Cursor {
 
     /// Lists windows with at least one slice, key by key, in the order of time, until the batch is full or all are
     /// listed. O(slices + windows).
+    fn list(&mut self, window: &Window, slices: &SliceTable, windows: &mut Windows) {
+        match window {
+            Window::Sliding(sliding) => self.list_sliding(sliding, slices, windows),
+            Window::Session(session) => {
+                let joins = |last, next| session.joins(last, next);
+                self.list_joined(joins, |first, last| session.extent(first, last), slices, windows);
+            }
+            Window::Global(global) => {
+                self.list_joined(|_, _| true, |first, last| global.extent(first, last), slices, windows);
+            }
+            Window::Band(band) => self.list_band(band, slices, windows),
+            Window::Landmark(landmark) => self.list_landmark(landmark, slices, windows),
+            Window::Counted(_)
+            | Window::LastRows(_)
+            | Window::LastTime(_)
+            | Window::Punctuation(_)
+            | Window::User(_) => unreachable!("a plan with such windows keeps rows"),
+        }
+    }
+
     fn list_sliding(&mut self, sliding: &Sliding, slices: &SliceTable, windows: &mut Windows) {
         let (keys, starts) = (slices.keys(), slices.starts());
         while !windows.is_full() {
@@ -292,8 +361,14 @@ impl Cursor {
         }
     }
 
-    /// Lists sessions: fragments that come within the gap of each other are one. O(slices).
-    fn list_sessions(&mut self, session: &Session, slices: &SliceTable, windows: &mut Windows) {
+    /// Lists sessions: fragments that come near enough to each other are one. O(slices).
+    fn list_joined(
+        &mut self,
+        joins: impl Fn(i64, i64) -> bool,
+        extent: impl Fn(i64, i64) -> (i64, i64),
+        slices: &SliceTable,
+        windows: &mut Windows,
+    ) {
         let (keys, starts) = (slices.keys(), slices.starts());
         let lasts = slices.lasts().expect("a plan with sessions keeps last times");
         while !windows.is_full() {
@@ -301,26 +376,58 @@ impl Cursor {
                 return;
             }
             let (lo, mut hi, mut last) = (self.lo, self.lo + 1, lasts[self.lo]);
-            while hi < self.to && session.joins(last, starts[hi]) {
+            while hi < self.to && joins(last, starts[hi]) {
                 last = last.max(lasts[hi]);
                 hi += 1;
             }
-            windows.push(keys[lo], session.extent(starts[lo], last), lo, hi);
+            windows.push(keys[lo], extent(starts[lo], last), lo, hi);
             self.lo = hi;
+        }
+    }
+
+    /// Lists the band of each key that has rows in it. O(keys · log slices).
+    fn list_band(&mut self, band: &Band, slices: &SliceTable, windows: &mut Windows) {
+        let (keys, starts) = (slices.keys(), slices.starts());
+        let (start, end) = band.extent();
+        while !windows.is_full() && self.next_key(keys) {
+            let own = &starts[self.lo..self.to];
+            let lo = self.lo + own.partition_point(|&at| at < start);
+            let hi = self.lo + own.partition_point(|&at| at < end);
+            if lo < hi {
+                windows.push(keys[lo], (start, end), lo, hi);
+            }
+        }
+    }
+
+    /// Lists landmark windows that have a slice since the one before. O(slices).
+    fn list_landmark(&mut self, landmark: &Landmark, slices: &SliceTable, windows: &mut Windows) {
+        let (keys, starts) = (slices.keys(), slices.starts());
+        while !windows.is_full() {
+            // `lo` is the first slice of the landmark at `start`, and `hi` the first that is not listed yet.
+            if self.hi == self.to {
+                if !self.next_key(keys) {
+                    return;
+                }
+                self.start = i64::MIN;
+            }
+            let Some((start, end)) = landmark.first_wid(starts[self.hi]) else {
+                self.hi += 1;
+                continue;
+            };
+            if start != self.start {
+                (self.start, self.lo) = (start, self.hi);
+            }
+            while self.hi < self.to && starts[self.hi] < end {
+                self.hi += 1;
+            }
+            windows.push(keys[self.lo], (start, end), self.lo, self.hi);
         }
     }
 }
 
 /// Blocks of keys: some batches of results each, so that memory stays small and threads find enough of them.
 fn blocks(plan: &Plan, order: &KeyOrder) -> Vec<usize> {
-    let overlap: i64 = plan
-        .windows()
-        .iter()
-        .map(|(_, window)| match window {
-            Window::Sliding(sliding) => sliding.size() / sliding.slide(),
-            Window::Session(_) => 1,
-        })
-        .sum();
+    let overlap: i64 = plan.windows().iter().map(|(_, window)| window.overlap()).sum();
     let slots = (4 * BATCH_ROWS as i64 / overlap.max(1)).clamp(64, BATCH_ROWS as i64) as usize;
     let keys = order.bounds.len() - 1;
     let mut blocks = vec![0];

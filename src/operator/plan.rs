@@ -5,40 +5,13 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
+use super::window_spec::{WindowSpec, bind_window};
 use crate::aggregate::{Function, Operand, Partial, Partials, Properties, User};
 use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
-use crate::window::{Measure, Session, Sliding, Window};
+use crate::window::{Measure, Window};
 use crate::{Error, Result};
-
-/// The window types of the language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WindowKind {
-    /// Windows side by side.
-    Tumbling,
-    /// Windows that overlap.
-    Sliding,
-    /// Windows closed by a gap without rows; their gap is the spec's `size`.
-    Session,
-}
-
-/// A window as a query states it, its lengths not yet in the column's unit.
-#[derive(Debug, Clone)]
-pub struct WindowSpec {
-    /// Its type.
-    pub kind: WindowKind,
-    /// Its name, which tells windows of one query apart and names it in errors.
-    pub name: String,
-    /// Size, or a session's gap.
-    pub size: i128,
-    /// Distance of starts.
-    pub slide: i128,
-    /// Shift of starts.
-    pub offset: i128,
-    /// Whether lengths are nanoseconds; else they are units of an integer measure.
-    pub is_time: bool,
-}
 
 /// An aggregate as a query states it.
 #[derive(Debug, Clone)]
@@ -142,9 +115,9 @@ impl Plan {
         let windows: Vec<(String, Window)> = spec
             .windows
             .iter()
-            .map(|window| Ok((window.name.clone(), bind_window(window, &measure)?)))
+            .map(|window| Ok((window.name.clone(), bind_window(window, &measure, &input)?)))
             .collect::<Result<_>>()?;
-        let edges = Edges::of(&windows.iter().map(|(_, window)| *window).collect::<Vec<_>>());
+        let edges = Edges::of(windows.iter().map(|(_, window)| window));
         if spec.aggregates.is_empty() {
             return Err(Error::InvalidValue("aggs: none given; at least one is needed".into()));
         }
@@ -188,6 +161,27 @@ impl Plan {
     /// Names and windows, in units of the measure.
     pub fn windows(&self) -> &[(String, Window)] {
         &self.windows
+    }
+
+    /// Whether a window needs rows in order: then slices are cut once all rows are there, and not in advance.
+    pub fn needs_rows(&self) -> bool {
+        self.windows.iter().any(|(_, window)| window.needs_rows())
+    }
+
+    /// Whether the result has a column of the ranks of windows' rows.
+    pub fn has_ranks(&self) -> bool {
+        self.windows.iter().any(|(_, window)| window.is_ranked())
+    }
+
+    /// Positions of the columns that partials or windows read, each once.
+    pub(super) fn read(&self) -> Vec<usize> {
+        let of_partials =
+            self.partials.iter().flat_map(|stored| stored.inputs.iter().copied().chain(stored.filter));
+        let of_windows = self.windows.iter().flat_map(|(_, window)| window.columns());
+        let mut all: Vec<usize> = of_partials.chain(of_windows).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// Where slices are cut.
@@ -280,7 +274,7 @@ impl Plan {
     }
 }
 
-fn find(schema: &Schema, argument: &str, name: &str) -> Result<usize> {
+pub(super) fn find(schema: &Schema, argument: &str, name: &str) -> Result<usize> {
     let mut matching = schema.fields().iter().enumerate().filter(|(_, field)| field.name() == name);
     match (matching.next(), matching.next()) {
         (Some((position, _)), None) => Ok(position),
@@ -295,64 +289,6 @@ fn find(schema: &Schema, argument: &str, name: &str) -> Result<usize> {
             )))
         }
     }
-}
-
-fn bind_window(spec: &WindowSpec, measure: &Measure) -> Result<Window> {
-    let name = &spec.name;
-    let column = measure.column();
-    let units = match (spec.is_time, measure.nanos_per_unit()) {
-        (true, None) => {
-            return Err(Error::InvalidType(format!(
-                "windows: {name} has a duration, but column '{column}' is an integer; allowed are integers"
-            )));
-        }
-        (false, Some(_)) => {
-            return Err(Error::InvalidType(format!(
-                "windows: {name} has an integer length, but column '{column}' counts {}; allowed are durations \
-                 such as '10 minutes'",
-                measure.unit_name()
-            )));
-        }
-        (_, nanos) => i128::from(nanos.unwrap_or(1)),
-    };
-    let finest = i128::from(measure.resolution().unwrap_or(1));
-    let bind = |what: &str, length: i128| {
-        if length % finest != 0 {
-            return Err(Error::InvalidValue(format!(
-                "windows: the {what} of {name} is finer than column '{column}', which counts {}; allowed are \
-                 multiples of its unit",
-                measure.unit_name()
-            )));
-        }
-        i64::try_from(length / units).ok().filter(|length| length.unsigned_abs() < 1 << 61).ok_or_else(|| {
-            Error::InvalidValue(format!(
-                "windows: the {what} of {name} is too long for column '{column}'; allowed are lengths below 2^61 {}",
-                measure.unit_name()
-            ))
-        })
-    };
-    let positive = |what: &str, length: i128| match bind(what, length)? {
-        length if length > 0 => Ok(length),
-        length => Err(Error::InvalidValue(format!(
-            "windows: the {what} of {name} is {length}; it must be above zero"
-        ))),
-    };
-    Ok(match spec.kind {
-        WindowKind::Session => Window::Session(Session::new(positive("gap", spec.size)?)),
-        WindowKind::Tumbling => {
-            let size = positive("size", spec.size)?;
-            Window::Sliding(Sliding::new(size, size, bind("start_time", spec.offset)?))
-        }
-        WindowKind::Sliding => {
-            let (size, slide) = (positive("size", spec.size)?, positive("slide", spec.slide)?);
-            if slide > size {
-                return Err(Error::InvalidValue(format!(
-                    "windows: the slide of {name} is greater than its size; rows between two windows would belong to none"
-                )));
-            }
-            Window::Sliding(Sliding::new(size, slide, bind("start_time", spec.offset)?))
-        }
-    })
 }
 
 fn bind_aggregate(
@@ -431,6 +367,10 @@ fn output_schema(
     let all_sessions = windows.iter().all(|(_, window)| matches!(window, Window::Session(_)));
     let window = if all_sessions { "session_window" } else { "window" };
     fields.push(Field::new(window, DataType::Struct(extent_fields(measure)), false));
+    let ranked = windows.iter().filter(|(_, window)| window.is_ranked()).count();
+    if ranked > 0 {
+        fields.push(Field::new("window_rows", DataType::Struct(rank_fields()), ranked < windows.len()));
+    }
     fields.extend(results);
     let mut names = HashSet::new();
     match fields.iter().find(|field| !names.insert(field.name().as_str())) {
@@ -448,4 +388,9 @@ pub(super) fn extent_fields(measure: &Measure) -> Fields {
         Field::new("start", measure.data_type(), false),
         Field::new("end", measure.data_type(), false),
     ])
+}
+
+/// The fields `start` and `end` of a column of windows' ranks.
+pub(super) fn rank_fields() -> Fields {
+    Fields::from(vec![Field::new("start", DataType::Int64, false), Field::new("end", DataType::Int64, false)])
 }

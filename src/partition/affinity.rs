@@ -9,82 +9,43 @@
 //! | space | that of the cardinalities |
 //! | first appeared | Katsipoulakis et al. 2017, §4.2, Alg. 3 (AM) and Alg. 4 (cAM) |
 
-use super::candidates::{Candidates, lightest};
+use super::Loads;
+use super::candidates::lightest;
 use super::cardinality::Cardinality;
-use super::{Decide, Loads, estimates};
-use crate::Result;
-use crate::sketch::Reader;
+use super::counted::Rule;
 
 /// What a new key's candidates are compared by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Least {
+pub(super) enum Affinity {
     /// Distinct keys: AM.
-    Keys,
+    LeastKeys,
     /// Rows: cAM.
-    Rows,
+    LeastRows,
 }
 
-pub(super) struct Affinity<C> {
-    workers: u32,
-    candidates: Candidates,
-    least: Least,
-    places: Vec<u32>,
-    cardinality: C,
-}
-
-impl<C: Cardinality> Affinity<C> {
-    pub(super) fn new(workers: u32, candidates: Candidates, least: Least) -> Result<Self> {
-        Ok(Self { workers, candidates, least, places: Vec::new(), cardinality: C::new(workers)? })
-    }
-
-    fn weight(&self, place: u32, loads: &Loads) -> f64 {
-        match self.least {
-            Least::Keys => self.cardinality.estimate(place),
-            Least::Rows => loads.of(place) as f64,
-        }
-    }
-}
-
-impl<C: Cardinality> Decide for Affinity<C> {
-    fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>) {
-        let mut places = std::mem::take(&mut self.places);
-        self.candidates.fill(hashes, &mut places);
+impl<C: Cardinality> Rule<C> for Affinity {
+    fn decide(
+        &mut self,
+        hashes: &[u64],
+        places: &[u32],
+        cardinality: &mut C,
+        loads: &mut Loads,
+        out: &mut Vec<i32>,
+    ) {
         for (row, &hash) in hashes.iter().enumerate() {
             let mut choices = places[row..].iter().step_by(hashes.len());
-            let known = choices.find(|&&place| self.cardinality.contains(place, hash));
+            let known = choices.find(|&&place| cardinality.contains(place, hash));
             let best = known.copied().unwrap_or_else(|| {
-                let best = lightest(&places, hashes.len(), row, |place| self.weight(place, loads));
-                self.cardinality.update(best, hash);
+                let weight = |place| match self {
+                    Affinity::LeastKeys => cardinality.estimate(place),
+                    Affinity::LeastRows => loads.of(place) as f64,
+                };
+                let best = lightest(places, hashes.len(), row, weight);
+                cardinality.update(best, hash);
                 best
             });
             loads.add(best);
             out.push(best as i32);
         }
-        self.places = places;
-    }
-
-    fn cardinalities(&self) -> Option<Vec<f64>> {
-        Some(estimates(&self.cardinality, self.workers))
-    }
-
-    fn end_window(&mut self) {
-        self.cardinality.clear();
-    }
-
-    fn reset(&mut self) {
-        self.cardinality.clear();
-    }
-
-    fn bytes(&self) -> usize {
-        self.cardinality.bytes()
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        self.cardinality.write(out);
-    }
-
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        self.cardinality = C::read(reader, self.workers)?;
-        Ok(())
     }
 }

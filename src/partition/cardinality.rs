@@ -4,7 +4,7 @@
 //! | kind | `contains` | `estimate` | memory |
 //! |---|---|---|---|
 //! | [`Exact`], the paper's naive sets | exact | exact | some 20 bytes a pair of key and worker |
-//! | [`Sketched`], HyperLogLog | optimistic: says yes too often once keys outnumber registers | 1.3 % standard error | 4 KiB a worker |
+//! | [`Sketched`], HyperLogLog | optimistic: says yes too often once keys outnumber registers | 1.3 % standard error; of those keys alone that `contains` did not know, if it is asked first (AM, cAM) | 4 KiB a worker |
 //! | [`Filtered`], one growing filter of pairs | wrong in at most 0.5 % of the noes | 0.5 % too low at most | some 3 bytes a pair |
 //!
 //! Keys are their 64-bit hashes: of n keys, two share a hash with probability n² / 2⁶⁵ (3 in a million for 10⁷ keys),

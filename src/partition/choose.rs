@@ -165,19 +165,22 @@ fn expectations(statistics: &Statistics, workers: u32) -> [Expected; 5] {
     let by_hash = (mean + chance).max(heaviest + (n - heaviest) / v);
     // With two choices, ln ln V / ln 2 keys more than the mean (Azar et al. 1999), of the weight that a row's key has.
     let two_choices = chance.min(others / n * v.ln().max(1.0).ln() / std::f64::consts::LN_2);
-    // Waterfill is counted on only if the V - 1 extra pairs that levelling may take are within its allowance. Without a
-    // heavy key it moves buckets, which levels less closely.
+    // Waterfill is counted on only if the extra pairs that levelling may take are within its allowance: V - 1, and about
+    // one for each heavy key, of which there are as many as even keys would have such squares, if those were heavy.
+    // Without a heavy key it moves buckets, which levels less closely.
     let hot = if heaviest > mean { v - 1.0 } else { 0.0 };
     let allowance = (0.01 * groups).max(mean / 8.0).max(hot).floor();
+    let heavy = if 16.0 * statistics.squares >= n * mean { n * n / statistics.squares } else { 0.0 };
+    let needed = heavy.min(16.0 * v).max(v - 1.0);
     let slack = if heaviest * 16.0 >= mean { 0.008 } else { 0.05 };
     let level = ((1.0 + slack) * mean).min(by_hash);
-    let split = (0.01 * groups).max(v - 1.0).min(allowance);
+    let split = (0.01 * groups).max(needed).min(allowance);
     [
         Expected { method: Method::Hash, most: by_hash, aggregation: groups },
         Expected { method: Method::Shuffle, most: mean.ceil(), aggregation: (v * groups).min(n) },
         Expected {
             method: Method::Waterfill,
-            most: if allowance >= v - 1.0 { level } else { by_hash },
+            most: if allowance >= needed { level } else { by_hash },
             aggregation: (groups + split).min(v * groups).min(n),
         },
         Expected {
@@ -236,6 +239,19 @@ mod tests {
         // Ten times the rows, and the allowance suffices.
         let choice = chosen(&vec![4_000; 1_000], 256);
         assert_eq!(choice.method, Method::Waterfill, "{}", choice.reason);
+    }
+
+    /// Measured: 384 even keys on 128 workers, 8 V² rows: 2.06 times the mean by waterfill, 1.04 by partial-key.
+    #[test]
+    fn waterfill_is_not_said_to_level_many_heavy_keys_in_few_rows() {
+        let even =
+            |keys: usize, workers: u64, times: u64| vec![times * 8 * workers * workers / keys as u64; keys];
+        for (keys, workers) in [(96, 32), (256, 32), (512, 64), (384, 128), (1_024, 128)] {
+            let choice = chosen(&even(keys, workers, 1), workers as u32);
+            assert_ne!(choice.method, Method::Waterfill, "{keys} keys, {workers} workers: {}", choice.reason);
+            let choice = chosen(&even(keys, workers, 16), workers as u32);
+            assert_eq!(choice.method, Method::Waterfill, "{keys} keys, {workers} workers: {}", choice.reason);
+        }
     }
 
     #[test]

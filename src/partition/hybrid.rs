@@ -8,41 +8,34 @@
 //! | space | that of the cardinalities |
 //! | first appeared | Katsipoulakis et al. 2017, §4.3, Alg. 5, with the scores of Eq. 7 to 9 |
 
-use super::candidates::{Candidates, lightest};
+use super::Loads;
+use super::candidates::lightest;
 use super::cardinality::Cardinality;
-use super::{Decide, Loads, estimates};
-use crate::Result;
-use crate::sketch::Reader;
+use super::counted::Rule;
 
-pub(super) struct Hybrid<C> {
-    workers: u32,
-    candidates: Candidates,
+pub(super) struct Hybrid {
     bias: f64,
-    places: Vec<u32>,
-    cardinality: C,
     /// Estimated cardinalities as whole numbers, so that many workers can share the least.
     keys: Vec<u64>,
     /// Least and most of keys and rows; none until the first row after they may have changed.
     extents: Option<[Extent; 2]>,
 }
 
-impl<C: Cardinality> Hybrid<C> {
-    pub(super) fn new(workers: u32, candidates: Candidates, bias: f64) -> Result<Self> {
-        let cardinality = C::new(workers)?;
-        let keys = vec![0; workers as usize];
-        Ok(Self { workers, candidates, bias, places: Vec::new(), cardinality, keys, extents: None })
-    }
-
-    fn forget(&mut self) {
-        self.cardinality.clear();
-        self.keys.fill(0);
-        self.extents = None;
+impl Hybrid {
+    pub(super) fn new(bias: f64) -> Self {
+        Self { bias, keys: Vec::new(), extents: None }
     }
 }
 
-impl<C: Cardinality> Decide for Hybrid<C> {
-    fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>) {
-        self.candidates.fill(hashes, &mut self.places);
+impl<C: Cardinality> Rule<C> for Hybrid {
+    fn decide(
+        &mut self,
+        hashes: &[u64],
+        places: &[u32],
+        cardinality: &mut C,
+        loads: &mut Loads,
+        out: &mut Vec<i32>,
+    ) {
         let [mut of_keys, mut of_rows] =
             self.extents.unwrap_or_else(|| [Extent::of(&self.keys), Extent::of(loads.all())]);
         for (row, &hash) in hashes.iter().enumerate() {
@@ -54,9 +47,9 @@ impl<C: Cardinality> Decide for Hybrid<C> {
                 let keys = (self.keys[place as usize] - of_keys.least) as i64 as f64 * rows_range;
                 self.bias * rows + (1.0 - self.bias) * keys
             };
-            let best = lightest(&self.places, hashes.len(), row, score);
-            if self.cardinality.update(best, hash) {
-                let (old, new) = (self.keys[best as usize], self.cardinality.estimate(best).round() as u64);
+            let best = lightest(places, hashes.len(), row, score);
+            if cardinality.update(best, hash) {
+                let (old, new) = (self.keys[best as usize], cardinality.estimate(best).round() as u64);
                 self.keys[best as usize] = new;
                 of_keys.raised(old, new, &self.keys);
             }
@@ -68,31 +61,13 @@ impl<C: Cardinality> Decide for Hybrid<C> {
         self.extents = Some([of_keys, of_rows]);
     }
 
-    fn cardinalities(&self) -> Option<Vec<f64>> {
-        Some(estimates(&self.cardinality, self.workers))
-    }
-
-    fn end_window(&mut self) {
-        self.forget();
-    }
-
-    fn reset(&mut self) {
-        self.forget();
+    fn derive(&mut self, estimates: &[f64]) {
+        self.keys = estimates.iter().map(|estimate| estimate.round() as u64).collect();
+        self.extents = None;
     }
 
     fn bytes(&self) -> usize {
-        self.cardinality.bytes() + size_of_val(&self.keys[..])
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        self.cardinality.write(out);
-    }
-
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        self.cardinality = C::read(reader, self.workers)?;
-        self.keys = estimates(&self.cardinality, self.workers).iter().map(|e| e.round() as u64).collect();
-        self.extents = None;
-        Ok(())
+        size_of_val(&self.keys[..])
     }
 }
 

@@ -26,6 +26,7 @@ mod cardinality;
 mod cardinality_imbalance;
 mod choose;
 mod cost;
+mod counted;
 mod hybrid;
 mod oblivious;
 mod parameters;
@@ -45,7 +46,6 @@ pub use window::WindowLength;
 
 use crate::Result;
 use crate::sketch::Reader;
-use cardinality::Cardinality;
 
 /// Rows per worker in the current window: the array L of the paper's algorithms.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,8 +103,4 @@ trait Decide: Send {
 
     /// Takes the state that `write` wrote for the same parameters.
     fn read(&mut self, reader: &mut Reader<'_>) -> Result<()>;
-}
-
-fn estimates<C: Cardinality>(cardinality: &C, workers: u32) -> Vec<f64> {
-    (0..workers).map(|worker| cardinality.estimate(worker)).collect()
 }

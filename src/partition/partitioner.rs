@@ -3,9 +3,10 @@
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
-use super::affinity::{Affinity, Least};
+use super::affinity::Affinity;
 use super::cardinality::{Cardinality, Exact, Filtered, Sketched};
 use super::cardinality_imbalance::CardinalityImbalance;
+use super::counted::Counted;
 use super::hybrid::Hybrid;
 use super::oblivious::{Hash, Shuffle};
 use super::partial_key::PartialKey;
@@ -329,10 +330,12 @@ fn counting<C: Cardinality + 'static>(
 ) -> Result<Box<dyn Decide>> {
     let workers = parameters.workers;
     Ok(match parameters.method {
-        Method::CardinalityImbalance => Box::new(CardinalityImbalance::<C>::new(workers, candidates)?),
-        Method::Affinity => Box::new(Affinity::<C>::new(workers, candidates, Least::Keys)?),
-        Method::LoadAffinity => Box::new(Affinity::<C>::new(workers, candidates, Least::Rows)?),
-        Method::Hybrid => Box::new(Hybrid::<C>::new(workers, candidates, parameters.bias)?),
+        Method::CardinalityImbalance => {
+            Box::new(Counted::<C, _>::new(workers, candidates, CardinalityImbalance)?)
+        }
+        Method::Affinity => Box::new(Counted::<C, _>::new(workers, candidates, Affinity::LeastKeys)?),
+        Method::LoadAffinity => Box::new(Counted::<C, _>::new(workers, candidates, Affinity::LeastRows)?),
+        Method::Hybrid => Box::new(Counted::<C, _>::new(workers, candidates, Hybrid::new(parameters.bias))?),
         other => return Err(Error::Internal(format!("'{}' counts no distinct keys", other.name()))),
     })
 }

@@ -85,13 +85,16 @@ pub(super) fn extents(
         let (rolling, segments) = (rolling(&windows)?, groups(segments.as_ref(), rows)?);
         let per_group = segments.iter().map(|(from, to)| rolling.count(to - from));
         let frames = Frames::Rolling(rolling, segments.clone());
-        let count = frames.count()?;
+        let count = frames.count_in(3)?;
         let mut groups = Vec::with_capacity(count);
         for (group, windows) in per_group.enumerate() {
             groups.resize(groups.len() + windows as usize, group as i64);
         }
-        let (starts, ends): (Vec<i64>, Vec<i64>) =
-            frames.iter(None).map(|(lo, hi)| (lo as i64, hi as i64)).unzip();
+        let (mut starts, mut ends) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for (lo, hi) in frames.iter(None) {
+            starts.push(lo as i64);
+            ends.push(hi as i64);
+        }
         let columns: [(&str, ArrayRef); 3] = [
             ("segment", Arc::new(Int64Array::from(groups))),
             ("start", Arc::new(Int64Array::from(starts))),

@@ -8,8 +8,15 @@ mod plan;
 mod sketch;
 mod stream_window;
 mod user;
+mod window;
 
+use mimalloc::MiMalloc;
 use pyo3::prelude::*;
+
+/// Keeps freed memory for a while: the answers of the next call need not be asked of the kernel page by page, which
+/// for long columns costs more than to compute them. pyarrow's own default pool is the same allocator.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// The Rust core of windowkit.
 #[pymodule]

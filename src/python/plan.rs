@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
@@ -10,10 +11,12 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 use super::engine::{PyBatches, PyEngine, batches};
 use super::errors::detached;
 use super::user::PyFunction;
+use super::window::{WindowTuple, window};
 use crate::aggregate::{Arrays, Partial, User};
 use crate::operator::{
-    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowKind, WindowSpec, split_rows,
+    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowSpec, split_rows,
 };
+use crate::window::Measure;
 use crate::{Error, Result};
 
 /// Rows taken from a stream before they are shared out to threads.
@@ -23,8 +26,6 @@ const ROUND_ROWS: usize = 4 << 20;
 #[pyclass(name = "Plan", module = "windowkit._native", frozen)]
 pub(super) struct PyPlan(Arc<Plan>);
 
-/// Kind, name, size, slide, offset, is_time.
-type WindowTuple = (String, String, i128, i128, i128, bool);
 /// Function, columns, name, filter, parameters, a user's own function.
 type AggregateTuple = (String, Vec<String>, String, Option<String>, Vec<f64>, Option<Py<PyAny>>);
 
@@ -40,9 +41,15 @@ impl PyPlan {
         aggregates: Vec<AggregateTuple>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
+        let schema: SchemaRef = schema.into_inner();
+        // Of a time column that there is not the plan says so itself.
+        let measure =
+            schema.field_with_name(&time).ok().and_then(|field| Measure::new(&time, field.data_type()).ok());
+        let windows = windows.into_iter().map(|given| window(py, given, measure.as_ref()));
+        let windows: Vec<Result<WindowSpec>> = windows.collect::<PyResult<_>>()?;
         detached(py, move || {
-            let windows = windows.into_iter().map(window).collect::<Result<_>>()?;
-            Ok(Self(Arc::new(Plan::new(schema.into_inner(), by, time, windows, aggregates)?)))
+            let windows = windows.into_iter().collect::<Result<_>>()?;
+            Ok(Self(Arc::new(Plan::new(schema, by, time, windows, aggregates)?)))
         })
     }
 
@@ -80,10 +87,42 @@ impl PyPlan {
         self.0.edges().families().to_vec()
     }
 
-    /// The same for an engine that cuts at fixed times only: sessions become panes as wide as their gap.
+    /// Families of slice edges that have a first edge: period and first edge.
     #[getter]
-    fn pane_edges(&self) -> Vec<(i64, i64)> {
+    fn rays(&self) -> Vec<(i64, i64)> {
+        self.0.edges().rays().to_vec()
+    }
+
+    /// Slice edges of no family.
+    #[getter]
+    fn points(&self) -> Vec<i64> {
+        self.0.edges().points().to_vec()
+    }
+
+    /// Families for an engine that cuts at fixed times only: sessions become panes as wide as their gap. None if
+    /// there are other edges than those of families.
+    #[getter]
+    fn pane_edges(&self) -> Option<Vec<(i64, i64)>> {
         self.0.edges().panes()
+    }
+
+    /// Whether a window needs rows in order.
+    #[getter]
+    fn needs_rows(&self) -> bool {
+        self.0.needs_rows()
+    }
+
+    /// Whether the result has the column `window_rows`.
+    #[getter]
+    fn has_ranks(&self) -> bool {
+        self.0.has_ranks()
+    }
+
+    /// Of each window: its class, whether it counts rows, whether it needs rows in order, where its definition is from.
+    #[getter]
+    fn windows(&self) -> Vec<(&'static str, bool, bool, &'static str)> {
+        let windows = self.0.windows().iter().map(|(_, window)| window);
+        windows.map(|w| (w.traits().class.name(), w.traits().count, w.needs_rows(), w.source())).collect()
     }
 
     /// Whether a window is a session.
@@ -134,7 +173,7 @@ impl PyPlan {
 
     /// An operator for slices that come batch by batch: stage 2 of a distributed job.
     fn slices_engine(&self, py: Python<'_>, schema: PySchema) -> PyResult<PyEngine> {
-        let schema: arrow_schema::SchemaRef = schema.into_inner();
+        let schema: SchemaRef = schema.into_inner();
         detached(py, || Ok(PyEngine::of_slices(Bounded::for_slices(&self.0, &schema)?)))
     }
 }
@@ -168,20 +207,6 @@ fn aggregate_specs(py: Python<'_>, aggregates: Vec<AggregateTuple>) -> PyResult<
         specs.push(AggregateSpec { function, columns, name, filter, parameters, user: own });
     }
     Ok(specs)
-}
-
-fn window((kind, name, size, slide, offset, is_time): WindowTuple) -> Result<WindowSpec> {
-    let kind = match kind.as_str() {
-        "tumbling" => WindowKind::Tumbling,
-        "sliding" => WindowKind::Sliding,
-        "session" => WindowKind::Session,
-        _ => {
-            return Err(Error::InvalidValue(format!(
-                "windows: kind '{kind}' is unknown; allowed are 'tumbling', 'sliding' and 'session'"
-            )));
-        }
-    };
-    Ok(WindowSpec { kind, name, size, slide, offset, is_time })
 }
 
 /// Pushes a whole stream, some batches at a time: a stream may be larger than memory, and a user may lose patience.

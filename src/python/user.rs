@@ -65,7 +65,7 @@ impl PyFunction {
 }
 
 /// Anything that is an Arrow array, or that pyarrow makes one of, as an array of one chunk.
-fn array(given: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+pub(super) fn array(given: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let given = match given.getattr_opt("combine_chunks")? {
         Some(combine) => combine.call0()?,
         None => given.clone(),

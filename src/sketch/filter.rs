@@ -167,12 +167,17 @@ fn keys_per_block(rate: f64) -> f64 {
 /// The rate at an average of `keys` keys a block. Their number is Poisson distributed; each sets two bits of 64 in each
 /// word, which may be the same bit.
 fn false_positives(keys: f64) -> f64 {
-    let (mut rate, mut weight) = (0.0, (-keys).exp());
+    const UNSET: f64 = (1.0 - 1.0 / 64.0) * (1.0 - 1.0 / 64.0);
+    let (mut rate, mut weight, mut unset) = (0.0, (-keys).exp(), 1.0);
     for count in 1..1000 {
         weight *= keys / f64::from(count);
-        let set = 1.0 - (1.0_f64 - 1.0 / 64.0).powi(2 * count);
+        if f64::from(count) > keys && weight < 1e-20 {
+            break;
+        }
+        unset *= UNSET;
+        let set = 1.0 - unset;
         // Two bits that agree in one of 64 cases.
-        let word = set * set * 63.0 / 64.0 + set / 64.0;
+        let word: f64 = set * set * 63.0 / 64.0 + set / 64.0;
         rate += weight * word.powi(WORDS as i32);
     }
     rate

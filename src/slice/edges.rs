@@ -9,6 +9,10 @@ use crate::window::Window;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edges {
     families: Vec<(i64, i64)>,
+    /// Families `{from + k·period}` of k >= 0 only, as (period, from).
+    rays: Vec<(i64, i64)>,
+    /// Single edges, ascending.
+    points: Vec<i64>,
     gap: Option<i64>,
     /// Least and greatest time whose windows' edges stay within int64.
     bounds: (i64, i64),
@@ -16,22 +20,52 @@ pub struct Edges {
 
 impl Edges {
     /// The edges of these windows. Sessions cut no time line in advance: their gap bounds how far apart the rows of
-    /// one slice may be.
-    pub fn of(windows: &[Window]) -> Self {
-        let edges = windows.iter().filter_map(|window| match window {
-            Window::Sliding(sliding) => Some(sliding.edges()),
-            Window::Session(_) => None,
-        });
-        let gaps = windows.iter().filter_map(|window| match window {
-            Window::Session(session) => Some(session.gap()),
-            Window::Sliding(_) => None,
-        });
-        let reach = windows.iter().map(Window::reach).max().unwrap_or(0);
-        Self {
-            families: without_contained(edges.flatten().collect()),
-            gap: gaps.min(),
-            bounds: (i64::MIN + 2 * reach, i64::MAX - 2 * reach),
+    /// one slice may be. Windows that need rows have no edges before there are rows.
+    pub fn of<'a>(windows: impl IntoIterator<Item = &'a Window> + Clone) -> Self {
+        let (mut families, mut rays, mut points) = (Vec::new(), Vec::new(), Vec::new());
+        let mut gap: Option<i64> = None;
+        let mut closes = |after: i64| gap = Some(gap.map_or(after, |gap| gap.min(after)));
+        for window in windows.clone() {
+            match window {
+                Window::Sliding(sliding) => families.extend(sliding.edges()),
+                Window::Session(session) => closes(session.gap()),
+                // As a session that nothing closes.
+                Window::Global(_) => closes(i64::MAX),
+                Window::Band(band) => points.extend(<[i64; 2]>::from(band.extent())),
+                Window::Landmark(landmark) => match landmark.first() {
+                    Some(first) => rays.push((landmark.every(), first)),
+                    None => families.push(landmark.edges()),
+                },
+                Window::Counted(_)
+                | Window::LastRows(_)
+                | Window::LastTime(_)
+                | Window::Punctuation(_)
+                | Window::User(_) => {}
+            }
         }
+        // At least 1, so that the end of the last slice is a time, too.
+        let reach = windows.into_iter().map(Window::reach).max().unwrap_or(0).max(1);
+        let families = without_contained(families);
+        let of_ray = |at: i64, (period, from): (i64, i64)| {
+            from <= at && at.wrapping_sub(from) as u64 % period as u64 == 0
+        };
+        let of_family = |at: i64, (period, offset): (i64, i64)| (at - offset) % period == 0;
+        rays.sort_unstable();
+        rays.dedup();
+        let all = rays.clone();
+        rays.retain(|&(period, from)| {
+            !families.iter().any(|&family| period % family.0 == 0 && of_family(from, family))
+                && !all
+                    .iter()
+                    .any(|&other| other != (period, from) && period % other.0 == 0 && of_ray(from, other))
+        });
+        points.sort_unstable();
+        points.dedup();
+        points.retain(|&point| {
+            !families.iter().any(|&family| of_family(point, family))
+                && !rays.iter().any(|&ray| of_ray(point, ray))
+        });
+        Self { families, rays, points, gap, bounds: (i64::MIN + 2 * reach, i64::MAX - 2 * reach) }
     }
 
     /// Periods and offsets of the families.
@@ -39,7 +73,18 @@ impl Edges {
         &self.families
     }
 
-    /// The least gap of all sessions: rows of one slice follow each other within it.
+    /// Periods and first edges of the families that have a first edge.
+    pub fn rays(&self) -> &[(i64, i64)] {
+        &self.rays
+    }
+
+    /// Edges that belong to no family, ascending.
+    pub fn points(&self) -> &[i64] {
+        &self.points
+    }
+
+    /// The least gap of all sessions: rows of one slice follow each other within it. `i64::MAX` if rows of any distance
+    /// do.
     pub fn gap(&self) -> Option<i64> {
         self.gap
     }
@@ -47,13 +92,16 @@ impl Edges {
     /// Whether a fragment that ends at `last` takes a row (or fragment) that starts at `next`.
     #[inline]
     pub fn within_gap(&self, last: i64, next: i64) -> bool {
-        self.gap.is_some_and(|gap| next <= last.saturating_add(gap))
+        self.gap.is_some_and(|gap| next.saturating_sub(last) <= gap)
     }
 
-    /// Families for an engine that can only cut at fixed times: each session's gap becomes a period, because two
-    /// rows in one pane as wide as the gap are always closer than the gap.
-    pub fn panes(&self) -> Vec<(i64, i64)> {
-        without_contained(self.families.iter().copied().chain(self.gap.map(|gap| (gap, 0))).collect())
+    /// Families for an engine that can only cut at fixed times, if there are no other edges: each session's gap becomes
+    /// a period, because two rows in one pane as wide as the gap are always closer than the gap.
+    pub fn panes(&self) -> Option<Vec<(i64, i64)>> {
+        let gap = self.gap.map(|gap| (gap, 0));
+        let unbounded = self.gap == Some(i64::MAX);
+        (self.rays.is_empty() && self.points.is_empty() && !unbounded)
+            .then(|| without_contained(self.families.iter().copied().chain(gap).collect()))
     }
 
     /// Least and greatest time whose windows' edges stay within the range of int64.
@@ -69,6 +117,21 @@ impl Edges {
             let from = t - (t - offset).rem_euclid(period);
             start = start.max(from);
             end = end.min(from + period);
+        }
+        for &(period, first) in &self.rays {
+            if t < first {
+                end = end.min(first);
+                continue;
+            }
+            // The distance fits 64 bits, if not 63.
+            let from = t - (t.wrapping_sub(first) as u64 % period as u64) as i64;
+            start = start.max(from);
+            end = end.min(from + period);
+        }
+        if !self.points.is_empty() {
+            let later = self.points.partition_point(|&point| point <= t);
+            start = self.points[..later].last().map_or(start, |&point| start.max(point));
+            end = self.points[later..].first().map_or(end, |&point| end.min(point));
         }
         (start, end)
     }
@@ -89,7 +152,7 @@ fn without_contained(mut families: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::{Session, Sliding};
+    use crate::window::{Band, Global, Landmark, Session, Sliding};
     use proptest::prelude::*;
 
     fn sliding(size: i64, slide: i64, offset: i64) -> Window {
@@ -110,24 +173,62 @@ mod tests {
             sliding(60, 60, 0),
         ]);
         assert_eq!(edges.families(), [(60, 0)]);
-        assert_eq!(edges.panes(), [(30, 0)]);
+        assert_eq!(edges.panes().unwrap(), [(30, 0)]);
         assert_eq!(edges.gap(), Some(30));
+    }
+
+    #[test]
+    fn edges_that_others_have_are_dropped() {
+        let edges = Edges::of(&[
+            sliding(10, 10, 0),
+            Window::Landmark(Landmark::at(20, -40)),
+            Window::Landmark(Landmark::at(15, 5)),
+            Window::Landmark(Landmark::at(30, 20)),
+            Window::Band(Band::new(30, 35)),
+            Window::Band(Band::new(7, 80)),
+        ]);
+        assert_eq!(
+            (edges.families(), edges.rays(), edges.points()),
+            (&[(10, 0)][..], &[(15, 5)][..], &[7][..])
+        );
+        assert_eq!(edges.panes(), None);
+        assert_eq!(Edges::of(&[Window::Global(Global)]).slice_of(3), (i64::MIN, i64::MAX));
+    }
+
+    fn any_window() -> impl Strategy<Value = Window> {
+        let (length, offset) = (1i64..30, -30i64..30);
+        prop_oneof![
+            (length.clone(), length.clone(), offset.clone()).prop_map(|(a, b, o)| sliding(a.max(b), b, o)),
+            (offset.clone(), length.clone())
+                .prop_map(|(start, size)| Window::Band(Band::new(start, start + size))),
+            (length.clone(), offset.clone())
+                .prop_map(|(every, start)| Window::Landmark(Landmark::at(every, start))),
+            (length, 1i64..4, offset).prop_map(|(every, n, offset)| Window::Landmark(Landmark::each(
+                every,
+                every * n,
+                offset
+            ))),
+        ]
     }
 
     proptest! {
         /// Slices are as few as can be: an edge is where some window starts or ends, and nowhere else.
         #[test]
         fn slice_edges_are_window_edges(
-            specs in prop::collection::vec((1i64..30, 1i64..30, 0i64..30), 1..4), t in -200i64..200,
+            windows in prop::collection::vec(any_window(), 1..4), t in -200i64..200,
         ) {
-            let windows: Vec<Window> = specs.iter().map(|&(a, b, o)| sliding(a.max(b), b, o)).collect();
             let is_edge = |t: i64| windows.iter().any(|window| match window {
                 Window::Sliding(w) => (t - w.offset()).rem_euclid(w.slide()) == 0
                     || (t - w.offset() - w.size()).rem_euclid(w.slide()) == 0,
-                Window::Session(_) => false,
+                Window::Band(w) => t == w.extent().0 || t == w.extent().1,
+                Window::Landmark(w) => {
+                    let (every, offset) = w.edges();
+                    (t - offset).rem_euclid(every) == 0 && w.first().is_none_or(|first| first <= t)
+                }
+                _ => unreachable!("none is made"),
             });
-            let start = (-400..=t).rev().find(|&at| is_edge(at)).unwrap();
-            let end = (t + 1..400).find(|&at| is_edge(at)).unwrap();
+            let start = (-400..=t).rev().find(|&at| is_edge(at)).unwrap_or(i64::MIN);
+            let end = (t + 1..400).find(|&at| is_edge(at)).unwrap_or(i64::MAX);
             prop_assert_eq!(Edges::of(&windows).slice_of(t), (start, end));
         }
     }

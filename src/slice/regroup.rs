@@ -13,23 +13,34 @@ pub struct KeyOrder {
     pub bounds: Vec<usize>,
 }
 
-impl SliceTable {
-    /// Sorts slots by key: a stable counting sort, O(slots + keys).
-    pub fn order_by_key(&self, key_count: usize) -> KeyOrder {
+impl KeyOrder {
+    /// Sorts slots (or rows), given by their keys and starts, by key: a stable counting sort, O(slots + keys).
+    pub fn of<'a>(parts: impl Iterator<Item = (&'a [u32], &'a [i64])> + Clone, key_count: usize) -> Self {
         let mut bounds = vec![0usize; key_count + 1];
-        for &key in self.keys() {
+        for &key in parts.clone().flat_map(|(keys, _)| keys) {
             bounds[key as usize + 1] += 1;
         }
         for k in 0..key_count {
             bounds[k + 1] += bounds[k];
         }
         let mut next = bounds.clone();
-        let mut slots = vec![(0, 0); self.len()];
-        for (slot, (&key, &start)) in self.keys().iter().zip(self.starts()).enumerate() {
-            slots[next[key as usize]] = (start, slot as u32);
-            next[key as usize] += 1;
+        let mut slots = vec![(0, 0); bounds[key_count]];
+        let mut slot = 0;
+        for (keys, starts) in parts {
+            for (&key, &start) in keys.iter().zip(starts) {
+                slots[next[key as usize]] = (start, slot);
+                next[key as usize] += 1;
+                slot += 1;
+            }
         }
-        KeyOrder { slots, bounds }
+        Self { slots, bounds }
+    }
+}
+
+impl SliceTable {
+    /// The order of its slots.
+    pub fn order_by_key(&self, key_count: usize) -> KeyOrder {
+        KeyOrder::of(std::iter::once((self.keys(), self.starts())), key_count)
     }
 
     /// The slots of keys `from..to`, sorted by key and time, one per slice (with sessions: one per fragment).

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+pub use crate::window::{Class, WindowTraits};
+
 /// Whether rows may come behind others in time (§4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
@@ -13,28 +15,6 @@ pub enum Order {
     InOrder,
     /// Rows come in any order; a watermark says how far the stream is complete.
     OutOfOrder,
-}
-
-/// What must be known to tell a window's edges (§4.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// Context free (CF): nothing.
-    ContextFree,
-    /// Forward context free (FCF): all rows up to the edge.
-    ForwardContextFree,
-    /// Forward context aware (FCA): rows after the edge.
-    ForwardContextAware,
-}
-
-/// What decides about a window type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct WindowTraits {
-    /// Its class.
-    pub class: Class,
-    /// Whether it is a session: context aware, but its fragments merge.
-    pub session: bool,
-    /// Whether it is measured by the number of rows (§4.3).
-    pub count: bool,
 }
 
 /// What decides about an aggregate function (§4.2). Associativity is not asked: slicing needs it of all.

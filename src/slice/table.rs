@@ -87,7 +87,7 @@ impl SliceTable {
             return false;
         };
         let (first, last) = (&mut self.starts[slot as usize], &mut lasts[slot as usize]);
-        if t > last.saturating_add(gap) || t.saturating_add(gap) < *first {
+        if t.saturating_sub(*last) > gap || first.saturating_sub(t) > gap {
             return false;
         }
         *first = t.min(*first);

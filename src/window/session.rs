@@ -1,5 +1,7 @@
 //! Sessions: rows of a key that follow each other within a gap.
 
+use super::listing::Listed;
+
 /// A session spans rows no further than `gap` apart, and ends `gap` after the last of them.
 ///
 /// A row that falls exactly on the session's end still joins it, as in Spark's `session_window`.
@@ -32,6 +34,20 @@ impl Session {
     /// `[start, end)` of the session with these first and last rows.
     pub fn extent(&self, first: i64, last: i64) -> (i64, i64) {
         (first, last + self.gap)
+    }
+
+    /// Lists the sessions with a row of rank `since` or after. O(rows of these sessions).
+    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
+        if since >= times.len() {
+            return;
+        }
+        let apart = |at: &usize| !self.joins(times[*at - 1], times[*at]);
+        let mut lo = (1..=since).rev().find(apart).unwrap_or(0);
+        while lo < times.len() {
+            let hi = (lo + 1..times.len()).find(apart).unwrap_or(times.len());
+            out.push(Listed::new(lo, hi, self.extent(times[lo], times[hi - 1])));
+            lo = hi;
+        }
     }
 
     /// All sessions over ascending times, as `(first, last)`: the definition.

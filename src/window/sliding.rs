@@ -1,5 +1,7 @@
 //! Sliding windows `[offset + k·slide, offset + k·slide + size)`: context free (Li 2008, 5.1–5.3).
 
+use super::listing::Listed;
+
 /// Sliding windows of `size`, one starting every `slide`, aligned to `offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sliding {
@@ -59,6 +61,27 @@ impl Sliding {
     #[inline]
     pub fn first_covering(&self, t: i64) -> i64 {
         self.last_start(t - self.size) + self.slide
+    }
+
+    /// Lists the windows with a row of rank `since` or after. O(rows of these windows + windows).
+    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
+        let Some(&first) = times.get(since) else { return };
+        let mut start = self.first_covering(first);
+        let mut lo = times.partition_point(|&t| t < start);
+        let mut hi = lo;
+        loop {
+            let extent = self.extent(start);
+            lo += times[lo..].iter().take_while(|&&t| t < extent.0).count();
+            let Some(&next) = times.get(lo) else { return };
+            hi += times[hi..].iter().take_while(|&&t| t < extent.1).count();
+            if lo == hi {
+                // Nothing in this window: on to the first that has something.
+                start = self.first_covering(next);
+                continue;
+            }
+            out.push(Listed::new(lo, hi, extent));
+            start += self.slide;
+        }
     }
 
     /// Periods and offsets of all edges, starts and ends: where slices must be cut (Traub et al. 2019, §5.3.1).

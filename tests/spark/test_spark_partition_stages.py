@@ -43,15 +43,15 @@ AGGS = [
 @pytest.mark.parametrize("partitioner", ["waterfill", "shuffle"])
 def test_windows_in_three_stages_are_those_of_spark(skewed, check, monkeypatch, windows, partitioner):
     query = wk.query(by="k", time="ts", windows=WINDOWS[windows], aggs=AGGS)
-    staged = windowkit.spark.aggregate(skewed, query, partitioner=partitioner, n=5)
+    staged = query.run(skewed, partitioner=partitioner, n=5)
     # The fixture compares what `aggregate` returns for a route.
-    monkeypatch.setattr(windowkit.spark, "aggregate", lambda *_, route: staged)
+    monkeypatch.setattr(windowkit.spark, "aggregate", lambda *_, **__: staged)
     check(skewed, query, routes=(None,))
 
 
 def test_a_split_key_is_joined(skewed):
     query = wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.count().alias("n"))
-    text = windowkit.spark.explain(skewed, query, partitioner="waterfill", n=5)
+    text = query.explain(skewed, partitioner="waterfill", n=5)
     assert re.search("keys that are split: [1-9]", text)
     assert text.index("stage 1") < text.index("stage 2") < text.index("stage 3")
     made = windowkit.spark.partitioning(skewed, 5, "k")

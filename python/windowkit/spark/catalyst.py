@@ -16,7 +16,7 @@ from windowkit.spark.job import Job, identifier
 from windowkit.spark.metrics import observed_count
 from windowkit.spark.reference import described, named, own
 from windowkit.spark.route import Route
-from windowkit.windows import Window
+from windowkit.windows import Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,10 +30,12 @@ HELD_DIGITS: Final = 28
 def refusal(job: Job) -> str | None:
     if len(job.query.windows) > 1:
         return "there are several windows, and Spark would read the rows once for each"
-    if not tumbles(job.query.windows[0]):
-        window = job.query.windows[0]
-        if window.specification()[0] == "session":
-            return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
+    window = job.query.windows[0]
+    if isinstance(window, Session):
+        return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
+    if not isinstance(window, Tumbling | Sliding) or window.counts_rows:
+        return f"Spark has no windows like {window}"
+    if not tumbles(window):
         return f"a row may be in several windows of {window}"
     for aggregate in job.query.aggs:
         reason = unheld(aggregate)
@@ -53,13 +55,19 @@ def unheld(aggregate: Aggregate) -> str | None:
     return None
 
 
-def tumbles(window: Window) -> bool:
-    kind, _, size, slide, _, _ = window.specification()
-    return kind != "session" and (slide or size) == size
+def only_window(job: Job) -> Tumbling | Sliding:
+    """Return the window of a job that is not refused."""
+    (window,) = job.query.windows
+    assert isinstance(window, Tumbling | Sliding)
+    return window
+
+
+def tumbles(window: Tumbling | Sliding) -> bool:
+    return isinstance(window, Tumbling) or window.size == window.slide
 
 
 def run(job: Job) -> DataFrame:
-    window = expr(sql.window(job.query.windows[0], job.time))
+    window = expr(sql.window(only_window(job), job.time))
     rows = observed_count(job.metrics, "rows in", job.bounded_rows)
     result = rows.groupBy(*(col(key) for key in job.keys), window).agg(
         *(checked(job, aggregate) for aggregate in job.query.aggs)
@@ -98,7 +106,7 @@ def is_wide(kind: spark.DataType) -> bool:
 
 def explain(job: Job) -> list[str]:
     query = job.query
-    window = sql.window(query.windows[0], identifier(query.time))
+    window = sql.window(only_window(job), identifier(query.time))
     lines = [
         "everything runs in Catalyst; no row enters Python",
         f"  group by: {', '.join([*map(identifier, query.by), window])}",

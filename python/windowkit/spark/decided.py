@@ -182,7 +182,7 @@ def window_start(made: Partitioning, df: DataFrame, reference: codes.Reference) 
         return None
     at = codes.position("time", made.time, df)
     query = Query((), made.time, (made.window,), (count().alias("rows"),))
-    ((period, offset),) = bound(df, query).plan.pane_edges
+    ((period, offset),) = bound(df, query).plan.edges
     kind = df.schema.fields[at].dataType
     if isinstance(kind, spark.DayTimeIntervalType):
         raise InvalidType(

@@ -183,7 +183,7 @@ def position_of(column: str, names: list[str], frame: DataFrame, argument: str =
     return found[0] if found else None
 
 
-def arrow_type(column: str, kind: spark.DataType) -> pa.DataType:
+def arrow_type(column: str, kind: spark.DataType, argument: str = "query") -> pa.DataType:
     """Return the type in which Spark sends `kind` to a worker, and takes it back.
 
     Raises
@@ -203,20 +203,23 @@ def arrow_type(column: str, kind: spark.DataType) -> pa.DataType:
     if type(kind).__name__ == "TimeType" and kind == type(kind)():  # of pyspark 4.1 and later
         return pa.time64("ns")
     if isinstance(kind, spark.ArrayType):
-        return pa.list_(pa.field("element", arrow_type(column, kind.elementType), kind.containsNull))
+        return pa.list_(
+            pa.field("element", arrow_type(column, kind.elementType, argument), kind.containsNull)
+        )
     if isinstance(kind, spark.MapType):
-        value = pa.field("value", arrow_type(column, kind.valueType), kind.valueContainsNull)
-        return pa.map_(pa.field("key", arrow_type(column, kind.keyType), nullable=False), value)
+        value = pa.field("value", arrow_type(column, kind.valueType, argument), kind.valueContainsNull)
+        return pa.map_(pa.field("key", arrow_type(column, kind.keyType, argument), nullable=False), value)
     if isinstance(kind, spark.StructType):
         return pa.struct(
             [
-                pa.field(field.name, arrow_type(column, field.dataType), field.nullable)
+                pa.field(field.name, arrow_type(column, field.dataType, argument), field.nullable)
                 for field in kind.fields
             ]
         )
     raise InvalidType(
-        f"query: column {column!r} has type {kind.simpleString()}, which Spark does not exchange with Arrow "
-        "as it is; cast it first, for example intervals to INTERVAL DAY TO SECOND, strings to UTF8_BINARY"
+        f"{argument}: column {column!r} has type {kind.simpleString()}, which Spark does not exchange with "
+        "Arrow as it is; cast it first, for example intervals to INTERVAL DAY TO SECOND, strings to "
+        "UTF8_BINARY"
     )
 
 

@@ -19,13 +19,13 @@ from windowkit.spark.metrics import observed_chunks
 from windowkit.spark.reference import output_schema
 from windowkit.spark.route import Route
 from windowkit.spark.shipping import shipped
+from windowkit.windows import Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "rows_instead", "windows"]
 
-SLICED: Final = ("tumbling", "sliding", "session")
 CHUNKS: Final = "bucket int, chunk binary, rows bigint, slices bigint"
 MOST_BUCKETS: Final = 1024
 LEAST_EACH: Final = 4
@@ -33,8 +33,8 @@ MOST_EACH: Final = 64
 
 
 def refusal(job: Job) -> str | None:
-    for window in job.query.windows:
-        if window.specification()[0] not in SLICED:
+    for window, (_, _, needs_rows, _) in zip(job.query.windows, job.plan.windows, strict=True):
+        if needs_rows or not isinstance(window, Tumbling | Sliding | Session):
             return f"{window} needs the rows of a key in one place"
     return None
 

@@ -44,8 +44,7 @@ def fingerprint(query: Query, schema: pa.Schema) -> bytes:
         (each.function, each.columns, each.name, each.filter, each.parameters, each.user and each.user.name)
         for each in query.aggs
     ]
-    windows = [window.specification() for window in query.windows]
-    text = repr((query.by, query.time, windows, aggregates))
+    text = repr((query.by, query.time, query.windows, aggregates))
     return blake2b(text.encode() + schema.serialize().to_pybytes(), digest_size=8).digest()
 
 

@@ -37,6 +37,11 @@ UNHELD: Final = {
 
 
 def refusal(job: Job) -> str | None:
+    for window, (_, _, needs_rows, _) in zip(job.query.windows, job.plan.windows, strict=True):
+        if needs_rows:
+            return f"windows of {window} are told by rows in order, which panes have not"
+    if job.plan.pane_edges is None:
+        return "Catalyst cannot cut panes at single edges, as of a band, a landmark or the global window"
     if isinstance(job.type_of(job.query.time), spark.DayTimeIntervalType):
         return f"Catalyst cannot round the intervals of {identifier(job.query.time)} to panes"
     for kind, columns, _ in job.plan.partials:
@@ -78,13 +83,18 @@ def slices(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
 def panes(job: Job, time: str) -> list[str]:
     """Return an expression per family of edges: where the pane of a row would start, were there no other."""
     kind = job.type_of(job.query.time)
-    return [sql.pane(period, offset, kind, time) for period, offset in job.plan.pane_edges]
+    return [sql.pane(period, offset, kind, time) for period, offset in families(job)]
+
+
+def families(job: Job) -> list[tuple[int, int]]:
+    """Return periods and offsets of panes; a job without them is refused before."""
+    return job.plan.pane_edges or []
 
 
 def start(job: Job) -> str:
     """Return the start of a row's pane: the last edge of all families."""
-    families = [f"p{position}" for position in range(len(job.plan.pane_edges))]
-    return families[0] if len(families) == 1 else f"greatest({', '.join(families)})"
+    starts = [f"p{position}" for position in range(len(families(job)))]
+    return starts[0] if len(starts) == 1 else f"greatest({', '.join(starts)})"
 
 
 def held(job: Job, *, internal: bool) -> list[str]:

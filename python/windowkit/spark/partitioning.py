@@ -262,7 +262,7 @@ def streaming(
     from windowkit.spark.decisions import Rule
 
     for field in df.schema.fields:
-        arrow_type(field.name, field.dataType)
+        arrow_type(field.name, field.dataType, "df")
     rule = Rule(made.partitions, made.method, candidates, cardinality, bias, made.window, seed)
     rule.partitioner()  # It checks its parameters, here rather than in a task.
     return replace(made, way="streaming", rule=rule)

@@ -15,7 +15,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.spark import sql
 from windowkit.spark.job import Job, job
-from windowkit.windows import Window, session, sliding, tumbling
+from windowkit.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,6 +25,10 @@ __all__ = ["named", "output_schema", "reference"]
 SESSION: Final = session("1 second")
 TUMBLING: Final = tumbling("1 second")
 OVERLAPPING: Final = sliding("2 seconds", "1 second")
+RANKS: Final = spark.StructField(
+    "window_rows",
+    spark.StructType([spark.StructField(name, spark.LongType(), False) for name in ("start", "end")]),
+)
 
 
 def reference(df: DataFrame, query: Query) -> DataFrame:
@@ -56,18 +60,38 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
     for aggregate in query.aggs:
         if aggregate.user is not None:
             raise InvalidValue(f"aggs: {aggregate} is a user's own function; Spark has none like it")
+    windows = [own_window(window) for window in query.windows]
     if not checked.is_timestamp:
         raise InvalidType(
             f"time: column {query.time!r} has type {checked.type_of(query.time).simpleString()}; Spark's own "
             "windows are over timestamps"
         )
-    return named(grouped(checked, list(query.windows), checked.time), output_schema(checked))
+    return named(grouped(checked, windows, checked.time), output_schema(checked))
 
 
-def grouped(checked: Job, windows: list[Window], time: str) -> DataFrame:
+SparkWindow = Tumbling | Sliding | Session
+"""Windows that Spark has too, if they count no rows."""
+
+
+def own_window(window: Window) -> SparkWindow:
+    """Return a window that Spark has.
+
+    Raises
+    ------
+    InvalidValue
+        Spark has none like it.
+    """
+    if not isinstance(window, SparkWindow) or window.counts_rows:
+        raise InvalidValue(
+            f"windows: Spark has none like {window}; it has tumbling, sliding and session windows over time"
+        )
+    return window
+
+
+def grouped(checked: Job, windows: list[SparkWindow], time: str) -> DataFrame:
     """Return Spark's own aggregation by `windows` over the column or expression `time`, under any names."""
 
-    def one(window: Window) -> DataFrame:
+    def one(window: SparkWindow) -> DataFrame:
         keys = [col(key) for key in checked.keys]
         frame = checked.rows.groupBy(*keys, expr(sql.window(window, time))).agg(
             *(expr(text) for text in aggregates(checked))
@@ -113,16 +137,20 @@ def output_schema(checked: Job) -> spark.StructType:
 def described(checked: Job, analysed: spark.StructType) -> spark.StructType:
     """Return what Spark's analysis says of the columns of a result, under the query's names."""
     query = checked.query
+    first_aggregate = len(analysed.fields) - len(query.aggs)
+    found = list(analysed.fields)
+    if query.has_ranks:
+        found.insert(first_aggregate, RANKS)
     fields = [
         spark.StructField(name, field.dataType, field.nullable, field.metadata)
-        for name, field in zip(query.columns, analysed.fields, strict=True)
+        for name, field in zip(query.columns, found, strict=True)
     ]
     first_aggregate = len(fields) - len(query.aggs)
     for position, aggregate in enumerate(query.aggs, start=first_aggregate):
         if aggregate.name not in aggregate.default_names:
             fields[position].metadata = {}
     if not checked.is_timestamp:
-        window = fields[first_aggregate - 1]
+        window = fields[first_aggregate - 1 - query.has_ranks]
         assert isinstance(window.dataType, spark.StructType)
         measure = checked.type_of(query.time)
         if isinstance(measure, spark.IntegralType):
@@ -133,11 +161,12 @@ def described(checked: Job, analysed: spark.StructType) -> spark.StructType:
     return spark.StructType(fields)
 
 
-def representative(window: Window) -> Window:
-    kind, _, size, slide, _, _ = window.specification()
-    if kind == "session":
+def representative(window: Window) -> SparkWindow:
+    """Return a window that Spark has whose result has the columns of one that it may have not."""
+    if isinstance(window, Session):
         return SESSION
-    return OVERLAPPING if 0 < slide < size else TUMBLING
+    overlap = isinstance(window, Sliding) and not window.is_multi_measure and window.slide != window.size
+    return OVERLAPPING if overlap else TUMBLING
 
 
 def named(frame: DataFrame, schema: spark.StructType) -> DataFrame:

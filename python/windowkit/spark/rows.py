@@ -39,9 +39,10 @@ def by_key(job: Job, frame: DataFrame) -> DataFrame:
 def explain(job: Job) -> list[str]:
     columns = ", ".join(map(identifier, job.query.inputs))
     keys = ", ".join(map(identifier, job.query.by))
+    order = f"rows in order of {identifier(job.query.time)}, " if job.plan.needs_rows else ""
     return [
         f"shuffle: rows of {columns}, {f'by {keys}' if keys else 'to one partition'}",
-        "then, in Rust inside one mapInArrow: slices and windows, all keys of a partition at once",
+        f"then, in Rust inside one mapInArrow: {order}slices and windows, all keys of a partition at once",
     ]
 
 

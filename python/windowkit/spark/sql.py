@@ -11,7 +11,7 @@ from typing import Final
 
 from pyspark.sql import types as spark
 
-from windowkit.windows import Window
+from windowkit.windows import Session, Sliding, Tumbling
 
 __all__ = ["LOW", "SUMS", "UNHELD", "aggregate", "pane", "partial", "window"]
 
@@ -36,7 +36,7 @@ LEAST: Final = f"bigint('{-(2**63)}')"
 LOW: Final = 0xFFFF_FFFF
 
 
-def window(window: Window, time: str) -> str:
+def window(window: Tumbling | Sliding | Session, time: str) -> str:
     """Return Spark's own window over the timestamps `time`."""
     kind, _, size, slide, start_time, _ = window.specification()
     lengths = [size] if kind == "session" else [size, slide or size, start_time]

@@ -83,4 +83,6 @@ def panes_between(job: Job, low: Any, high: Any) -> int | None:
         span = high - low
     else:
         return None
+    if job.plan.pane_edges is None:
+        return None
     return sum(int(span // period) + 1 for period, _ in job.plan.pane_edges)

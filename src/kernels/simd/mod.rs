@@ -58,7 +58,7 @@ pub use moments::{reduce_moments, sliding_std, sliding_variance};
 pub use pages::room;
 pub use scans::{fill_nulls, prefix_max, prefix_min, prefix_sum, suffix_max, suffix_min, suffix_sum};
 pub use sliding::{sliding_max, sliding_min};
-pub use sums::{sliding_mean, sliding_sum};
+pub use sums::{reduce_compensated, sliding_mean, sliding_sum};
 pub use whole::{reduce_arg_max, reduce_arg_min, reduce_max, reduce_mean, reduce_min, reduce_sum};
 pub use wild::{Degree, Shrunk};
 pub use word::Word;

@@ -1,10 +1,17 @@
-//! Sums, means and variances of sliding windows: which kernel computes them, and what is done to its answers.
+//! Sums and means of sliding windows: which kernel computes them, and what is done to its answers.
+//!
+//! | | |
+//! |---|---|
+//! | needs | numbers; floats are summed with what rounding loses (Knuth's two-sum), integers exactly |
+//! | time | see `rows` (floats), `integers`, and `pieces` (slides above a few rows) |
+//! | space | see there |
+//! | error | of floats at most 2u·Σ\|x\| over a window, u = 2⁻⁵³ |
 
 use super::counts::{self, Counts};
 use super::integers::{ExactSums, Sums, Totals};
 use super::level::{Kernel, dispatch};
 use super::numbers::Numbers;
-use super::pieces::windows_of_pieces;
+use super::pieces::{Pieces, windows_of_pieces};
 use super::reduce::States;
 use super::rows::{LONG, Op, Rooms, Row, Slide, Sum};
 use super::sliding::{FEW, skip_after};
@@ -125,6 +132,23 @@ pub(super) fn mend<T: Element>(
     )?;
     shrunk.mend(answers, &again, strange.into_iter().map(|number| number > 0));
     Ok(())
+}
+
+/// The sum of `values` in two parts, `(sum, lost)`: `sum + lost`, not yet added up, errs by what Knuth's compensation of
+/// every single value leaves. What is lost of a sum that is not finite is NaN.
+///
+/// ```
+/// use windowkit::kernels::simd::reduce_compensated;
+///
+/// assert_eq!(reduce_compensated(&[9007199254740992.0, 1.0, -9007199254740992.0]), (0.0, 1.0));
+/// ```
+pub fn reduce_compensated(values: &[f64]) -> (f64, f64) {
+    let mut out = Vec::with_capacity(1);
+    if !values.is_empty() {
+        let pieces = Pieces { at: 0, every: values.len(), len: values.len(), count: 1 };
+        dispatch(States { op: Sum, source: &Numbers(Column::from(values)), pieces, out: &mut out });
+    }
+    out.pop().map_or((0.0, 0.0), |[sum, lost]| (sum, lost))
 }
 
 /// Sums of floats at slides that are worth a reduction of their own.

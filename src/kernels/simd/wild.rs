@@ -4,6 +4,12 @@
 //! Scaling by a power of two rounds nothing but what is smaller by hundreds of binary digits than the values that made
 //! the answer overflow. So an answer is infinite only if the true one is beyond the range, and NaN only if a value is
 //! infinite or NaN.
+//!
+//! | | |
+//! |---|---|
+//! | needs | an answer that is not finite; else a column passes with one test a vector |
+//! | time | the kernel's once more, and a sum of the values that are infinite or NaN themselves |
+//! | space | two columns |
 
 use super::level::{Kernel, dispatch};
 use std::simd::prelude::*;

@@ -150,13 +150,15 @@ impl HeavyKeys {
         (best, least)
     }
 
-    /// Lets go of keys with fewer than `least` rows in this epoch; how many of them return to a home they do not know.
-    pub(super) fn end_epoch(&mut self, least: u32, home: impl Fn(u64) -> u32) -> u64 {
+    /// Lets go of keys with fewer than `least` rows in this epoch; how many of them return to a home they do not know,
+    /// which is one more pair of key and worker. Beyond `most` of those the others stay.
+    pub(super) fn end_epoch(&mut self, least: u32, most: u64, home: impl Fn(u64) -> u32) -> u64 {
         let mut strangers = 0;
         self.keys.retain_mut(|key| {
-            let stays = key.young || key.rows >= least;
-            if !stays {
-                strangers += u64::from(!key.known.is_empty() && !key.known.contains(&home(key.hash)));
+            let mut stays = key.young || key.rows >= least;
+            if !stays && !key.known.is_empty() && !key.known.contains(&home(key.hash)) {
+                stays = strangers == most;
+                strangers += u64::from(!stays);
             }
             (key.rows, key.young) = (0, false);
             stays

@@ -261,6 +261,8 @@ class Window:
             value = value if value.is_valid else None
         elif isinstance(value, list | tuple) and not pa.types.is_nested(self._type):
             raise InvalidType(f"values: a {kind(value)} is neither a value nor a column; {COLUMNS}")
+        elif isinstance(value, bool) and not pa.types.is_boolean(self._type):
+            raise InvalidType(f"values: {value} in a window over {self._type}; cast it first")
         elif pa.types.is_integer(self._type) and not hasattr(value, "__index__"):
             # pyarrow would drop a fraction.
             raise InvalidType(f"values: {value!r} is no {self._type}; allowed are whole numbers")
@@ -268,12 +270,12 @@ class Window:
             array = pa.array([value], self._type)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             if isinstance(error, OverflowError) or isinstance(value, _kindred(self._type)):
-                raise InvalidValue(f"values: {value!r} does not fit {self._type} ({error})") from error
-            raise InvalidType(f"values: {value!r} is no {self._type} ({error})") from error
+                raise InvalidValue(f"values: {value!r:.60} does not fit {self._type} ({error})") from error
+            raise InvalidType(f"values: {value!r:.60} is no {self._type} ({error})") from error
         is_given = value is not None and not isinstance(value, pa.Scalar)
         # pyarrow makes an infinity of what is too great.
         if pa.types.is_floating(self._type) and is_given and math.isinf(array[0].as_py()) > math.isinf(value):
-            raise InvalidValue(f"values: {value!r} is out of the range of {self._type}")
+            raise InvalidValue(f"values: {value!r:.60} is out of the range of {self._type}")
         return array
 
 

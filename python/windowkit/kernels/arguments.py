@@ -1,0 +1,162 @@
+"""What the sliding functions are given: columns, lengths, names; checked, and as the core takes it."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowkit._columns import from_library, is_table, kind
+from windowkit.durations import Duration, Length, Rows, length
+from windowkit.errors import InvalidType, InvalidValue
+
+Partial: TypeAlias = Literal["none", "start", "end", "both"]
+"""Which ends of the array, or of its group, windows may reach over."""
+
+Closed: TypeAlias = Literal["both", "right", "left", "neither"]
+"""Which ends of a window that ends with a row belong to it."""
+
+FUNCTIONS: Final = (
+    "sum",
+    "mean",
+    "min",
+    "max",
+    "count",
+    "var",
+    "std",
+    "argmin",
+    "argmax",
+    "first",
+    "last",
+)
+"""What `agg` may be."""
+
+ALGORITHMS: Final = (
+    "auto",
+    "recalculate",
+    "subtract_on_evict",
+    "two_stacks",
+    "two_stacks_simd",
+    "tumbling",
+)
+"""What `algorithm` may be."""
+
+LARGEST: Final = 2**63 - 1
+
+MOST_ROWS: Final = 2**32 - 1
+
+
+def column_of(argument: str, data: Any) -> Any:
+    """Return `data` as something with an Arrow interface that is one column."""
+    if isinstance(data, pa.Array | pa.ChunkedArray):
+        return data
+    if is_table(data):
+        raise InvalidType(f"{argument}: a {kind(data)} is a table; give one of its columns")
+    data = from_library(argument, data)
+    if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
+        return data
+    raise InvalidType(
+        f"{argument}: a {kind(data)} has no Arrow interface; allowed are a pyarrow Array or ChunkedArray, a "
+        "Polars or pandas Series, a pandas Index, a numpy array, or anything with __arrow_c_array__ or "
+        "__arrow_c_stream__ (for a list, pyarrow.array makes one)"
+    )
+
+
+def values_of(array: Any) -> Any:
+    """Return the column to aggregate, runs decoded."""
+    column = column_of("array", array)
+    is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
+    return pc.run_end_decode(column) if is_arrow and pa.types.is_run_end_encoded(column.type) else column
+
+
+def groups_of(segments: Any) -> Any:
+    """Return `segments` as an Arrow array of offsets, or of runs."""
+    if segments is None:
+        return None
+    if isinstance(segments, list | tuple | range):
+        return pa.array([integer_of("segments", offset, LARGEST) for offset in segments], pa.int64())
+    return column_of("segments", segments)
+
+
+def question_of(
+    agg: str, algorithm: str, min_periods: int | None, ddof: int | None
+) -> tuple[str, int, str, int | None]:
+    """Return what is asked: function, degrees of freedom, algorithm, least number of values."""
+    least = None if min_periods is None else integer_of("min_periods", min_periods)
+    if least is not None and not 0 <= least <= LARGEST:
+        raise InvalidValue(f"min_periods: {least} is no number of values; it is at least 0 and at most size")
+    freedom = 1 if ddof is None else integer_of("ddof", ddof)
+    if not 0 <= freedom < 2**31:
+        raise InvalidValue(f"ddof: {freedom} is no number of values; it is at least 0, and mostly 1")
+    if ddof is not None and agg in FUNCTIONS and agg not in ("var", "std"):
+        raise InvalidValue(f"ddof: {freedom} was given with agg {agg!r}; only 'var' and 'std' have one")
+    return (name_of("agg", agg), freedom, name_of("algorithm", algorithm), least)
+
+
+def timed_of(
+    size: Length, slide: Length | None, start_time: Length | None, closed: str | None
+) -> tuple[int, int | None, int, str, bool]:
+    """Return lengths in nanoseconds, or in units of integer times."""
+    if slide is None and start_time is not None:
+        raise InvalidValue(
+            f"start_time: {start_time!r} was given without a slide; windows that end with a row have no phase"
+        )
+    if slide is not None and closed is not None:
+        raise InvalidValue(
+            f"closed: {closed!r} was given with a slide; windows that begin at fixed distances hold their "
+            "start, and not their end"
+        )
+    given = {"size": size, "slide": slide, "start_time": start_time}
+    lengths: dict[str, Duration | int] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        read = length(name, value)
+        if isinstance(read, Rows):
+            raise InvalidType(f"{name}: {read} is a number of rows; a {name} of time is a duration or an int")
+        lengths[name] = read
+    is_time = isinstance(lengths["size"], Duration)
+    for name, value in lengths.items():
+        if isinstance(value, Duration) != is_time:
+            kinds = ("a duration", "an int") if is_time else ("an int", "a duration")
+            raise InvalidType(
+                f"{name}: {given[name]!r} is {kinds[1]}, but size is {kinds[0]}; both are of one kind"
+            )
+    units = {name: units_of(value) for name, value in lengths.items()}
+    for name in ("size", "slide"):
+        if units.get(name, 1) <= 0:
+            raise InvalidValue(f"{name}: {given[name]!r} is not positive; a {name} is greater than zero")
+    ends = "both" if closed is None else name_of("closed", closed)
+    return (units["size"], units.get("slide"), units.get("start_time", 0), ends, is_time)
+
+
+def units_of(value: Duration | int) -> int:
+    """Return nanoseconds, or units of integer times."""
+    return value.nanoseconds if isinstance(value, Duration) else value
+
+
+def rows_of(argument: str, value: Any) -> int:
+    """Return a number of rows."""
+    rows = integer_of(argument, value, LARGEST)
+    if rows < 1:
+        raise InvalidValue(f"{argument}: {rows} is too small; a {argument} is at least 1 row")
+    return rows
+
+
+def integer_of(argument: str, value: Any, largest: int | None = None) -> int:
+    """Return an int, of at most `largest` either way."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidType(f"{argument}: {value!r} is a {type(value).__name__}; it takes an int")
+    number = operator.index(value)
+    if largest is not None and abs(number) > largest:
+        raise InvalidValue(f"{argument}: {number} is out of range; an int of at most {largest} is allowed")
+    return number
+
+
+def name_of(argument: str, value: Any) -> str:
+    """Return a str."""
+    if not isinstance(value, str):
+        raise InvalidType(f"{argument}: {value!r} is a {type(value).__name__}; it takes a string")
+    return value

@@ -1,0 +1,202 @@
+"""What the functions of partitioning are given: keys, windows, numbers; checked, and as the core takes it."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from windowkit.durations import Length
+from windowkit.durations import Rows as RowCount
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.query import is_spark
+from windowkit.windows import Tumbling, Window, tumbling
+
+WindowTuple: TypeAlias = tuple[str, int, int]
+
+METHODS: Final = ("waterfill", "shuffle", "hash", "partial-key", "cm", "am", "cam", "lm")
+"""The names that `Partitioner` understands, beside the paper's abbreviations."""
+MOST_WORKERS: Final = 2**16
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Windows that count rows; see `rows`."""
+
+    size: int
+
+
+def rows(size: int) -> Rows:
+    """Return windows of `size` rows each, by the order of rows.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `size` is no int, or below 1.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> shuffle = wk.partition.Partitioner(3, "shuffle", window=rows(4))
+    >>> workers = shuffle.assign(pa.array(range(8)))
+    >>> workers[:4] == workers[4:]
+    True
+    """
+    return Rows(checked_integer("size", size, 1, 2**62, "a number of rows"))
+
+
+def table_of(keys: Any, times: Any = None) -> pa.Table:
+    """Return keys, and times if there are any as the last column, as a table with chunks in step."""
+    columns = columns_of(keys)
+    if times is not None:
+        column = column_of("times", times)
+        if len(column) != len(columns[0]):
+            raise InvalidValue(
+                f"times: there are {len(column)}, and {len(columns[0])} keys; every row has one time"
+            )
+        columns = [*columns, column]
+    return pa.table(columns, names=[f"column {position}" for position in range(len(columns))])
+
+
+def columns_of(keys: Any) -> list[Any]:
+    """Return the columns of keys, as arrays or chunked arrays."""
+    if is_spark(keys):
+        raise InvalidType(
+            "keys: a Spark DataFrame has no rows in this process; windowkit.spark partitions DataFrames"
+        )
+    if isinstance(keys, pa.Array | pa.ChunkedArray):
+        return [keys]
+    if isinstance(keys, dict):
+        # pyarrow would read its names as a column.
+        names = list(keys)
+        if not names:
+            raise InvalidValue("keys: there are no columns; keys are one column or several")
+        columns = [column_of(f"keys[{name!r}]", keys[name]) for name in names]
+        if len({len(column) for column in columns}) > 1:
+            lengths = ", ".join(
+                f"{name!r}: {len(column)}" for name, column in zip(names, columns, strict=True)
+            )
+            raise InvalidValue(f"keys: columns have different lengths ({lengths}); a row has a key in each")
+        return columns
+    if isinstance(keys, set | frozenset):
+        raise InvalidType(f"keys: a {type(keys).__name__} has no order of rows; keys are a column or several")
+    if isinstance(keys, list | tuple) and any(isinstance(each, pa.Array | pa.ChunkedArray) for each in keys):
+        raise InvalidType(
+            f"keys: a {type(keys).__name__} of arrays is no column; several columns are a record batch, a "
+            "table, or a dict of names and columns"
+        )
+    table = keys
+    if not isinstance(keys, pa.Table | pa.RecordBatch):
+        # A pandas DataFrame has columns, a Series has none.
+        if not hasattr(keys, "columns") or not hasattr(keys, "__arrow_c_stream__"):
+            return [column_of("keys", keys)]
+        table = pa.table(keys)
+    if table.num_columns == 0:
+        raise InvalidValue("keys: there are no columns; keys are one column or several")
+    return list(table.columns)
+
+
+def column_of(argument: str, values: Any) -> Any:
+    """Return a column as an array or chunked array."""
+    if isinstance(values, pa.ChunkedArray):
+        return values if argument == "keys" else values.combine_chunks()
+    if isinstance(values, pa.Array):
+        return values
+    try:
+        if hasattr(values, "__arrow_c_stream__"):
+            return column_of(argument, pa.chunked_array(values))
+        if isinstance(values, str | bytes) or not (
+            hasattr(values, "__arrow_c_array__") or hasattr(values, "__array__") or hasattr(values, "__len__")
+        ):
+            raise InvalidType(
+                f"{argument}: a {type(values).__name__} is no column; it is an Arrow array, or what offers "
+                "itself as one"
+            )
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidType(
+            f"{argument}: a {type(values).__name__} is no column that Arrow can hold ({error})"
+        ) from None
+
+
+def checked_counts(argument: str, values: Any) -> list[int]:
+    """Return a column of counts."""
+    column = column_of(argument, values)
+    if not pa.types.is_integer(column.type) and len(column):
+        raise InvalidType(f"{argument}: it is {column.type}; counts are integers")
+    return [checked_integer(argument, count, 0, 2**62, "a count") for count in column.to_pylist()]
+
+
+def window_tuple(window: Tumbling | Length | Rows | None) -> WindowTuple | None:
+    """Return a window as the native core takes it: kind, size, offset."""
+    if window is None:
+        return None
+    if isinstance(window, Rows):
+        return "rows", rows(window.size).size, 0
+    if isinstance(window, Window) and not isinstance(window, Tumbling):
+        raise InvalidType(
+            f"window: {window} has windows that overlap, or that end key by key; allowed are tumbling windows"
+        )
+    if not isinstance(window, Tumbling):
+        window = tumbling(window)
+    _, _, size, _, offset, is_time = window.specification()
+    if isinstance(window.size, RowCount):
+        return "rows", rows(size).size, 0
+    return "nanoseconds" if is_time else "units", size, offset
+
+
+def shown_window(window: WindowTuple) -> Tumbling | Rows:
+    """Return the window of which `window_tuple` made this."""
+    kind, size, offset = window
+    if kind == "rows":
+        return Rows(size)
+    if kind == "units":
+        return tumbling(size, start_time=offset or None)
+    return tumbling(f"{size} nanoseconds", start_time=f"{offset} nanoseconds" if offset else None)
+
+
+def checked_workers(workers: int) -> int:
+    """Return a number of workers."""
+    return checked_integer("workers", workers, 1, MOST_WORKERS, "a number of workers")
+
+
+def checked_candidates(candidates: int | None, workers: int) -> int:
+    """Return a number of candidates: 2 by default, or the one worker there is."""
+    if candidates is None:
+        return min(2, workers)
+    return checked_integer("candidates", candidates, 1, MOST_WORKERS, "a number of workers")
+
+
+def checked_seed(seed: int) -> int:
+    """Return a seed."""
+    return checked_integer("seed", seed, 0, 2**64 - 1, "an unsigned 64-bit integer")
+
+
+def checked_integer(argument: str, value: Any, least: int, most: int, what: str) -> int:
+    """Return an int within bounds; `what` tells in words what it is."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidType(f"{argument}: {value!r:.60} is a {type(value).__name__}; it is {what}, an int")
+    number = operator.index(value)
+    if not least <= number <= most:
+        raise InvalidValue(f"{argument}: {number} is out of range; allowed is {least} to {most}")
+    return number
+
+
+def checked_fraction(argument: str, value: Any) -> float:
+    """Return a number in [0, 1]."""
+    if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
+        raise InvalidType(f"{argument}: {value!r:.60} is a {type(value).__name__}; it is a number in [0, 1]")
+    number = float(value)
+    if not 0.0 <= number <= 1.0:
+        raise InvalidValue(f"{argument}: {number} is out of range; allowed is 0 to 1")
+    return number
+
+
+def checked_text(argument: str, value: Any) -> str:
+    """Return a str."""
+    if not isinstance(value, str):
+        raise InvalidType(f"{argument}: {value!r:.60} is a {type(value).__name__}; it is a name, a str")
+    return value

@@ -1,0 +1,334 @@
+"""The partitioner: rows to workers, batch after batch."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.durations import Length
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.partition.arguments import (
+    Rows,
+    checked_candidates,
+    checked_fraction,
+    checked_seed,
+    checked_text,
+    checked_workers,
+    shown_window,
+    table_of,
+    window_tuple,
+)
+from windowkit.windows import Tumbling
+
+
+class Partitioner:
+    """Assigns rows to workers, batch after batch.
+
+    Decisions depend on the parameters and on the rows since the start, not on how they come in batches, and
+    are the same on every platform. A Partitioner can be pickled, and continues where it was.
+
+    Parameters
+    ----------
+    workers : int
+        1 to 65,536.
+    method : str, default "waterfill"
+        In brackets the paper's names, which are understood too:
+
+        - ``waterfill``: by the key's hash, but rows of the few heavy keys fill up the workers below the
+          mean. Both costs are low on any skew; memory is constant. See the notes.
+        - ``shuffle`` (SH): round robin. No imbalance, up to workers × keys to aggregate.
+        - ``hash`` (FLD): by the key's hash. Least to aggregate; as imbalanced as the keys.
+        - ``partial-key`` (PK): the candidate with the fewest rows.
+        - ``cm``: the candidate with the fewest distinct keys (Alg. 2).
+        - ``am``, ``cam``: the candidate that has the key already; a new key goes to the candidate with the
+          fewest keys (Alg. 3) or rows (Alg. 4).
+        - ``lm``: the candidate with the least of both, normalised and weighed by `bias` (Alg. 5).
+    candidates : int, optional
+        Candidate workers of a key, by independent hash functions; at most `workers`, and by default 2 where
+        there are as many. Two of them may be the same worker. See `candidates`.
+    cardinality : str, default "hll"
+        How ``cm``, ``am``, ``cam`` and ``lm`` count distinct keys: ``exact`` (sets), ``hll`` (HyperLogLog
+        with 4096 registers a worker; whether a worker has a key is then a guess, which says yes too often
+        once keys outnumber registers), or ``filter`` (a membership filter that grows, with 0.5 % of false
+        answers at any number of keys).
+    bias : float, default 0.5
+        p of Eq. 9 in [0, 1]: the weight of rows against distinct keys in ``lm``.
+    window : Tumbling, str, datetime.timedelta, int or Rows, optional
+        When loads and cardinalities start anew: by event time, as `windowkit.tumbling` takes it, or with
+        `rows`. ``waterfill`` remembers which keys are heavy from one window to the next.
+    seed : int, default 0
+        0 to 2**64 - 1; of all hash functions.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        A parameter is outside what is allowed.
+
+    Notes
+    -----
+    Of d keys and n rows so far in a window, ``waterfill`` sends at most ``max(0.01 * d, n / (8 * workers),
+    workers - 1)`` pairs of key and worker more to aggregation than there are keys, by an estimate of d that
+    errs on the safe side; and of these no more than ``max(0.01 * d, 16 * workers)`` unless a worker is five
+    percent above the mean, or a key alone has more than a fair share. It puts rows of a heavy key on no
+    worker above 1.008 times the mean and two rows, as long as that allowance of pairs is not spent. So loads
+    are level where two things hold: the rows of heavy keys suffice to level the others, and the pairs that it
+    takes are allowed. Levelling takes about one for each heavy key, and ``workers - 1`` at least; they are
+    allowed from ``8 * workers * max(workers, heavy keys)`` rows on (8,192 rows for 32 workers and as many
+    heavy keys, 65,536 for 256 of them), or if one key alone is what needs levelling. With fewer rows, and
+    keys of about a fair share each, ``partial-key`` or ``cam`` level better; `choose` says so. A key is heavy
+    above one sixteenth of a worker's fair share of recent rows.
+
+    Each decision is O(1) for ``waterfill``, ``shuffle`` and ``hash`` and O(candidates) for the others,
+    amortised, whatever the number of workers.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> partitioner = Partitioner(4, "cam", cardinality="exact")
+    >>> workers = partitioner.assign(pa.array(["a", "b", "a", None, None]))
+    >>> workers[0] == workers[2], workers[3] == workers[4]
+    (True, True)
+    >>> sum(partitioner.loads()), sum(partitioner.cardinalities())
+    (5, 3.0)
+    """
+
+    _native: _native.Partitioner
+    _window: Tumbling | Rows | None
+
+    def __init__(
+        self,
+        workers: int,
+        method: str = "waterfill",
+        *,
+        candidates: int | None = None,
+        cardinality: str = "hll",
+        bias: float = 0.5,
+        window: Tumbling | Length | Rows | None = None,
+        seed: int = 0,
+    ) -> None:
+        count = checked_workers(workers)
+        self._native = _native.Partitioner(
+            count,
+            checked_text("method", method),
+            checked_candidates(candidates, count),
+            checked_text("cardinality", cardinality),
+            checked_fraction("bias", bias),
+            window_tuple(window),
+            checked_seed(seed),
+        )
+
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+        return self._native.parameters[0]
+
+    @property
+    def method(self) -> str:
+        """The method, by its long name."""
+        return self._native.parameters[1]
+
+    def assign(self, keys: Any, times: Any = None) -> pa.Int32Array:
+        """Return the worker of each row, 0 to ``workers - 1``.
+
+        All or nothing: after an error the state is as before.
+
+        Parameters
+        ----------
+        keys : Arrow data
+            The rows' keys; see the module.
+        times : Arrow array, optional
+            The rows' event times if the window is one of event time: a timestamp, date or duration, or an
+            integer for a window of an integer length. Rows of one window may come in any order, but windows
+            do not go back.
+
+        Returns
+        -------
+        pyarrow.Int32Array
+            One worker a row; no nulls.
+
+        Raises
+        ------
+        InvalidType
+            Keys cannot be hashed, or are of other columns or types than before; times cannot carry windows.
+        InvalidValue
+            Times are missing, null, not as many as keys, or of a window that has ended.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> partitioner = Partitioner(2, "shuffle", window=10)
+        >>> partitioner.assign(pa.array(["a"] * 5), pa.array([1, 2, 11, 13, 12])).to_pylist()
+        [1, 0, 1, 0, 1]
+        >>> partitioner.loads()
+        [1, 2]
+        """
+        return pa.array(self._native.assign(table_of(keys, times), times is not None))
+
+    def reset(self) -> None:
+        """Forget all rows, as if newly made.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> partitioner = Partitioner(2)
+        >>> first = partitioner.assign(pa.array([1, 1, 2]))
+        >>> partitioner.reset()
+        >>> partitioner.assign(pa.array([1, 1, 2])) == first
+        True
+        """
+        self._native.reset()
+
+    def loads(self) -> list[int]:
+        """Return the rows of each worker in the current window."""
+        return self._native.loads()
+
+    def cardinalities(self) -> list[float]:
+        """Return the (estimated) distinct keys of each worker in the current window.
+
+        With ``cardinality="hll"``, ``am`` and ``cam`` count the keys that their registers did not take for
+        known: about 40 % too few once keys outnumber registers. The other methods and kinds count right.
+
+        Raises
+        ------
+        InvalidValue
+            The method does not count them: only ``cm``, ``am``, ``cam`` and ``lm`` do.
+        """
+        return self._native.cardinalities()
+
+    def memory(self) -> int:
+        """Return the size of the state in bytes."""
+        return self._native.memory()
+
+    def explain(self) -> str:
+        """Return what the partitioner does and has come to, in words.
+
+        Examples
+        --------
+        >>> print(Partitioner(4, "pk").explain())
+        partial-key over 4 workers, 2 candidates a key
+        0 rows in this window, after 0 others
+        """
+        return self._native.explain()
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes, with its parameters, a version and a checksum.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> partitioner = Partitioner(4, "lm")
+        >>> first = partitioner.assign(pa.array([1, 1, 2]))
+        >>> other = Partitioner.restore(partitioner.snapshot())
+        >>> other.assign(pa.array([1, 1, 2])) == partitioner.assign(pa.array([1, 1, 2]))
+        True
+        """
+        return bytes(self._native.snapshot())
+
+    @classmethod
+    def restore(cls, snapshot: bytes, **parameters: Any) -> Partitioner:
+        """Return the partitioner that `snapshot` was taken of; it continues where that one was.
+
+        Parameters
+        ----------
+        snapshot : bytes
+            What `snapshot` returned.
+        **parameters
+            Parameters of `Partitioner` that the snapshot must have, for a caller who knows.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            The bytes are no snapshot, damaged, of another version, or of other parameters.
+
+        Examples
+        --------
+        >>> Partitioner.restore(Partitioner(4).snapshot(), workers=8)
+        Traceback (most recent call last):
+        ...
+        windowkit.errors.InvalidValue: snapshot: it was taken with workers=4; it was asked to have workers=8
+        """
+        if not isinstance(snapshot, bytes | bytearray | memoryview):
+            raise InvalidType(
+                f"snapshot: {snapshot!r:.60} is a {type(snapshot).__name__}; a snapshot is bytes"
+            )
+        restored = cls.__new__(cls)
+        restored._native = _native.Partitioner.restore(bytes(snapshot))
+        if parameters:
+            restored._check(parameters)
+        return restored
+
+    def _parameters(self) -> tuple[Any, ...]:
+        """Return the parameters, with the window as it is given."""
+        *others, window, seed = self._native.parameters
+        return *others, None if window is None else shown_window(window), seed
+
+    def _check(self, expected: dict[str, Any]) -> None:
+        own = dict(zip(PARAMETERS, self._parameters(), strict=True))
+        unknown = sorted(set(expected) - set(own))
+        if unknown:
+            raise InvalidType(
+                f"parameters: {unknown[0]!r} is no parameter of a Partitioner; they are {', '.join(own)}"
+            )
+        wanted = Partitioner(**{"workers": own["workers"], "method": own["method"], **expected})
+        for name, other in zip(PARAMETERS, wanted._parameters(), strict=True):
+            if name in expected and other != own[name]:
+                raise InvalidValue(
+                    f"snapshot: it was taken with {name}={own[name]!r}; it was asked to have {name}={other!r}"
+                )
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        return Partitioner.restore, (self.snapshot(),)
+
+    def __repr__(self) -> str:
+        workers, method, candidates, cardinality, bias, window, seed = self._parameters()
+        shown = "" if window is None else f", window={window}"
+        return (
+            f"Partitioner({workers}, {method!r}, candidates={candidates}, cardinality={cardinality!r}, "
+            f"bias={bias}{shown}, seed={seed})"
+        )
+
+
+PARAMETERS: Final = ("workers", "method", "candidates", "cardinality", "bias", "window", "seed")
+
+
+def candidates(
+    keys: Any, workers: int, *, candidates: int | None = None, seed: int = 0
+) -> pa.FixedSizeListArray:
+    """Return the candidate workers of each row's key: what ``Partitioner`` chooses from.
+
+    The first of them is where the method ``hash`` sends the key. Candidate j of a key with the 64-bit hash
+    h is ``(mix(h, j + 1) * workers) >> 64`` for a fixed function ``mix``, so that the candidates of a key
+    are independent and may coincide.
+
+    Parameters
+    ----------
+    keys : Arrow data
+        The rows' keys; see the module.
+    workers, candidates, seed : int
+        As in `Partitioner`.
+
+    Returns
+    -------
+    pyarrow.FixedSizeListArray
+        Lists of `candidates` int32, one a row.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        A parameter is outside what is allowed, or keys cannot be hashed.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> places = candidates(pa.array(["a", "b", "a"]), 8, candidates=3)
+    >>> places[0] == places[2], len(places[1])
+    (True, 3)
+    """
+    count = checked_workers(workers)
+    choices = checked_candidates(candidates, count)
+    if choices > count:
+        raise InvalidValue(f"candidates: {choices} is out of range; allowed is 1 to {count}, the workers")
+    flat = pa.array(_native.partition_candidates(table_of(keys), count, choices, checked_seed(seed)))
+    return pa.FixedSizeListArray.from_arrays(flat, choices)

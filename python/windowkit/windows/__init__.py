@@ -1,0 +1,64 @@
+"""Window types of the language, one module each.
+
+A window is a plain value: frozen, hashable, picklable, and equal to what `parse` makes of its text.
+"""
+
+from __future__ import annotations
+
+from windowkit.windows.band import Band, band
+from windowkit.windows.base import Window, shown, units
+from windowkit.windows.everything import Global, global_window
+from windowkit.windows.grammar import COMMA, Call, bare, checked_name, quoted, read_call, unquoted
+from windowkit.windows.landmark import Landmark, landmark
+from windowkit.windows.punctuation import Punctuation, punctuation
+from windowkit.windows.session import Session, session
+from windowkit.windows.sliding import Sliding, sliding
+from windowkit.windows.text import WINDOW_FORMS, parse
+from windowkit.windows.tumbling import Tumbling, tumbling
+from windowkit.windows.user import (
+    Add,
+    ContextAware,
+    ContextFree,
+    Custom,
+    Definition,
+    Remove,
+    Shift,
+    custom,
+)
+
+__all__ = [
+    "COMMA",
+    "WINDOW_FORMS",
+    "Add",
+    "Band",
+    "Call",
+    "ContextAware",
+    "ContextFree",
+    "Custom",
+    "Definition",
+    "Global",
+    "Landmark",
+    "Punctuation",
+    "Remove",
+    "Session",
+    "Shift",
+    "Sliding",
+    "Tumbling",
+    "Window",
+    "band",
+    "bare",
+    "checked_name",
+    "custom",
+    "global_window",
+    "landmark",
+    "parse",
+    "punctuation",
+    "quoted",
+    "read_call",
+    "session",
+    "shown",
+    "sliding",
+    "tumbling",
+    "units",
+    "unquoted",
+]

@@ -1,0 +1,207 @@
+"""What all window types have: a kind, a name, a text form, and how the native core takes them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, TypeVar, final
+
+from windowkit.durations import Duration, Length, Measure, Rows, length
+from windowkit.durations import rows as number_of_rows
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.moments import Moment
+from windowkit.windows.grammar import checked_name, quoted
+
+if TYPE_CHECKING:
+    from windowkit.windows.user import Adapter
+
+__all__ = ["Bound", "Window"]
+
+Bound = tuple[str, str, list[tuple[str, str, int]], list[str], list[str], "Adapter | None"]
+"""``(kind, name, lengths, options, columns, definition)``, as the native core takes a window; a length is
+``(argument, unit, count)``."""
+
+AnyWindow = TypeVar("AnyWindow", bound="Window")
+
+
+@dataclass(frozen=True)
+class Window(ABC):
+    """Base of all window types; made by `tumbling`, `sliding`, `session` and the other functions.
+
+    A window is a set of intervals of the time column, or of a key's rows. A result has those of them, key by
+    key, that contain a row. ``str(window)`` is a text form, and `parse` reads it back.
+    """
+
+    kind: ClassVar[str]
+    """The name of the function that makes it, such as ``tumbling``."""
+
+    label: str | None = field(default=None, kw_only=True)
+    """The alias, if one was given."""
+
+    def alias(self: AnyWindow, name: str) -> AnyWindow:
+        """Return the same window under another name.
+
+        The name is what the column ``window_name`` of a result says where a query has several windows.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            `name` is no string, or empty.
+
+        Examples
+        --------
+        >>> from windowkit import tumbling
+        >>> tumbling("1 day").alias("daily").name
+        'daily'
+        """
+        return replace(self, label=checked_name("alias", name))
+
+    @property
+    def name(self) -> str:
+        """The alias, or else the text form."""
+        return self.text if self.label is None else self.label
+
+    def __str__(self) -> str:
+        """Return the text form, followed by `` as <alias>`` where there is one."""
+        return self.text if self.label is None else f"{self.text} as {quoted(self.label)}"
+
+    @property
+    def text(self) -> str:
+        """The text form without alias, as in ``sliding(10 minutes, 1 minute)``."""
+        return f"{self.kind}({', '.join(self.arguments())})"
+
+    @abstractmethod
+    def arguments(self) -> Iterable[str]:
+        """Return the arguments of the text form."""
+
+    def lengths(self) -> Mapping[str, Measure | Moment | None]:
+        """Return the lengths and moments by argument; None for those not given."""
+        return {}
+
+    def options(self) -> list[str]:
+        """Return the options that are set."""
+        return []
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the window reads beside the time."""
+        return ()
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether one of its lengths is a number of rows: results then have the column ``window_rows``."""
+        return any(isinstance(each, Rows) for each in self.lengths().values())
+
+    @final
+    def bound(self) -> Bound:
+        """Return the window as the native core takes it."""
+        lengths = [
+            (argument, *counted(each)) for argument, each in self.lengths().items() if each is not None
+        ]
+        return self.kind, self.name, lengths, self.options(), list(self.columns), self.definition()
+
+    def definition(self) -> Adapter | None:
+        """Return what a user's own window is told by."""
+        return None
+
+
+def counted(measure: Measure | Moment) -> tuple[str, int]:
+    """Return unit and count of a length or moment."""
+    if isinstance(measure, Duration):
+        return "nanoseconds", measure.nanoseconds
+    if isinstance(measure, Rows):
+        return "rows", measure.count
+    if isinstance(measure, Moment):
+        return "instant" if measure.zoned else "local", measure.nanoseconds
+    return "units", measure
+
+
+def units(measure: Measure | None) -> int:
+    """Return nanoseconds, units of an integer column, or rows; 0 for none."""
+    return 0 if measure is None else counted(measure)[1]
+
+
+def shown(measure: Measure) -> str:
+    """Return `measure` for a message, as the user wrote it."""
+    return repr(measure.text) if isinstance(measure, Duration) else str(measure)
+
+
+def optional_length(argument: str, value: Length | None) -> Measure | None:
+    return None if value is None else length(argument, value)
+
+
+def require_positive(argument: str, measure: Measure) -> None:
+    if units(measure) <= 0:
+        raise InvalidValue(f"{argument}: {shown(measure)} is not positive; a {argument} is greater than zero")
+
+
+def require_no_rows(argument: str, measure: Measure | None) -> None:
+    """Refuse a number of rows where a stretch of the time column is meant."""
+    if isinstance(measure, Rows):
+        raise InvalidType(
+            f"{argument}: {measure} is a number of rows; a {argument} is a duration, or an int in the units "
+            "of an integer column"
+        )
+
+
+def require_same_kind(argument: str, measure: Measure, other: str, reference: Measure) -> None:
+    if kind_of(measure) != kind_of(reference):
+        raise InvalidType(
+            f"{argument}: {shown(measure)} is {kind_of(measure)} where {other} {shown(reference)} is "
+            f"{kind_of(reference)}; the lengths of a window are all durations or all integers"
+        )
+
+
+def kind_of(measure: Measure) -> str:
+    if isinstance(measure, Rows):
+        return "a number of rows"
+    return "a duration" if isinstance(measure, Duration) else "an integer"
+
+
+def require_start_time(start_time: Measure | None, other: str, period: Measure) -> None:
+    if start_time is None:
+        return
+    require_no_rows("start_time", start_time)
+    if isinstance(period, Rows):
+        raise InvalidValue(
+            f"start_time: {shown(start_time)} is given where {other} is {period}; windows that rows begin or "
+            "end have no start_time"
+        )
+    require_same_kind("start_time", start_time, other, period)
+    if abs(units(start_time)) >= units(period):
+        raise InvalidValue(
+            f"start_time: {shown(start_time)} is not less than {other} {shown(period)}; a start_time is "
+            f"less than the {other}, forwards or backwards"
+        )
+
+
+def require_bool(argument: str, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise InvalidType(f"{argument}: {value!r} is a {type(value).__name__}; it is True or False")
+
+
+def require_partial(partial: bool, by_rows: bool) -> None:
+    """Refuse `partial` where no window is ever unfinished."""
+    require_bool("partial", partial)
+    if partial and not by_rows:
+        raise InvalidValue(
+            "partial: True is given for windows that are not of a number of rows every number of rows; only "
+            "these have unfinished ones at the end"
+        )
+
+
+def refuse_both(argument: str, value: object, rows: object) -> None:
+    """Refuse a length that is given in rows and otherwise."""
+    if value is not None and rows is not None:
+        raise InvalidValue(f"{argument}: {value!r} is given beside rows={rows!r}; one of the two is given")
+
+
+def row_count(argument: str, rows: int) -> Rows:
+    """Return a number of rows given as an int."""
+    given = length(argument, rows)
+    if isinstance(given, Rows):
+        return given
+    if isinstance(given, Duration):
+        raise InvalidType(f"{argument}: {given.text!r} is a duration; {argument} is a number of rows")
+    return number_of_rows(given)

@@ -1,0 +1,37 @@
+"""One window of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from windowkit.windows.base import Window
+
+
+@dataclass(frozen=True)
+class Global(Window):
+    """All rows of a key; see `global_window`."""
+
+    kind: ClassVar[str] = "global_window"
+
+    def arguments(self) -> Iterable[str]:
+        """Return no arguments."""
+        return []
+
+
+def global_window() -> Global:
+    """One window of all rows of a key.
+
+    Returns
+    -------
+    Global
+        Its start and end are the times of the key's first and last row. Context free, of one slice: O(1) work
+        per row, O(1) memory per key.
+
+    Examples
+    --------
+    >>> print(global_window().alias("all"))
+    global_window() as all
+    """
+    return Global()

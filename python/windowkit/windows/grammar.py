@@ -1,0 +1,90 @@
+"""The grammar that the text forms of windows and of aggregates share: ``call(argument, ...) as name``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from windowkit.errors import InvalidType, InvalidValue
+
+__all__ = ["COMMA", "Call", "bare", "checked_name", "number_or_text", "quoted", "read_call", "unquoted"]
+
+
+class Call(NamedTuple):
+    """A parsed ``function(argument, ...) where filter as name``; arguments are stripped, but still quoted."""
+
+    function: str
+    arguments: Sequence[str]
+    name: str | None
+    filter: str | None = None
+
+
+QUOTED: Final = r"`(?:[^`]|``)*`(?!`)"
+CALL: Final = re.compile(
+    rf"\s*(?P<function>\w+)\s*\((?P<arguments>(?:{QUOTED}|[^`()])*)\)"
+    rf"(?:\s+where\s+(?P<filter>{QUOTED}|\S.*?))?(?:\s+as\s+(?P<name>\S.*?))?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+# A comma with an even number of backticks behind it stands outside quotes.
+COMMA: Final = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)", re.DOTALL)
+PLAIN: Final = re.compile(r"[^\W\d]\w*(?:[ .-]\w+)*")
+
+
+def read_call(argument: str, text: str, allowed: str, *, filters: bool = False) -> Call:
+    """Split ``function(argument, ...) where filter as name``; `argument` and `allowed` are for the message.
+
+    Only with `filters` may there be a filter.
+    """
+    if not isinstance(text, str):
+        raise InvalidType(f"{argument}: {text!r} is a {type(text).__name__}; the text form is a str")
+    match = CALL.fullmatch(text)
+    if match is None or (match["filter"] is not None and not filters):
+        raise InvalidValue(f"{argument}: {text!r} is no {argument}; {allowed}")
+    inside = match["arguments"].strip()
+    arguments = [piece.strip() for piece in COMMA.split(inside)] if inside else []
+    name = None if match["name"] is None else unquoted(argument, match["name"])
+    where = None if match["filter"] is None else unquoted(argument, match["filter"])
+    return Call(match["function"].lower(), arguments, name, where)
+
+
+def quoted(name: str) -> str:
+    """Return `name` as the text forms write it: in backticks unless it is only words."""
+    return name if PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def unquoted(argument: str, text: str) -> str:
+    """Return the name that `quoted` made `text` of; any text without backticks is itself a name."""
+    if "`" not in text:
+        return text
+    if not re.fullmatch(QUOTED, text, re.DOTALL):
+        raise InvalidValue(
+            f"{argument}: {text!r} is no name; a name with backticks doubles them and stands in backticks"
+        )
+    return text[1:-1].replace("``", "`")
+
+
+def number_or_text(text: str) -> str | int:
+    """Return the whole number `text` is, if it is one."""
+    # Twenty digits are out of any length's range, whichever they are; `length` says so.
+    text = text.strip()
+    return int(text[:21]) if re.fullmatch(r"[+-]?[0-9]+", text) else text
+
+
+def bare(name: str) -> str:
+    """Return `name` in backticks unless it is one word, as where something else may follow it."""
+    return name if re.fullmatch(r"[^\W\d]\w*", name) else "`" + name.replace("`", "``") + "`"
+
+
+def checked_name(argument: str, name: str) -> str:
+    """Return `name` if it can name a column."""
+    if not isinstance(name, str):
+        raise InvalidType(f"{argument}: {name!r} is a {type(name).__name__}; a name is a str")
+    if not name:
+        raise InvalidValue(f"{argument}: '' is empty; a name has at least one character")
+    if re.search("[\0\ud800-\udfff]", name):
+        raise InvalidValue(
+            f"{argument}: {name!r} has a NUL or half a surrogate pair; a name is what Arrow can hold, UTF-8 "
+            "without NUL"
+        )
+    return name

@@ -1,0 +1,125 @@
+"""Windows that all begin at a landmark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from windowkit.durations import Duration, Length, Measure, length
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.moments import Moment, Place, PlaceLike, kind_of_place, place
+from windowkit.windows.base import (
+    Window,
+    kind_of,
+    optional_length,
+    require_no_rows,
+    require_positive,
+    require_same_kind,
+    require_start_time,
+    shown,
+    units,
+)
+
+
+@dataclass(frozen=True)
+class Landmark(Window):
+    """Windows ``[s, s + every)``, ``[s, s + 2 * every)``, ... of landmarks s; see `landmark`."""
+
+    kind: ClassVar[str] = "landmark"
+    every: Measure
+    start: Place | None = None
+    period: Measure | None = None
+    start_time: Measure | None = None
+
+    def __post_init__(self) -> None:
+        require_no_rows("every", self.every)
+        require_positive("every", self.every)
+        if (self.start is None) == (self.period is None):
+            given = "neither is" if self.start is None else f"{self.start} and period {self.period} are"
+            raise InvalidValue(
+                f"start: {given} given; a landmark has a start, or else a period for one landmark each"
+            )
+        if self.start is not None:
+            if self.start_time is not None:
+                raise InvalidValue(
+                    f"start_time: {shown(self.start_time)} is given without a period; start is the only "
+                    "landmark"
+                )
+            is_time = isinstance(self.every, Duration)
+            if isinstance(self.start, Moment | Duration) != is_time:
+                raise InvalidType(
+                    f"start: {self.start} is {kind_of_place(self.start)} where every {shown(self.every)} is "
+                    f"{kind_of(self.every)}; both are of one kind"
+                )
+        if self.period is not None:
+            require_no_rows("period", self.period)
+            require_positive("period", self.period)
+            require_same_kind("period", self.period, "every", self.every)
+            if units(self.period) % units(self.every):
+                raise InvalidValue(
+                    f"period: {shown(self.period)} is no multiple of every {shown(self.every)}; it is one, "
+                    "so that a window ends with its period"
+                )
+            require_start_time(self.start_time, "period", self.period)
+
+    def arguments(self) -> Iterable[str]:
+        """Return the arguments of the text form."""
+        named = {"start": self.start, "period": self.period, "start_time": self.start_time}
+        return [str(self.every), *(f"{name}={each}" for name, each in named.items() if each is not None)]
+
+    def lengths(self) -> Mapping[str, Measure | Moment | None]:
+        """Return every, start, period and start_time."""
+        return {
+            "every": self.every,
+            "start": self.start,
+            "period": self.period,
+            "start_time": self.start_time,
+        }
+
+
+def landmark(
+    every: Length,
+    *,
+    start: PlaceLike | None = None,
+    period: Length | None = None,
+    start_time: Length | None = None,
+) -> Landmark:
+    """Windows that begin at a landmark and grow: results so far, `every` so often.
+
+    Parameters
+    ----------
+    every : str, datetime.timedelta or int
+        Distance of one window's end to the next, greater than zero.
+    start : datetime.datetime, datetime.date, datetime.timedelta, str or int, optional
+        The only landmark, as `band` takes a start.
+    period : str, datetime.timedelta or int, optional
+        Instead of `start`: distance of one landmark to the next, a multiple of `every`. Windows end with
+        their period.
+    start_time : str, datetime.timedelta or int, optional
+        With a period: distance of a landmark from 1970-01-01 00:00:00 UTC (from 0 for an integer column).
+
+    Returns
+    -------
+    Landmark
+        The windows ``[s, s + j * every)`` for j = 1, 2, ... and each landmark s, but those to which no row
+        came since the window before. Context free: O(1) work per row and per window (Li 2008, Eq. 5.7-5.9).
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        A length is not one, or they do not fit each other; both or none of `start` and `period` are given.
+
+    Examples
+    --------
+    >>> print(landmark("1 hour", period="1 day"))
+    landmark(1 hour, period=1 day)
+    >>> print(landmark("1 minute", start="2024-01-31 12:00:00Z"))
+    landmark(1 minute, start=2024-01-31 12:00:00Z)
+    """
+    return Landmark(
+        length("every", every),
+        None if start is None else place("start", start),
+        optional_length("period", period),
+        optional_length("start_time", start_time),
+    )

@@ -1,0 +1,73 @@
+"""Windows between marked rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.windows.base import Window
+from windowkit.windows.grammar import bare, checked_name
+
+
+@dataclass(frozen=True)
+class Punctuation(Window):
+    """Runs of rows that end, or begin, with a marked row; see `punctuation`."""
+
+    kind: ClassVar[str] = "punctuation"
+    column: str
+    at: Literal["end", "start"] = "end"
+
+    def __post_init__(self) -> None:
+        checked_name("column", self.column)
+        if not isinstance(self.at, str):
+            raise InvalidType(f"at: {self.at!r} is a {type(self.at).__name__}; at is 'end' or 'start'")
+        if self.at not in ("end", "start"):
+            raise InvalidValue(f"at: {self.at!r} is unknown; at is 'end' or 'start'")
+
+    def arguments(self) -> Iterable[str]:
+        """Return the arguments of the text form."""
+        return [bare(self.column), *(["at=start"] if self.at == "start" else [])]
+
+    def options(self) -> list[str]:
+        """Return ``start`` if a marked row is the first of its window."""
+        return ["start"] if self.at == "start" else []
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column that marks rows."""
+        return (self.column,)
+
+
+def punctuation(column: str, *, at: Literal["end", "start"] = "end") -> Punctuation:
+    """Windows that rows themselves part: by a mark on the row that ends, or begins, one.
+
+    Parameters
+    ----------
+    column : str
+        A boolean column; a null marks no row.
+    at : str, default "end"
+        ``"end"``: a marked row is the last of its window; ``"start"``: it is the first.
+
+    Returns
+    -------
+    Punctuation
+        The longest runs of a key's rows, in the order of time and then of arrival, that end (or begin) with a
+        marked row and have no other; what comes before the first mark, or after the last, is a window too.
+        Start and end of a window are the times of its first and last row. Forward context free: O(1) work per
+        row (Traub et al. 2019, §4.4); rows are kept until all are there.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `column` is no name, or `at` something else.
+
+    Examples
+    --------
+    >>> print(punctuation("lap done"))
+    punctuation(`lap done`)
+    >>> print(punctuation("started", at="start"))
+    punctuation(started, at=start)
+    """
+    return Punctuation(column, at)

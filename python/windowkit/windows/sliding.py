@@ -1,0 +1,126 @@
+"""Windows that overlap, over one measure or over two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from windowkit.durations import Duration, Length, Measure, Rows, length
+from windowkit.errors import InvalidValue
+from windowkit.windows.base import (
+    Window,
+    optional_length,
+    require_partial,
+    require_positive,
+    require_same_kind,
+    require_start_time,
+    shown,
+    units,
+)
+from windowkit.windows.tumbling import Specification, trailing
+
+
+@dataclass(frozen=True)
+class Sliding(Window):
+    """Windows ``[start_time + k * slide, start_time + k * slide + size)``; see `sliding`."""
+
+    kind: ClassVar[str] = "sliding"
+    size: Measure
+    slide: Measure
+    start_time: Measure | None = None
+    partial: bool = False
+
+    def __post_init__(self) -> None:
+        require_positive("size", self.size)
+        require_positive("slide", self.slide)
+        if not self.is_multi_measure:
+            require_same_kind("slide", self.slide, "size", self.size)
+            if units(self.slide) > units(self.size):
+                raise InvalidValue(
+                    f"slide: {shown(self.slide)} is greater than size {shown(self.size)}; a sliding window's "
+                    "slide is at most its size"
+                )
+        require_start_time(self.start_time, "slide", self.slide)
+        require_partial(self.partial, isinstance(self.size, Rows) and isinstance(self.slide, Rows))
+
+    @property
+    def is_multi_measure(self) -> bool:
+        """Whether one of size and slide is a number of rows and the other is not."""
+        return isinstance(self.size, Rows) != isinstance(self.slide, Rows)
+
+    def arguments(self) -> Iterable[str]:
+        """Return the arguments of the text form."""
+        return [str(self.size), str(self.slide), *trailing(self.start_time, self.partial)]
+
+    def lengths(self) -> Mapping[str, Measure | None]:
+        """Return size, slide and start_time."""
+        return {"size": self.size, "slide": self.slide, "start_time": self.start_time}
+
+    def options(self) -> list[str]:
+        """Return ``partial`` if unfinished windows count."""
+        return ["partial"] if self.partial else []
+
+    @property
+    def is_time(self) -> bool:
+        """Whether lengths are durations; else they are units of an integer time column, or rows."""
+        return isinstance(self.size, Duration)
+
+    def specification(self) -> Specification:
+        """Return ``(kind, name, size, slide, offset, is_time)``, lengths in nanoseconds or in units."""
+        return self.kind, self.name, units(self.size), units(self.slide), units(self.start_time), self.is_time
+
+
+def sliding(
+    size: Length, slide: Length, *, start_time: Length | None = None, partial: bool = False
+) -> Sliding:
+    """Windows of one size that start every `slide`, each row in about size / slide of them.
+
+    Parameters
+    ----------
+    size : str, datetime.timedelta, int or Rows
+        Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, or a
+        number of rows as in ``"100 rows"``.
+    slide : str, datetime.timedelta, int or Rows
+        Distance of one start to the next, greater than zero, at most `size`; need not divide it. Of another
+        measure than `size` it is the distance of one end to the next.
+    start_time : str, datetime.timedelta or int, optional
+        Distance of a window's start from 1970-01-01 00:00:00 UTC (from 0 for an integer column); less than
+        `slide` either way. Only with a slide of the time column.
+    partial : bool, default False
+        Of windows of rows every so many rows: whether those at the end of a key count that have fewer rows.
+
+    Returns
+    -------
+    Sliding
+        The windows ``[start_time + k * slide, start_time + k * slide + size)`` for all integers k. Context
+        free: O(1) work per row and per window, whatever size / slide is, because rows are aggregated into
+        slices between window edges and windows are combined from slices (Li 2008, §5.1.2; Traub et al.
+        2019, §4.4 and §5.3).
+
+        With lengths in rows: of a key's rows, in the order of time and then of arrival, ranks
+        ``[k * slide, k * slide + size)`` (Li 2008, Eq. 5.4-5.6).
+
+        ``sliding("10 rows", "5 seconds")``: at each edge ``start_time + k * slide`` the last 10 rows of a key
+        before it, if one of them came since the edge before; fewer while a key has not so many (Traub et al.
+        2019, §4.4). ``sliding("10 seconds", "100 rows")``: after each 100th row of a key, at a time t, the
+        rows up to it with times in ``(t - 10 seconds, t]`` (Li 2008, Eq. 5.16-5.18).
+
+        All but the first keep rows until all are there.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        A length is not one, is not positive, `slide` is greater than `size`, or `start_time` is too large.
+
+    Examples
+    --------
+    >>> print(sliding("10 minutes", "1 minute"))
+    sliding(10 minutes, 1 minute)
+    >>> print(sliding(600, 60))
+    sliding(600, 60)
+    >>> print(sliding("10 rows", "5 seconds"))
+    sliding(10 rows, 5 seconds)
+    """
+    start = optional_length("start_time", start_time)
+    return Sliding(length("size", size), length("slide", slide), start, partial)

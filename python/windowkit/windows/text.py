@@ -1,0 +1,92 @@
+"""Windows from their text forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from windowkit.errors import InvalidValue
+from windowkit.windows.band import band
+from windowkit.windows.base import Window
+from windowkit.windows.everything import global_window
+from windowkit.windows.grammar import number_or_text, read_call, unquoted
+from windowkit.windows.landmark import landmark
+from windowkit.windows.punctuation import punctuation
+from windowkit.windows.session import session
+from windowkit.windows.sliding import sliding
+from windowkit.windows.tumbling import tumbling
+
+__all__ = ["WINDOW_FORMS", "parse"]
+
+WINDOW_FORMS: Final = (
+    "windows are tumbling(10 minutes), sliding(10 minutes, 1 minute), session(30 seconds), with lengths like "
+    "'10 minutes', '100 rows' or whole numbers, start_time=... last, or the word partial for rows; "
+    "band(2024-01-31 12:00:00, 2024-02-01 12:00:00), landmark(1 hour, period=1 day) or landmark(1 hour, "
+    "start=...), punctuation(column) with an optional at=start, and global_window(); and optionally 'as name'"
+)
+
+# How many arguments, which named ones, and which words.
+FORMS: Final[dict[str, tuple[int, tuple[str, ...], tuple[str, ...], Callable[..., Window]]]] = {
+    "tumbling": (1, ("start_time",), ("partial",), tumbling),
+    "sliding": (2, ("start_time",), ("partial",), sliding),
+    "session": (1, (), (), session),
+    "band": (2, (), (), band),
+    "landmark": (1, ("start", "period", "start_time"), (), landmark),
+    "punctuation": (1, ("at",), (), punctuation),
+    "global_window": (0, (), (), global_window),
+}
+
+
+def parse(text: str) -> Window:
+    """Read a window from its text form.
+
+    Parameters
+    ----------
+    text : str
+        A call of the function that makes it, such as ``tumbling(size)``, ``sliding(size, slide)`` or
+        ``session(gap)``, with its optional arguments last, as in ``start_time=...``, and an optional ``as
+        name``. Lengths are durations, numbers of rows or whole numbers, and times are ISO 8601, all unquoted;
+        a column or name that is more than words stands in backticks.
+
+    Returns
+    -------
+    Window
+        ``parse(str(window)) == window`` holds for every window but `custom` ones.
+
+    Raises
+    ------
+    InvalidValue
+        `text` is no window; or whatever the function raises.
+
+    Examples
+    --------
+    >>> parse("sliding(10 minutes, 1 minute, start_time=15 seconds) as recent").name
+    'recent'
+    >>> parse("session(30)") == session(30)
+    True
+    >>> parse("tumbling(100 rows, partial)") == tumbling(rows=100, partial=True)
+    True
+    """
+    call = read_call("window", text, WINDOW_FORMS)
+    refused = InvalidValue(f"window: {text!r} is no window; {WINDOW_FORMS}")
+    if call.function not in FORMS:
+        raise refused
+    count, names, words, make = FORMS[call.function]
+    arguments: list[str | int] = [read(call.function, argument) for argument in call.arguments[:count]]
+    given: dict[str, str | int | bool] = {}
+    for option in call.arguments[count:]:
+        name, equals, value = (part.strip() for part in option.partition("="))
+        if name in given or not (name in names if equals else name in words):
+            raise refused
+        given[name] = read(call.function, value) if equals else True
+    if len(arguments) != count or any(
+        "=" in argument for argument in call.arguments[:count] if "`" not in argument
+    ):
+        raise refused
+    window = make(*arguments, **given)
+    return window if call.name is None else window.alias(call.name)
+
+
+def read(function: str, argument: str) -> str | int:
+    """Return an argument as the function takes it."""
+    return unquoted("window", argument) if function == "punctuation" else number_or_text(argument)

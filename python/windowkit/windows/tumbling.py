@@ -1,0 +1,112 @@
+"""Windows side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from windowkit.durations import Duration, Length, Measure, Rows, length
+from windowkit.windows.base import (
+    Window,
+    optional_length,
+    refuse_both,
+    require_partial,
+    require_positive,
+    require_start_time,
+    row_count,
+    units,
+)
+
+Specification = tuple[str, str, int, int, int, bool]
+"""``(kind, name, size, slide, offset, is_time)``."""
+
+
+@dataclass(frozen=True)
+class Tumbling(Window):
+    """Windows ``[start_time + k * size, start_time + (k + 1) * size)``; see `tumbling`."""
+
+    kind: ClassVar[str] = "tumbling"
+    size: Measure
+    start_time: Measure | None = None
+    partial: bool = False
+
+    def __post_init__(self) -> None:
+        require_positive("size", self.size)
+        require_start_time(self.start_time, "size", self.size)
+        require_partial(self.partial, isinstance(self.size, Rows))
+
+    def arguments(self) -> Iterable[str]:
+        """Return the arguments of the text form."""
+        return [str(self.size), *trailing(self.start_time, self.partial)]
+
+    def lengths(self) -> Mapping[str, Measure | None]:
+        """Return size and start_time."""
+        return {"size": self.size, "start_time": self.start_time}
+
+    def options(self) -> list[str]:
+        """Return ``partial`` if unfinished windows count."""
+        return ["partial"] if self.partial else []
+
+    @property
+    def is_time(self) -> bool:
+        """Whether lengths are durations; else they are units of an integer time column, or rows."""
+        return isinstance(self.size, Duration)
+
+    def specification(self) -> Specification:
+        """Return ``(kind, name, size, slide, offset, is_time)``, lengths in nanoseconds or in units."""
+        return self.kind, self.name, units(self.size), 0, units(self.start_time), self.is_time
+
+
+def trailing(start_time: Measure | None, partial: bool) -> list[str]:
+    """Return the last arguments of a text form."""
+    started = [] if start_time is None else [f"start_time={start_time}"]
+    return [*started, *(["partial"] if partial else [])]
+
+
+def tumbling(
+    size: Length | None = None,
+    *,
+    rows: int | None = None,
+    start_time: Length | None = None,
+    partial: bool = False,
+) -> Tumbling:
+    """Windows one after the other, each row in exactly one.
+
+    Parameters
+    ----------
+    size : str, datetime.timedelta, int or Rows
+        Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, or a
+        number of rows as in ``"100 rows"``.
+    rows : int, optional
+        The same as a `size` of so many rows.
+    start_time : str, datetime.timedelta or int, optional
+        Distance of a window's start from 1970-01-01 00:00:00 UTC (from 0 for an integer column); less than
+        `size` either way. Not for rows.
+    partial : bool, default False
+        Of windows by rows: whether the last of a key counts, which has fewer rows.
+
+    Returns
+    -------
+    Tumbling
+        The windows ``[start_time + k * size, start_time + (k + 1) * size)`` for all integers k. Context
+        free: O(1) work per row, O(1) memory per window (Li 2008, §5.1.2; Traub et al. 2019, §4.4). By rows:
+        ranks ``[k * rows, (k + 1) * rows)`` of a key's rows in the order of time, then of arrival (Li 2008,
+        Eq. 5.4-5.6), for which rows are kept until all are there.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        A length is not one, is not positive, or `start_time` is too large.
+
+    Examples
+    --------
+    >>> print(tumbling("1 hour", start_time="15 minutes"))
+    tumbling(1 hour, start_time=15 minutes)
+    >>> print(tumbling(rows=100))
+    tumbling(100 rows)
+    """
+    refuse_both("size", size, rows)
+    # Without either `length` says what it takes.
+    measure = length("size", size) if rows is None else row_count("rows", rows)  # type: ignore[arg-type]
+    return Tumbling(measure, optional_length("start_time", start_time), partial)

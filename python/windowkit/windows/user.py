@@ -1,0 +1,316 @@
+"""Windows of users' own: by a calendar of edges, or by what rows say."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from windowkit.durations import Length, length
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.moments import Clock
+from windowkit.windows.base import Window
+from windowkit.windows.grammar import checked_name
+
+__all__ = ["Add", "ContextAware", "ContextFree", "Custom", "Definition", "Remove", "Shift", "custom"]
+
+PIECE = 65_536
+"""Rows that a context-aware window is notified of at a time, at most."""
+
+
+class ContextFree(ABC):
+    """Base of windows whose edges depend on the time alone, as those of business days do.
+
+    A subclass says how long a window can be, what the next edge after a time is, and which windows end within
+    a stretch of time. It is asked once per stretch of time that has rows, not once per row or key. Times are
+    ``datetime.datetime`` for columns of timestamps (in the column's zone, if it has one), ``datetime.date``
+    for dates, ``datetime.timedelta`` for durations, ``int`` for integers. It is to be picklable for Spark.
+
+    Attributes
+    ----------
+    longest : str, datetime.timedelta or int
+        No window is longer.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> class Powers(wk.ContextFree):
+    ...     '''Windows from one power of two to the next.'''
+    ...
+    ...     longest = 2**20
+    ...
+    ...     def next_edge(self, t):
+    ...         return 1 if t < 1 else 1 << t.bit_length()
+    ...
+    ...     def windows(self, since, until):
+    ...         edges = [1 << n for n in range(20)]
+    ...         return [(a, b) for a, b in zip(edges, edges[1:]) if since < b <= until]
+    >>> query = wk.query(by=[], time="t", windows=wk.custom(Powers()), aggs=wk.count().alias("n"))
+    >>> for row in query.run(pa.table({"t": [1, 4, 5, 9]})).sort_by("n").to_pylist():
+    ...     print(row)
+    {'window': {'start': 1, 'end': 2}, 'n': 1}
+    {'window': {'start': 8, 'end': 16}, 'n': 1}
+    {'window': {'start': 4, 'end': 8}, 'n': 2}
+    """
+
+    longest: Length
+
+    @abstractmethod
+    def next_edge(self, t: Any) -> Any:
+        """Return the first start or end of a window that is after `t`."""
+
+    @abstractmethod
+    def windows(self, since: Any, until: Any) -> Iterable[tuple[Any, Any]]:
+        """Return ``(start, end)`` of the windows with ``since < end <= until``."""
+
+
+class ContextAware(ABC):
+    """Base of windows whose edges are told by rows.
+
+    Per key `open` makes an object, which is notified of the key's rows in the order of time, and then of
+    arrival, many at a time. It answers with what changes in the windows it has told so far. It is to be
+    picklable for Spark.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns it reads beside the time.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> class Threshold(wk.ContextAware):
+    ...     '''Windows from the first row with v > 10 to the next with v < 5.'''
+    ...
+    ...     columns = ("v",)
+    ...
+    ...     def open(self):
+    ...         return Opened()
+    >>> class Opened:
+    ...     began = None
+    ...
+    ...     def notify(self, first, times, v):
+    ...         for row, value in enumerate(v.to_pylist(), first):
+    ...             if self.began is None and value > 10:
+    ...                 self.began = row
+    ...             elif self.began is not None and value < 5:
+    ...                 yield wk.Add(self.began, row + 1)
+    ...                 self.began = None
+    ...
+    ...     def finish(self, rows):
+    ...         return [] if self.began is None else [wk.Add(self.began, rows)]
+    >>> table = pa.table({"t": [1, 2, 3, 4, 5, 6], "v": [1, 11, 7, 4, 3, 12]})
+    >>> query = wk.query(by=[], time="t", windows=wk.custom(Threshold()), aggs=wk.sum("v"))
+    >>> query.run(table).sort_by("sum(v)").to_pylist()
+    [{'window': {'start': 6, 'end': 6}, 'sum(v)': 12}, {'window': {'start': 2, 'end': 4}, 'sum(v)': 22}]
+    """
+
+    columns: tuple[str, ...] = ()
+
+    @abstractmethod
+    def open(self) -> Any:
+        """Return an object for one key, with two methods.
+
+        ``notify(first, times, *columns)`` gets the rank of the first of some rows, their times and the
+        columns asked for, as pyarrow arrays, and returns an iterable of `Add`, `Remove` and `Shift`.
+        ``finish(rows)`` gets the number of rows of the key, once there are no more, and returns the last such
+        changes.
+        """
+
+
+Definition = ContextFree | ContextAware
+
+
+@dataclass(frozen=True)
+class Add:
+    """A window of rows that there was not: ranks ``[start, end)``."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Remove:
+    """A window that was told before, and is none: ranks ``[start, end)``."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A window that was told before, with other edges.
+
+    Parameters
+    ----------
+    start, end : int
+        The ranks it had.
+    to : tuple of int
+        The ranks ``(start, end)`` it has.
+    """
+
+    start: int
+    end: int
+    to: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Custom(Window):
+    """Windows of a user's own; see `custom`."""
+
+    kind: ClassVar[str] = "custom"
+    told_by: Definition
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.told_by, ContextFree | ContextAware):
+            raise InvalidType(
+                f"definition: {self.told_by!r} is a {type(self.told_by).__name__}; it is an object of a "
+                "subclass of windowkit.ContextFree or windowkit.ContextAware"
+            )
+        for column in self.columns:
+            checked_name("columns", column)
+
+    def arguments(self) -> Iterable[str]:
+        """Return the name of the definition's class."""
+        return [type(self.told_by).__name__]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the definition reads."""
+        if isinstance(self.told_by, ContextFree):
+            return ()
+        columns: Any = self.told_by.columns
+        if isinstance(columns, str) or not isinstance(columns, Sequence):
+            raise InvalidType(
+                f"columns: {columns!r} is a {type(columns).__name__}; columns is a tuple of str"
+            )
+        return tuple(columns)
+
+    def definition(self) -> Adapter:
+        """Return what tells the windows, as the core asks it."""
+        return Adapter(self.told_by, self.name)
+
+
+def custom(definition: Definition) -> Custom:
+    """Windows of your own.
+
+    Parameters
+    ----------
+    definition : ContextFree or ContextAware
+        An object of your subclass of one of these.
+
+    Returns
+    -------
+    Custom
+        Its default name is ``custom(<class>)``; it has no text form that `parse` could read. Rows are kept
+        until all are there (Traub et al. 2019, §5.4.2). What your code raises when a query runs, or what it
+        returns that is no window, raises `windowkit.InvalidValue` with the window's name, the exception as
+        its cause.
+
+    Raises
+    ------
+    InvalidType
+        `definition` is something else.
+    """
+    return Custom(definition)
+
+
+class Adapter:
+    """A definition before it is known which column it is over."""
+
+    def __init__(self, told_by: Definition, name: str) -> None:
+        self.told_by, self.name = told_by, name
+
+    def bound(self, measure: tuple[str, int | None, str | None]) -> Edges | Aware:
+        """Return what the core calls, for a time column of this kind."""
+        if isinstance(self.told_by, ContextAware):
+            return Aware(self.told_by)
+        try:
+            return Edges(self.told_by, Clock(*measure))
+        except (InvalidType, InvalidValue) as error:
+            raise type(error)(f"{self.name}: {error}") from None
+
+
+class Edges:
+    """A `ContextFree` in units of the time column."""
+
+    def __init__(self, told_by: ContextFree, clock: Clock) -> None:
+        self.told_by, self.clock = told_by, clock
+        longest = length("longest", getattr(told_by, "longest", None))  # type: ignore[arg-type]
+        self.longest = clock.length("longest", longest)
+
+    def next_edge(self, t: int) -> int:
+        """Return the next edge."""
+        return self.clock.read("next_edge", self.told_by.next_edge(self.clock.value(t)))
+
+    def windows(self, since: int, until: int) -> list[tuple[int, int]]:
+        """Return the windows that end in a stretch."""
+        clock = self.clock
+        found = []
+        for window in self.told_by.windows(clock.value(since), clock.value(until)):
+            try:
+                start, end = window
+            except (TypeError, ValueError):
+                raise InvalidValue(f"windows: {window!r} is no window; a window is (start, end)") from None
+            found.append((clock.read("windows", start), clock.read("windows", end)))
+        return found
+
+
+class Aware:
+    """A `ContextAware` whose answers become ranges of rows."""
+
+    longest = None
+
+    def __init__(self, told_by: ContextAware) -> None:
+        self.told_by = told_by
+
+    def windows_of(self, times: pa.Array, columns: list[pa.Array]) -> tuple[pa.Array, pa.Array]:
+        """Return first ranks, and ranks after the last, of the windows of a key."""
+        opened = self.told_by.open()
+        told: dict[tuple[int, int], None] = {}
+        rows = len(times)
+        for first in range(0, rows, PIECE):
+            piece = [each.slice(first, PIECE) for each in (times, *columns)]
+            reached = first + len(piece[0])
+            apply(told, opened.notify(first, *piece), reached, "notify")
+        apply(told, opened.finish(rows), rows, "finish")
+        lo, hi = zip(*told, strict=True) if told else ((), ())
+        return pa.array(lo, pa.int64()), pa.array(hi, pa.int64())
+
+
+def apply(told: dict[tuple[int, int], None], changes: Any, rows: int, what: str) -> None:
+    """Change the windows told so far; none ends after the `rows` rows that were shown."""
+    if not isinstance(changes, Iterable):
+        raise InvalidType(f"{what}: it returned {changes!r}; it returns an iterable of Add, Remove and Shift")
+    for change in changes:
+        if isinstance(change, Add):
+            told[checked_range(change.start, change.end, rows, what)] = None
+        elif isinstance(change, Remove | Shift):
+            if (change.start, change.end) not in told:
+                raise InvalidValue(
+                    f"{what}: {change!r} is of a window that there is not; it is of one told before"
+                )
+            del told[change.start, change.end]
+            if isinstance(change, Shift):
+                told[checked_range(*change.to, rows, what)] = None
+        else:
+            raise InvalidType(
+                f"{what}: it returned {change!r}; it returns an iterable of Add, Remove and Shift"
+            )
+
+
+def checked_range(start: int, end: int, rows: int, what: str) -> tuple[int, int]:
+    for rank in (start, end):
+        if isinstance(rank, bool) or not hasattr(rank, "__index__"):
+            raise InvalidType(f"{what}: rank {rank!r} is a {type(rank).__name__}; a rank is an int")
+    if not 0 <= start < end <= rows:
+        raise InvalidValue(
+            f"{what}: [{start}, {end}) is no range of the {rows} rows shown so far; a window has at least "
+            "one row"
+        )
+    return int(start), int(end)

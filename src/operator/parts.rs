@@ -1,0 +1,121 @@
+//! Batches on their way into an operator: shared out to threads, and read by column without rows whose time is null.
+
+use std::thread;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_buffer::ScalarBuffer;
+use arrow_select::filter::filter;
+
+use super::plan::Plan;
+use crate::{Error, Result};
+
+/// Rows that go through keys, slicer and partials at a time: their columns stay in the cache.
+pub(super) const CHUNK_ROWS: usize = 8192;
+
+/// Runs `own` over the first part of the batches, and `helper` over each other part on a thread of its own; what the
+/// helpers return, in the order of their parts. Parts are contiguous, so that rows in order stay in order.
+pub(super) fn share_out<T: Send>(
+    batches: &[RecordBatch],
+    threads: usize,
+    own: impl FnOnce(&[RecordBatch]) -> Result<()>,
+    helper: impl Fn(&[RecordBatch]) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let threads = threads.clamp(1, rows.div_ceil(4 * CHUNK_ROWS).max(1));
+    let mut parts = split(batches, rows.div_ceil(threads)).into_iter();
+    let first = parts.next().unwrap_or_default();
+    let helper = &helper;
+    let others: Vec<Result<T>> = thread::scope(|scope| {
+        let helpers: Vec<_> = parts.map(|part| scope.spawn(move || helper(&part))).collect();
+        let pushed = own(&first);
+        let joined = helpers
+            .into_iter()
+            .map(|helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let others: Vec<_> = joined.collect();
+        pushed.map(|()| others)
+    })?;
+    others.into_iter().collect()
+}
+
+/// Batches in contiguous parts of `rows` rows (the last may have fewer).
+fn split(batches: &[RecordBatch], rows: usize) -> Vec<Vec<RecordBatch>> {
+    let mut parts = vec![Vec::new()];
+    let mut room = rows;
+    for batch in batches {
+        let mut from = 0;
+        while from < batch.num_rows() {
+            if room == 0 {
+                parts.push(Vec::new());
+                room = rows;
+            }
+            let take = room.min(batch.num_rows() - from);
+            parts.last_mut().expect("there is a part").push(batch.slice(from, take));
+            (from, room) = (from + take, room - take);
+        }
+    }
+    parts
+}
+
+/// A batch without the rows whose time is null.
+pub(super) struct Timed<'a> {
+    plan: &'a Plan,
+    batch: &'a RecordBatch,
+    valid: Option<BooleanArray>,
+}
+
+impl<'a> Timed<'a> {
+    pub(super) fn of(plan: &'a Plan, batch: &'a RecordBatch) -> Result<Self> {
+        if batch.schema_ref().fields().len() != plan.input().fields().len() {
+            return Err(Error::InvalidValue(
+                "batch: its schema is not the one that the query was bound to".into(),
+            ));
+        }
+        let valid = batch.column(plan.time()).logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let valid = valid.map(|nulls| BooleanArray::new(nulls.inner().clone(), None));
+        Ok(Self { plan, batch, valid })
+    }
+
+    /// The column at a position of the plan's schema.
+    pub(super) fn column(&self, position: usize) -> Result<ArrayRef> {
+        let (array, field) = (self.batch.column(position), self.plan.input().field(position));
+        if array.data_type() != field.data_type() {
+            return Err(Error::InvalidType(format!(
+                "batch: column '{}' is {}; the query was bound to {}",
+                field.name(),
+                array.data_type(),
+                field.data_type()
+            )));
+        }
+        Ok(match &self.valid {
+            Some(valid) => filter(array, valid)?,
+            None => array.clone(),
+        })
+    }
+
+    /// The key columns.
+    pub(super) fn keys(&self) -> Result<Vec<ArrayRef>> {
+        self.plan.by().iter().map(|&position| self.column(position)).collect()
+    }
+
+    /// The times.
+    pub(super) fn times(&self) -> Result<ScalarBuffer<i64>> {
+        self.plan.measure().read(&self.column(self.plan.time())?)
+    }
+}
+
+/// Refuses times whose windows' edges would leave the range of int64.
+pub(super) fn check_times(plan: &Plan, times: &[i64]) -> Result<()> {
+    let (least, most) = plan.edges().bounds();
+    times.iter().find(|&&t| t < least || t > most).map_or(Ok(()), |&t| Err(out_of_bounds(plan, t)))
+}
+
+/// The error for a time whose windows' edges would leave the range of int64.
+pub(super) fn out_of_bounds(plan: &Plan, t: i64) -> Error {
+    let (least, most) = plan.edges().bounds();
+    Error::Overflow(format!(
+        "time: column '{}' holds {t} {}, so near the end of int64 that its windows would not fit; allowed are \
+         values from {least} to {most}",
+        plan.measure().column(),
+        plan.measure().unit_name()
+    ))
+}

@@ -1,0 +1,228 @@
+//! Windows of a query from Python, users' own among them.
+
+use std::sync::Arc;
+
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, cast::AsArray};
+use pyo3::prelude::*;
+use pyo3_arrow::PyArray;
+
+use super::user::array;
+use crate::error::Cause;
+use crate::operator::{Length, Moment, WindowKind, WindowSpec};
+use crate::window::{Calendar, Class, ContextFree, KeyRows, Listed, Mark, Measure, UserWindow, WindowTraits};
+use crate::{Error, Result};
+
+/// Kind, name, lengths (argument, unit, count), options, columns, a user's own definition.
+pub(super) type WindowTuple =
+    (String, String, Vec<(String, String, i128)>, Vec<String>, Vec<String>, Option<Py<PyAny>>);
+
+/// A window as the core takes it; `measure` is for users' own.
+pub(super) fn window(
+    py: Python<'_>,
+    given: WindowTuple,
+    measure: Option<&Measure>,
+) -> PyResult<Result<WindowSpec>> {
+    let (kind, name, lengths, options, columns, user) = given;
+    if let Some(user) = user {
+        let Some(measure) = measure else {
+            // The plan finds the time column wanting before it looks at windows.
+            return Ok(Ok(WindowSpec { name, kind: WindowKind::Global }));
+        };
+        let definition = user.bind(py);
+        let adapter = definition.call_method1("bound", (measure_tuple(measure),))?.unbind();
+        let longest: Option<i64> = adapter.bind(py).getattr("longest")?.extract()?;
+        let caller = Caller { adapter, name: name.clone() };
+        let window: Arc<dyn UserWindow> = match longest {
+            Some(longest) => Arc::new(Calendar::new(Edges { caller, longest })),
+            None => Arc::new(Aware { caller, measure: measure.clone() }),
+        };
+        return Ok(Ok(WindowSpec { name, kind: WindowKind::User(window, columns) }));
+    }
+    Ok(built_in(kind, name, &lengths, &options, columns))
+}
+
+/// Unit of the column and its zone, by which definitions turn times into Python's.
+fn measure_tuple(measure: &Measure) -> (String, Option<i64>, Option<String>) {
+    use arrow_schema::DataType::*;
+    let (kind, zone) = match measure.data_type() {
+        Timestamp(_, zone) => ("timestamp", zone.map(|zone| zone.to_string())),
+        Date32 | Date64 => ("date", None),
+        Duration(_) => ("duration", None),
+        _ => ("integer", None),
+    };
+    (kind.to_owned(), measure.nanos_per_unit(), zone)
+}
+
+fn built_in(
+    kind: String,
+    name: String,
+    lengths: &[(String, String, i128)],
+    options: &[String],
+    columns: Vec<String>,
+) -> Result<WindowSpec> {
+    let find = |what: &str| lengths.iter().find(|(argument, _, _)| argument == what);
+    let missing = |what: &str| Error::InvalidValue(format!("windows: {kind} without {what}"));
+    let length = |what: &str| {
+        find(what)
+            .map(|(_, unit, count)| match unit.as_str() {
+                "nanoseconds" => Ok(Length::Nanoseconds(*count)),
+                "units" => Ok(Length::Units(*count)),
+                "rows" => Ok(Length::Rows(*count)),
+                _ => Err(Error::InvalidValue(format!("windows: the {what} of {name} is in '{unit}'"))),
+            })
+            .transpose()
+    };
+    let moment = |what: &str| {
+        find(what)
+            .map(|(_, unit, count)| match unit.as_str() {
+                "units" => Ok(Moment::Units(*count)),
+                "nanoseconds" => Ok(Moment::Elapsed(*count)),
+                "instant" => Ok(Moment::Instant { nanoseconds: *count, zoned: true }),
+                "local" => Ok(Moment::Instant { nanoseconds: *count, zoned: false }),
+                _ => Err(Error::InvalidValue(format!("windows: the {what} of {name} is in '{unit}'"))),
+            })
+            .transpose()
+    };
+    let needed = |what: &str| length(what)?.ok_or_else(|| missing(what));
+    let option = |what: &str| options.iter().any(|option| option == what);
+    let kind = match kind.as_str() {
+        "tumbling" => WindowKind::Tumbling {
+            size: needed("size")?,
+            start_time: length("start_time")?,
+            partial: option("partial"),
+        },
+        "sliding" => WindowKind::Sliding {
+            size: needed("size")?,
+            slide: needed("slide")?,
+            start_time: length("start_time")?,
+            partial: option("partial"),
+        },
+        "session" => WindowKind::Session { gap: needed("gap")? },
+        "band" => WindowKind::Band {
+            start: moment("start")?.ok_or_else(|| missing("start"))?,
+            end: moment("end")?.ok_or_else(|| missing("end"))?,
+        },
+        "landmark" => WindowKind::Landmark {
+            every: needed("every")?,
+            start: moment("start")?,
+            period: length("period")?,
+            start_time: length("start_time")?,
+        },
+        "punctuation" => WindowKind::Punctuation {
+            column: columns.into_iter().next().ok_or_else(|| missing("column"))?,
+            mark: if option("start") { Mark::Start } else { Mark::End },
+        },
+        "global_window" => WindowKind::Global,
+        _ => {
+            return Err(Error::InvalidValue(format!(
+                "windows: kind '{kind}' is unknown; allowed are 'tumbling', 'sliding', 'session', 'band', 'landmark', \
+                 'punctuation' and 'global_window'"
+            )));
+        }
+    };
+    Ok(WindowSpec { name, kind })
+}
+
+/// A definition of a user's own, called by name.
+struct Caller {
+    adapter: Py<PyAny>,
+    name: String,
+}
+
+impl Caller {
+    fn call<T>(
+        &self,
+        what: &str,
+        work: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> Result<T> {
+        Python::attach(|py| {
+            work(py, self.adapter.bind(py)).map_err(|error| {
+                // What the adapter itself finds wrong has its message.
+                let own = py
+                    .import("windowkit.errors")
+                    .and_then(|errors| errors.getattr("WindowKitError"))
+                    .is_ok_and(|class| error.is_instance(py, &class));
+                let message = match own {
+                    true => format!("{}: {}", self.name, error.value(py)),
+                    false => format!(
+                        "{}: {what} failed with {}",
+                        self.name,
+                        error
+                            .value(py)
+                            .repr()
+                            .map_or_else(|_| "an exception".to_owned(), |text| text.to_string())
+                    ),
+                };
+                Error::User { message, cause: Cause(Arc::new(error)) }
+            })
+        })
+    }
+}
+
+/// Context-free windows of a user's own.
+struct Edges {
+    caller: Caller,
+    longest: i64,
+}
+
+impl ContextFree for Edges {
+    fn name(&self) -> &str {
+        &self.caller.name
+    }
+
+    fn longest(&self) -> i64 {
+        self.longest
+    }
+
+    fn next_edge(&self, t: i64) -> Result<i64> {
+        self.caller.call("next_edge", |_, adapter| adapter.call_method1("next_edge", (t,))?.extract())
+    }
+
+    fn windows(&self, since: i64, until: i64) -> Result<Vec<(i64, i64)>> {
+        self.caller.call("windows", |_, adapter| adapter.call_method1("windows", (since, until))?.extract())
+    }
+}
+
+/// Context-aware windows of a user's own.
+struct Aware {
+    caller: Caller,
+    measure: Measure,
+}
+
+impl UserWindow for Aware {
+    fn name(&self) -> &str {
+        &self.caller.name
+    }
+
+    fn traits(&self) -> WindowTraits {
+        WindowTraits::of(Class::ForwardContextAware)
+    }
+
+    fn list(&self, rows: &KeyRows<'_>, since: usize, out: &mut Vec<Listed>) -> Result<()> {
+        let times = self.measure.array(rows.times.to_vec())?;
+        let (lo, hi) = self.caller.call("notify", |py, adapter| {
+            let given =
+                |array: &ArrayRef| PyArray::from_array_ref(array.clone()).to_pyarrow(py).map(Bound::unbind);
+            let columns = rows.columns.iter().map(given).collect::<PyResult<Vec<_>>>()?;
+            let (lo, hi): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
+                adapter.call_method1("windows_of", (given(&times)?, columns))?.extract()?;
+            Ok((array(&lo)?, array(&hi)?))
+        })?;
+        let (lo, hi) = (lo.as_primitive::<Int64Type>().clone(), hi.as_primitive::<Int64Type>().clone());
+        for (&lo, &hi) in lo.values().iter().zip(hi.values()) {
+            let fits = 0 <= lo && lo < hi && hi <= rows.times.len() as i64;
+            if !fits {
+                return Err(Error::InvalidValue(format!(
+                    "{}: a window of rows {lo} to {hi}, of {} rows; allowed are ranges of at least one row of these",
+                    self.caller.name,
+                    rows.times.len()
+                )));
+            }
+            if hi as usize > since {
+                out.push(Listed::by_rows(lo as usize, hi as usize, rows.times));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! What decides about a window type: its class, and whether it is a session or counts rows (Traub et al. 2019, §4.3-4.4).
+
+/// What must be known to tell a window's edges (§4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Context free (CF): nothing.
+    ContextFree,
+    /// Forward context free (FCF): all rows up to the edge.
+    ForwardContextFree,
+    /// Forward context aware (FCA): rows after the edge.
+    ForwardContextAware,
+}
+
+impl Class {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::ContextFree => "context free",
+            Class::ForwardContextFree => "forward context free",
+            Class::ForwardContextAware => "forward context aware",
+        }
+    }
+}
+
+/// What decides about a window type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WindowTraits {
+    /// Its class.
+    pub class: Class,
+    /// Whether it is a session: context aware, but its fragments merge.
+    pub session: bool,
+    /// Whether it is measured by the number of rows (§4.3).
+    pub count: bool,
+}
+
+impl WindowTraits {
+    /// A type of this class that is no session and counts no rows.
+    pub const fn of(class: Class) -> Self {
+        Self { class, session: false, count: false }
+    }
+}

@@ -1,0 +1,107 @@
+//! Windows of a number of rows: tumbling and sliding by rank.
+//!
+//! | | |
+//! |---|---|
+//! | class | context free on the count measure; on a stream out of order a late row shifts all that follow |
+//! | stored | rows in order; in an ordered stream slices only |
+//! | time | O(1) per row and per window |
+//! | source | Li 2008, Eq. 5.4-5.6 (partitioned by key, over the rank by time); Traub et al. 2019, §4.3 |
+//!
+//! Li's windows end every `slide` rows, the first ones being incomplete; ours begin every `slide` rows, the last ones
+//! being incomplete, as windows over time do here. Both have the same complete windows if `slide` divides `size`.
+
+use super::listing::Listed;
+
+/// Windows of ranks `[k·slide, k·slide + size)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    size: usize,
+    slide: usize,
+    partial: bool,
+}
+
+impl Counted {
+    /// Windows of `size` rows, one beginning every `slide` rows; unfinished ones only if `partial`.
+    ///
+    /// # Panics
+    /// Unless `0 < slide <= size`; plans check it with a proper error before.
+    pub fn new(size: usize, slide: usize, partial: bool) -> Self {
+        assert!(0 < slide && slide <= size, "0 < slide <= size");
+        Self { size, slide, partial }
+    }
+
+    /// Rows of a window.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Rows from one window's beginning to the next.
+    pub fn slide(&self) -> usize {
+        self.slide
+    }
+
+    /// Whether windows are listed that are not complete yet.
+    pub fn partial(&self) -> bool {
+        self.partial
+    }
+
+    /// How many windows there are over `rows` rows.
+    pub fn windows(&self, rows: usize) -> usize {
+        if self.partial {
+            rows.div_ceil(self.slide)
+        } else {
+            (rows + self.slide).saturating_sub(self.size) / self.slide
+        }
+    }
+
+    /// Ranks of window `k`, whether there are so many rows or not.
+    pub fn extent(&self, k: usize) -> (usize, usize) {
+        (k * self.slide, k * self.slide + self.size)
+    }
+
+    /// The windows, complete or not, of a row.
+    pub fn wids(&self, rank: usize) -> std::ops::RangeInclusive<usize> {
+        self.first_after(rank)..=rank / self.slide
+    }
+
+    /// The first window that ends after this rank.
+    fn first_after(&self, rank: usize) -> usize {
+        if rank < self.size { 0 } else { (rank - self.size) / self.slide + 1 }
+    }
+
+    /// Lists the windows with a row of rank `since` or after. O(windows).
+    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
+        let rows = times.len();
+        let windows = self.first_after(since)..self.windows(rows);
+        out.extend(windows.filter_map(|k| {
+            let (lo, hi) = self.extent(k);
+            let hi = hi.min(rows);
+            (since < hi).then(|| Listed::by_rows(lo, hi, times))
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_row_belongs_to_the_windows_that_cover_it(size in 1usize..20, slide in 1usize..20, rank in 0usize..100) {
+            let window = Counted::new(size.max(slide), slide, true);
+            let covering: Vec<usize> = (0..101)
+                .filter(|&k| { let (lo, hi) = window.extent(k); lo <= rank && rank < hi })
+                .collect();
+            prop_assert_eq!(window.wids(rank).collect::<Vec<_>>(), covering);
+        }
+
+        #[test]
+        fn windows_are_those_that_fit(size in 1usize..20, slide in 1usize..20, rows in 0usize..100) {
+            let (size, of) = (size.max(slide), |partial| Counted::new(size.max(slide), slide, partial));
+            let complete = (0..100).filter(|k| k * slide + size <= rows).count();
+            let begun = (0..100).filter(|k| k * slide < rows).count();
+            prop_assert_eq!((of(false).windows(rows), of(true).windows(rows)), (complete, begun));
+        }
+    }
+}

@@ -1,0 +1,250 @@
+"""Senseless windows are refused as soon as they are made, or meet a schema: what, given, allowed."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import windowkit as wk
+from windowkit.moments import Moment, place
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "what"),
+    [
+        (lambda: wk.tumbling("0 rows"), wk.InvalidValue, "size: 0 rows is not positive"),
+        (lambda: wk.tumbling(rows=-1), wk.InvalidValue, "size: -1 rows is not positive"),
+        (lambda: wk.tumbling(rows=2**32), wk.InvalidValue, "rows: 4294967296 is out of range"),
+        (lambda: wk.rows(1.5), wk.InvalidType, "rows: 1.5 is a float"),  # type: ignore[arg-type]
+        (lambda: wk.tumbling(rows="1 hour"), wk.InvalidType, "rows: '1 hour' is a duration"),  # type: ignore[arg-type]
+        (lambda: wk.tumbling(), wk.InvalidType, "size: None is a NoneType"),
+        (lambda: wk.tumbling("1 hour", rows=5), wk.InvalidValue, "size: '1 hour' is given beside rows=5"),
+        (
+            lambda: wk.tumbling("5 rows", start_time="1 row"),
+            wk.InvalidType,
+            "start_time: 1 row is a number of rows",
+        ),
+        (
+            lambda: wk.tumbling("5 rows", start_time="1 second"),
+            wk.InvalidValue,
+            "start_time: '1 second' is given where size is 5 rows",
+        ),
+        (
+            lambda: wk.sliding("10 seconds", "5 rows", start_time="1 second"),
+            wk.InvalidValue,
+            "start_time: '1 second' is given where slide is 5 rows",
+        ),
+        (
+            lambda: wk.sliding("5 rows", "6 rows"),
+            wk.InvalidValue,
+            "slide: 6 rows is greater than size 5 rows",
+        ),
+        (lambda: wk.sliding("5 rows", "1 second", partial=True), wk.InvalidValue, "partial: True is given"),
+        (lambda: wk.tumbling("1 second", partial=True), wk.InvalidValue, "partial: True is given"),
+        (lambda: wk.tumbling("1 row", partial=1), wk.InvalidType, "partial: 1 is a int"),  # type: ignore[arg-type]
+        (lambda: wk.session("5 rows"), wk.InvalidType, "gap: 5 rows is a number of rows"),
+        (lambda: wk.punctuation(""), wk.InvalidValue, "column: '' is empty"),
+        (lambda: wk.punctuation("v", at="middle"), wk.InvalidValue, "at: 'middle' is unknown"),  # type: ignore[arg-type]
+        (lambda: wk.punctuation("v", at=1), wk.InvalidType, "at: 1 is a int"),  # type: ignore[arg-type]
+        (lambda: wk.band(5, 5), wk.InvalidValue, "end: 5 is not after start 5"),
+        (
+            lambda: wk.band(5, "1 hour"),
+            wk.InvalidType,
+            "end: 1 hour is a duration where start 5 is an integer",
+        ),
+        (
+            lambda: wk.band("2024-01-31", "2024-02-01Z"),
+            wk.InvalidType,
+            "end: 2024-02-01 00:00:00Z is a time with a zone where start .* is a time without zone",
+        ),
+        (lambda: wk.band("5 rows", "6 rows"), wk.InvalidType, "start: 5 rows is a number of rows"),
+        (lambda: wk.band("yesterday", "today"), wk.InvalidValue, "start: 'yesterday' is no place"),
+        (lambda: wk.band("2024-02-30", "2024-03-01"), wk.InvalidValue, "start: '2024-02-30' is no time"),
+        (lambda: wk.band("2024-1-1", "2024-03-01"), wk.InvalidValue, "start: '2024-1-1' is no place"),
+        (lambda: wk.band(1.5, 3), wk.InvalidType, "start: 1.5 is no place"),  # type: ignore[arg-type]
+        (
+            lambda: wk.band("0001-01-01 00:00+01:00", "2024-01-01Z"),
+            wk.InvalidValue,
+            "outside the years 1 to 9999",
+        ),
+        (lambda: wk.landmark("1 hour"), wk.InvalidValue, "start: neither is given"),
+        (lambda: wk.landmark(1, start=0, period=2), wk.InvalidValue, "start: 0 and period 2 are given"),
+        (
+            lambda: wk.landmark(1, start=0, start_time=0),
+            wk.InvalidValue,
+            "start_time: 0 is given without a period",
+        ),
+        (lambda: wk.landmark(2, period=3), wk.InvalidValue, "period: 3 is no multiple of every 2"),
+        (lambda: wk.landmark("2 rows", start=3), wk.InvalidType, "every: 2 rows is a number of rows"),
+        (
+            lambda: wk.landmark("2 hours", start=3),
+            wk.InvalidType,
+            "start: 3 is an integer where every '2 hours' is a duration",
+        ),
+        (
+            lambda: wk.landmark("2 hours", period=4),
+            wk.InvalidType,
+            "period: 4 is an integer where every '2 hours' is a duration",
+        ),
+        (lambda: wk.landmark(2, period=4, start_time=4), wk.InvalidValue, "start_time: 4 is not less than"),
+        (lambda: wk.custom(len), wk.InvalidType, "definition: <built-in function len>"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_makes_no_sense_is_refused_early(
+    make: Callable[[], object], error: type[Exception], what: str
+) -> None:
+    with pytest.raises(error, match=what):
+        make()
+
+
+ZONED = pa.timestamp("us", "Europe/Berlin")
+NAIVE = pa.timestamp("s")
+
+
+@pytest.mark.parametrize(
+    ("window", "time_type", "error", "what"),
+    [
+        (wk.sliding("5 rows", "1 second"), pa.int64(), wk.InvalidType, "has a duration, but column 't'"),
+        (wk.sliding("5 rows", 1), NAIVE, wk.InvalidType, "has an integer length"),
+        (wk.sliding("5 rows", "1 millisecond"), NAIVE, wk.InvalidValue, "is finer than column 't'"),
+        (wk.band(0, 1), NAIVE, wk.InvalidType, "the start of .* is an integer, but column 't' is"),
+        (
+            wk.band("2024-01-01", "2024-01-02"),
+            pa.int64(),
+            wk.InvalidType,
+            "is a time, but column 't' is Int64",
+        ),
+        (wk.band("1 hour", "2 hours"), pa.int64(), wk.InvalidType, "is a time, but column 't' is Int64"),
+        (wk.band("1 hour", "2 hours"), NAIVE, wk.InvalidType, "is a duration, but column 't' is"),
+        (wk.band("2024-01-01", "2024-01-02"), pa.duration("s"), wk.InvalidType, "allowed are durations"),
+        (wk.band("2024-01-01", "2024-01-02"), ZONED, wk.InvalidType, "allowed are times with a zone"),
+        (wk.band("2024-01-01Z", "2024-01-02Z"), NAIVE, wk.InvalidType, "allowed are times without zone"),
+        (wk.band("2024-01-01Z", "2024-01-02Z"), pa.date32(), wk.InvalidType, "allowed are dates"),
+        (wk.band("2024-01-01", "2024-01-02 01:00"), pa.date32(), wk.InvalidValue, "the end of .* is finer"),
+        (wk.band("2024-01-01", "2024-01-01 00:00:00.5"), NAIVE, wk.InvalidValue, "the end of .* is finer"),
+        (wk.band(0, 2**62), pa.int64(), wk.InvalidValue, "the end of .* is too long"),
+        (wk.landmark("1 hour", start="2024-01-01"), ZONED, wk.InvalidType, "allowed are times with a zone"),
+        (
+            wk.punctuation("v"),
+            NAIVE,
+            wk.InvalidType,
+            "reads column 'v', which is Int32; allowed are booleans",
+        ),
+        (wk.punctuation("w"), NAIVE, wk.UnknownColumn, "windows: no column 'w'"),
+    ],
+)
+def test_what_does_not_fit_a_schema_is_refused(
+    window: wk.Window, time_type: pa.DataType, error: type[Exception], what: str
+) -> None:
+    query = wk.query(by=[], time="t", windows=window, aggs=wk.count())
+    with pytest.raises(error, match=what):
+        query.schema(pa.schema({"t": time_type, "v": pa.int32()}))
+
+
+def test_window_rows_is_a_column_of_the_result() -> None:
+    query = wk.query(by="k", time="t", windows=[wk.tumbling(rows=2), wk.session(5)], aggs=wk.count())
+    assert query.columns == ["k", "window_name", "window", "window_rows", "count(1)"]
+    assert query.inputs == ["k", "t"]
+    schema = query.schema(pa.schema({"k": pa.string(), "t": pa.int64()}))
+    assert schema.names == query.columns
+    assert schema.field("window_rows").nullable
+    alone = wk.query(by="k", time="t", windows=wk.tumbling(rows=2), aggs=wk.count())
+    assert not alone.schema(pa.schema({"k": pa.string(), "t": pa.int64()})).field("window_rows").nullable
+    with pytest.raises(wk.InvalidValue, match="two of them are named 'window_rows'"):
+        wk.query(by=[], time="t", windows=wk.tumbling(rows=2), aggs=wk.count().alias("window_rows"))
+
+
+def test_inputs_are_what_windows_read_too() -> None:
+    query = wk.query(by="k", time="t", windows=wk.punctuation("done"), aggs=wk.sum("v").where("done"))
+    assert query.inputs == ["k", "t", "done", "v"]
+
+
+@pytest.mark.parametrize(
+    ("given", "nanoseconds", "zoned"),
+    [
+        ("1970-01-01", 0, False),
+        ("1970-01-01 00:00:00.5", 500_000_000, False),
+        ("1970-01-01T00:00:01Z", 10**9, True),
+        ("1970-01-01 00:00+01:00", -3600 * 10**9, True),
+        ("1970-01-01 00:00-0130", 5400 * 10**9, True),
+        (date(1970, 1, 2), 86_400 * 10**9, False),
+        (datetime(1970, 1, 1, 0, 0, 0, 1), 1_000, False),
+        (datetime(1970, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))), 0, True),
+        (np.datetime64("1970-01-01T00:00:00.000000007"), 7, False),
+        (np.datetime64(3, "D"), 3 * 86_400 * 10**9, False),
+        (pd.Timestamp(9), 9, False),
+        (pd.Timestamp(9, tz="Europe/Berlin"), 9, True),
+    ],
+)
+def test_times_are_read_exactly(given: Any, nanoseconds: int, zoned: bool) -> None:
+    assert place("start", given) == Moment(nanoseconds, zoned)
+    assert place("start", str(Moment(nanoseconds, zoned))) == Moment(nanoseconds, zoned)
+
+
+def test_a_query_of_every_window_pickles() -> None:
+    windows = [
+        wk.tumbling(rows=5),
+        wk.sliding("5 rows", "1 second"),
+        wk.punctuation("done"),
+        wk.band("2024-01-01", "2024-01-02"),
+        wk.landmark("1 hour", period="1 day"),
+        wk.global_window(),
+    ]
+    query = wk.query(by=[], time="t", windows=windows, aggs=wk.count())
+    assert pickle.loads(pickle.dumps(query)) == query
+
+
+EXPLAINED = {
+    "tumbling(100 rows)": (
+        "context free; a row is in one of them, by its rank; rows are kept (Li 2008, Eq. 5.4-5.6)"
+    ),
+    "sliding(10 rows, 2 rows)": (
+        "context free; a row is in 5 of them, by its rank; rows are kept (Li 2008, Eq. 5.4-5.6)"
+    ),
+    "sliding(10 rows, 5 seconds)": (
+        "forward context aware: a time ends it, and tells the rank that begins it; rows are kept "
+        "(Traub et al. 2019, §4.4)"
+    ),
+    "sliding(10 seconds, 100 rows)": (
+        "forward context aware: a row ends it, and tells the time that begins it; rows are kept "
+        "(Li 2008, Eq. 5.16-5.18)"
+    ),
+    "punctuation(done)": (
+        "forward context free; a marked row tells an edge; rows are kept (Traub et al. 2019, §4.4)"
+    ),
+    "band(2024-01-01 00:00:00, 2024-01-02 00:00:00)": "context free; there is one, for rows in it",
+    "landmark(1 hour, period=1 day)": (
+        "context free; a row is in all that end after it, those of its landmark"
+    ),
+    "global_window()": "context free; all rows are in it",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), EXPLAINED.items())
+def test_explain_says_class_and_what_is_kept(text: str, said: str) -> None:
+    from windowkit import windows
+
+    query = wk.query(by="k", time="t", windows=windows.parse(text), aggs=wk.sum("v"))
+    lines = query.explain().splitlines()
+    assert lines[2] == f"  {text}: {said}"
+    kept = "rows are kept" in said
+    assert ("rows, of each key" in lines) == kept
+    assert ("  begin and end where a window does, and nowhere else" in lines) == kept
+
+
+def test_explain_says_where_slices_of_bands_and_landmarks_begin() -> None:
+    windows = [wk.band("2024-01-01", "2024-01-02"), wk.landmark("1 hour", start="2024-01-01 00:30")]
+    query = wk.query(by="k", time="t", windows=windows, aggs=wk.sum("v"))
+    begin = (
+        "  begin every 1 hour from 2024-01-01 00:30:00 on, and at 2024-01-01 00:00:00 and 2024-01-02 00:00:00"
+    )
+    assert begin in query.explain().splitlines()
+    everything = wk.query(by="k", time="t", windows=wk.global_window(), aggs=wk.sum("v"))
+    assert "  begin with the first row" in everything.explain().splitlines()

@@ -1,0 +1,311 @@
+"""Windows of users' own: by a calendar, by what rows say, and what is refused of both."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from datetime import date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import windowkit as wk
+
+
+class Days(wk.ContextFree):
+    """Days from midnight to midnight, 23 to 25 hours long, but Saturdays and Sundays."""
+
+    longest = "25 hours"
+
+    def next_edge(self, t: Any) -> Any:
+        day = t.date() + timedelta(days=1)
+        while day.weekday() == 6:
+            day += timedelta(days=1)
+        return self.midnight(day, t)
+
+    def windows(self, since: Any, until: Any) -> Iterable[tuple[Any, Any]]:
+        day = since.date() - timedelta(days=1)
+        while day <= until.date():
+            start, end = self.midnight(day, since), self.midnight(day + timedelta(days=1), since)
+            if day.weekday() < 5 and since < end <= until:
+                yield start, end
+            day += timedelta(days=1)
+
+    @staticmethod
+    def midnight(day: date, like: datetime) -> datetime:
+        return datetime(day.year, day.month, day.day, tzinfo=like.tzinfo)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_business_days(zone: str | None, unit: str) -> None:
+    chance = np.random.default_rng(1)
+    start = int(datetime(2024, 3, 25).timestamp())
+    seconds = start + chance.integers(0, 14 * 86_400, 400)
+    times = pa.array(seconds, pa.timestamp("s", zone)).cast(pa.timestamp(unit, zone))
+    table = pa.table({"k": chance.integers(0, 3, 400), "ts": times, "v": chance.integers(0, 9, 400)})
+    query = wk.query(by="k", time="ts", windows=wk.custom(Days()), aggs=[wk.count().alias("n"), wk.sum("v")])
+    wanted: dict[tuple[int, date], list[int]] = {}
+    for row in table.to_pylist():
+        local = row["ts"] if zone is None else row["ts"].astimezone(ZoneInfo(zone))
+        if local.weekday() < 5:
+            sums = wanted.setdefault((row["k"], local.date()), [0, 0])
+            sums[0] += 1
+            sums[1] += row["v"]
+    got = {}
+    for row in query.run(table).to_pylist():
+        window = row["window"]
+        assert window["start"].hour == window["end"].hour == 0
+        assert window["end"].date() - window["start"].date() == timedelta(days=1)
+        got[row["k"], window["start"].date()] = [row["n"], row["sum(v)"]]
+    assert got == wanted
+
+
+class Fixed(wk.ContextFree):
+    """Windows that a test says, over integers."""
+
+    def __init__(self, windows: list[tuple[Any, Any]], longest: Any = 20, step: int | None = None) -> None:
+        self.told, self.longest, self.step = windows, longest, step
+        self.calls = 0
+
+    def next_edge(self, t: int) -> int:
+        if self.step is not None:
+            return t + self.step
+        return min((edge for window in self.told for edge in window if edge > t), default=t + 1000)
+
+    def windows(self, since: int, until: int) -> list[tuple[Any, Any]]:
+        self.calls += 1
+        return [window for window in self.told if self.step is not None or since < window[1] <= until]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 20)), max_size=12, unique=True),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(-900, 900) | st.integers(-60, 80)), max_size=30),
+)
+def test_any_calendar_equals_its_definition(
+    windows: list[tuple[int, int]], rows: list[tuple[int, int]]
+) -> None:
+    # Nested, overlapping, apart.
+    told = [(start, start + size) for start, size in windows]
+    table = pa.table(
+        {"k": pa.array([k for k, _ in rows], pa.int8()), "t": pa.array([t for _, t in rows], pa.int32())}
+    )
+    query = wk.query(
+        by="k",
+        time="t",
+        windows=[wk.custom(Fixed(told)).alias("mine"), wk.tumbling(10)],
+        aggs=wk.count().alias("n"),
+    )
+    got = {
+        (row["k"], row["window"]["start"], row["window"]["end"]): row["n"]
+        for row in query.run(table).to_pylist()
+        if row["window_name"] == "mine"
+    }
+    wanted = {
+        (k, start, end): inside
+        for k in {k for k, _ in rows}
+        for start, end in told
+        if (inside := sum(key == k and start <= t < end for key, t in rows))
+    }
+    assert got == wanted
+
+
+def test_a_calendar_is_not_asked_row_by_row_or_key_by_key() -> None:
+    fixed = Fixed([(n * 10, n * 10 + 10) for n in range(100)])
+    table = pa.table({"k": np.arange(10_000) % 500, "t": np.arange(10_000) % 997})
+    query = wk.query(by="k", time="t", windows=wk.custom(fixed), aggs=wk.count())
+    assert query.run(table, threads=1).num_rows > 500
+    # Each key may begin a little earlier, or end a little later, than those before it.
+    assert fixed.calls < 100
+
+
+@pytest.mark.parametrize(
+    ("fixed", "error", "what"),
+    [
+        (Fixed([(0, 5)], step=0), wk.InvalidValue, r"next_edge\(0\) is 0; an edge lies after"),
+        (Fixed([(0, 5)], step=-2), wk.InvalidValue, r"next_edge\(0\) is -2; an edge lies after"),
+        (Fixed([(5, 4)], step=1), wk.InvalidValue, "windows are longer than 0"),
+        (Fixed([(-40, 4)], step=1), wk.InvalidValue, "at most 20 long"),
+        (Fixed([(310, 325)], step=1), wk.InvalidValue, "windows end after 0 and not after 320"),
+        (Fixed([(1, 2, 3)], step=1), wk.InvalidValue, r"\(1, 2, 3\) is no window"),  # type: ignore[list-item]
+        (Fixed([("a", "b")], step=1), wk.InvalidValue, "windows: it returned 'a'; edges are ints"),
+        (Fixed([(0, 5)], longest=0), wk.InvalidValue, "longest: 0 is not positive"),
+        (
+            Fixed([(0, 5)], longest="1 hour"),
+            wk.InvalidType,
+            "longest: 1 hour is given for a column of integers",
+        ),
+        (Fixed([(0, 5)], longest=None), wk.InvalidType, "longest: None is a NoneType"),
+    ],
+)
+def test_wrong_calendars_are_refused_by_name(fixed: Fixed, error: type[Exception], what: str) -> None:
+    query = wk.query(by=[], time="t", windows=wk.custom(fixed).alias("mine"), aggs=wk.count())
+    with pytest.raises(error, match=f"^mine: .*{what}"):
+        query.run(pa.table({"t": [3]}))
+
+
+class Raising(Fixed):
+    def windows(self, since: int, until: int) -> list[tuple[Any, Any]]:
+        raise ZeroDivisionError("no days")
+
+
+def test_an_exception_of_a_calendar_is_the_cause() -> None:
+    query = wk.query(by=[], time="t", windows=wk.custom(Raising([(0, 5)])), aggs=wk.count())
+    with pytest.raises(
+        wk.InvalidValue, match=r"custom\(Raising\): windows failed with ZeroDivisionError"
+    ) as raised:
+        query.run(pa.table({"t": [3]}))
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+class Threshold(wk.ContextAware):
+    """Windows from a row with v > above to the next with v < below."""
+
+    def __init__(self, above: float, below: float) -> None:
+        self.above, self.below = above, below
+        self.columns = ("v",)
+
+    def open(self) -> Opened:
+        return Opened(self)
+
+
+class Opened:
+    def __init__(self, threshold: Threshold) -> None:
+        self.threshold = threshold
+        self.told: tuple[int, int] | None = None
+
+    def notify(self, first: int, times: pa.Array, v: pa.Array) -> Iterable[object]:
+        assert len(times) == len(v)
+        for rank, value in enumerate(v.to_pylist(), first):
+            if self.told is None:
+                if value is not None and value > self.threshold.above:
+                    self.told = (rank, rank + 1)
+                    yield wk.Add(*self.told)
+                continue
+            # An open window grows by a row at a time.
+            yield wk.Shift(*self.told, to=(self.told[0], rank + 1))
+            self.told = (self.told[0], rank + 1)
+            if value is not None and value < self.threshold.below:
+                self.told = None
+
+    def finish(self, rows: int) -> Iterable[object]:
+        # One that never ends is none.
+        return [] if self.told is None else [wk.Remove(*self.told)]
+
+
+def thresholds(values: list[float | None], above: float, below: float) -> list[tuple[int, int]]:
+    windows, began = [], None
+    for rank, value in enumerate(values):
+        if began is None and value is not None and value > above:
+            began = rank
+        elif began is not None and value is not None and value < below:
+            windows.append((began, rank + 1))
+            began = None
+    return windows
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 15), st.none() | st.integers(0, 20)),
+        max_size=40,
+    )
+)
+def test_thresholds_equal_their_definition(rows: list[tuple[int, int, int | None]]) -> None:
+    table = pa.table(
+        {
+            "k": pa.array([row[0] for row in rows], pa.int8()),
+            "t": pa.array([row[1] for row in rows], pa.int64()),
+            "v": pa.array([row[2] for row in rows], pa.int32()),
+            "row": pa.array(range(len(rows)), pa.int64()),
+        }
+    )
+    aggs = [wk.count().alias("n"), wk.sum("v"), wk.first("row")]
+    query = wk.query(by="k", time="t", windows=wk.custom(Threshold(10, 5)), aggs=aggs)
+    wanted = []
+    for key in range(3):
+        own = sorted(((t, row, v) for row, (k, t, v) in enumerate(rows) if k == key))
+        for lo, hi in thresholds([v for _, _, v in own], 10, 5):
+            values = [v for _, _, v in own[lo:hi] if v is not None]
+            wanted.append((key, own[lo][0], own[hi - 1][0], hi - lo, sum(values), own[lo][1]))
+    got = [
+        (row["k"], row["window"]["start"], row["window"]["end"], row["n"], row["sum(v)"], row["first(row)"])
+        for row in query.run(table).to_pylist()
+    ]
+    assert sorted(got) == sorted(wanted)
+
+
+class Answering(wk.ContextAware):
+    """Answers what a test says."""
+
+    columns = ("v",)
+
+    def __init__(self, notified: Any, finished: Any = ()) -> None:
+        self.answers = notified, finished
+
+    def open(self) -> Answering:
+        return self
+
+    def notify(self, first: int, times: pa.Array, v: pa.Array) -> Any:
+        return self.answers[0]
+
+    def finish(self, rows: int) -> Any:
+        return self.answers[1]
+
+
+def test_nested_and_repeated_windows_of_rows() -> None:
+    ranges = [(0, 5), (1, 2), (1, 4), (3, 4), (0, 1), (2, 3), (0, 5)]
+    query = wk.query(
+        by="k", time="t", windows=wk.custom(Answering([wk.Add(*each) for each in ranges])), aggs=wk.sum("v")
+    )
+    table = pa.table({"k": [0] * 5 + [1] * 5, "t": list(range(10)), "v": [1, 10, 100, 1000, 10000] * 2})
+    got = sorted((row["k"], row["sum(v)"]) for row in query.run(table).to_pylist())
+    sums = sorted({sum(10**at for at in range(*each)) for each in ranges})
+    assert got == [(k, each) for k in (0, 1) for each in sums]
+
+
+@pytest.mark.parametrize(
+    ("definition", "what"),
+    [
+        (Answering(None), "notify: it returned None"),
+        (Answering([(0, 1)]), r"notify: it returned \(0, 1\)"),
+        (Answering([wk.Add(0, 4)]), r"notify: \[0, 4\) is no range of the 3 rows shown so far"),
+        (Answering([wk.Add(1, 1)]), r"notify: \[1, 1\) is no range"),
+        (Answering([wk.Add(-1, 1)]), r"notify: \[-1, 1\) is no range"),
+        (Answering([wk.Add(0.0, 1)]), "notify: rank 0.0 is a float"),  # type: ignore[arg-type]
+        (Answering([wk.Remove(0, 1)]), r"notify: Remove\(start=0, end=1\) is of a window that there is not"),
+        (Answering([wk.Add(0, 1), wk.Shift(0, 1, (2, 2))]), r"notify: \[2, 2\) is no range"),
+        (Answering([], [wk.Shift(0, 1, (2, 3))]), "finish: Shift.* is of a window that there is not"),
+        (Answering([], 5), "finish: it returned 5"),
+    ],
+)
+def test_wrong_answers_are_refused_by_name(definition: Answering, what: str) -> None:
+    query = wk.query(by=[], time="t", windows=wk.custom(definition).alias("mine"), aggs=wk.count())
+    with pytest.raises(wk.InvalidValue, match=f"^mine: {what}"):
+        query.run(pa.table({"t": [1, 2, 3], "v": [1, 2, 3]}))
+
+
+def test_columns_that_a_definition_reads_are_asked_for() -> None:
+    query = wk.query(by=[], time="t", windows=wk.custom(Threshold(1, 0)), aggs=wk.count())
+    assert query.inputs == ["t", "v"]
+    with pytest.raises(wk.UnknownColumn, match="no column 'v'"):
+        query.run(pa.table({"t": [1]}))
+    with pytest.raises(wk.UnknownColumn, match="time: no column 't'"):
+        query.run(pa.table({"v": [1]}))
+
+    class Text(Threshold):
+        def __init__(self) -> None:
+            self.columns = "v"  # type: ignore[assignment]
+
+    with pytest.raises(wk.InvalidType, match="columns: 'v' is a str; columns is a tuple of str"):
+        wk.custom(Text())
+
+
+def test_definitions_travel() -> None:
+    query = wk.query(by=[], time="t", windows=wk.custom(Threshold(2, 2)), aggs=wk.sum("v"))
+    table = pa.table({"t": [1, 2, 3], "v": [1, 3, 1]})
+    assert pickle.loads(pickle.dumps(query)).run(table) == query.run(table)
