@@ -1,14 +1,18 @@
-"""Spark's own windows against windowkit's, over a grid of keys and windows.
+"""Spark's own windows against windowkit's, over a grid of keys, windows and functions.
 
-Every cell aggregates the same cached rows (a key, a timestamp 10 ms after the last, a random double) by sum
-and max, and writes to Spark's ``noop`` sink. Sides, measured one after the other in each round:
+Every cell aggregates the same rows (a key, a timestamp 10 ms after the last, a random double), cached or in a
+Parquet file, and writes to Spark's ``noop`` sink. Sides, measured one after the other in each round:
 
 spark
     Spark's own ``groupBy(key, window(...)).agg(sum(v), max(v))``.
 windowkit
     ``query.run(df)``, by the route the planner chooses.
-rows
-    ``query.run(df, route="rows")``.
+rows, packed
+    ``query.run(df, route=...)``.
+spark parquet
+    Spark's own over ``spark.read.parquet``.
+scan
+    ``windowkit.spark.scan`` of that file.
 identity
     The job of route "catalyst-panes" with stage 2 replaced by a function that yields the slices it is given:
     stage 1, the shuffle and the way of the slices into Python and back. It cannot yield the windows, so where
@@ -32,6 +36,7 @@ import os
 import platform
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,18 +45,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 import pyspark
 from plots import plot
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import windowkit as wk
-from windowkit.spark import catalyst, panes, sql
+from windowkit.spark import panes, sql
+from windowkit.spark.choice import choose, expected
 from windowkit.spark.job import job
 from windowkit.spark.reference import output_schema
 
-SIDES = ("spark", "windowkit", "rows", "identity", "premade")
+SIDES = ("spark", "windowkit", "rows", "packed", "spark parquet", "scan", "identity", "premade")
 BATCH_ROWS = 65_536
+ROW_GROUP = 1 << 20
 START = 1_700_000_000_000_000
 
 
@@ -64,11 +72,13 @@ class Cell:
     window: wk.Window
     per_row: str
     spark_seconds: float
+    answers: str = "sum, max"
 
     @property
     def name(self) -> str:
         """What ``--cells`` patterns match."""
-        return f"{self.keys} keys, {self.label}"
+        more = "" if self.answers == "sum, max" else f", {self.answers}"
+        return f"{self.keys} keys, {self.label}{more}"
 
 
 TUMBLING = ("tumbling 10 min", wk.tumbling("10 minutes"), "1")
@@ -76,6 +86,13 @@ BY_MINUTE = ("10 min by 1 min", wk.sliding("10 minutes", "1 minute"), "10")
 BY_TEN = ("10 min by 10 s", wk.sliding("10 minutes", "10 seconds"), "60")
 BY_SECOND = ("10 min by 1 s", wk.sliding("10 minutes", "1 second"), "600")
 SESSION = ("session 30 s", wk.session("30 seconds"), "1")
+ANSWERS: dict[str, list[wk.Aggregate]] = {
+    "sum, max": [wk.sum("v"), wk.max("v")],
+    "median": [wk.median("v")],
+    "M4": [wk.m4("v", times=True)],
+    "count distinct": [wk.count_distinct("n")],
+}
+"""What cells ask for; Spark's own functions are those that `windowkit.spark.reference` takes."""
 CELLS = (
     Cell(16, *TUMBLING, 0.5),
     Cell(16, *BY_MINUTE, 1.5),
@@ -90,6 +107,12 @@ CELLS = (
     Cell(1_000_000, *BY_MINUTE, 40),
     Cell(1_000_000, *BY_TEN, 250),
     Cell(1_000_000, *SESSION, 6),
+    Cell(16, *BY_MINUTE, 47, "median"),
+    Cell(16, *BY_TEN, 186, "median"),
+    Cell(16, *BY_MINUTE, 4, "M4"),
+    Cell(16, *BY_TEN, 13, "M4"),
+    Cell(16, *BY_MINUTE, 10, "count distinct"),
+    Cell(16, *BY_TEN, 60, "count distinct"),
 )
 
 
@@ -101,10 +124,13 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     for keys in dict.fromkeys(cell.keys for cell in cells):
         frame = rows(spark, options.rows, keys)
-        for cell in (cell for cell in cells if cell.keys == keys):
-            result = measure(frame, cell, options)
-            results.append(result)
-            print(json.dumps(result), flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/rows.parquet"
+            write(frame, path)
+            for cell in (cell for cell in cells if cell.keys == keys):
+                result = measure(frame, path, cell, options)
+                results.append(result)
+                print(json.dumps(result), flush=True)
         frame.unpersist()
     facts = machine(spark, options)
     spark.stop()
@@ -176,27 +202,51 @@ def rows(spark: SparkSession, count: int, keys: int) -> DataFrame:
         sf.pmod(sf.hash("id"), sf.lit(keys)).alias("k"),
         sf.timestamp_micros(sf.col("id") * 10_000 + START).alias("ts"),
         sf.rand(7).alias("v"),
+        sf.pmod(sf.hash("id", sf.lit(1)), sf.lit(1000)).alias("n"),
     )
     frame = frame.cache()
     frame.count()
     return frame
 
 
-def measure(frame: DataFrame, cell: Cell, options: argparse.Namespace) -> dict[str, Any]:
+def write(frame: DataFrame, path: str) -> None:
+    """Write the rows, in their order, to one file of row groups as Spark's own writer makes them."""
+    target = pa.parquet.ParquetWriter(path, frame.limit(0).toArrow().schema)
+    with target:
+        for first in range(0, frame.count(), ROW_GROUP):
+            micros = sf.unix_micros("ts") - sf.lit(START)
+            part = frame.where((micros >= first * 10_000) & (micros < (first + ROW_GROUP) * 10_000))
+            target.write_table(part.orderBy("ts").toArrow())
+
+
+def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace) -> dict[str, Any]:
     """Run every side of a cell in turn, and return all times."""
-    query = wk.query(by="k", time="ts", windows=cell.window, aggs=[wk.sum("v"), wk.max("v")])
+    query = wk.query(by="k", time="ts", windows=cell.window, aggs=ANSWERS[cell.answers])
     checked = job(frame, query)
+    spark = frame.sparkSession
     window = sf.expr(sql.window(cell.window, "ts"))
+    answers = [
+        sf.expr(sql.aggregate(each.function, list(each.columns), "ts", None, each.parameters))
+        for each in query.aggs
+    ]
+
+    def own(frame: DataFrame) -> DataFrame:
+        return frame.groupBy("k", window).agg(*answers)
+
     windows = query.run(frame).count()
     result: dict[str, Any] = {"cell": cell.name, "keys": cell.keys, "window": cell.label}
     result |= {"windows per row": cell.per_row, "rows": options.rows, "windows": windows}
-    result["route"] = "catalyst" if catalyst.ROUTE.refusal(checked) is None else "catalyst-panes"
+    result["answers"] = cell.answers
+    result["route"] = choose(checked, None, expected(None)).route.name
     sides: dict[str, Callable[[], DataFrame]] = {
-        "spark": lambda: frame.groupBy("k", window).agg(sf.sum("v"), sf.max("v")),
+        "spark": lambda: own(frame),
         "windowkit": lambda: query.run(frame),
         "rows": lambda: query.run(frame, route="rows"),
+        "packed": lambda: query.run(frame, route="packed"),
+        "spark parquet": lambda: own(spark.read.parquet(path)),
+        "scan": lambda: wk.spark.scan(spark, path, query),
     }
-    if result["route"] != "catalyst":
+    if result["route"] == "catalyst-panes":
         slices = panes.slices(checked).count()
         result["slices"] = slices
         sides["identity"] = lambda: panes.slices(checked).mapInArrow(
@@ -204,12 +254,12 @@ def measure(frame: DataFrame, cell: Cell, options: argparse.Namespace) -> dict[s
         )
         premade = Premade(pa.schema(checked.plan.output_schema), windows / slices)
         sides["premade"] = lambda: panes.slices(checked).mapInArrow(premade, output_schema(checked))
-    expected = cell.spark_seconds * options.rows / 4_000_000
-    if expected > options.skip_spark_over:
-        del sides["spark"]
+    seconds_of_spark = cell.spark_seconds * options.rows / 4_000_000
+    if seconds_of_spark > options.skip_spark_over:
+        del sides["spark"], sides["spark parquet"]
     sides = {name: side for name, side in sides.items() if name in options.sides}
     times: dict[str, list[float]] = {name: [] for name in sides}
-    warm = {name for name in sides if name != "spark" or expected <= options.once_over}
+    warm = {name for name in sides if not name.startswith("spark") or seconds_of_spark <= options.once_over}
     for name in warm:
         seconds(sides[name])
     for _ in range(options.repeats):
@@ -269,7 +319,7 @@ def machine(spark: SparkSession, options: argparse.Namespace) -> dict[str, str]:
         "versions": f"windowkit {wk.__version__}, Spark {pyspark.__version__}, Java {java[0]}, "
         f"Python {platform.python_version()}, pyarrow {pa.__version__}",
         "settings": "local[2], 4 shuffle partitions, 4 GB heap, adaptive execution on",
-        "rows": f"{options.rows:,}, cached, 10 ms apart; sum and max of a double; written to noop",
+        "rows": f"{options.rows:,}, 10 ms apart, cached or in one Parquet file; written to noop",
     }
 
 
@@ -284,17 +334,21 @@ def report(results: list[dict[str, object]], facts: dict[str, str], options: arg
         "",
         *(f"- {name}: {fact}" for name, fact in facts.items()),
         "",
-        "| keys | window | windows per row | slices | windows out | Spark | windowkit | times faster | route "
-        "| by rows | identity | premade | windowkit / premade |",
-        "|--:|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|",
+        "| keys | window | answers | windows per row | slices | windows out | Spark | windowkit "
+        "| times faster | route | rows | packed | Spark, Parquet | scan | times faster | identity | premade "
+        "| windowkit / premade |",
+        "|--:|---|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for result in results:
         times = result["seconds"]
         assert isinstance(times, dict)
-        spark, ours, by_rows, identity, premade = (median(times.get(side)) for side in SIDES)
+        spark, ours, by_rows, packed, parquet, scan, identity, premade = (
+            median(times.get(side)) for side in SIDES
+        )
         cells = [
             f"{result['keys']:,}",
             result["window"],
+            result["answers"],
             result["windows per row"],
             f"{result['slices']:,}" if "slices" in result else "",
             f"{result['windows']:,}",
@@ -303,6 +357,10 @@ def report(results: list[dict[str, object]], facts: dict[str, str], options: arg
             "" if spark is None or ours is None else times_faster(spark / ours),
             result["route"],
             shown(by_rows),
+            shown(packed),
+            shown(parquet),
+            shown(scan),
+            "" if parquet is None or scan is None else times_faster(parquet / scan),
             shown(identity),
             shown(premade),
             "" if premade is None or ours is None else f"{ours / premade:.2f}",

@@ -180,7 +180,8 @@ pub fn bytes(options: &Options, allocator: &StatsAlloc<std::alloc::System>) {
                 let row = from..rows.min(from + options.batch);
                 // One row in five is earlier than those around it.
                 let time = |row: usize| {
-                    let behind = if noise(row as u64).is_multiple_of(5) { noise(row as u64) % 1000 } else { 0 };
+                    let behind =
+                        if noise(row as u64).is_multiple_of(5) { noise(row as u64) % 1000 } else { 0 };
                     (row as i64 - (behind as i64).min(row as i64)) * (span / rows as i64)
                 };
                 let times: Vec<i64> = row.clone().map(time).collect();

@@ -356,16 +356,25 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = SparkSession.builder.master(master).appName("windowkit").getOrCreate()
     with spark_errors(ArgumentsError):
-        frame = session.read.load(
-            f"file://{source.absolute()}" if here else arguments.input,
-            source_kind,
-            header=True,
-            inferSchema=True,
-        )
-        if arguments.explain:
-            text = made.explain(frame)
-            return lambda: print(text)
-        result = made.run(frame)
+        if here and source_kind == "parquet":
+            # Tasks read the files themselves: no row enters the JVM.
+            from windowkit.spark import explain_scan, scan
+
+            if arguments.explain:
+                text = explain_scan(session, arguments.input, made)
+                return lambda: print(text)
+            result = scan(session, arguments.input, made)
+        else:
+            frame = session.read.load(
+                f"file://{source.absolute()}" if here else arguments.input,
+                source_kind,
+                header=True,
+                inferSchema=True,
+            )
+            if arguments.explain:
+                text = made.explain(frame)
+                return lambda: print(text)
+            result = made.run(frame)
 
     def run() -> None:
         flattened = flat_frame(result, structs(made)) if kind == "csv" else result

@@ -88,6 +88,7 @@ class Query:
         threads: int | None = None,
         route: str | None = None,
         *,
+        rows_per_slice: float | None = None,
         partitioner: Any = None,
         n: int | None = None,
     ) -> Any:
@@ -102,6 +103,8 @@ class Query:
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         route : str, optional
             Which plan to use in Spark, rather than the one the planner chooses. Only for Spark.
+        rows_per_slice : float, optional
+            A hint for that planner; see `windowkit.spark.aggregate`. Only for Spark.
         partitioner : str or windowkit.spark.Partitioning, optional
             Partition the rows first, by a method such as ``"waterfill"``, so that no task waits for a hot
             key; see `windowkit.spark.aggregate`. Only for Spark.
@@ -151,8 +154,10 @@ class Query:
                 )
             from windowkit import spark
 
-            return spark.aggregate(data, self, route=route, partitioner=partitioner, n=n)
-        refuse_for_spark(route=route, partitioner=partitioner, n=n)
+            return spark.aggregate(
+                data, self, route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n
+            )
+        refuse_for_spark(route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n)
         from windowkit import local
 
         return local.run(self, data, threads=threads)
@@ -286,7 +291,13 @@ class Query:
         return local.schema(self, data)
 
     def explain(
-        self, data: Any = None, *, route: str | None = None, partitioner: Any = None, n: int | None = None
+        self,
+        data: Any = None,
+        *,
+        route: str | None = None,
+        rows_per_slice: float | None = None,
+        partitioner: Any = None,
+        n: int | None = None,
     ) -> str:
         """Say how the query is evaluated, and why so.
 
@@ -295,7 +306,7 @@ class Query:
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame. With it the text has units, output types and, for Spark,
             which stage runs where and the rule that decided.
-        route, partitioner, n
+        route, rows_per_slice, partitioner, n
             As for `run`. Only for Spark.
 
         Returns
@@ -313,8 +324,11 @@ class Query:
         if data is not None and is_spark(data):
             from windowkit import spark
 
-            return str(spark.explain(data, self, route=route, partitioner=partitioner, n=n))
-        refuse_for_spark(route=route, partitioner=partitioner, n=n)
+            told = spark.explain(
+                data, self, route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n
+            )
+            return str(told)
+        refuse_for_spark(route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n)
         from windowkit import explain
 
         return explain.explain(self, data)

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
 use arrow_buffer::ScalarBuffer;
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Schema};
 
+use super::buckets;
 use super::output::Output;
 use super::parts::{CHUNK_ROWS, Timed, check_times, out_of_bounds, share_out};
 use super::plan::{Plan, Stored};
@@ -22,6 +23,8 @@ const FIRST_COMPACTION: usize = 16 << 20;
 pub struct Bounded {
     plan: Arc<Plan>,
     held: Held,
+    /// Of the columns of this query's slices, once they are asked for.
+    slice_types: Vec<DataType>,
     first_compaction: usize,
     compact_at: usize,
 }
@@ -56,7 +59,13 @@ impl Bounded {
             true => Held::Rows(Box::new(Gathered::new(plan.clone())?)),
             false => Held::Slices(Box::new(Worker::new(&plan)?)),
         };
-        Ok(Self { plan, held, first_compaction: FIRST_COMPACTION, compact_at: FIRST_COMPACTION })
+        Ok(Self {
+            plan,
+            held,
+            slice_types: Vec::new(),
+            first_compaction: FIRST_COMPACTION,
+            compact_at: FIRST_COMPACTION,
+        })
     }
 
     /// An operator for slices of this schema: stage 2 of a distributed job. See [`Plan::for_slices`].
@@ -94,12 +103,7 @@ impl Bounded {
         let plan = &self.plan;
         let worker = match &mut self.held {
             Held::Slices(worker) => worker,
-            Held::Rows(_) => {
-                return Err(Error::InvalidValue(
-                    "slices: a window of the query needs rows in order, which slices have not; push rows"
-                        .into(),
-                ));
-            }
+            Held::Rows(_) => return Err(no_slices()),
         };
         worker.table.check_room(batch.num_rows())?;
         let mut columns = batch.columns().iter();
@@ -129,6 +133,49 @@ impl Bounded {
         self.compact()
     }
 
+    /// Takes in slices that [`Bounded::slices`] of the same query handed out.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the columns are not those of this query's slices.
+    pub fn push_own_slices(&mut self, batch: &RecordBatch) -> Result<()> {
+        let types = |schema: &Schema| -> Vec<DataType> {
+            schema.fields().iter().map(|field| field.data_type().clone()).collect()
+        };
+        if self.slice_types.is_empty() {
+            self.slice_types = types(&*buckets::schema(&self.plan)?);
+        }
+        let given = types(batch.schema_ref());
+        if given != self.slice_types {
+            return Err(Error::InvalidValue(format!(
+                "slices: columns of types {given:?} are given; slices of this query have {:?}",
+                self.slice_types
+            )));
+        }
+        self.push_slices(batch)
+    }
+
+    /// Slots that are open: slices, some of them more than once if rows came out of order.
+    pub fn slots(&self) -> usize {
+        match &self.held {
+            Held::Slices(worker) => worker.table.len(),
+            Held::Rows(_) => 0,
+        }
+    }
+
+    /// Hands out the slices of what was pushed, and begins anew: by bucket of keys, of those that have any, sorted by
+    /// key and time. Columns: keys, start (with sessions the first time), with sessions the last time, then the state
+    /// of each partial.
+    ///
+    /// # Errors
+    /// `InvalidValue` without buckets, or where windows need rows in order; `Overflow` where a partial does not fit the
+    /// columns of its state.
+    pub fn slices(&mut self, buckets: u32) -> Result<Vec<(u32, RecordBatch)>> {
+        let Held::Slices(worker) = &mut self.held else { return Err(no_slices()) };
+        let Worker { keys, table, .. } = std::mem::replace(&mut **worker, Worker::new(&self.plan)?);
+        self.compact_at = self.first_compaction;
+        buckets::split_slices(&self.plan, &keys, table, buckets)
+    }
+
     /// All windows of what was pushed.
     pub fn finish(self) -> Result<Output> {
         match self.held {
@@ -153,6 +200,12 @@ impl Bounded {
         self.compact_at = self.first_compaction.max(2 * table.len());
         Ok(())
     }
+}
+
+fn no_slices() -> Error {
+    Error::InvalidValue(
+        "slices: a window of the query needs rows in order, which slices have not; push rows".into(),
+    )
 }
 
 impl Worker {

@@ -1,11 +1,12 @@
 //! Operators: queries bound to a schema, and what runs them.
 //!
 //! A [`Plan`] checks a query against a schema and says what is stored; [`Bounded`] takes all rows (or slices made
-//! elsewhere) and then hands out every window as [`Output`]. Where a window needs rows in order it keeps them
-//! (`ranked`), and else slices only. A [`Stream`] takes rows and watermarks without end, and hands out windows as they
-//! become final.
+//! elsewhere) and then hands out every window as [`Output`], or its slices by bucket of keys, for another to go on with.
+//! Where a window needs rows in order it keeps them (`ranked`), and else slices only. A [`Stream`] takes rows and
+//! watermarks without end, and hands out windows as they become final.
 
 mod bounded;
+mod buckets;
 mod output;
 mod parts;
 mod plan;
@@ -14,6 +15,7 @@ mod stream;
 mod window_spec;
 
 pub use bounded::Bounded;
+pub use buckets::split_rows;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, Plan, Stored};
 pub use stream::{Contents, Options, Stats, StoreKind, Stream, length};

@@ -27,11 +27,11 @@ enum Input {
 }
 
 impl PyEngine {
-    pub(super) fn rows(bounded: Bounded) -> Self {
+    pub(super) fn of_rows(bounded: Bounded) -> Self {
         Self { bounded: Mutex::new(Some(bounded)), input: Input::Rows }
     }
 
-    pub(super) fn slices(bounded: Bounded) -> Self {
+    pub(super) fn of_slices(bounded: Bounded) -> Self {
         Self { bounded: Mutex::new(Some(bounded)), input: Input::Slices }
     }
 
@@ -64,10 +64,47 @@ impl PyEngine {
         })
     }
 
+    /// Takes in slices that `slices` of an engine of the same query handed out, beside rows.
+    fn push_slices(&self, py: Python<'_>, batch: PyRecordBatch) -> PyResult<()> {
+        let batch: RecordBatch = batch.into_inner();
+        detached(py, move || {
+            let mut bounded = self.take()?;
+            bounded.push_own_slices(&batch)?;
+            self.put(bounded)
+        })
+    }
+
+    /// Slots that are open: slices, some of them more than once if rows came out of order.
+    #[getter]
+    fn slots(&self, py: Python<'_>) -> PyResult<usize> {
+        detached(py, || {
+            let bounded = self.take()?;
+            let slots = bounded.slots();
+            self.put(bounded)?;
+            Ok(slots)
+        })
+    }
+
+    /// Hands out the slices of what was pushed, by bucket of keys, and begins anew.
+    fn slices(&self, py: Python<'_>, buckets: u32) -> PyResult<Vec<(u32, PyRecordBatch)>> {
+        let parts = detached(py, || {
+            let mut bounded = self.take()?;
+            let parts = bounded.slices(buckets)?;
+            self.put(bounded)?;
+            Ok(parts)
+        })?;
+        Ok(batches(parts))
+    }
+
     /// All windows of what was pushed.
     fn finish(&self, py: Python<'_>) -> PyResult<PyBatches> {
         detached(py, move || Ok(PyBatches::new(self.take()?.finish()?, 1)))
     }
+}
+
+/// Batches by bucket, for Python.
+pub(super) fn batches(parts: Vec<(u32, RecordBatch)>) -> Vec<(u32, PyRecordBatch)> {
+    parts.into_iter().map(|(bucket, batch)| (bucket, PyRecordBatch::new(batch))).collect()
 }
 
 /// Batches of windows, computed as they are asked for: an iterator, and an Arrow stream.

@@ -6,14 +6,16 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
-use pyo3_arrow::{PyRecordBatchReader, PySchema};
+use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::engine::{PyBatches, PyEngine};
+use super::engine::{PyBatches, PyEngine, batches};
 use super::errors::detached;
 use super::user::PyFunction;
 use super::window::{WindowTuple, window};
 use crate::aggregate::{Arrays, Partial, User};
-use crate::operator::{AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowSpec};
+use crate::operator::{
+    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowSpec, split_rows,
+};
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -155,13 +157,24 @@ impl PyPlan {
 
     /// An operator for rows that come batch by batch.
     fn engine(&self, py: Python<'_>) -> PyResult<PyEngine> {
-        detached(py, || Ok(PyEngine::rows(Bounded::new(self.0.clone())?)))
+        detached(py, || Ok(PyEngine::of_rows(Bounded::new(self.0.clone())?)))
+    }
+
+    /// Rows of a batch by bucket of keys, of those buckets that have any.
+    fn split(
+        &self,
+        py: Python<'_>,
+        batch: PyRecordBatch,
+        buckets: u32,
+    ) -> PyResult<Vec<(u32, PyRecordBatch)>> {
+        let batch = batch.into_inner();
+        Ok(batches(detached(py, || split_rows(&self.0, &batch, buckets))?))
     }
 
     /// An operator for slices that come batch by batch: stage 2 of a distributed job.
     fn slices_engine(&self, py: Python<'_>, schema: PySchema) -> PyResult<PyEngine> {
         let schema: SchemaRef = schema.into_inner();
-        detached(py, || Ok(PyEngine::slices(Bounded::for_slices(&self.0, &schema)?)))
+        detached(py, || Ok(PyEngine::of_slices(Bounded::for_slices(&self.0, &schema)?)))
     }
 }
 

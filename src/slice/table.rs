@@ -146,6 +146,11 @@ impl SliceTable {
         }
     }
 
+    /// Gives each key another name: `names[k]` is that of key `k`.
+    pub fn rename_keys(&mut self, names: &[u32]) {
+        self.keys.iter_mut().for_each(|key| *key = names[*key as usize]);
+    }
+
     /// Empties the table, handing out what it held.
     pub fn take(&mut self) -> SliceTable {
         let empty = self.partials.iter().map(|partials| partials.empty()).collect();

@@ -77,7 +77,7 @@ def check() -> Check:
         query: wk.Query,
         *,
         oracle: DataFrame | None = None,
-        routes: tuple[str | None, ...] = ("catalyst", "catalyst-panes", "rows"),
+        routes: tuple[str | None, ...] = ("catalyst", "catalyst-panes", "packed", "rows"),
         tolerance: float = 1e-9,
     ) -> None:
         if oracle is None:
@@ -96,6 +96,18 @@ def check() -> Check:
             assert_equal(rows_of(result, query), wanted, tolerance, f"{query} by route {route}")
             checked += 1
         assert checked > 0, f"no route of {routes} evaluates {query}"
+
+    return assert_same
+
+
+@pytest.fixture
+def same_rows() -> Callable[..., int]:
+    """Assert that a result has the rows of another DataFrame; return how many they are."""
+
+    def assert_same(result: DataFrame, oracle: DataFrame, query: wk.Query, tolerance: float = 1e-9) -> int:
+        wanted = rows_of(oracle, query)
+        assert_equal(rows_of(result, query), wanted, tolerance, str(query))
+        return len(wanted)
 
     return assert_same
 

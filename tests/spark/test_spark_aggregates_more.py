@@ -76,7 +76,7 @@ def test_what_catalyst_holds(frame, check, window):
 def test_what_it_does_not(frame, check, window):
     filtered = [each.where("f").alias(f"{at} filtered") for at, each in enumerate(UNHELD)]
     query = wk.query(by="k", time="ts", windows=window, aggs=UNHELD + filtered)
-    check(frame, query, routes=("catalyst", "rows"))
+    check(frame, query, routes=("catalyst", "packed", "rows"))
     with pytest.raises(wk.InvalidValue, match="Catalyst cannot hold all values of d in columns"):
         query.run(frame, route="catalyst-panes")
 
@@ -152,7 +152,7 @@ def test_sketches_are_near(frame):
         windows=wk.tumbling("2 minutes"),
         aggs=[wk.approx_quantile("d", 0.5), wk.quantile("d", 0.5, discrete=True)],
     )
-    assert "route: rows, the first that can evaluate the query" in query.explain(frame)
+    assert "route: packed, as Catalyst cannot hold a sketch of d in columns" in query.explain(frame)
     # So few values are kept as they are.
     for row in query.run(frame).collect():
         assert row["approx_quantile(d, 0.5)"] == row["quantile_disc(d, 0.5)"]

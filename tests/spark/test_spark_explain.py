@@ -17,9 +17,12 @@ def test_slices_in_catalyst_and_windows_in_rust(readings):
         "  window: session(45 seconds) as visit",
         "  answer: sum(n)",
         "  answer: first(v, ignore_nulls) as opening",
-        "route: catalyst-panes, the first that can evaluate the query",
+        "route: catalyst-panes, as Catalyst holds the partial aggregates, and slices of at least 2 rows are "
+        "expected",
+        "  expected: 8 rows per slice, the default, as nothing is known of the source",
         "  catalyst: refused, as there are several windows, and Spark would read the rows once for each",
-        "  rows: possible, and faster where slices are nearly as many as rows",
+        "  packed: possible, with slices made in Python workers",
+        "  rows: possible, with all rows over the shuffle and into Python",
         "stage 1, in Catalyst: a slice per key and pane; no row enters Python",
         "  group by: device, greatest("
         "window(ts, '45000000 microseconds', '45000000 microseconds', '0 microseconds').start, "
@@ -41,7 +44,7 @@ def test_tumbling_stays_in_spark(readings):
     )
     text = windowkit.spark.explain(readings, query)
     assert "query by nothing over ts" in text
-    assert "route: catalyst, the first that can evaluate the query" in text
+    assert "route: catalyst, as Spark answers one tumbling window itself" in text
     assert "no row enters Python" in text
     assert "window(ts, '3600000000 microseconds', '3600000000 microseconds', '60000000 microseconds')" in text
     assert "  avg(v): avg(v)" in text
@@ -59,7 +62,7 @@ def test_what_catalyst_cannot_hold_is_named(readings):
     wide = readings.selectExpr("device", "ts", "cast(v as decimal(30, 2)) as `the price`")
     query = wk.query(by="device", time="ts", windows=wk.session("1 hour"), aggs=wk.mean("the price"))
     text = query.explain(wide)
-    assert "route: rows, the first" in text
+    assert "route: packed, as Catalyst cannot hold sums of `the price`, a decimal(30,2), beyond" in text
     assert "catalyst-panes: refused, as Catalyst cannot hold sums of `the price`, a decimal(30,2)" in text
 
 

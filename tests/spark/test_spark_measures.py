@@ -133,6 +133,6 @@ def test_both_ends_of_bigint(spark, check):
     query = wk.query(by=[], time="t", windows=wk.sliding(10, 4, start_time=3), aggs=wk.count())
     in_process = query.run(frame.toArrow())
     wanted = sorted(tuple(window.values()) for window in in_process["window"].to_pylist())
-    for route in ("catalyst-panes", "rows"):
+    for route in ("catalyst-panes", "packed", "rows"):
         rows = query.run(frame, route=route).collect()
         assert sorted(tuple(row.window) for row in rows) == wanted

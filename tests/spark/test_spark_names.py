@@ -91,7 +91,7 @@ def test_schema_equals_spark_s_to_the_last_flag(readings, kind, time):
         sf.stddev_pop("v"),
         sf.max("v").alias("peak"),
     )
-    for route in ("catalyst", "catalyst-panes", "rows"):
+    for route in ("catalyst", "catalyst-panes", "packed", "rows"):
         if route == "catalyst" and kind != "tumbling":
             continue
         result = wk.spark.aggregate(frame, query, route=route)

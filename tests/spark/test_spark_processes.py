@@ -108,7 +108,7 @@ def test_connect():
                 return sorted(map(repr, df.select(*others, *numbers).collect()))
 
             wanted = rows(reference)
-            for route in ("catalyst", "catalyst-panes", "rows"):
+            for route in ("catalyst", "catalyst-panes", "packed", "rows"):
                 try:
                     result = query.run(frame, route=route)
                 except wk.InvalidValue:
@@ -134,5 +134,5 @@ def test_connect():
         spark.stop()
         """
     )
-    assert printed.count("equal") == 9
+    assert printed.count("equal") == 13
     assert printed.count("refused") == 2

@@ -70,7 +70,7 @@ def test_one_key_has_nearly_all_rows(spark, check):
 def test_no_rows(readings):
     for query in (QUERY, TUMBLING, wk.query(by=[], time="ts", windows=WINDOWS, aggs=AGGS)):
         for nothing in (readings.limit(0), readings.where("v > 1e9"), readings.where("ts is null")):
-            for route in ("catalyst-panes", "rows", None):
+            for route in ("catalyst-panes", "packed", "rows", None):
                 result = query.run(nothing, route=route)
                 assert result.columns == query.columns
                 assert result.collect() == []

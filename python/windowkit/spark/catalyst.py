@@ -13,6 +13,7 @@ from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftr
 from windowkit.aggregates import Aggregate
 from windowkit.spark import sql
 from windowkit.spark.job import Job, identifier
+from windowkit.spark.metrics import observed_count
 from windowkit.spark.reference import described, named, own
 from windowkit.spark.route import Route
 from windowkit.windows import Session, Sliding, Tumbling
@@ -24,8 +25,6 @@ __all__ = ["HELD_DIGITS", "ROUTE"]
 
 HELD_DIGITS: Final = 28
 """Most digits of a decimal whose sum Spark holds for any number of rows: it adds 10 of the 38 there are."""
-
-SUMS: Final = ("sum", "sum_without_invert")
 
 
 def refusal(job: Job) -> str | None:
@@ -69,7 +68,8 @@ def tumbles(window: Tumbling | Sliding) -> bool:
 
 def run(job: Job) -> DataFrame:
     window = expr(sql.window(only_window(job), job.time))
-    result = job.bounded_rows.groupBy(*(col(key) for key in job.keys), window).agg(
+    rows = observed_count(job.metrics, "rows in", job.bounded_rows)
+    result = rows.groupBy(*(col(key) for key in job.keys), window).agg(
         *(checked(job, aggregate) for aggregate in job.query.aggs)
     )
     return named(result, described(job, result.schema))
@@ -89,12 +89,12 @@ def checked(job: Job, aggregate: Aggregate) -> Column:
     overflow = raise_error(
         lit(f"{aggregate.name}: the {aggregate.function} of a window does not fit its type")
     )
-    if aggregate.function in SUMS and isinstance(kind, spark.LongType):
+    if aggregate.function in sql.SUMS and isinstance(kind, spark.LongType):
         high, low = (expr(text) for text in sql.partial("sum", [kind], [column], job.time, where))
         high, low = high + shiftright(low, 32), low.bitwiseAND(lit(sql.LOW))
         fits = high.isNull() | high.between(lit(-(2**31)), lit(2**31 - 1))
         return when(fits, shiftleft(high, 32).bitwiseOR(low)).otherwise(overflow)
-    if aggregate.function in (*SUMS, "mean") and is_wide(kind):
+    if aggregate.function in (*sql.SUMS, "mean") and is_wide(kind):
         counted = expr(sql.aggregate("count", [column], job.time, where))
         return when(plain.isNull() & (counted > 0), overflow).otherwise(plain)
     return plain

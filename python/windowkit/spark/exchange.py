@@ -11,7 +11,7 @@ from pyspark.sql.functions import col, element_at, lit, split
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["by_hashing", "by_id", "integers", "preimages", "way"]
+__all__ = ["by_hashing", "by_id", "integers", "preimages", "several_preimages", "way"]
 
 SEED: Final = 42
 """Of the hash by which Spark partitions."""
@@ -42,7 +42,6 @@ def by_hashing(frame: DataFrame, partitions: int, column: str) -> DataFrame:
     return frame.withColumn(column, keys).repartition(partitions, col(column))
 
 
-@lru_cache(maxsize=8)
 def preimages(partitions: int) -> tuple[int, ...]:
     """Return, for each partition, the least natural number that Spark's hash partitioning sends there.
 
@@ -53,15 +52,27 @@ def preimages(partitions: int) -> tuple[int, ...]:
     >>> preimages(4)
     (12, 6, 2, 0)
     """
-    found = [-1] * partitions
-    missing, candidate = partitions, 0
+    return tuple(least for (least,) in several_preimages(partitions, 1))
+
+
+@lru_cache(maxsize=8)
+def several_preimages(partitions: int, each: int) -> tuple[tuple[int, ...], ...]:
+    """Return, for each partition, the least natural numbers that Spark's hash partitioning sends there.
+
+    Examples
+    --------
+    >>> several_preimages(2, 3)
+    ((2, 4, 5), (0, 1, 3))
+    """
+    found: list[list[int]] = [[] for _ in range(partitions)]
+    missing, candidate = partitions * each, 0
     while missing:
-        partition = hashed(candidate) % partitions
-        if found[partition] < 0:
-            found[partition] = candidate
+        those = found[hashed(candidate) % partitions]
+        if len(those) < each:
+            those.append(candidate)
             missing -= 1
         candidate += 1
-    return tuple(found)
+    return tuple(map(tuple, found))
 
 
 def hashed(number: int) -> int:

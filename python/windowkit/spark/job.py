@@ -8,7 +8,7 @@ Spark again, and none can collide with a name a route invents.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ from pyspark.sql.functions import col, expr
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query, is_spark
+from windowkit.spark.metrics import Metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,6 +63,8 @@ class Job:
         Of ``query.inputs``, in that order and by those names.
     plan : Plan
         The core's, for `schema`.
+    metrics : Metrics, optional
+        What counts while the job runs.
     """
 
     query: Query
@@ -69,6 +72,7 @@ class Job:
     positions: dict[str, int]
     schema: pa.Schema
     plan: Plan
+    metrics: Metrics | None = field(default=None, kw_only=True)
 
     def type_of(self, column: str) -> spark.DataType:
         """Return the Spark type of one of ``query.inputs``."""
@@ -123,7 +127,7 @@ class Job:
         return self.rows.where(expr(f"if({far}, raise_error('{literal}'), true)"))
 
 
-def job(frame: DataFrame, query: Query) -> Job:
+def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:
     """Check `query` against the schema of `frame`; starts no Spark job.
 
     Raises
@@ -135,11 +139,13 @@ def job(frame: DataFrame, query: Query) -> Job:
         raise InvalidType(f"df: a {type(frame).__name__} is given; df is a Spark DataFrame")
     if not isinstance(query, Query):
         raise InvalidType(f"query: a {type(query).__name__} is given; query is a windowkit.Query")
+    if metrics is not None and not isinstance(metrics, Metrics):
+        raise InvalidType(f"metrics: a {type(metrics).__name__} is given; it is wk.spark.Metrics(), or None")
     if frame.isStreaming:
         raise InvalidValue(
             "df: a streaming DataFrame is given; df is a batch DataFrame, for instance that of foreachBatch"
         )
-    return bound(frame, query)
+    return replace(bound(frame, query), metrics=metrics)
 
 
 def bound(frame: DataFrame, query: Query) -> Job:

@@ -16,9 +16,11 @@ from pyspark.sql.functions import col, expr
 from windowkit.spark import sql, worker
 from windowkit.spark.catalyst import is_wide
 from windowkit.spark.job import Job, identifier
+from windowkit.spark.metrics import observed_count
 from windowkit.spark.reference import output_schema
 from windowkit.spark.route import Route
 from windowkit.spark.rows import by_key
+from windowkit.spark.shipping import shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +57,8 @@ def refusal(job: Job) -> str | None:
 
 
 def run(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
-    return slices(job, within).mapInArrow(worker.Slices(job.query, job.schema), output_schema(job))
+    task = shipped(worker.Slices(job.query, job.schema))
+    return slices(job, within).mapInArrow(task, output_schema(job))
 
 
 def slices(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
@@ -63,7 +66,7 @@ def slices(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
 
     Columns of ``job.rows`` that are named `within` part slices further; stage 2 joins the parts.
     """
-    frame = job.bounded_rows
+    frame = observed_count(job.metrics, "rows in", job.bounded_rows)
     # Spark takes one window() per projection.
     for position, text in enumerate(panes(job, job.time)):
         frame = frame.withColumn(f"p{position}", expr(text))
@@ -73,7 +76,8 @@ def slices(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
         *(column.alias(name) for name, column in held_by_name.items())
     )
     times = [] if job.plan.has_session else ["pane"]
-    return by_key(job, sliced.select(*job.keys, *times, *held_by_name))
+    made = sliced.select(*job.keys, *times, *held_by_name)
+    return by_key(job, observed_count(job.metrics, "slices", made))
 
 
 def panes(job: Job, time: str) -> list[str]:

@@ -1,25 +1,23 @@
-"""Which route a job takes, and `explain`, which says so."""
+"""Jobs by the route that is chosen for them, and `explain`, which says which and why."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from windowkit.aggregates import Aggregate
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidValue
 from windowkit.query import Query
-from windowkit.spark import catalyst, panes, rows, three_stages
+from windowkit.spark import three_stages
+from windowkit.spark.choice import ROUTES, Choice, choose, expected
 from windowkit.spark.decided import Partitioning
 from windowkit.spark.job import Job, identifier, job
-from windowkit.spark.route import Route
+from windowkit.spark.metrics import Metrics, observed_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["aggregate", "explain"]
-
-ROUTES: Final = (catalyst.ROUTE, panes.ROUTE, rows.ROUTE)
-"""The rule: a job takes the first of these that does not refuse it. The last refuses none."""
 
 
 def aggregate(
@@ -27,6 +25,8 @@ def aggregate(
     query: Query | None = None,
     route: str | None = None,
     *,
+    rows_per_slice: float | None = None,
+    metrics: Metrics | None = None,
     partitioner: str | Partitioning | None = None,
     n: int | None = None,
     keys: str | Sequence[str] | None = None,
@@ -43,8 +43,13 @@ def aggregate(
         Of timestamps, with or without zone, dates or integers (whose windows keep the type: bigint for all
         integers). Spark's times are microseconds, and so no length is finer.
     route : str, optional
-        ``"catalyst"``, ``"catalyst-panes"`` or ``"rows"``; see `explain`. By default the first that can
-        evaluate the query.
+        ``"catalyst"``, ``"catalyst-panes"``, ``"packed"`` or ``"rows"``; see `explain`. By default a rule
+        chooses: see `windowkit.spark.choice`.
+    rows_per_slice : float, optional
+        A hint for that rule: about how many rows of one key lie between neighbouring edges of windows (of a
+        session: within a gap).
+    metrics : Metrics, optional
+        Counts rows, slices and windows while the result is computed.
     partitioner : str or Partitioning, optional
         Evaluate in three stages instead: rows are partitioned by this method of `repartition`, each partition
         aggregates its own rows, and what a split key has in several partitions is joined (Katsipoulakis et
@@ -95,11 +100,14 @@ def aggregate(
             f"{'aggs' if keys is None else 'keys'}: given with a query, which has its own; keys and aggs are "
             "given instead of a query"
         )
-    checked = job(df, query)
+    checked = job(df, query, metrics)
     check_stages(route, partitioner, n)
+    if metrics is not None and partitioner is not None:
+        raise InvalidValue("metrics: they are given with a partitioner; three stages are not counted")
     if partitioner is not None:
         return three_stages.run(three_stages.staged(checked, partitioner, n))
-    return chosen(checked, route).run(checked)
+    result = choose(checked, route, expected(rows_per_slice)).route.run(checked)
+    return observed_count(metrics, "windows out", result)
 
 
 def check_stages(route: str | None, partitioner: str | Partitioning | None, n: int | None) -> None:
@@ -118,6 +126,7 @@ def explain(
     query: Query,
     route: str | None = None,
     *,
+    rows_per_slice: float | None = None,
     partitioner: str | Partitioning | None = None,
     n: int | None = None,
 ) -> str:
@@ -125,7 +134,7 @@ def explain(
 
     Parameters
     ----------
-    df, query, route, partitioner, n
+    df, query, route, rows_per_slice, partitioner, n
         As for `aggregate`, which raises the same errors.
 
     Returns
@@ -134,45 +143,29 @@ def explain(
         Lines of text, with the Catalyst expressions under the names of `df`.
     """
     checked = job(df, query)
+    lines = described(query)
+    check_stages(route, partitioner, n)
+    if partitioner is not None:
+        return "\n".join(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
+    choice = choose(checked, route, expected(rows_per_slice))
+    return "\n".join([*lines, *reasons(checked, choice), *choice.route.explain(checked)])
+
+
+def described(query: Query) -> list[str]:
+    """Return the lines of `explain` that say what is asked."""
     keys = ", ".join(map(identifier, query.by)) or "nothing"
-    lines = [
+    return [
         f"query by {keys} over {identifier(query.time)}",
         *(f"  window: {window}" for window in query.windows),
         *(f"  answer: {aggregate}" for aggregate in query.aggs),
     ]
-    check_stages(route, partitioner, n)
-    if partitioner is not None:
-        return "\n".join(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
-    taken = chosen(checked, route)
-    lines += [
-        f"route: {taken.name}, {'the first that can evaluate the query' if route is None else 'as asked'}",
-    ]
+
+
+def reasons(checked: Job, choice: Choice) -> list[str]:
+    """Return the lines of `explain` that say which route is taken, and why not another."""
+    lines = [f"route: {choice.route.name}, {choice.why}", f"  expected: {choice.expected}"]
     for other in ROUTES:
-        if other is not taken:
+        if other is not choice.route:
             reason = other.refusal(checked)
             lines.append(f"  {other.name}: {other.merit if reason is None else f'refused, as {reason}'}")
-    return "\n".join([*lines, *taken.explain(checked)])
-
-
-def chosen(checked: Job, route: str | None) -> Route:
-    """Return the route to take.
-
-    Raises
-    ------
-    InvalidType, InvalidValue
-        `route` is none, or refuses the job.
-    """
-    if route is None:
-        return next(candidate for candidate in ROUTES if candidate.refusal(checked) is None)
-    if not isinstance(route, str):
-        raise InvalidType(f"route: {route!r} is a {type(route).__name__}; a route is a str, or None")
-    names = ", ".join(repr(candidate.name) for candidate in ROUTES)
-    for candidate in ROUTES:
-        if candidate.name == route:
-            reason = candidate.refusal(checked)
-            if reason is not None:
-                raise InvalidValue(
-                    f"route: {route!r} cannot evaluate the query, as {reason}; routes are {names}"
-                )
-            return candidate
-    raise InvalidValue(f"route: {route!r} is unknown; routes are {names}")
+    return lines

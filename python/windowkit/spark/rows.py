@@ -1,7 +1,6 @@
 """Route "rows": rows cross the shuffle once, by key, and one `mapInArrow` does all the rest.
 
-For what Catalyst cannot hold in slices. It is also the better route where slices would be nearly as many as
-rows.
+For windows that need all rows of a key in one place.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ from pyspark.sql.functions import col
 
 from windowkit.spark import worker
 from windowkit.spark.job import Job, identifier
+from windowkit.spark.metrics import observed_count
 from windowkit.spark.reference import output_schema
 from windowkit.spark.route import Route
+from windowkit.spark.shipping import shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +27,8 @@ def refusal(_: Job) -> str | None:
 
 
 def run(job: Job) -> DataFrame:
-    return by_key(job, job.rows).mapInArrow(worker.Rows(job.query), output_schema(job))
+    counted = observed_count(job.metrics, "rows in", job.rows)
+    return by_key(job, counted).mapInArrow(shipped(worker.Rows(job.query)), output_schema(job))
 
 
 def by_key(job: Job, frame: DataFrame) -> DataFrame:
@@ -44,5 +46,5 @@ def explain(job: Job) -> list[str]:
     ]
 
 
-MERIT: Final = "possible, and faster where slices are nearly as many as rows"
+MERIT: Final = "possible, with all rows over the shuffle and into Python"
 ROUTE: Final = Route("rows", MERIT, refusal, run, explain)

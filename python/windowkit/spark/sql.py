@@ -13,7 +13,7 @@ from pyspark.sql import types as spark
 
 from windowkit.windows import Session, Sliding, Tumbling
 
-__all__ = ["LOW", "UNHELD", "aggregate", "pane", "partial", "window"]
+__all__ = ["LOW", "SUMS", "UNHELD", "aggregate", "pane", "partial", "window"]
 
 NAMES: Final = {
     "count": "count",
@@ -31,6 +31,7 @@ NAMES: Final = {
 BY_TIME: Final = ("first", "last", "first_valid", "last_valid")
 UNHELD: Final = ("min_count", "max_count", "values", "list", "sketch")
 """Partials that Catalyst cannot hold in columns, beside those of users' own functions."""
+SUMS: Final = ("sum", "sum_without_invert")
 LEAST: Final = f"bigint('{-(2**63)}')"
 LOW: Final = 0xFFFF_FFFF
 

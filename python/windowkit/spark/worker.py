@@ -15,7 +15,7 @@ from windowkit._native import Engine
 from windowkit.local import plan
 from windowkit.query import Query
 
-__all__ = ["Rows", "Slices"]
+__all__ = ["Rows", "Slices", "finished"]
 
 
 @dataclass(frozen=True)
@@ -60,5 +60,10 @@ def results(
     engine.push(first)
     for batch in rest:
         engine.push(batch)
+    yield from finished(engine)
+
+
+def finished(engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Yield the windows of what was pushed."""
     # As an iterator the core raises its own exceptions, of which an Arrow stream would keep only the text.
     yield from map(pa.record_batch, engine.finish())

@@ -1,0 +1,148 @@
+"""Packed chunks: slices, or rows, of one bucket of keys as one binary value that crosses Spark's shuffle.
+
+A chunk is a header, the version of windowkit that wrote it, and an Arrow IPC stream of one batch. The header
+(little-endian) has a magic number, the version of this format, what the batch holds, the length of the text
+that is windowkit's version, the fingerprint of the plan, the length of the stream, and a CRC-32 of all of it.
+So a chunk that was damaged, or that another job or another version wrote, is told from a good one before
+any byte of it is believed.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Final
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.errors import InvalidValue
+from windowkit.query import Query
+
+__all__ = ["CHUNK_BYTES", "ROWS", "SLICES", "fingerprint", "pack", "pieces", "unpack"]
+
+MAGIC: Final = b"wkPK"
+FORMAT: Final = 1
+HEADER: Final = struct.Struct("<4sHBB8sQI")
+SLICES: Final = 0
+ROWS: Final = 1
+CHUNK_BYTES: Final = 4 << 20
+"""About how much a chunk holds, before compression: little enough for many to be under way, much enough that
+its header and schema do not matter."""
+
+OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+
+
+def fingerprint(query: Query, schema: pa.Schema) -> bytes:
+    """Return what tells the slices of one query over one schema from those of others.
+
+    Users' own functions are told apart by their names only.
+    """
+    aggregates = [
+        (each.function, each.columns, each.name, each.filter, each.parameters, each.user and each.user.name)
+        for each in query.aggs
+    ]
+    text = repr((query.by, query.time, query.windows, aggregates))
+    return blake2b(text.encode() + schema.serialize().to_pybytes(), digest_size=8).digest()
+
+
+def pack(kind: int, batch: pa.RecordBatch, plan: bytes) -> bytes:
+    """Return a batch of slices or rows as a chunk.
+
+    Parameters
+    ----------
+    kind : int
+        `SLICES` or `ROWS`.
+    batch : pyarrow.RecordBatch
+    plan : bytes
+        Its `fingerprint`.
+
+    Examples
+    --------
+    >>> batch = pa.record_batch({"key0": ["a"], "start": [10]})
+    >>> chunk = pack(SLICES, batch, bytes(8))
+    >>> kind, there = unpack(chunk, bytes(8))
+    >>> kind == SLICES and there.equals(batch)
+    True
+    """
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=OPTIONS) as stream:
+        stream.write_batch(batch)
+    body = memoryview(sink.getvalue())
+    version = _native.__version__.encode()
+    length = len(body)
+    unsigned = HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, length, 0)
+    checksum = zlib.crc32(body, zlib.crc32(version, zlib.crc32(unsigned)))
+    return b"".join([HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, length, checksum), version, body])
+
+
+def unpack(chunk: bytes | memoryview, plan: bytes) -> tuple[int, pa.RecordBatch]:
+    """Return what a chunk holds, `SLICES` or `ROWS`, and the batch.
+
+    Parameters
+    ----------
+    chunk : bytes or memoryview
+        The batch refers to its memory.
+    plan : bytes
+        The fingerprint that it must have.
+
+    Raises
+    ------
+    InvalidValue
+        The chunk is not as it was written, or no chunk at all; or another version of windowkit, or another
+        query, wrote it.
+    """
+    chunk = memoryview(chunk)
+    if len(chunk) < HEADER.size:
+        raise InvalidValue(
+            f"packed slices: a chunk of {len(chunk)} bytes is given; a chunk has a header of {HEADER.size}"
+        )
+    magic, version, kind, writer, fingerprinted, length, checksum = HEADER.unpack_from(chunk)
+    if magic != MAGIC:
+        raise InvalidValue(f"packed slices: a chunk begins with {magic!r}; a chunk begins with {MAGIC!r}")
+    if version != FORMAT:
+        raise InvalidValue(
+            f"packed slices: a chunk has format {version}; windowkit {_native.__version__} reads format "
+            f"{FORMAT}"
+        )
+    body = HEADER.size + writer
+    if len(chunk) != body + length:
+        raise InvalidValue(
+            f"packed slices: a chunk of {len(chunk)} bytes is given; its header says {body + length}"
+        )
+    unsigned = HEADER.pack(magic, version, kind, writer, fingerprinted, length, 0)
+    found = zlib.crc32(chunk[HEADER.size :], zlib.crc32(unsigned))
+    if found != checksum:
+        raise InvalidValue(
+            f"packed slices: a chunk of {len(chunk)} bytes has checksum {found:08x}; {checksum:08x} was "
+            "written, so it was damaged on its way"
+        )
+    wrote = bytes(chunk[HEADER.size : body]).decode()
+    if wrote != _native.__version__:
+        raise InvalidValue(
+            f"packed slices: windowkit {wrote} wrote a chunk, and {_native.__version__} reads it; all "
+            "workers of a job have one version"
+        )
+    if fingerprinted != plan:
+        raise InvalidValue(
+            f"packed slices: a chunk is of plan {fingerprinted.hex()}; the query's is {plan.hex()}"
+        )
+    if kind not in (SLICES, ROWS):
+        raise InvalidValue(f"packed slices: a chunk holds kind {kind}; kinds are {SLICES} and {ROWS}")
+    with pa.ipc.open_stream(pa.py_buffer(chunk[body:])) as stream:
+        return kind, stream.read_next_batch()
+
+
+def pieces(batch: pa.RecordBatch, size: int = CHUNK_BYTES) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into parts of about `size` bytes; of rows that are larger, one each.
+
+    Examples
+    --------
+    >>> [piece.num_rows for piece in pieces(pa.record_batch({"v": [1, 2, 3, 4, 5]}), 16)]
+    [2, 2, 1]
+    """
+    rows = max(size * batch.num_rows // max(batch.nbytes, 1), 1)
+    for first in range(0, batch.num_rows, rows):
+        yield batch.slice(first, rows)

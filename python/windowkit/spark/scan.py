@@ -1,0 +1,372 @@
+"""Rows that never enter the JVM: tasks read Parquet files themselves, and make slices of what they read.
+
+All after stage 1 is that of route "packed".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet
+from pyarrow import fs
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import from_arrow_type
+
+from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.query import Query
+from windowkit.spark import files, packed, parquet, stages, statistics
+from windowkit.spark.choice import Expected, expected
+from windowkit.spark.job import Job, identifier, job, position_of
+from windowkit.spark.metrics import Metrics, observed_chunks, observed_count
+from windowkit.spark.planner import described
+from windowkit.spark.shipping import shipped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Scan", "explain_scan", "scan"]
+
+# Of pyarrow.dataset.Expression, of which pyarrow tells no type, or of tuples.
+Filter: TypeAlias = Any
+
+DEFAULT_PARALLELISM: Final = 16
+"""Tasks to make where the session does not say how many run at once: through Spark Connect."""
+
+
+@dataclass(frozen=True)
+class ReadAndPack:
+    """Reads parts of files, and makes packed slices of their rows.
+
+    Parameters
+    ----------
+    pack : Pack
+    filesystem : pyarrow.fs.FileSystem
+    tasks : tuple of tuple of Part
+        Of every task; a task is told its number.
+    names : tuple of str
+        How files call the columns of ``pack.schema``.
+    read : pyarrow.Schema
+        Columns to read: `names`, and those that `chosen` needs.
+    partitioned : pyarrow.Schema
+        Columns of directories.
+    chosen : pyarrow.dataset.Expression or None
+    """
+
+    pack: stages.Pack
+    filesystem: fs.FileSystem
+    tasks: tuple[tuple[files.Part, ...], ...]
+    names: tuple[str, ...]
+    read: pa.Schema
+    partitioned: pa.Schema
+    chosen: ds.Expression | None
+
+    @property
+    def query(self) -> Query:
+        """The query it is part of."""
+        return self.pack.query
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield packed slices of the parts of the tasks whose numbers come."""
+        yield from self.pack(self.rows(batches))
+
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of these tasks, with the columns of the query."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for part in self.tasks[number]:
+                    found = parquet.batches(self.filesystem, part, self.read, self.chosen, self.partitioned)
+                    for rows in found:
+                        yield rows.select(self.names)
+
+
+@dataclass(frozen=True)
+class Scan(Job):
+    """A job whose rows are in Parquet files; its `frame` has their columns, and no rows."""
+
+    source: files.Source
+    names: tuple[str, ...]
+    read: pa.Schema
+    chosen: ds.Expression | None
+    expects: Expected
+
+    @cached_property
+    def tasks(self) -> tuple[tuple[files.Part, ...], ...]:
+        """Which parts of which files each task reads."""
+        return tuple(files.parts(self.source, parallelism(self.frame.sparkSession)))
+
+    @property
+    def never(self) -> bool:
+        """Whether rows are packed as they are from the first one on."""
+        return few(self.expects)
+
+    def run(self) -> DataFrame:
+        """Return the windows, lazily."""
+        pack = stages.Pack(self.query, self.schema, *packed.buckets(self), never=self.never)
+        task = ReadAndPack(
+            pack,
+            self.source.filesystem,
+            self.tasks,
+            self.names,
+            self.read,
+            self.source.partitioned,
+            self.chosen,
+        )
+        session = self.frame.sparkSession
+        numbers = session.range(0, len(self.tasks), 1, len(self.tasks))
+        chunks = observed_chunks(self.metrics, numbers.mapInArrow(shipped(task), packed.CHUNKS))
+        return observed_count(self.metrics, "windows out", packed.windows(self, chunks))
+
+
+def scan(
+    spark: SparkSession,
+    paths: str | Sequence[str],
+    query: Query,
+    *,
+    filter: Filter | None = None,  # noqa: A002  # Called as pyarrow calls it.
+    filesystem: fs.FileSystem | None = None,
+    merge_schema: bool = False,
+    rows_per_slice: float | None = None,
+    metrics: Metrics | None = None,
+) -> DataFrame:
+    """Evaluate a query over Parquet files that Spark's tasks read themselves.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Classic or Connect.
+    paths : str or sequence of str
+        Files, or directories of files, also partitioned as Hive does it (``day=2024-05-01``). Without
+        `filesystem`, URIs that pyarrow opens, such as ``s3://...``, or paths of this machine. All workers
+        read them by the same names.
+    query : Query
+        Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values.
+    filter : pyarrow.dataset.Expression or list of tuple, optional
+        Which rows are read, also by columns that the query does not read: an expression, or tuples ``(column,
+        operator, value)`` as `pyarrow.parquet.read_table` takes them. Row groups whose statistics say that
+        they have no such row are left out, and so are directories. A null is no match.
+    filesystem : pyarrow.fs.FileSystem, optional
+        Any, if it can be pickled.
+    merge_schema : bool, default False
+        Take the columns of all files, read first, rather than of the one whose path sorts first.
+    rows_per_slice : float, optional
+        A hint, as of `windowkit.spark.aggregate`; by default an estimate from the statistics of some files.
+    metrics : Metrics, optional
+        Counts rows, slices, packed bytes and windows while the result is computed.
+
+    Returns
+    -------
+    DataFrame
+        What ``query.run(spark.read.parquet(*paths))`` returns.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The query or the filter does not fit the files, or there are none. Columns that a file has in another
+        type fail the action, with the file's name.
+
+    Notes
+    -----
+    Timestamps of nanoseconds, which Spark refuses, are floored to microseconds. O(bytes of the columns read).
+
+    Examples
+    --------
+    >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile
+    >>> import windowkit as wk
+    >>> path = tempfile.mkdtemp() + "/readings.parquet"
+    >>> pq.write_table(pa.table({"k": [1, 1], "t": [5, 17], "v": [2.0, 3.0]}), path)
+    >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    >>> wk.spark.scan(df.sparkSession, path, query)
+    DataFrame[k: bigint, window: struct<start:bigint,end:bigint>, sum(v): double]
+    """
+    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice)
+    return replace(made, metrics=metrics).run()
+
+
+def explain_scan(
+    spark: SparkSession,
+    paths: str | Sequence[str],
+    query: Query,
+    *,
+    filter: Filter | None = None,  # noqa: A002  # Called as pyarrow calls it.
+    filesystem: fs.FileSystem | None = None,
+    merge_schema: bool = False,
+    rows_per_slice: float | None = None,
+) -> str:
+    """Say how `scan` evaluates a query: what is read, what is expected of it, and what runs where.
+
+    Parameters
+    ----------
+    spark, paths, query, filter, filesystem, merge_schema, rows_per_slice
+        As for `scan`, which raises the same errors.
+
+    Returns
+    -------
+    str
+        Lines of text.
+    """
+    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice)
+    source = made.source
+    lines = [
+        *described(query),
+        "route: scan, as rows are in Parquet files",
+        f"  expected: {made.expects}",
+        f"stage 1, in Rust inside one mapInArrow: {len(made.tasks):,} tasks read {len(source.files):,} files "
+        f"of {source.bytes:,} bytes, no row enters the JVM",
+        f"  columns: {', '.join(map(identifier, made.read.names))}",
+    ]
+    if source.partitioned.names:
+        lines.append(f"  of directories: {', '.join(map(identifier, source.partitioned.names))}")
+    if made.chosen is not None:
+        lines.append(f"  filter, also of row groups by their statistics: {made.chosen}")
+    if packed.rows_instead(made) is None and few(made.expects):
+        lines.append("  rows are packed as they are, as slices would be hardly fewer")
+    else:
+        lines += [f"  {line}" for line in packed.held(made)]
+    return "\n".join([*lines, *packed.moved(made)])
+
+
+def few(expects: Expected) -> bool:
+    """Whether slices are expected to save nothing."""
+    return expects.rows_per_slice * stages.LIMITS.share < 1
+
+
+def checked(
+    session: SparkSession,
+    paths: str | Sequence[str],
+    query: Query,
+    chosen: Filter | None,
+    filesystem: fs.FileSystem | None,
+    merge_schema: bool,
+    rows_per_slice: float | None,
+) -> Scan:
+    """Check a query against files, without reading rows."""
+    if not isinstance(query, Query):
+        raise InvalidType(f"query: a {type(query).__name__} is given; query is a windowkit.Query")
+    if not isinstance(merge_schema, bool):
+        raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True or False")
+    source = files.found(paths, filesystem)
+    columns = table_schema(source, merge_schema)
+    names = list(columns)
+    frame = session.createDataFrame([], spark.StructType([spark.StructField(name, void()) for name in names]))
+    # Types are found out only for the columns that are read: Spark need not know the others.
+    positions = {position_of(column, names, frame) for column in query.inputs} - {None}
+    where = repr(source.files[0].path)
+    found = {
+        name: parquet.readable(name, columns[name], where) for at, name in enumerate(names) if at in positions
+    }
+    fields = [spark.StructField(name, in_spark(found[name]) if name in found else void()) for name in names]
+    made = job(session.createDataFrame([], spark.StructType(fields)), query)
+    read = tuple(names[made.positions[column]] for column in query.inputs)
+    expression, needed = chosen_of(chosen, columns, where)
+    known = statistics.expected(source, made, read) if rows_per_slice is None else None
+    return Scan(
+        made.query,
+        made.frame,
+        made.positions,
+        made.schema,
+        made.plan,
+        source,
+        read,
+        # A column that both read is read once.
+        pa.schema(list({**{name: found[name] for name in read}, **needed}.items())),
+        expression,
+        expected(rows_per_slice, known),
+    )
+
+
+def void() -> spark.DataType:
+    return spark.NullType()
+
+
+def in_spark(kind: pa.DataType) -> spark.DataType:
+    """Return the Spark type of one of those that `parquet.kind_in_spark` returns."""
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)
+
+
+def table_schema(source: files.Source, merge_schema: bool) -> dict[str, pa.DataType]:
+    """Return the columns of the table as files have them: of the first file or of all, then of directories.
+
+    Raises
+    ------
+    InvalidType
+        Files that are to be merged have a column in several types.
+    """
+    columns: dict[str, tuple[pa.DataType, str]] = {}
+    for file in source.files if merge_schema else source.files[:1]:
+        for field in parquet.footer(source.filesystem, file):
+            kind, first = columns.setdefault(field.name, (field.type, file.path))
+            read, had = parquet.kind_in_spark(field.type), parquet.kind_in_spark(kind)
+            if read == had:
+                continue
+            if (had, read) in parquet.WIDENED:
+                columns[field.name] = (field.type, file.path)
+            elif (read, had) not in parquet.WIDENED:
+                raise InvalidType(
+                    f"merge_schema: column {field.name!r} is {kind} in {first!r} and {field.type} in "
+                    f"{file.path!r}; files of one scan have the same types, or narrower integers and floats"
+                )
+    return {
+        **{name: kind for name, (kind, _) in columns.items()},
+        **{field.name: field.type for field in source.partitioned},
+    }
+
+
+def chosen_of(
+    given: Filter | None, columns: dict[str, pa.DataType], where: str
+) -> tuple[ds.Expression | None, dict[str, pa.DataType]]:
+    """Return the filter as an expression, and the columns it reads in Spark's types.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        It is no filter, or does not fit the columns.
+    """
+    if given is None:
+        return None, {}
+    if isinstance(given, ds.Expression):
+        chosen = given
+    else:
+        try:
+            chosen = pa.parquet.filters_to_expression(given)
+        except (ValueError, TypeError) as error:
+            raise InvalidValue(
+                f"filter: {given!r} is given ({error}); filter is a pyarrow.dataset.Expression, or a list of "
+                "tuples (column, operator, value)"
+            ) from None
+    read = {name: parquet.kind_in_spark(kind) for name, kind in columns.items()}
+    kinds = {name: kind for name, kind in read.items() if kind is not None}
+    table = pa.schema(list(kinds.items())).empty_table()
+    try:
+        table.filter(chosen)
+    except pa.ArrowException as error:
+        if "FieldRef" in str(error):
+            raise UnknownColumn(f"filter: {chosen} names no column of {where} ({error})") from None
+        raise InvalidValue(
+            f"filter: {chosen} does not fit the columns ({error}); times with zone are compared with times "
+            "with zone, and strings with strings"
+        ) from None
+    return chosen, {name: kind for name, kind in kinds.items() if is_read(table.drop_columns([name]), chosen)}
+
+
+def is_read(without: pa.Table, chosen: ds.Expression) -> bool:
+    """Whether an expression that fits a table does not fit it without one of its columns."""
+    try:
+        without.filter(chosen)
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+def parallelism(session: SparkSession) -> int:
+    """Return how many tasks run at once, as far as the session tells."""
+    said = session.conf.get("spark.sql.leafNodeDefaultParallelism", None)
+    if said is not None:
+        return int(said)
+    if hasattr(session, "_jsparkSession"):
+        return session.sparkContext.defaultParallelism
+    return DEFAULT_PARALLELISM

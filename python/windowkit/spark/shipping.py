@@ -1,0 +1,108 @@
+"""How a task gets to Spark's workers: in a wrapping that needs nothing there, and says what is missing.
+
+Spark pickles what `mapInArrow` is given, and classes of windowkit by name: where a worker lacks windowkit,
+Spark would tell of a module that cannot be found, deep in a traceback, and where it has another version, of
+whatever first differs. So the task is pickled by itself, and wrapped in a function of a function, which
+pickles by value and imports windowkit as its first step.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+import windowkit
+from windowkit.errors import InvalidValue, WindowKitError
+from windowkit.query import Query
+
+__all__ = ["Task", "described", "running", "shipped"]
+
+Batches = Iterator[pa.RecordBatch]
+
+
+class Task(Protocol):
+    """What runs over the batches of a partition."""
+
+    @property
+    def query(self) -> Query:
+        """The query it is part of."""
+        ...
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Yield batches made of those of a partition."""
+        ...
+
+
+def shipped(task: Task) -> Callable[[Batches], Batches]:
+    """Return `task` as a function for ``mapInArrow``.
+
+    What it raises, besides what `task` does: ``RuntimeError`` where windowkit cannot be imported or has
+    another version; with the host, the interpreter, and both versions.
+    """
+    payload: bytes = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]  # of pyspark's copy
+    wanted = windowkit.__version__
+
+    # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
+    def run(batches):  # type: ignore[no-untyped-def]
+        import socket
+        import sys
+
+        where = f"the worker on host {socket.gethostname()} that runs {sys.executable}"
+        advice = f"install windowkit {wanted} there, or ship an environment that has it"
+        try:
+            import windowkit
+        except ImportError as error:
+            raise RuntimeError(f"windowkit: {where} cannot import windowkit ({error}); {advice}") from None
+        if windowkit.__version__ != wanted:
+            raise RuntimeError(
+                f"windowkit: {where} has windowkit {windowkit.__version__}, the driver {wanted}; {advice}"
+            )
+        from windowkit.spark.shipping import running
+
+        yield from running(payload, batches)
+
+    # Spark's plans show a function by its name.
+    run.__name__ = run.__qualname__ = type(task).__name__
+    return run
+
+
+def running(payload: bytes, batches: Batches) -> Batches:
+    """Run a task in a worker; what goes wrong says in which query.
+
+    Raises
+    ------
+    WindowKitError
+        Of the class that the task raised, with the query and its columns.
+    """
+    try:
+        task: Task = pickle.loads(payload)
+    except (ImportError, AttributeError) as error:
+        raise InvalidValue(
+            f"query: a worker cannot load it ({error}); what a user's own functions import is there, too, or "
+            "their module is pickled by value"
+        ) from error
+    try:
+        yield from task(batches)
+    except WindowKitError as error:
+        raise type(error)(f"{error}; in the {described(task.query)}") from error
+    except pa.ArrowException as error:
+        raise InvalidValue(f"data: {error}; in the {described(task.query)}") from error
+
+
+def described(query: Query) -> str:
+    """Return a query in one line.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> described(wk.query(by="k", time="ts", windows=wk.tumbling(10), aggs=[wk.sum("v"), wk.count()]))
+    'query by k over ts, windows tumbling(10), answers sum(v), count(*)'
+    """
+    windows = ", ".join(map(str, query.windows))
+    answers = ", ".join(map(str, query.aggs))
+    keys = ", ".join(query.by) or "nothing"
+    return f"query by {keys} over {query.time}, windows {windows}, answers {answers}"

@@ -1,0 +1,206 @@
+"""What goes wrong ends in the same answer or in a clear error: tasks that die, damage, other versions."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
+
+import windowkit as wk
+import windowkit.spark
+from windowkit.spark import packed
+from windowkit.spark.job import job
+from windowkit.spark.shipping import shipped
+from windowkit.spark.worker import Rows
+
+ROOT = str(Path(wk.__file__).parents[1])
+SLIDING = wk.sliding("10 minutes", "4 minutes")
+QUERY = wk.query(by="device", time="ts", windows=SLIDING, aggs=[wk.median("v"), wk.sum("n")])
+
+
+def program(text, path=None, timeout=400, **environment):
+    """Run a program in a process of its own; its workers find modules in `path`."""
+    settings = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, **environment}
+    settings["PYTHONPATH"] = ROOT if path is None else path
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=settings,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("place", ["0", "17", "length(chunk) - 3"])
+def test_a_damaged_chunk_fails_the_job(readings, place):
+    checked = job(readings, QUERY)
+    chunks = packed.chunks(checked)
+    hurt = sf.expr(
+        f"concat(substring(chunk, 1, {place}), x'2a2a', substring(chunk, {place} + 3, length(chunk)))"
+    )
+    with pytest.raises(
+        PySparkException, match=r"windowkit\.errors\.InvalidValue: packed slices: a chunk"
+    ) as caught:
+        packed.windows(checked, chunks.withColumn("chunk", hurt)).collect()
+    assert "in the query by device over ts" in str(caught.value)
+
+
+def test_a_chunk_that_is_lost_in_part_fails_the_job(readings):
+    checked = job(readings, QUERY)
+    short = sf.expr("substring(chunk, 1, length(chunk) - 1)")
+    with pytest.raises(PySparkException, match="its header says"):
+        packed.windows(checked, packed.chunks(checked).withColumn("chunk", short)).collect()
+
+
+def test_chunks_of_another_query_fail_the_job(readings):
+    other = wk.query(by="device", time="ts", windows=SLIDING, aggs=[wk.median("v"), wk.max("n")])
+    chunks = packed.chunks(job(readings, other))
+    with pytest.raises(PySparkException, match="packed slices: a chunk is of plan"):
+        packed.windows(job(readings, QUERY), chunks).collect()
+
+
+@pytest.mark.parametrize("route", ["packed", "rows", "catalyst-panes"])
+def test_a_failure_names_the_query_and_the_column(spark, route):
+    frame = spark.sql(
+        "select 'a' as device, timestamp_seconds(id) as ts, bigint('9223372036854775807') as big "
+        "from range(2)"
+    )
+    query = wk.query(by="device", time="ts", windows=SLIDING, aggs=[wk.count(), wk.sum("big")])
+    said = (
+        r"windowkit\.errors\.Overflow: sum\(big\): the sum of a window is 18446744073709551614, which does "
+        r"not fit Int64; in the query by device over ts, windows sliding\(10 minutes, 4 minutes\), answers "
+        r"count\(\*\), sum\(big\)"
+    )
+    with pytest.raises(PySparkException, match=said):
+        query.run(frame, route=route).collect()
+
+
+def test_a_failure_of_a_users_function_names_the_query(readings):
+    def lift(values):
+        if len(values):
+            raise ArithmeticError("no such number")
+        return values
+
+    own = wk.aggregate(
+        "own", lift=lift, combine=lambda a, b: a, lower=lambda states: states, commutative=True
+    )
+    query = wk.query(by="device", time="ts", windows=SLIDING, aggs=own("v"))
+    with pytest.raises(PySparkException) as caught:
+        query.run(readings).collect()
+    assert "own: lift failed with ArithmeticError('no such number'); in the query by device over ts" in str(
+        caught.value
+    )
+
+
+def test_where_windowkit_is_missing_the_error_says_so(tmp_path):
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    (tmp_path / "task").write_bytes(cloudpickle.dumps(shipped(Rows(query))))
+    # As Spark's workers do: load what the driver pickled, and call it.
+    printed = program(
+        """
+        import pickle, sys
+        run = pickle.load(open(sys.argv[1] if len(sys.argv) > 1 else "TASK", "rb"))
+        try:
+            list(run(iter([])))
+        except RuntimeError as error:
+            print(error)
+        """.replace("TASK", str(tmp_path / "task")),
+        path=str(tmp_path / "nothing"),
+    )
+    assert "cannot import windowkit (No module named 'windowkit')" in printed
+    assert f"that runs {sys.executable}" in printed
+    assert f"install windowkit {wk.__version__} there" in printed
+
+
+def test_a_worker_of_another_version_fails_at_once(tmp_path):
+    (tmp_path / "windowkit").mkdir()
+    (tmp_path / "windowkit" / "__init__.py").write_text("__version__ = '0.0.9'\n")
+    printed = program(
+        f"""
+        import sys
+        sys.path.insert(0, {ROOT!r})
+        from pyspark.sql import SparkSession
+        import windowkit as wk
+
+        builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+        spark.sparkContext.setLogLevel("OFF")
+        query = wk.query(by="id", time="id", windows=wk.tumbling(10), aggs=wk.median("id"))
+        for route in ("packed", "rows"):
+            try:
+                query.run(spark.range(9), route=route).collect()
+            except Exception as error:
+                print(str(error))
+        """,
+        path=str(tmp_path),
+    )
+    runs = re.escape(sys.executable)
+    said = f"RuntimeError: windowkit: the worker on host .* that runs {runs} has windowkit 0.0.9, the driver "
+    assert len(re.findall(said + f"{re.escape(wk.__version__)}; install", printed)) >= 2
+
+
+def test_a_task_that_is_killed_is_run_again(tmp_path):
+    rows = pa.table(
+        {"k": [r % 7 for r in range(900)], "t": list(range(900)), "v": [float(r % 31) for r in range(900)]}
+    )
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=100)
+    printed = program(
+        f"""
+        import os, signal
+        import pyarrow.compute as pc
+        from pathlib import Path
+        from pyspark.sql import SparkSession
+        import windowkit as wk
+
+        # Each task may fail twice.
+        builder = SparkSession.builder.master("local[2, 3]").config("spark.ui.enabled", "false")
+        spark = builder.config("spark.sql.shuffle.partitions", "3").getOrCreate()
+        spark.sparkContext.setLogLevel("OFF")
+
+        def dying(once):
+            def combine(a, b):
+                mark = Path({str(tmp_path)!r}) / once
+                try:
+                    mark.touch(exist_ok=False)
+                except FileExistsError:
+                    return pc.add(a, b)
+                if len(a):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                mark.unlink()
+                return pc.add(a, b)
+            return wk.aggregate("own", lift=lambda v: v, combine=combine, lower=lambda s: s, commutative=True)
+
+        def rows(df):
+            return sorted(map(repr, df.collect()))
+
+        path = {str(tmp_path / "rows.parquet")!r}
+        frame = spark.read.parquet(path)
+        windows = wk.sliding(50, 20)
+        plain = wk.query(by="k", time="t", windows=windows, aggs=wk.sum("v").alias("own(v)"))
+        wanted = rows(plain.run(frame))
+        for once in ("packed", "scan", "rows"):
+            query = wk.query(by="k", time="t", windows=windows, aggs=dying(once)("v"))
+            if once == "scan":
+                result = wk.spark.scan(spark, path, query)
+            else:
+                result = query.run(frame.repartition(3), route=once)
+            assert not (Path({str(tmp_path)!r}) / once).exists()
+            assert rows(result) == wanted, once
+            assert (Path({str(tmp_path)!r}) / once).exists()
+            print("equal after a kill", once)
+        """
+    )
+    assert printed.count("equal after a kill") == 3

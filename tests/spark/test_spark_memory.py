@@ -1,0 +1,133 @@
+"""Memory follows a bucket of keys and a round of rows, not a partition."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import windowkit as wk
+from windowkit.spark import stages
+
+ROOT = str(Path(wk.__file__).parents[1])
+
+PROGRAM = """
+    import resource
+    import sys
+    import numpy as np
+    import pyarrow as pa
+    import windowkit as wk
+    from windowkit.local import plan
+    from windowkit.spark import packing, stages
+
+    what = sys.argv[1]
+    query = wk.query(by="k", time="t", windows=wk.sliding(20, 10), aggs=[wk.sum("v"), wk.max("v")])
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.float64()})
+
+    def peak():
+        # The most memory that was resident so far, in MiB.
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+    def rows(first, count, keys, step):
+        number = np.arange(first, first + count)
+        return pa.record_batch([number % keys, number * step, number % 97 * 1.0], schema=schema)
+
+    BATCH = 1 << 16
+"""
+
+
+def python(text: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM) + textwrap.dedent(text), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": ROOT, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+        check=False,
+    )
+
+
+def numbers(done: subprocess.CompletedProcess[str]) -> list[int]:
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [int(word) for word in done.stdout.split()]
+
+
+PACK = """
+    # Every row is a slice of its own: 8 million, that is 256 MB of slices.
+    pack = stages.Pack(query, schema, 4, 64, limits=stages.Limits(slots=1 << 18, share=9.0))
+    warm = list(pack(iter([rows(0, 100, 10, 10)])))
+    before = peak()
+    made = pack(rows(first, BATCH, 1 << 20, 10) for first in range(0, 8 << 20, BATCH))
+    print(sum(sum(batch["slices"].to_pylist()) for batch in made), peak() - before)
+"""
+
+
+def test_stage_1_holds_a_round():
+    slices, growth = numbers(python(PACK, "pack"))
+    assert slices == 8 << 20
+    assert growth < 160
+
+
+MAKE = """
+    # Slices of 2^19 keys in 64 buckets of one partition; 4 million in all.
+    pack = stages.Pack(query, schema, 1, 64, limits=stages.Limits(share=9.0))
+    made = pack(rows(first, BATCH, 1 << 19, 10) for first in range(0, 4 << 20, BATCH))
+    chunks = pa.Table.from_batches(made).sort_by("bucket").select(["bucket", "chunk"])
+    with pa.ipc.new_file(what, chunks.schema) as file:
+        file.write_table(chunks, max_chunksize=4)
+"""
+
+UNPACK = """
+    path, joined = what.split("?")
+    file = pa.ipc.open_file(pa.OSFile(path))
+    batches = (file.get_batch(at) for at in range(file.num_record_batches))
+    unpack = stages.Unpack(query, schema, stages.Limits(joined=int(joined)))
+    before = peak()
+    print(sum(batch.num_rows for batch in unpack(batches)), peak() - before)
+"""
+
+
+def test_stage_2_holds_a_bucket(tmp_path):
+    path = tmp_path / "chunks.arrow"
+    made = python(MAKE, path)
+    assert made.returncode == 0, made.stderr[-3000:]
+    windows, growth = numbers(python(UNPACK, f"{path}?{stages.LIMITS.joined}"))
+    # A row is in two windows, and rows of a key are further apart than these.
+    assert windows == 2 * (4 << 20)
+    # All of the partition as one bucket.
+    same, together = numbers(python(UNPACK, f"{path}?{1 << 40}"))
+    assert same == windows
+    assert 2 * growth < together
+
+
+HOT = """
+    # One key has all rows, 400 MB of them: its slices are as many as panes, however many rows there are.
+    query = wk.query(by="k", time="t", windows=wk.sliding(200, 100), aggs=query.aggs)
+    pack = stages.Pack(query, schema, 4, 64)
+    list(pack(iter([rows(0, 100, 1, 10)])))
+    before = peak()
+    made = pack(rows(first, BATCH, 1, 1) for first in range(0, 16 << 20, BATCH))
+    table = pa.Table.from_batches(made).select(["bucket", "chunk"])
+    windows = sum(batch.num_rows for batch in stages.Unpack(query, schema)(iter(table.to_batches())))
+    print(windows, peak() - before)
+"""
+
+
+def test_a_hot_key_is_its_slices():
+    windows, growth = numbers(python(HOT, "hot"))
+    assert windows == ((16 << 20) - 1) // 100 + 2
+    assert growth < 200
+
+
+@pytest.mark.parametrize("route", ["packed"])
+def test_a_million_keys(spark, route):
+    frame = spark.range(0, 1_000_000, 1, 2).selectExpr("id as k", "id % 100 as t", "double(id % 7) as v")
+    query = wk.query(by="k", time="t", windows=wk.sliding(20, 10), aggs=wk.sum("v"))
+    result = query.run(frame, route=route)
+    total = result.selectExpr("count(1)", "sum(`sum(v)`)", "count(distinct k)").first()
+    wanted = frame.selectExpr("2 * count(1)", "2 * sum(v)", "count(distinct k)").first()
+    assert tuple(total) == tuple(wanted)

@@ -1,0 +1,291 @@
+"""Route "packed": chunks come back as they were, and stages of any size answer what the definition says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from oracle import assert_equal, evaluate, rows_of
+from pyspark.sql import functions as sf
+from test_local_oracle import INTEGERS, NUMBERS, OTHERS, Case, cases
+
+import windowkit as wk
+import windowkit.spark
+from windowkit import _native
+from windowkit.local import plan
+from windowkit.spark import packed, packing, stages
+from windowkit.spark.exchange import hashed
+from windowkit.spark.job import job
+
+TINY = stages.Limits(slots=4, rows=4, trial=3, bytes=200, chunk=100, yielded=300, joined=400)
+"""So that a few rows make many rounds and chunks."""
+
+FILTERED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+
+Chunk = tuple[int, bytes, int, int]
+
+
+def packed_by(pack: stages.Pack, table: pa.Table, rows: int) -> list[Chunk]:
+    """Return what a task makes of a table that comes in batches of `rows` rows."""
+    batches = pack(iter(table.to_batches(max_chunksize=rows)))
+    made = [batch.to_pydict() for batch in batches]
+    return [chunk for columns in made for chunk in zip(*columns.values(), strict=True)]
+
+
+def answered(unpack: stages.Unpack, chunks: list[Chunk], partitions: int) -> Iterator[pa.RecordBatch]:
+    """Yield what stage 2 makes of chunks that Spark would shuffle so, three of them at once."""
+    for partition in range(partitions):
+        own = sorted(
+            (chunk for chunk in chunks if hashed(chunk[0]) % partitions == partition), key=lambda c: c[0]
+        )
+        batches = (
+            pa.record_batch(
+                [pa.array([c[0] for c in own[at : at + 3]], pa.int32()), [c[1] for c in own[at : at + 3]]],
+                names=["bucket", "chunk"],
+            )
+            for at in range(0, len(own), 3)
+        )
+        yield from unpack(batches)
+
+
+def check(case: Case, tasks: int, partitions: int, share: float, rows: int) -> None:
+    """Assert that both stages, with these numbers of tasks and partitions, answer as the definition does."""
+    query = case.query
+    table = case.table.select(query.inputs)
+    # Others are refused: their rows take the route "rows".
+    assume(not plan(query, table.schema).needs_rows)
+    limits = replace(TINY, share=share)
+    pack = stages.Pack(query, table.schema, partitions, 3, limits=limits)
+    each = table.num_rows // tasks + 1
+
+    def run() -> pa.Table:
+        chunks: list[Chunk] = []
+        for task in range(tasks):
+            chunks += packed_by(pack, table.slice(task * each, each), rows)
+        assert sum(chunk[2] for chunk in chunks) <= table.num_rows
+        unpack = stages.Unpack(query, table.schema, limits)
+        batches = list(answered(unpack, chunks, partitions))
+        return pa.Table.from_batches(batches, query.schema(table))
+
+    try:
+        expected = evaluate(query, case.table)
+    except OverflowError:
+        with pytest.raises(wk.Overflow):
+            run()
+        return
+    assert_equal(expected, rows_of(query, run()))
+
+
+sizes = st.tuples(
+    st.integers(1, 3), st.integers(1, 4), st.sampled_from([0.0, 0.7, 100.0]), st.sampled_from([1, 2, 7, 50])
+)
+
+
+@settings(max_examples=150, suppress_health_check=FILTERED)
+@given(cases(NUMBERS), sizes)
+def test_numbers_equal_the_oracle(case, sizes):
+    check(case, *sizes)
+
+
+@settings(max_examples=100, suppress_health_check=FILTERED)
+@given(cases(INTEGERS), sizes)
+def test_integers_equal_the_oracle_or_overflow_with_it(case, sizes):
+    check(case, *sizes)
+
+
+@settings(max_examples=100, suppress_health_check=FILTERED)
+@given(cases(OTHERS), sizes)
+def test_types_without_arithmetic_equal_the_oracle(case, sizes):
+    check(case, *sizes)
+
+
+def ordered(rows: int, keys: int, step: int) -> pa.Table:
+    """Rows in order of time, `step` units apart."""
+    return pa.table(
+        {
+            "k": pa.array([row * 7919 % keys for row in range(rows)], pa.int64()),
+            "t": pa.array(range(0, rows * step, step), pa.int64()),
+            "v": pa.array([float(row % 97) for row in range(rows)]),
+        }
+    )
+
+
+SLIDING = wk.query(by="k", time="t", windows=wk.sliding(100, 10), aggs=[wk.sum("v"), wk.max("v")])
+
+
+@pytest.mark.parametrize(("keys", "step", "slices"), [(4, 1, True), (997, 1, False), (4, 10, False)], ids=str)
+def test_slices_are_made_only_where_they_save_bytes(keys, step, slices):
+    table = ordered(3000, keys, step)
+    pack = stages.Pack(SLIDING, table.schema, 2, 4, limits=replace(stages.LIMITS, trial=1000))
+    chunks = packed_by(pack, table, 500)
+    assert sum(rows for _, _, rows, _ in chunks) == 3000
+    late = [packing.unpack(chunk, fingerprint(table))[0] for _, chunk, _, _ in chunks][-3:]
+    assert set(late) == {packing.SLICES if slices else packing.ROWS}
+    assert_equal(evaluate(SLIDING, table), rows_of(SLIDING, windows_of(table, chunks)))
+
+
+def fingerprint(table: pa.Table) -> bytes:
+    return packing.fingerprint(SLIDING, table.schema)
+
+
+def windows_of(table: pa.Table, chunks: list[Chunk]) -> pa.Table:
+    batches = list(answered(stages.Unpack(SLIDING, table.schema), chunks, 2))
+    return pa.Table.from_batches(batches, SLIDING.schema(table))
+
+
+def test_a_hint_packs_rows_from_the_first_on():
+    table = ordered(100, 2, 1)
+    chunks = packed_by(stages.Pack(SLIDING, table.schema, 2, 4, never=True), table, 10)
+    assert [slices for *_, slices in chunks] == [0] * len(chunks)
+    assert_equal(evaluate(SLIDING, table), rows_of(SLIDING, windows_of(table, chunks)))
+
+
+@pytest.mark.parametrize("kind", [packing.SLICES, packing.ROWS])
+def test_any_damaged_byte_is_noticed(kind):
+    table = ordered(9, 2, 1)
+    (batch,) = table.to_batches()
+    print_of = fingerprint(table)
+    chunk = packing.pack(kind, batch, print_of)
+    assert packing.unpack(chunk, print_of) == (kind, batch)
+    for at in range(len(chunk)):
+        damaged = bytearray(chunk)
+        damaged[at] ^= 1 << at % 8
+        with pytest.raises(wk.InvalidValue, match="packed slices: "):
+            packing.unpack(bytes(damaged), print_of)
+    for length in range(0, len(chunk), 7):
+        with pytest.raises(wk.InvalidValue, match="packed slices: a chunk of"):
+            packing.unpack(chunk[:length], print_of)
+    with pytest.raises(wk.InvalidValue, match="packed slices: a chunk of"):
+        packing.unpack(chunk + b"\0", print_of)
+
+
+def test_chunks_of_others_are_refused(monkeypatch):
+    table = ordered(9, 2, 1)
+    (batch,) = table.to_batches()
+    ours = packing.pack(packing.ROWS, batch, fingerprint(table))
+    with pytest.raises(wk.InvalidValue, match="a chunk is of plan 0000000000000000"):
+        packing.unpack(packing.pack(packing.ROWS, batch, bytes(8)), fingerprint(table))
+    monkeypatch.setattr(_native, "__version__", "9.8.7")
+    with pytest.raises(wk.InvalidValue, match=r"windowkit .* wrote a chunk, and 9\.8\.7 reads it"):
+        packing.unpack(ours, fingerprint(table))
+
+
+def test_fingerprints_tell_queries_apart():
+    schema = ordered(1, 1, 1).schema
+    others = [
+        replace(SLIDING, by=()),
+        replace(SLIDING, windows=(wk.sliding(100, 20),)),
+        replace(SLIDING, aggs=(wk.sum("v"),)),
+        replace(SLIDING, aggs=(wk.sum("v").where("f"), wk.max("v"))),
+        replace(SLIDING, aggs=(wk.quantile("v", 0.5), wk.max("v"))),
+    ]
+    prints = {packing.fingerprint(query, schema) for query in [SLIDING, *others]}
+    prints.add(packing.fingerprint(SLIDING, schema.set(2, pa.field("v", pa.int64()))))
+    assert len(prints) == 7
+    assert packing.fingerprint(SLIDING, schema) == packing.fingerprint(replace(SLIDING), schema)
+
+
+def test_slices_of_another_query_are_refused_by_the_core():
+    table = ordered(9, 2, 1)
+    engine = plan(SLIDING, table.schema).engine()
+    engine.push(table.to_batches()[0])
+    (_, slices), *_ = engine.slices(1)
+    other = wk.query(by="k", time="t", windows=wk.session(5), aggs=wk.sum("v"))
+    with pytest.raises(wk.InvalidValue, match="slices of this query have"):
+        plan(other, table.schema).engine().push_slices(slices)
+    with pytest.raises(wk.InvalidValue, match="buckets: 0 is given"):
+        plan(SLIDING, table.schema).split(table.to_batches()[0], 0)
+
+
+def test_buckets_follow_the_partitions(readings, settings):
+    query = wk.query(by="device", time="ts", windows=wk.session("1 minute"), aggs=wk.median("v"))
+    for partitions, each in (("1", 64), ("4", 64), ("200", 5), ("1000", 4)):
+        with settings({"spark.sql.shuffle.partitions": partitions}):
+            assert packed.buckets(job(readings, query)) == (int(partitions), each)
+    assert packed.buckets(job(readings, replace(query, by=()))) == (1, 1)
+
+
+def test_partitions_get_equal_numbers_of_buckets():
+    for partitions, each in ((4, 64), (7, 5)):
+        numbers = stages.names(partitions, each)
+        assert len(set(numbers)) == partitions * each
+        of = [hashed(number) % partitions for number in numbers]
+        assert of == [bucket // each for bucket in range(partitions * each)]
+
+
+@pytest.mark.parametrize("by", [["k"], ["k", "s"], ["s", "a"], []], ids=str)
+def test_keys_of_all_kinds(spark, by):
+    # Compared with Spark's own grouping of the same rows.
+    frame = spark.sql(
+        "select if(id % 7 = 3, null, id % 5) as k, struct(id % 2 as x, if(id % 3 = 0, null, 'é') as y) as s, "
+        "array(id % 3, null) as a, timestamp_seconds(id * 7 % 500) as ts, id as v from range(0, 300, 1, 3)"
+    )
+    query = wk.query(by=by, time="ts", windows=wk.tumbling("1 minute"), aggs=[wk.sum("v"), wk.median("v")])
+    ours = query.run(frame, route="packed")
+    theirs = frame.groupBy(*by, sf.window("ts", "1 minute")).agg(sf.sum("v"), sf.median("v"))
+    assert sorted(map(repr, ours.collect())) == sorted(map(repr, theirs.collect()))
+
+
+def test_functions_that_do_not_commute_take_rows(spark):
+    # The text of a window in the order of time, over rows that tasks have in no order.
+    frame = spark.createDataFrame(
+        [(row % 2, row * 37 % 101, chr(97 + row * 37 % 101 % 26)) for row in range(101)],
+        "k int, t long, c string",
+    ).repartition(5)
+    text = wk.aggregate(
+        "text",
+        lift=lambda values: values,
+        combine=lambda a, b: pc.binary_join_element_wise(a, b, ""),
+        lower=lambda states: states,
+    )
+    query = wk.query(by="k", time="t", windows=wk.sliding(40, 10), aggs=text("c"))
+    rows = sorted((row.k, row.t, row.c) for row in frame.collect())
+    wanted = set()
+    for start in range(-30, 101, 10):
+        for key in (0, 1):
+            inside = [c for k, t, c in rows if k == key and start <= t < start + 40]
+            if inside:
+                wanted.add((key, start, "".join(inside)))
+    made = query.run(frame, route="packed").collect()
+    assert {(row.k, row.window.start, row[2]) for row in made} == wanted
+    told = query.explain(frame, route="packed")
+    assert "none: rows of k, t, c are packed as they are, as text(c) does not commute" in told
+
+
+def test_sums_whose_parts_may_not_fit_take_rows(spark):
+    big = "9" * 38
+    frame = spark.sql(
+        f"select 1 as k, id as t, cast(if(id = 2, '-{big}', '{big}') as decimal(38, 0)) as v, "
+        "make_dt_interval(if(id = 2, -100000000, 100000000)) as d from range(3)"
+    ).repartition(3)
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=[wk.sum("v"), wk.sum("d")])
+    (row,) = query.run(frame, route="packed").collect()
+    assert str(row["sum(v)"]) == big
+    assert row["sum(d)"].days == 100000000
+    assert "a part of a sum of v, a decimal128(38, 0), may not fit" in query.explain(frame)
+
+
+def test_metrics_count_what_goes_through(readings):
+    query = wk.query(by="device", time="ts", windows=wk.sliding("10 minutes", "5 minutes"), aggs=wk.sum("v"))
+    rows = readings.where("ts is not null").count()
+    for route in ("packed", "catalyst-panes", "rows"):
+        metrics = windowkit.spark.Metrics()
+        windows = len(windowkit.spark.aggregate(readings, query, route, metrics=metrics).collect())
+        counted = metrics.values()
+        assert counted["rows in"] == rows
+        assert counted["windows out"] == windows
+        assert ("bytes packed" in counted) == (route == "packed")
+        if route != "rows":
+            assert 0 < counted["slices"] <= rows
+        assert f"rows in: {rows:,}" in str(metrics)
+    with pytest.raises(wk.InvalidValue, match="they belong to a result already"):
+        windowkit.spark.aggregate(readings, query, metrics=metrics)
+    with pytest.raises(wk.InvalidValue, match="they belong to no result yet"):
+        windowkit.spark.Metrics().values()
+    with pytest.raises(wk.InvalidType, match="metrics: a dict is given"):
+        windowkit.spark.aggregate(readings, query, metrics={})

@@ -1,0 +1,393 @@
+"""`scan` reads what ``spark.read.parquet`` reads, whatever the files are like."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+from pyspark.errors import PySparkException
+
+import windowkit as wk
+import windowkit.spark
+from windowkit.spark import files, parquet
+
+UTC = dt.timezone.utc
+SLIDING = wk.sliding("10 minutes", "4 minutes")
+SESSION = wk.session("90 seconds")
+
+
+def readings(rows=300, first=0):
+    """Return rows of every type that Parquet and Spark share."""
+    numbers = range(first, first + rows)
+    seconds = [row * 37 % 5000 - 800 for row in numbers]
+    return pa.table(
+        {
+            "row": pa.array(numbers, pa.int64()),
+            "device": pa.array([None if row % 13 == 7 else "abc"[row % 3] for row in numbers]),
+            "ts": pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us", "UTC")),
+            "ntz": pa.array([s * 1000 + 500 for s in seconds], pa.timestamp("ms")),
+            "v": pa.array([None if row % 7 == 2 else row % 101 / 8 for row in numbers]),
+            "n": pa.array([row * 7919 % 1009 for row in numbers], pa.int32()),
+            "small": pa.array([row % 200 for row in numbers], pa.uint8()),
+            "big": pa.array([2**63 + row for row in numbers], pa.uint64()),
+            "price": pa.array([Decimal(row % 97) / 4 for row in numbers], pa.decimal128(9, 2)),
+            "coded": pa.array(["xyz"[row % 3] * (row % 4) for row in numbers]).dictionary_encode(),
+            "bytes": pa.array([b"%04d" % (row % 17) for row in numbers], pa.binary(4)),
+            "day": pa.array([row % 9 for row in numbers], pa.date32()),
+            "flag": pa.array([row % 5 == 0 for row in numbers]),
+            "list": pa.array([[row % 3, None] for row in numbers], pa.list_(pa.int64())),
+            "pair": pa.array([{"x": row % 3, "y": "é"} for row in numbers]),
+        }
+    )
+
+
+AGGS = [
+    wk.count(),
+    wk.sum("v"),
+    wk.mean("n"),
+    wk.max("big"),
+    wk.sum("small"),
+    wk.sum("price"),
+    wk.median("v"),
+    wk.max("coded"),
+    wk.min("bytes"),
+    wk.max("day"),
+    wk.sum("n").where("flag"),
+    wk.first("list"),
+    wk.count_distinct("coded"),
+]
+
+
+@pytest.fixture
+def check(spark, same_rows):
+    """Assert that a scan has the schema and the rows that Spark's own functions have of its own reading."""
+
+    def scanned(paths, query, *, chosen=None, where=None, oracle=None, **options):
+        several = [paths] if isinstance(paths, str) else paths
+        frame = spark.read.parquet(*several) if oracle is None else oracle
+        frame = frame if where is None else frame.where(where)
+        result = windowkit.spark.scan(spark, paths, query, filter=chosen, **options)
+        assert result.schema == query.run(frame).schema
+        return same_rows(result, windowkit.spark.reference(frame, query), query)
+
+    return scanned
+
+
+@pytest.fixture
+def path(tmp_path):
+    pq.write_table(readings(), tmp_path / "readings.parquet", row_group_size=40)
+    return str(tmp_path / "readings.parquet")
+
+
+@pytest.mark.parametrize(
+    "windows", [wk.tumbling("10 minutes"), SLIDING, SESSION, [SLIDING, SESSION]], ids=str
+)
+@pytest.mark.parametrize("by", [["device"], ["pair"], ["coded", "flag"], []], ids=str)
+def test_the_same_as_sparks_own_reading(path, windows, by, check):
+    assert check(path, wk.query(by=by, time="ts", windows=windows, aggs=AGGS))
+
+
+def test_times_without_zone(spark, path, check):
+    assert check(path, wk.query(by="device", time="ntz", windows=SLIDING, aggs=[wk.count(), wk.last("n")]))
+
+
+def test_every_row_group_is_read_once_however_files_are_cut(spark, path, monkeypatch, check):
+    query = wk.query(by="device", time="ts", windows=SLIDING, aggs=wk.count())
+    monkeypatch.setattr(files, "MOST_BYTES", 1000)
+    monkeypatch.setattr(files, "OPEN_BYTES", 10)
+    assert f"{len(parts_of(path)):,} tasks read 1 files" in windowkit.spark.explain_scan(spark, path, query)
+    assert len(parts_of(path)) > 8
+    check(path, query)
+
+
+def parts_of(path):
+    return files.parts(files.found(path, None), 2)
+
+
+def test_hive_directories(tmp_path, check):
+    table = readings()
+    for year in (2023, 2024):
+        for day in ("2024-05-01", "2024-05-02", files.NULL):
+            for part in ("a%2Fb", "7"):
+                folder = tmp_path / f"year={year}" / f"day={day}" / f"part={part}"
+                folder.mkdir(parents=True)
+                pq.write_table(
+                    table.slice(hash((year, part)) % 50, 90).drop_columns(["day"]), folder / "p.parquet"
+                )
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "_temporary").mkdir()
+    (tmp_path / "_temporary" / "part.parquet").write_bytes(b"nothing")
+    (tmp_path / ".part.crc").write_bytes(b"nothing")
+    aggs = [wk.count(), wk.max("day"), wk.min("part")]
+    for by in (["year"], ["year", "day", "part"], ["device", "part"]):
+        query = wk.query(by=by, time="ts", windows=SLIDING, aggs=aggs)
+        check(str(tmp_path), query)
+    chosen = [("year", "=", 2024), ("day", "=", dt.date(2024, 5, 1))]
+    check(str(tmp_path), query, chosen=chosen, where="year = 2024 and day = date'2024-05-01'")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "-2", "007"], pa.int32()),
+        (["1", "99999999999"], pa.int64()),
+        (["1", "2.5"], pa.float64()),
+        (["2.5", "99999999999"], pa.string()),
+        (["2024-05-01"], pa.date32()),
+        (["2024-05-01", "3"], pa.string()),
+        (["x", "3"], pa.string()),
+        ([files.NULL], pa.null()),
+        ([files.NULL, "4"], pa.int32()),
+        (["2024-02-31"], pa.string()),
+    ],
+    ids=str,
+)
+def test_directories_have_the_types_that_spark_infers(tmp_path, values, kind, check):
+    for value in values:
+        (tmp_path / f"p={value}").mkdir()
+        pq.write_table(readings(20), tmp_path / f"p={value}" / "f.parquet")
+    source = files.found(str(tmp_path), None)
+    assert source.partitioned == pa.schema({"p": kind})
+    check(str(tmp_path), wk.query(by="p", time="ts", windows=SLIDING, aggs=wk.count()))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "where"),
+    [
+        ([("n", ">", 900)], "n > 900"),
+        ([("n", ">", 900), ("device", "in", ["a", "b"])], "n > 900 and device in ('a', 'b')"),
+        ([[("n", "<", 9)], [("n", ">=", 990)]], "n < 9 or n >= 990"),
+        (ds.field("flag") & ~ds.field("v").is_null(), "flag and v is not null"),
+        (
+            ds.field("ts") >= dt.datetime(1970, 1, 1, 0, 40, tzinfo=UTC),
+            "ts >= timestamp'1970-01-01 00:40:00Z'",
+        ),
+        (ds.field("v") > 1e9, "v > 1e9"),
+        (ds.field("small") > 150, "small > 150"),
+        (ds.field("price") > Decimal("20.00"), "price > 20"),
+    ],
+    ids=str,
+)
+def test_filters(path, chosen, where, check):
+    query = wk.query(by="device", time="ts", windows=SLIDING, aggs=[wk.count(), wk.sum("v")])
+    check(path, query, chosen=chosen, where=where)
+
+
+def test_row_groups_that_statistics_rule_out_are_not_read(path):
+    source = files.found(path, None)
+    whole = files.Part(source.files[0], 0, source.files[0].size)
+    schema = pa.schema({"row": pa.int64(), "v": pa.float64(), "small": pa.int16()})
+    opened = parquet.fragment(source.filesystem, whole.file)
+    assert opened.num_row_groups == 8
+
+    def left(chosen, schema):
+        return parquet.pruned(opened, parquet.schema_of(opened), schema, chosen, {}).num_row_groups
+
+    assert left(ds.field("row") > 1e6, schema.remove(2)) == 0
+    assert left((ds.field("row") >= 79) & (ds.field("row") < 100), schema.remove(2)) == 2
+    # Bytes without sign are not what Spark, and so the filter, compares.
+    assert left(ds.field("row") > 1e6, schema) == 8
+    chosen = (ds.field("row") >= 79) & (ds.field("small") < 100)
+    found = parquet.batches(source.filesystem, whole, schema, chosen, pa.schema([]))
+    wanted = [row for row in range(79, 300) if row % 200 < 100]
+    assert [row for batch in found for row in batch["row"].to_pylist()] == wanted
+
+
+def test_int96(spark, tmp_path, check):
+    table = readings()
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    path = str(tmp_path / "a.parquet")
+    assert check(path, wk.query(by="device", time="ts", windows=SLIDING, aggs=[wk.count(), wk.last("ts")]))
+    assert check(path, wk.query(by="device", time="ntz", windows=SLIDING, aggs=wk.max("ntz")))
+
+
+def test_nanoseconds_are_floored(spark, tmp_path, check):
+    seconds = [row * 37 % 5000 - 800 for row in range(200)]
+    table = pa.table(
+        {
+            "t": pa.array([s * 10**9 + 999 - s % 7 for s in seconds], pa.timestamp("ns", "UTC")),
+            "v": pa.array([float(s % 11) for s in seconds]),
+        }
+    )
+    pq.write_table(table, tmp_path / "ns.parquet")
+    query = wk.query(by=[], time="t", windows=SLIDING, aggs=[wk.sum("v"), wk.max("t"), wk.count()])
+    with pytest.raises(PySparkException):
+        spark.read.parquet(str(tmp_path / "ns.parquet")).collect()
+    micros = [s * 10**6 for s in seconds]
+    oracle = spark.createDataFrame(table.set_column(0, "t", pa.array(micros, pa.timestamp("us", "UTC"))))
+    check(str(tmp_path / "ns.parquet"), query, oracle=oracle)
+
+
+def test_files_that_lack_columns_or_have_narrower_ones(spark, tmp_path, check):
+    table = readings(100)
+    wider = table.set_column(table.schema.get_field_index("n"), "n", table["n"].cast(pa.int64()))
+    pq.write_table(wider, tmp_path / "1.parquet")
+    pq.write_table(readings(80, 100).drop_columns(["v"]), tmp_path / "2.parquet")
+    pq.write_table(readings(80, 180).append_column("more", pa.nulls(80, pa.int8())), tmp_path / "3.parquet")
+    query = wk.query(by="device", time="ts", windows=SLIDING, aggs=[wk.sum("v"), wk.sum("n"), wk.count()])
+    check(str(tmp_path), query)
+    more = wk.query(by="device", time="ts", windows=SLIDING, aggs=wk.count("more"))
+    with pytest.raises(wk.UnknownColumn, match="more"):
+        windowkit.spark.scan(spark, str(tmp_path), more)
+    merged = spark.read.option("mergeSchema", "true").parquet(
+        str(tmp_path / "2.parquet"), str(tmp_path / "3.parquet")
+    )
+    paths = [str(tmp_path / "2.parquet"), str(tmp_path / "3.parquet")]
+    check(paths, more, oracle=merged, merge_schema=True)
+
+
+def test_files_with_other_types_fail_with_their_names(spark, tmp_path):
+    pq.write_table(readings(50), tmp_path / "1.parquet")
+    table = readings(50)
+    pq.write_table(
+        table.set_column(table.schema.get_field_index("n"), "n", table["n"].cast(pa.string())),
+        tmp_path / "2.parquet",
+    )
+    query = wk.query(by="device", time="ts", windows=SLIDING, aggs=wk.sum("n"))
+    with pytest.raises(PySparkException, match=r"column 'n' is string in '.*2\.parquet' and int32 in others"):
+        windowkit.spark.scan(spark, str(tmp_path), query).collect()
+    with pytest.raises(
+        wk.InvalidType, match=r"merge_schema: column 'n' is int32 in .*1\.parquet' and string in"
+    ):
+        windowkit.spark.scan(spark, str(tmp_path), query, merge_schema=True)
+    pq.write_table(
+        table.rename_columns([name.replace("n", "N") for name in table.column_names]), tmp_path / "2.parquet"
+    )
+    with pytest.raises(PySparkException, match=r"column 'n' is 'N' in '.*2\.parquet'"):
+        windowkit.spark.scan(spark, str(tmp_path), query).collect()
+    (tmp_path / "2.parquet").write_bytes(b"PAR1 is no Parquet")
+    with pytest.raises(wk.InvalidValue, match=r"2\.parquet' cannot be read as Parquet"):
+        windowkit.spark.scan(spark, str(tmp_path), query)
+    # Footers are read for statistics, which a hint makes needless.
+    with pytest.raises(PySparkException, match=r"2\.parquet' cannot be read as Parquet"):
+        windowkit.spark.scan(spark, str(tmp_path), query, rows_per_slice=10).collect()
+
+
+def test_what_is_refused_before_spark_runs(spark, path, tmp_path):
+    def query(**changed):
+        return wk.query(**{"by": "device", "time": "ts", "windows": SLIDING, "aggs": wk.sum("v"), **changed})
+
+    scan = windowkit.spark.scan
+    with pytest.raises(wk.UnknownColumn, match=r"devise.*there are row, device, ts"):
+        scan(spark, path, query(by="devise"))
+    with pytest.raises(wk.InvalidType, match="sum has no meaning for column 'coded'"):
+        scan(spark, path, query(aggs=wk.sum("coded")))
+    with pytest.raises(wk.InvalidValue, match="'/nowhere/at/all' does not exist"):
+        scan(spark, "/nowhere/at/all", query())
+    with pytest.raises(wk.InvalidValue, match="paths: none are given"):
+        scan(spark, [], query())
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(wk.InvalidValue, match="paths: there are no files"):
+        scan(spark, str(tmp_path / "empty"), query())
+    with pytest.raises(wk.InvalidValue, match="cannot be opened"):
+        scan(spark, "nosuch://bucket/file", query())
+    with pytest.raises(wk.UnknownColumn, match="filter: "):
+        scan(spark, path, query(), filter=[("nothing", ">", 3)])
+    with pytest.raises(wk.InvalidValue, match=r"filter: .* does not fit the columns"):
+        scan(spark, path, query(), filter=ds.field("device") > 3)
+    with pytest.raises(wk.InvalidValue, match="filter: 'n > 3' is given"):
+        scan(spark, path, query(), filter="n > 3")
+    with pytest.raises(wk.InvalidType, match="filesystem: 'local' is a str"):
+        scan(spark, path, query(), filesystem="local")
+    with pytest.raises(wk.InvalidType, match="query: a str is given"):
+        scan(spark, path, "sum(v)")
+    half = pa.table({"ts": readings(3)["ts"], "h": pa.array([1, 2, 3], pa.float16())})
+    pq.write_table(half, tmp_path / "half.parquet")
+    with pytest.raises(wk.InvalidType, match=r"column 'h' is halffloat in .* which Spark does not read"):
+        scan(spark, str(tmp_path / "half.parquet"), query(by=[], aggs=wk.sum("h")))
+    (tmp_path / "none" / "at=").mkdir(parents=True)
+    pq.write_table(readings(3), tmp_path / "none" / "at=" / "f.parquet")
+    with pytest.raises(wk.InvalidValue, match=r"directories of .* say at= without a value"):
+        scan(spark, str(tmp_path / "none"), query())
+    (tmp_path / "odd" / "at=2024-05-01 10:00:00").mkdir(parents=True)
+    pq.write_table(readings(3), tmp_path / "odd" / "at=2024-05-01 10:00:00" / "f.parquet")
+    with pytest.raises(wk.InvalidType, match="a directory says at=2024-05-01 10:00:00"):
+        scan(spark, str(tmp_path / "odd"), query())
+
+
+def test_any_file_system_that_pyarrow_opens(spark, path, same_rows):
+    query = wk.query(by="device", time="ts", windows=SLIDING, aggs=wk.sum("v"))
+    folder = fs.SubTreeFileSystem(str(Path(path).parent), fs.LocalFileSystem())
+    scanned = windowkit.spark.scan(spark, "readings.parquet", query, filesystem=folder)
+    assert same_rows(scanned, windowkit.spark.reference(spark.read.parquet(path), query), query)
+    assert same_rows(windowkit.spark.scan(spark, f"file://{path}", query), scanned, query)
+
+
+def test_columns_in_any_case_as_spark_has_it(spark, path, settings):
+    query = wk.query(by="DEVICE", time="TS", windows=SLIDING, aggs=wk.sum("V"))
+    assert windowkit.spark.scan(spark, path, query).count() == query.run(spark.read.parquet(path)).count()
+    with settings({"spark.sql.caseSensitive": "true"}), pytest.raises(wk.UnknownColumn):
+        windowkit.spark.scan(spark, path, query)
+
+
+def test_explain_tells_what_is_read(spark, path):
+    query = wk.query(by="n", time="ts", windows=SLIDING, aggs=[wk.sum("v"), wk.count()])
+    text = windowkit.spark.explain_scan(spark, path, query, filter=[("flag", "=", True)])
+    assert "route: scan, as rows are in Parquet files" in text
+    assert "  columns: n, ts, v, flag" in text
+    assert "  filter, also of row groups by their statistics: (flag == true)" in text
+    assert "  expected: 8 rows per slice, the default" in text
+    few = wk.query(by=[], time="ts", windows=SLIDING, aggs=wk.count())
+    # From -800 to 4199 seconds are 42 panes of 2 minutes.
+    assert "  expected: 7.143 rows per slice, at least, as the statistics of 1 of 1 files say" in (
+        windowkit.spark.explain_scan(spark, path, few)
+    )
+    hinted = windowkit.spark.explain_scan(spark, path, few, rows_per_slice=1)
+    assert "  rows are packed as they are, as slices would be hardly fewer" in hinted
+
+
+def test_metrics(spark, path):
+    query = wk.query(by="device", time="ts", windows=SLIDING, aggs=wk.sum("v"))
+    metrics = windowkit.spark.Metrics()
+    windows = len(windowkit.spark.scan(spark, path, query, metrics=metrics).collect())
+    counted = metrics.values()
+    assert counted["rows in"] == 300
+    assert counted["windows out"] == windows
+    assert 0 < counted["slices"] <= 300
+    assert counted["bytes packed"] > 0
+
+
+def test_the_data_source(spark, path, same_rows):
+    windowkit.spark.register(spark)
+    aggs = [wk.sum("v"), wk.median("n").alias("the middle"), wk.count(), wk.max("coded").where("flag")]
+    for by, windows in ((["device"], SESSION), (["pair", "flag"], [SLIDING, SESSION]), ([], SLIDING)):
+        query = wk.query(by=by, time="ts", windows=windows, aggs=aggs)
+        oracle = windowkit.spark.reference(spark.read.parquet(path), query)
+        for partitions in (1, 3):
+            told = windowkit.spark.options(query) | {"partitions": str(partitions)}
+            frame = spark.read.format("windowkit").options(**told).load(path)
+            assert frame.columns == query.columns
+            assert frame.rdd.getNumPartitions() == partitions
+            assert same_rows(frame, oracle, query)
+
+
+def test_options_of_the_data_source_that_are_wrong(spark, path):
+    windowkit.spark.register(spark)
+    told = windowkit.spark.options(wk.query(by="device", time="ts", windows=SLIDING, aggs=wk.count()))
+    for changed, message in (
+        ({"partitions": "none"}, "partitions: 'none' is given"),
+        ({"windows": "hopping(3)"}, "hopping"),
+        ({"by": "devise"}, "devise"),
+    ):
+        with pytest.raises(PySparkException, match=message):
+            spark.read.format("windowkit").options(**told | changed).load(path)
+    del told["time"]
+    with pytest.raises(PySparkException, match="time: the option is not given"):
+        spark.read.format("windowkit").options(**told).load(path)
+    own = wk.aggregate("own", lift=abs, combine=max, lower=abs)
+    with pytest.raises(wk.InvalidValue, match="query: it has no text form"):
+        windowkit.spark.options(wk.query(by=[], time="ts", windows=SLIDING, aggs=own("v")))
+
+
+def test_what_is_shipped_is_small_and_pickles(path):
+    chosen = ds.field("flag") & (ds.field("ts") >= dt.datetime(1970, 1, 1, tzinfo=UTC))
+    assert pickle.loads(pickle.dumps(chosen)).equals(chosen)
+    with_filesystem = files.found(path, None)
+    assert pickle.loads(pickle.dumps(with_filesystem)) == with_filesystem
