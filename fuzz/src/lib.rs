@@ -191,7 +191,7 @@ impl Shape {
             let len = end - begin;
             for k in -(size / slide) - 1..=len / slide {
                 let (from, to) = (k * slide, k * slide + size);
-                let holds_a_row = to > 0 && from < len;
+                let holds_a_row = from.max(0) < to.min(len);
                 if holds_a_row && (from >= 0 || self.over_start) && (to <= len || self.over_end) {
                     windows.push(((begin + from.max(0)) as usize, (begin + to.min(len)) as usize));
                 }
