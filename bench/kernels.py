@@ -570,8 +570,10 @@ def write(options: argparse.Namespace, results: Sequence[Measured]) -> None:
     """Write the records, of which the page and the pictures are made; sections not asked for stay."""
     path = options.output.with_suffix(".jsonl")
     path.parent.mkdir(parents=True, exist_ok=True)
-    before = [json.loads(line) for line in path.read_text().splitlines()[1:]] if path.exists() else []
-    records = [{"date": str(date.today()), **environment(options)}]
+    head, *before = map(json.loads, path.read_text().splitlines()) if path.exists() else [{}]
+    if not head or set(options.only) == set(SECTIONS):
+        head = {"date": str(date.today()), **environment(options)}
+    records = [head]
     for section in SECTIONS:
         new = [result.record() for result in results if result.section == section]
         records += new or [record for record in before if record["section"] == section]
