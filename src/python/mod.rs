@@ -15,7 +15,7 @@ use mimalloc::MiMalloc;
 use pyo3::prelude::*;
 
 /// Keeps freed memory for a while: the answers of the next call need not be asked of the kernel page by page, which
-/// for long columns costs more than to compute them. pyarrow's own default pool is the same allocator.
+/// for long columns can cost as much as to compute them. pyarrow's own default pool is the same allocator.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
