@@ -108,7 +108,7 @@ def test_a_failure_of_a_users_function_names_the_query(readings):
 def test_where_windowkit_is_missing_the_error_says_so(tmp_path):
     query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
     (tmp_path / "task").write_bytes(cloudpickle.dumps(shipped(Rows(query))))
-    # As Spark's workers do: load what the driver pickled, and call it. The environment may have windowkit installed.
+    # As Spark's workers do: load what the driver pickled, and call it. The environment may have windowkit.
     printed = program(
         """
         import pickle, sys
