@@ -277,11 +277,14 @@ impl Stream {
         let gap = self.queries.edges().gap();
         let mut reopened = Vec::new();
         let mut changed: Vec<(u32, i64)> = Vec::new();
+        // Before any cell is added: the call's own rows are no session that was handed out.
         for &cell in self.cutter.cells() {
             if self.watermark.is_some_and(|watermark| cell.first < watermark) {
                 changed.push((cell.key, cell.first));
                 self.note_reopened(cell, &mut reopened);
             }
+        }
+        for &cell in self.cutter.cells() {
             self.slices.add(cell, self.calendar.slice_of(cell.first), gap);
         }
         self.keep_open(&mut reopened);
