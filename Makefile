@@ -64,6 +64,8 @@ bench-full: java $(NATIVE) $(STAMPS)/bench  ## every cell of the Python benchmar
 	$(WITH_RUST) $(BIN)/python bench/slicing.py
 	$(BIN)/python bench/partition.py
 	$(BIN)/python bench/spark_grid.py
+	$(BIN)/python bench/spark_stages.py
+	$(BIN)/python bench/spark_memory.py
 	$(BIN)/python bench/partition_spark.py
 
 lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warnings denied

@@ -1,11 +1,22 @@
-"""Memory of route "packed": many slices in one partition, with stage 2's worker held to a limit.
+"""Memory of Spark jobs: workers held to a limit, and what the JVM and the workers take by each route.
 
-Every row is a slice of its own (``--slices`` of them, over ``--keys`` keys), and all of them meet in one
-partition of stage 2. Before its first chunk, stage 2's worker limits its address space to what it has then
-and ``--limit`` MiB more. Printed are the windows that came out, the seconds, and the worker's peak of
-resident memory.
+Each measure is a process of its own, which prints a line of JSON.
 
-    python bench/spark_memory.py --slices 64000000 --limit 1024
+many slices
+    ``--slices`` rows over 10^6 keys, each a slice of its own, all of which meet in one partition of stage 2.
+hot key
+    ``--rows`` rows of one key, in slices of 10 s, in one partition.
+many keys
+    ``--rows`` rows over 10^6 keys, 10 minutes by 1 minute, in 4 partitions.
+    In these three Spark limits the address space of each worker (``spark.executor.pyspark.memory``) to
+    ``--limit`` MiB beyond what Python has once it has imported pyspark and pyarrow, what allocators reserve
+    included: beyond that whatever asks for memory fails, and the job with it.
+routes
+    ``--rows`` rows over 1,024 keys, 10 minutes by 10 s, by each way there is to compute them: peak of
+    resident memory of a worker, peak of the heap, and of the JVM's resident memory. The heap grows to what
+    it may have before it is collected, so that its peak is no need.
+
+    python bench/spark_memory.py --slices 64000000 --rows 16000000 --limit 1024
 """
 
 from __future__ import annotations
@@ -13,31 +24,39 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
+import subprocess
 import sys
+import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from spark_grid import BY_MINUTE, BY_TEN, machine
+from spark_stages import write
 
 import windowkit as wk
 from windowkit.spark import packed, stages
 from windowkit.spark.job import job
-from windowkit.spark.reference import output_schema
+from windowkit.spark.reference import output_schema, reference
 from windowkit.spark.shipping import shipped
+
+LIMITED = ("many slices", "hot key", "many keys")
+ROUTES = ("Spark's own", "catalyst-panes", "packed", "rows", "scan")
+AGGS = [wk.sum("v"), wk.max("v")]
 
 
 @dataclass(frozen=True)
-class Limited:
-    """A task in a worker whose address space is limited, and which says what it took."""
+class Watched:
+    """A task that writes down what its worker took; each worker has but one."""
 
-    task: stages.Unpack
-    megabytes: int
-    told: str
+    task: stages.Pack | stages.Unpack
+    folder: str
 
     @property
     def query(self) -> wk.Query:
@@ -46,59 +65,234 @@ class Limited:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the task does."""
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + self.megabytes * 2**20
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = status(os.getpid())
         yield from self.task(batches)
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        Path(self.told).write_text(json.dumps({"before": before // 1024, "peak": after // 1024}))
+        after = status(os.getpid())
+        told = {
+            "stage": type(self.task).__name__,
+            "space": after["VmPeak"] // 1024,
+            "resident before": before["VmRSS"] // 1024,
+            "resident": after["VmHWM"] // 1024,
+        }
+        (Path(self.folder) / uuid.uuid4().hex).write_text(json.dumps(told))
 
 
-def main() -> None:
-    """Run the job once."""
-    parser = argparse.ArgumentParser(description="Many slices in one partition, and a worker with a limit.")
-    parser.add_argument("--slices", type=int, default=64_000_000)
-    parser.add_argument("--keys", type=int, default=1_000_000)
-    parser.add_argument("--limit", type=int, default=1024, help="MiB beyond what the worker starts with")
-    parser.add_argument("--told", type=Path, default=Path("target/memory.json"))
-    options = parser.parse_args()
-    options.told.parent.mkdir(parents=True, exist_ok=True)
+def status(process: int) -> dict[str, int]:
+    """Return what Linux knows of the memory of a process, in KiB."""
+    lines = (line.split() for line in Path(f"/proc/{process}/status").read_text().splitlines())
+    return {words[0].rstrip(":"): int(words[1]) for words in lines if words[0].startswith("Vm")}
+
+
+def session(**settings: str) -> SparkSession:
+    """Return a session; `settings` have underscores for dots."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("windowkit memory")
-    settings = {
+    fixed = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "3g",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "1",
-        # The worker that the limit is set in does nothing else afterwards.
-        "spark.python.worker.reuse": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
     }
-    for name, value in settings.items():
+    named = {f"spark.{name.replace('_', '.')}": value for name, value in settings.items()}
+    for name, value in {**fixed, **named}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    frame = spark.range(0, options.slices, 1, 8).select(
-        (sf.col("id") % options.keys).alias("k"),
+    return spark
+
+
+def readings(spark: SparkSession, rows: int, keys: int) -> DataFrame:
+    return spark.range(0, rows, 1, 8).select(
+        (sf.col("id") % keys).alias("k"),
         sf.timestamp_micros(sf.col("id") * 10_000).alias("ts"),
         sf.rand(7).alias("v"),
     )
-    query = wk.query(by="k", time="ts", windows=wk.sliding("20 ms", "10 ms"), aggs=[wk.sum("v"), wk.max("v")])
-    checked = job(frame, query)
-    began = time.perf_counter()
-    # Slices even though they save nothing: the question is what holding them takes.
-    pack = stages.Pack(query, checked.schema, *packed.buckets(checked), limits=stages.Limits(share=1e9))
-    chunks = checked.rows.mapInArrow(shipped(pack), packed.CHUNKS)
-    placed = chunks.repartition(1).sortWithinPartitions("bucket").select("bucket", "chunk")
-    unpack = Limited(stages.Unpack(query, checked.schema), options.limit, str(options.told.absolute()))
-    result = placed.mapInArrow(shipped(unpack), output_schema(checked))
-    windows = result.count()
-    seconds = time.perf_counter() - began
-    facts = {"slices": options.slices, "keys": options.keys, "limit": options.limit, "windows": windows}
-    print(json.dumps({**facts, "seconds": round(seconds, 1), **json.loads(options.told.read_text())}))
+
+
+def limited(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Run a job whose workers are held to a limit."""
+    keys, rows, window, share = (
+        1_000_000,
+        options.slices,
+        wk.sliding("20 milliseconds", "10 milliseconds"),
+        1e9,
+    )
+    if name != "many slices":
+        keys, rows, share = 1 if name == "hot key" else keys, options.rows, stages.LIMITS.share
+        window = (BY_TEN if name == "hot key" else BY_MINUTE)[1]
+    partitions = 4 if name == "many keys" else 1
+    most = options.limit + start() if options.limit else 0
+    settings = {"executor_pyspark_memory": f"{most}m"} if most else {}
+    spark = session(sql_shuffle_partitions=str(partitions), python_worker_reuse="false", **settings)
+    query = wk.query(by="k", time="ts", windows=window, aggs=AGGS)
+    checked = job(readings(spark, rows, keys), query)
+    # Of many slices the question is what holding them takes, though they save nothing.
+    pack = stages.Pack(query, checked.schema, *packed.buckets(checked), limits=stages.Limits(share=share))
+    unpack = stages.Unpack(query, checked.schema)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        first, second = (shipped(Watched(task, folder)) for task in (pack, unpack))
+        chunks = checked.rows.mapInArrow(first, packed.CHUNKS)
+        placed = chunks.repartition(partitions, "bucket").sortWithinPartitions("bucket")
+        result = placed.select("bucket", "chunk").mapInArrow(second, output_schema(checked))
+        windows = result.count()
+        took = time.perf_counter() - began
+        told = [json.loads(each.read_text()) for each in Path(folder).iterdir()]
     spark.stop()
+    facts: dict[str, Any] = {"measure": name, "rows": rows, "keys": keys, "windows": windows}
+    facts |= {"limit": most, "seconds": round(took, 1)}
+    for stage in ("Pack", "Unpack"):
+        own = [each for each in told if each["stage"] == stage]
+        facts[stage] = {"tasks": len(own)}
+        facts[stage] |= {what: max(each[what] for each in own) for what in own[0] if what != "stage"}
+    return facts
+
+
+def start() -> int:
+    """Return the MiB of address space that a worker begins with."""
+    program = "import pyspark.worker, pyarrow; print(open('/proc/self/status').read())"
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    (size,) = (line.split()[1] for line in said.splitlines() if line.startswith("VmSize"))
+    return int(size) // 1024
+
+
+def routed(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Run a job by one route, twice, and return the peaks of both."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/rows.parquet"
+        write(path, options.rows, 1024)
+        spark = session()
+        jvm = spark._jvm
+        assert jvm is not None
+        query = wk.query(by="k", time="ts", windows=BY_TEN[1], aggs=AGGS)
+        frame = spark.read.parquet(path)
+        pools = list(jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans())
+        heap = [pool for pool in pools if pool.getType().toString() == "Heap memory"]
+        jvm.java.lang.System.gc()
+        for pool in heap:
+            pool.resetPeakUsage()
+        times = []
+        for _ in range(2):
+            began = time.perf_counter()
+            if name == "Spark's own":
+                result = reference(frame, query)
+            elif name == "scan":
+                result = wk.spark.scan(spark, path, query)
+            else:
+                result = query.run(frame, route=name)
+            result.write.format("noop").mode("overwrite").save()
+            times.append(round(time.perf_counter() - began, 2))
+        own = jvm.java.lang.ProcessHandle.current().pid()
+        peaks = [status(process).get("VmHWM", 0) // 1024 for process in descendants(own)]
+        workers = [peak for peak in peaks if peak]  # A process that has ended has no memory.
+        facts = {
+            "route": name,
+            "rows": options.rows,
+            "seconds": times,
+            "heap": sum(pool.getPeakUsage().getUsed() for pool in heap) // 2**20,
+            "resident of the JVM": status(own)["VmHWM"] // 1024,
+            "workers": len(workers),
+            "resident of a worker": max(workers, default=0),
+        }
+        spark.stop()
+    return facts
+
+
+def descendants(process: int) -> Iterator[int]:
+    """Yield the workers below a process: those of its descendants that have no children."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = path.read_text()
+        except OSError:
+            continue  # It has ended since.
+        parents[int(path.parent.name)] = int(text.rpartition(")")[2].split()[1])
+    below = {process}
+    while more := {child for child, parent in parents.items() if parent in below} - below:
+        below |= more
+    yield from sorted(below - {process} - set(parents.values()))
+
+
+def main() -> None:
+    """Run the measures, each in a process of its own; write JSON lines and a page."""
+    parser = argparse.ArgumentParser(description="Memory of Spark jobs.")
+    parser.add_argument("--slices", type=int, default=64_000_000)
+    parser.add_argument("--rows", type=int, default=16_000_000)
+    parser.add_argument(
+        "--limit", type=int, default=1024, help="MiB beyond what a worker begins with; 0 is no limit"
+    )
+    parser.add_argument("--measures", nargs="+", default=[*LIMITED, *ROUTES], choices=[*LIMITED, *ROUTES])
+    parser.add_argument("--one", choices=[*LIMITED, *ROUTES], help="run one, here, and print it")
+    parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/spark-memory.md"))
+    options = parser.parse_args()
+    if options.one is not None:
+        measure = limited if options.one in LIMITED else routed
+        print(json.dumps(measure(options.one, options)))
+        return
+    results = []
+    for name in options.measures:
+        numbers = {name: getattr(options, name) for name in ("slices", "rows", "limit")}
+        asked = [text for name, number in numbers.items() for text in (f"--{name}", str(number))]
+        command = [sys.executable, __file__, "--one", name, *asked]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        results.append(json.loads(done.stdout.splitlines()[-1]))
+        print(json.dumps(results[-1]), flush=True)
+    spark = session()
+    facts = machine(spark, options)
+    spark.stop()
+    facts["settings"] = "local[2], 3 GB heap, adaptive execution on"
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    records = [{"machine": facts}, *results]
+    options.output.with_suffix(".jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
+    options.output.write_text(page(results, facts))
+
+
+def page(results: list[dict[str, Any]], facts: dict[str, str]) -> str:
+    """Return the page."""
+    lines = [
+        "# Spark: memory",
+        "",
+        "Made by `bench/spark_memory.py`, whose head says what is measured. MiB; each measure in a process "
+        "of its own.",
+        "",
+        *(f"- {name}: {fact}" for name, fact in facts.items() if name != "rows"),
+        "",
+        "## Workers held to a limit",
+        "",
+        "The limit is on address space, by `spark.executor.pyspark.memory`. Peaks are of the worker that "
+        "took most; begun with is what Python, pyspark, pyarrow and windowkit take before the first row.",
+        "",
+        "| | rows | windows out | seconds | limit | stage | tasks | address space, peak "
+        "| resident, begun with | resident, peak |",
+        "|---|--:|--:|--:|--:|---|--:|--:|--:|--:|",
+    ]
+    for result in (each for each in results if "measure" in each):
+        for stage, name in (("Pack", "1"), ("Unpack", "2")):
+            own = result[stage]
+            cells = [result["measure"], f"{result['rows']:,}", f"{result['windows']:,}", result["seconds"]]
+            cells += [result["limit"] or "none", name, own["tasks"], own["space"]]
+            cells += [own["resident before"], own["resident"]]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    routes = [each for each in results if "route" in each]
+    if routes:
+        lines += [
+            "",
+            "## By route",
+            "",
+            f"{routes[0]['rows']:,} rows of a Parquet file, 1,024 keys, 10 minutes by 10 s; seconds are of "
+            "the second of two runs, peaks of both.",
+            "",
+            "| | seconds | peak of the heap | JVM, resident | workers | resident of a worker |",
+            "|---|--:|--:|--:|--:|--:|",
+        ]
+        for each in routes:
+            cells = [each["route"], each["seconds"][-1], each["heap"], each["resident of the JVM"]]
+            cells += [each["workers"], each["resident of a worker"] or ""]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -274,7 +274,7 @@ class TestRefusals:
             ({"--agg": "sum(v) as ts2", "--by": "ts2"}, "query: two of them are named 'ts2'; "),
             (
                 {"--agg": "m4(v)", "--output": "out.csv"},
-                "--format: csv cannot hold the lists or structs of m4(v); Parquet can",
+                "--format: csv cannot hold the lists, structs or bytes of m4(v); Parquet can",
             ),
             ({"--agg": "sum(v) where device"}, "where: column 'device' is "),
             ({"--agg": "quantile(v, half)"}, "aggregate: 'half' in 'quantile(v, half)' is no number; "),

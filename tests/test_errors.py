@@ -226,6 +226,17 @@ class TestQueries:
             with refused(wk.InvalidType, f"q: {wrong!r} is a ", "; q is a number from 0 to 1"):
                 make("v", wrong)
 
+    @pytest.mark.parametrize("make", [wk.approx_count_distinct, wk.hll_sketch])
+    def test_the_size_of_a_sketch_is_a_whole_number(self, make: Any) -> None:
+        for log2_k in (3, 22, -1, 12.5, math.nan, math.inf):
+            with refused(wk.InvalidValue, f"log2_k: {log2_k!r} is not a whole number from 4 to 21"):
+                make("v", log2_k)
+        for wrong in ("12", None, True, [12]):
+            with refused(
+                wk.InvalidType, f"log2_k: {wrong!r} is a ", "; log2_k is a whole number from 4 to 21"
+            ):
+                make("v", log2_k=wrong)
+
     def test_options_are_true_or_false(self) -> None:
         with refused(wk.InvalidType, "discrete: 1 is a int; it is True or False"):
             wk.quantile("v", 0.5, discrete=1)  # type: ignore[arg-type]

@@ -50,6 +50,8 @@ COLUMN_FUNCTIONS = [
     wk.quantile,
     wk.approx_quantile,
     wk.count_distinct,
+    wk.approx_count_distinct,
+    wk.hll_sketch,
     wk.mode,
     wk.collect_list,
     wk.collect_set,
@@ -115,6 +117,8 @@ def any_aggregate(draw: st.DrawFn) -> wk.Aggregate:
         aggregate = function(column, draw(SHARES), discrete=draw(st.booleans()))
     elif function is wk.approx_quantile:
         aggregate = function(column, draw(SHARES))
+    elif function in (wk.approx_count_distinct, wk.hll_sketch):
+        aggregate = function(column, log2_k=draw(st.integers(4, 21)))
     else:
         aggregate = function(column)
     if draw(st.booleans()):
@@ -454,13 +458,16 @@ class TestExplain:
             wk.count_distinct("v"),
             wk.collect_list("v"),
             wk.approx_quantile("v", 0.1),
+            wk.approx_count_distinct("v"),
+            wk.hll_sketch("v"),
+            wk.approx_count_distinct("v", log2_k=10),
             wk.arg_max("w", by="v"),
             wk.count().where("is it"),
         ]
         lines = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=aggs).explain().splitlines()
         stored = "sum(v), count(v), moments(v), min(v), max(v), first(v, ignore_nulls), last(v, ignore_nulls)"
         stored += ", arg_min(t, v), arg_max(t, v), max(v) where ok, log_sum(v), values(v), list(v), sketch(v)"
-        stored += ", arg_max(w, v), count(*) where `is it`"
+        stored += ", hyperloglog(v), hyperloglog(v), arg_max(w, v), count(*) where `is it`"
         assert f"  store {stored}" in lines
         commutes = "associative, commutative"
         assert lines[lines.index("aggregates from what slices store") + 1 :] == [
@@ -478,6 +485,9 @@ class TestExplain:
             f"  count(DISTINCT v): values(v); holistic, {commutes}, invertible",
             f"  collect_list(v): list(v); holistic, {commutes}",
             f"  approx_quantile(v, 0.1): sketch(v); algebraic, {commutes}",
+            f"  approx_count_distinct(v, 12): hyperloglog(v); algebraic, {commutes}",
+            f"  hll_sketch_agg(v, 12): hyperloglog(v); algebraic, {commutes}",
+            f"  approx_count_distinct(v, 10): hyperloglog(v); algebraic, {commutes}",
             f"  max_by(w, v): arg_max(w, v); distributive, {commutes}",
             f"  count(1) FILTER (WHERE is it): count(*) where `is it`; distributive, {commutes}, invertible",
         ]

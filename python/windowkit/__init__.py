@@ -24,6 +24,7 @@ from importlib import import_module as _import_module
 
 from windowkit.aggregates import (
     Aggregate,
+    approx_count_distinct,
     approx_quantile,
     arg_max,
     arg_min,
@@ -34,6 +35,7 @@ from windowkit.aggregates import (
     count_distinct,
     first,
     geometric_mean,
+    hll_sketch,
     last,
     m4,
     max,
@@ -121,6 +123,7 @@ __all__ = [
     "Window",
     "WindowKitError",
     "aggregate",
+    "approx_count_distinct",
     "approx_quantile",
     "arg_max",
     "arg_min",
@@ -134,6 +137,7 @@ __all__ = [
     "first",
     "geometric_mean",
     "global_window",
+    "hll_sketch",
     "landmark",
     "last",
     "m4",

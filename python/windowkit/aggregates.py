@@ -12,6 +12,7 @@ from windowkit.errors import InvalidType
 __all__ = [
     "AGGREGATE_FORMS",
     "Aggregate",
+    "approx_count_distinct",
     "approx_quantile",
     "arg_max",
     "arg_min",
@@ -22,6 +23,7 @@ __all__ = [
     "count_distinct",
     "first",
     "geometric_mean",
+    "hll_sketch",
     "last",
     "m4",
     "max",
@@ -581,6 +583,71 @@ def count_distinct(column: str) -> Aggregate:
     'count(DISTINCT v)'
     """
     return make("count_distinct", column)
+
+
+def approx_count_distinct(column: str, log2_k: int = 12) -> Aggregate:
+    """Estimated number of distinct values of a column, for when exact ones need too much memory.
+
+    Parameters
+    ----------
+    column : str
+        Numbers but decimals, booleans, dates, times, timestamps, durations, strings or binary. What is
+        equal is as for `windowkit.HyperLogLog`: as in Spark, an empty string is no value.
+    log2_k : int, default 12
+        Logarithm to the base 2 of the number of registers, from 4 to 21: Spark's ``lgConfigK``.
+
+    Returns
+    -------
+    Aggregate
+        ``approx_count_distinct(<column>, <log2_k>)``: an int64 that is never null. Exact, but for collisions
+        of hashes, up to 3/32 of ``2**log2_k`` values (384 by default; 7 below 256 registers); beyond, with a
+        relative standard error of 1.04 / sqrt(2**log2_k): 1.6 % by default. Algebraic: the HyperLogLog
+        sketch of Apache DataSketches (Flajolet et al. 2007), some 8 bytes per value at first and
+        ``2**log2_k`` bytes at most per slice, shared with `hll_sketch` of the same column and size. The
+        estimate depends on the values alone, not on their order: it is that of Spark's
+        ``hll_sketch_estimate`` of two such sketches' ``hll_union``.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `log2_k` is no whole number from 4 to 21.
+
+    Examples
+    --------
+    >>> approx_count_distinct("v").name
+    'approx_count_distinct(v, 12)'
+    """
+    return make("approx_count_distinct", column, numbers=(log2_k,))
+
+
+def hll_sketch(column: str, log2_k: int = 12) -> Aggregate:
+    """Sketch of the distinct values of a column: what Spark's ``hll_sketch_agg`` makes.
+
+    Parameters
+    ----------
+    column, log2_k
+        As for `approx_count_distinct`.
+
+    Returns
+    -------
+    Aggregate
+        ``hll_sketch_agg(<column>, <log2_k>)``: binary that is never null, in the format of Apache
+        DataSketches (compact, without a running estimate, coupons ascending): the same bytes for the same
+        values. `windowkit.HyperLogLog.from_bytes` reads them, and so do Spark's ``hll_union_agg`` and
+        ``hll_sketch_estimate``. Storage as for `approx_count_distinct`. A batch of results holds at most 2^31
+        bytes; more, as of many windows with `log2_k` near 21, raise `Overflow`.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `log2_k` is no whole number from 4 to 21.
+
+    Examples
+    --------
+    >>> hll_sketch("v", log2_k=10).name
+    'hll_sketch_agg(v, 10)'
+    """
+    return make("hll_sketch", column, numbers=(log2_k,))
 
 
 def mode(column: str) -> Aggregate:

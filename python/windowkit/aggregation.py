@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.user import UserFunction
@@ -33,6 +33,10 @@ class Form(NamedTuple):
         A word that may come last.
     optional : str
         What the core calls the function with that word.
+    number : str
+        What the number is called: ``q``, from 0 to 1, or ``log2_k``, whole and from 4 to 21.
+    default : float, optional
+        The number that is meant where none is written.
     """
 
     function: str
@@ -41,6 +45,8 @@ class Form(NamedTuple):
     numbers: int = 0
     option: str = ""
     optional: str = ""
+    number: str = "q"
+    default: float | None = None
 
 
 # By what a user writes. Default names are Spark's where Spark has the function.
@@ -71,6 +77,14 @@ FORMS: Final = {
     "quantile_disc": Form("quantile_disc", "quantile_disc({0}, {number})", numbers=1),
     "approx_quantile": Form("approx_quantile", "approx_quantile({0}, {number})", numbers=1),
     "count_distinct": Form("count_distinct", "count(DISTINCT {0})"),
+    "approx_count_distinct": Form(
+        "approx_count_distinct",
+        "approx_count_distinct({0}, {number})",
+        numbers=1,
+        number="log2_k",
+        default=12,
+    ),
+    "hll_sketch": Form("hll_sketch", "hll_sketch_agg({0}, {number})", numbers=1, number="log2_k", default=12),
     "mode": Form("mode", "mode({0})"),
     "collect_list": Form("collect_list", "collect_list({0})"),
     "collect_set": Form("collect_set", "collect_set({0})"),
@@ -81,8 +95,9 @@ BY_FUNCTION: Final = {
 FUNCTIONS: Final = frozenset({*BY_FUNCTION, "count_all"})
 AGGREGATE_FORMS: Final = (
     f"aggregates are count(*) and f(column) for f of {', '.join(FORMS)}, where arg_min and arg_max take a "
-    "second column, quantile, quantile_disc and approx_quantile a number from 0 to 1, first and last a last "
-    "word as in first(column, ignore_nulls), and m4 one as in m4(column, times); each optionally followed by "
+    "second column, quantile, quantile_disc and approx_quantile a number from 0 to 1, approx_count_distinct "
+    "and hll_sketch, if given, a whole one from 4 to 21, first and last a last word as in "
+    "first(column, ignore_nulls), and m4 one as in m4(column, times); each optionally followed by "
     "'where column' and 'as name'"
 )
 
@@ -105,7 +120,7 @@ class Aggregate:
     filter : str, optional
         The boolean column that says which rows are taken.
     parameters : tuple of float
-        Numbers that the function takes beside its columns.
+        Numbers that the function takes beside its columns: a share, or the logarithm of a sketch's size.
     user : UserFunction, optional
         A user's own function.
     """
@@ -162,7 +177,7 @@ class Aggregate:
 
     def title(self, form: Form) -> str:
         """Return the default name under one spelling, without the filter."""
-        number = shown(self.parameters[0]) if self.parameters else ""
+        number = shown(self.parameters[0], form) if self.parameters else ""
         # Not str.format: a column's name may hold braces.
         pieces = {"{0}": self.columns[0], "{1}": self.columns[-1], "{number}": number}
         title = form.title
@@ -248,8 +263,10 @@ class Aggregate:
         }
         named = [spelling for spelling, form in forms.items() if self.name.startswith(self.title(form))]
         spelling = (named or list(forms))[0 if named else -1]
-        option = forms[spelling].option if self.function == forms[spelling].optional else ""
-        arguments = [*map(quoted, self.columns), *map(shown, self.parameters), *([option] if option else [])]
+        form = forms[spelling]
+        option = form.option if self.function == form.optional else ""
+        numbers = [shown(number, form) for number in self.parameters]
+        arguments = [*map(quoted, self.columns), *numbers, *([option] if option else [])]
         return f"{spelling}({', '.join(arguments)})"
 
 
@@ -258,7 +275,7 @@ def make(spelling: str, *columns: str, numbers: tuple[float, ...] = (), option: 
     form = FORMS[spelling]
     names = tuple(checked_name("column", column) for column in columns)
     for number in numbers:
-        require_share(number)
+        (require_precision if form.number == "log2_k" else require_share)(number)
     parameters = tuple(float(number) for number in numbers)
     if not isinstance(option, bool):
         raise InvalidType(f"{form.option}: {option!r} is a {type(option).__name__}; it is True or False")
@@ -275,9 +292,19 @@ def require_share(number: float) -> None:
         raise InvalidValue(f"q: {number!r} is not from 0 to 1; 0.5 is the median")
 
 
-def shown(number: float) -> str:
-    """Return a number as names and text forms show it."""
-    return repr(float(number))
+def require_precision(number: Any) -> None:
+    """Refuse what is no whole number from 4 to 21."""
+    if isinstance(number, bool) or not (hasattr(number, "__index__") or isinstance(number, float)):
+        raise InvalidType(
+            f"log2_k: {number!r} is a {type(number).__name__}; log2_k is a whole number from 4 to 21"
+        )
+    if not 4 <= number <= 21 or number != int(number):
+        raise InvalidValue(f"log2_k: {number!r} is not a whole number from 4 to 21; 12 is Spark's default")
+
+
+def shown(number: float, form: Form) -> str:
+    """Return a number of a function as names and text forms show it."""
+    return str(int(number)) if form.number == "log2_k" else repr(float(number))
 
 
 def parse(text: str) -> Aggregate:
@@ -287,7 +314,8 @@ def parse(text: str) -> Aggregate:
     ----------
     text : str
         ``count(*)`` or ``function(column)`` with a function of `windowkit.aggregates`, in any case.
-        ``arg_min`` and ``arg_max`` take a second column, ``quantile`` and its like a number, ``first`` and
+        ``arg_min`` and ``arg_max`` take a second column, ``quantile`` and its like a number,
+        ``approx_count_distinct`` and ``hll_sketch`` one that may be left out, ``first`` and
         ``last`` ``ignore_nulls`` last, ``m4`` ``times``; an optional ``where column`` and an optional ``as
         name`` follow. A column or name that is more than words stands in backticks.
 
@@ -322,6 +350,8 @@ def parse(text: str) -> Aggregate:
     else:
         option = bool(form.option) and call.arguments[form.columns :] == [form.option]
         given = call.arguments[: len(call.arguments) - option]
+        if form.default is not None and len(given) == form.columns:
+            given = [*given, shown(form.default, form)]
         if len(given) != form.columns + form.numbers:
             raise refused
         columns = [checked_name("aggregate", unquoted("aggregate", each)) for each in given[: form.columns]]

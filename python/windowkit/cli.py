@@ -287,16 +287,16 @@ def refuse_output(output: Path, overwrite: bool) -> None:
 
 
 def refuse_csv(made: Query) -> None:
-    """Refuse what CSV cannot hold: lists, structs, and names that it gives to the window."""
+    """Refuse what CSV cannot hold: lists, structs, bytes, and names that it gives to the window."""
     for name in (f"{prefix}_{end}" for _, prefix in structs(made) for end in ("start", "end")):
         if name in made.columns:
             raise ArgumentsError(
                 f"--format: csv has a column {name!r} for the window; other columns have other names"
             )
     for aggregate in made.aggs:
-        if aggregate.function in ("m4", "m4_times", "collect_list", "collect_set"):
+        if aggregate.function in ("m4", "m4_times", "collect_list", "collect_set", "hll_sketch"):
             raise ArgumentsError(
-                f"--format: csv cannot hold the lists or structs of {aggregate}; Parquet can"
+                f"--format: csv cannot hold the lists, structs or bytes of {aggregate}; Parquet can"
             )
 
 

@@ -6,6 +6,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field};
 
 use super::geometric::geometric_mean;
+use super::hyperloglog::HyperLogLogs;
 use super::lift::Partials;
 use super::m4::{fields, m4};
 use super::mean::{mean, mean_type};
@@ -18,6 +19,7 @@ use super::sketch::Sketches;
 use super::sum::sum_type;
 use super::user::User;
 use crate::dictionary::{plain, widened};
+use crate::sketch::PRECISIONS;
 use crate::{Error, Result};
 
 /// An aggregate function by name.
@@ -45,6 +47,8 @@ pub enum Function {
     Ask(Question),
     /// The value below which about this share of the values lies.
     ApproxQuantile(f64),
+    /// About how many distinct values there are, by a sketch of this precision.
+    ApproxCountDistinct(u32),
     /// A user's own, of this many columns.
     User(User, usize),
 }
@@ -62,7 +66,7 @@ const NUMBERS: &str = "integers, floats and decimal128";
 
 impl Function {
     /// Names that [`Function::parse`] knows.
-    pub const NAMES: [&'static str; 30] = [
+    pub const NAMES: [&'static str; 32] = [
         "count_all",
         "count",
         "sum",
@@ -90,6 +94,8 @@ impl Function {
         "quantile_disc",
         "approx_quantile",
         "count_distinct",
+        "approx_count_distinct",
+        "hll_sketch",
         "mode",
         "collect_list",
         "collect_set",
@@ -129,13 +135,22 @@ impl Function {
             "mode" => Function::Ask(Question::Mode),
             "collect_list" => Function::Plain(List),
             "collect_set" => Function::Plain(Values),
-            "quantile" | "quantile_disc" | "approx_quantile" => {
-                let &[q] = parameters else {
+            "approx_count_distinct" | "hll_sketch" => {
+                let precision = only(name, "log2_k", parameters)?;
+                if !PRECISIONS.map(f64::from).any(|allowed| allowed == precision) {
                     return Err(Error::InvalidValue(format!(
-                        "aggs: {name} takes one parameter, q; {} given",
-                        parameters.len()
+                        "log2_k: {precision} is given to {name}; allowed are whole numbers from {} to {}",
+                        PRECISIONS.start(),
+                        PRECISIONS.end()
                     )));
-                };
+                }
+                return Ok(match name {
+                    "hll_sketch" => Function::Plain(HyperLogLog(precision as u32)),
+                    _ => Function::ApproxCountDistinct(precision as u32),
+                });
+            }
+            "quantile" | "quantile_disc" | "approx_quantile" => {
+                let q = only(name, "q", parameters)?;
                 if !(0.0..=1.0).contains(&q) {
                     return Err(Error::InvalidValue(format!(
                         "q: {q} is given to {name}; allowed are numbers from 0 to 1"
@@ -185,6 +200,7 @@ impl Function {
             Function::Variance { .. } => vec![of(Moments)],
             Function::Ask(_) => vec![of(Values)],
             Function::ApproxQuantile(_) => vec![of(Sketch)],
+            Function::ApproxCountDistinct(precision) => vec![of(HyperLogLog(*precision))],
             Function::User(user, _) => vec![of(User(user.clone()))],
             Function::M4 { times: false } => vec![of(Min), of(Max), of(FirstValid), of(LastValid)],
             Function::M4 { times: true } => {
@@ -214,7 +230,8 @@ impl Function {
             Function::Plain(Partial::Values | Partial::List) => {
                 DataType::List(Arc::new(Field::new_list_field(widened(input), true)))
             }
-            Function::Ask(Question::Distinct) => DataType::Int64,
+            Function::Plain(Partial::HyperLogLog(_)) => DataType::Binary,
+            Function::Ask(Question::Distinct) | Function::ApproxCountDistinct(_) => DataType::Int64,
             Function::User(user, _) => user.0.output_type(inputs)?,
             Function::Ask(Question::Quantile(_)) => quantile_type(input).ok_or_else(|| {
                 Error::InvalidType(format!("{input}; allowed are {NUMBERS}, durations and timestamps"))
@@ -250,8 +267,14 @@ impl Function {
     pub fn nullable(&self) -> bool {
         !matches!(
             self,
-            Function::Plain(Partial::CountAll | Partial::Count | Partial::Values | Partial::List)
-                | Function::Ask(Question::Distinct)
+            Function::Plain(
+                Partial::CountAll
+                    | Partial::Count
+                    | Partial::Values
+                    | Partial::List
+                    | Partial::HyperLogLog(_)
+            ) | Function::Ask(Question::Distinct)
+                | Function::ApproxCountDistinct(_)
         )
     }
 
@@ -276,9 +299,26 @@ impl Function {
                 Some(sketches) => sketches.quantiles(*q),
                 None => Err(Error::Internal("an approximate quantile is of sketches".into())),
             },
+            (Function::ApproxCountDistinct(_), [sketches]) => {
+                match sketches.as_any().downcast_ref::<HyperLogLogs>() {
+                    Some(sketches) => Ok(sketches.estimates()),
+                    None => Err(Error::Internal("an approximate distinct count is of sketches".into())),
+                }
+            }
             (Function::M4 { times }, partials) => m4(partials, input, times.then(|| plain(time))),
             _ => Err(Error::Internal(format!("{self:?} does not lower {} partials", partials.len()))),
         }
+    }
+}
+
+/// The one parameter that a function takes.
+fn only(name: &str, parameter: &str, parameters: &[f64]) -> Result<f64> {
+    match parameters {
+        &[only] => Ok(only),
+        _ => Err(Error::InvalidValue(format!(
+            "aggs: {name} takes one parameter, {parameter}; {} given",
+            parameters.len()
+        ))),
     }
 }
 

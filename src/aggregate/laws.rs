@@ -67,6 +67,8 @@ fn values(numbers: impl Iterator<Item = Option<i8>>, kind: &DataType) -> ArrayRe
 fn function(name: &str) -> Function {
     let parameters: &[f64] = match name {
         "quantile" | "quantile_disc" | "approx_quantile" => &[0.3],
+        // So that few values are many.
+        "approx_count_distinct" | "hll_sketch" => &[4.0],
         _ => &[],
     };
     Function::parse(name, parameters).unwrap()

@@ -17,6 +17,7 @@ mod extrema;
 mod first_last;
 mod function;
 mod geometric;
+mod hyperloglog;
 #[cfg(test)]
 mod laws;
 mod lift;

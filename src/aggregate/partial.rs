@@ -9,6 +9,7 @@ use super::count::Count;
 use super::extrema::extrema;
 use super::first_last::FirstLast;
 use super::geometric::LogSum;
+use super::hyperloglog::HyperLogLogs;
 use super::lift::Partials;
 use super::list::List;
 use super::moments::Moments;
@@ -61,6 +62,8 @@ pub enum Partial {
     List,
     /// A quantile sketch.
     Sketch,
+    /// A sketch of distinct values, of this precision.
+    HyperLogLog(u32),
     /// Of a user's own function.
     User(User),
 }
@@ -88,6 +91,7 @@ impl Partial {
             Partial::Values => "values",
             Partial::List => "list",
             Partial::Sketch => "sketch",
+            Partial::HyperLogLog(_) => "hyperloglog",
             Partial::User(user) => user.0.name(),
         }
     }
@@ -130,6 +134,9 @@ impl Partial {
             Partial::Sketch => {
                 Sketches::new(input).map(|sketches| -> Box<dyn Partials> { Box::new(sketches) })
             }
+            Partial::HyperLogLog(precision) => {
+                HyperLogLogs::new(input, *precision).map(|column| -> Box<dyn Partials> { Box::new(column) })
+            }
         };
         column.ok_or_else(refused)
     }
@@ -167,6 +174,9 @@ impl Partial {
             Partial::Sum | Partial::SumWithoutInvert => "integers, floats, decimal128 and durations",
             Partial::Moments | Partial::LogSum => "integers, floats and decimal128",
             Partial::Sketch => "integers, floats, booleans, dates, times, timestamps and durations",
+            Partial::HyperLogLog(_) => {
+                "integers, floats, booleans, dates, times, timestamps, durations, strings and binaries"
+            }
             _ => {
                 "integers, floats, decimal128, booleans, dates, times, timestamps, durations, strings and binaries"
             }

@@ -6,7 +6,7 @@
 //!
 //! | sketch | answers | memory |
 //! |---|---|---|
-//! | [`HyperLogLog`] | how many distinct values a column has | 2^precision bytes |
+//! | [`HyperLogLog`] | how many distinct values a column, or a window, has | 2^precision bytes |
 //! | [`Registers`] | how many distinct keys | 2^precision bytes |
 //! | [`HeavyHitters`] | which keys are heavy, and how heavy | 25 bytes a counter |
 //! | [`Filter`] | was this key seen before | 2 to 8 bytes a key, at any number of keys |
@@ -20,5 +20,6 @@ mod registers;
 pub use filter::Filter;
 pub use heavy_hitters::{Counter, HeavyHitters, Hit};
 pub use hyperloglog::HyperLogLog;
+pub(crate) use hyperloglog::{Estimates, PRECISIONS, Sliding, Union, coupons_by_row};
 pub use reader::Reader;
 pub use registers::Registers;

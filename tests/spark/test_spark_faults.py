@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
-import textwrap
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from programs import ROOT, program
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
@@ -23,25 +20,8 @@ from windowkit.spark.job import job
 from windowkit.spark.shipping import shipped
 from windowkit.spark.worker import Rows
 
-ROOT = str(Path(wk.__file__).parents[1])
 SLIDING = wk.sliding("10 minutes", "4 minutes")
 QUERY = wk.query(by="device", time="ts", windows=SLIDING, aggs=[wk.median("v"), wk.sum("n")])
-
-
-def program(text, path=None, timeout=400, **environment):
-    """Run a program in a process of its own; its workers find modules in `path`."""
-    settings = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, **environment}
-    settings["PYTHONPATH"] = ROOT if path is None else path
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=settings,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
-    return done.stdout
 
 
 @pytest.mark.parametrize("place", ["0", "17", "length(chunk) - 3"])
@@ -151,12 +131,16 @@ def test_a_worker_of_another_version_fails_at_once(tmp_path):
                 query.run(spark.range(9), route=route).collect()
             except Exception as error:
                 print(str(error))
+        try:
+            wk.spark.repartition(spark.range(9), 2, "id", "cam").collect()
+        except Exception as error:
+            print(str(error))
         """,
         path=str(tmp_path),
     )
     runs = re.escape(sys.executable)
     said = f"RuntimeError: windowkit: the worker on host .* that runs {runs} has windowkit 0.0.9, the driver "
-    assert len(re.findall(said + f"{re.escape(wk.__version__)}; install", printed)) >= 2
+    assert len(re.findall(said + f"{re.escape(wk.__version__)}; install", printed)) >= 3
 
 
 def test_a_task_that_is_killed_is_run_again(tmp_path):
@@ -211,3 +195,73 @@ def test_a_task_that_is_killed_is_run_again(tmp_path):
         """
     )
     assert printed.count("equal after a kill") == 3
+
+
+def test_a_task_that_fails_twice_is_run_a_third_time(tmp_path):
+    """Killed at first, then with an error; of both stages, and half-way, after they yielded something."""
+    printed = program(
+        f"""
+        import os, signal
+        from itertools import islice
+        from pathlib import Path
+        from pyspark.sql import SparkSession, functions as sf
+        import windowkit as wk
+        from windowkit.spark import packed, stages
+        from windowkit.spark.job import job
+        from windowkit.spark.reference import output_schema
+        from windowkit.spark.shipping import shipped
+
+        folder = Path({str(tmp_path)!r})
+
+        class Failing:
+            def __init__(self, task, stage, most):
+                self.task, self.stage, self.most = task, stage, most
+                self.query = task.query
+
+            def __call__(self, batches):
+                from pyspark import TaskContext
+                context = TaskContext.get()
+                if context.partitionId() != 1 or context.attemptNumber() >= self.most:
+                    yield from self.task(batches)
+                    return
+                (folder / f"{{self.stage}} {{context.attemptNumber()}}").touch()
+                yield from islice(self.task(batches), 1)
+                if context.attemptNumber() == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise wk.InvalidValue("data: spoilt")
+
+        builder = SparkSession.builder.master("local[2, 3]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.sql.adaptive.enabled", "false")
+        spark = builder.config("spark.sql.shuffle.partitions", "3").getOrCreate()
+        spark.sparkContext.setLogLevel("OFF")
+        frame = spark.range(0, 4000, 1, 3).selectExpr("id % 29 as k", "id as t", "hash(id) as v")
+        query = wk.query(by="k", time="t", windows=wk.sliding(200, 80), aggs=[wk.median("v"), wk.sum("v")])
+        checked = job(frame, query)
+
+        def run(failing, most):
+            limits = stages.Limits(slots=50, rows=200, trial=100, share=9.0, yielded=1, joined=1)
+            pack = stages.Pack(query, checked.schema, *packed.buckets(checked), limits=limits)
+            unpack = stages.Unpack(query, checked.schema, limits=limits)
+            if failing == "pack":
+                pack = Failing(pack, failing, most)
+            else:
+                unpack = Failing(unpack, failing, most)
+            chunks = checked.rows.mapInArrow(shipped(pack), packed.CHUNKS)
+            placed = chunks.repartition(sf.col("bucket")).sortWithinPartitions("bucket")
+            windows = placed.select("bucket", "chunk").mapInArrow(shipped(unpack), output_schema(checked))
+            return sorted(map(repr, windows.collect()))
+
+        wanted = sorted(map(repr, query.run(frame, route="rows").collect()))
+        for stage in ("pack", "unpack"):
+            assert run(stage, 2) == wanted
+            assert sorted(path.name for path in folder.glob(stage + " *")) == [stage + " 0", stage + " 1"]
+            print("equal after two failures of", stage)
+            try:
+                run(stage, 3)
+            except Exception as error:
+                assert "windowkit.errors.InvalidValue: data: spoilt; in the query by k over t" in str(error)
+                print("failed after three")
+        """
+    )
+    assert printed.count("equal after two failures") == 2
+    assert printed.count("failed after three") == 2

@@ -49,6 +49,50 @@ def test_windows_in_three_stages_are_those_of_spark(skewed, check, monkeypatch, 
     check(skewed, query, routes=(None,))
 
 
+HOLISTIC = [
+    wk.median("v"),
+    wk.quantile("n", 0.3),
+    wk.count_distinct("n"),
+    wk.mode("v"),
+    wk.collect_list("n"),
+    wk.approx_count_distinct("n", 6),
+    wk.first("v"),
+    wk.last("n", ignore_nulls=True),
+    wk.arg_max("n", by="v"),
+]
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("partitioner", ["waterfill", "shuffle", "cam"])
+def test_what_catalyst_cannot_hold_is_joined_of_packed_slices(
+    skewed, check, monkeypatch, windows, partitioner
+):
+    query = wk.query(by="k", time="ts", windows=WINDOWS[windows], aggs=HOLISTIC)
+    staged = query.run(skewed, partitioner=partitioner, n=5)
+    monkeypatch.setattr(windowkit.spark, "aggregate", lambda *_, **__: staged)
+    check(skewed, query, routes=(None,))
+    text = query.explain(skewed, partitioner=partitioner, n=5)
+    assert "stage 2, partial evaluation, in Rust, as Catalyst cannot hold all values of v in columns" in text
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+def test_first_and_last_of_a_split_key_are_by_time(skewed, check, monkeypatch, windows):
+    aggs = [wk.first("v"), wk.last("v"), wk.first("n", ignore_nulls=True), wk.m4("v", times=True)]
+    query = wk.query(by="k", time="ts", windows=WINDOWS[windows], aggs=aggs)
+    staged = query.run(skewed, partitioner="shuffle", n=5)
+    assert "in Catalyst: each" in query.explain(skewed, partitioner="shuffle", n=5)
+    monkeypatch.setattr(windowkit.spark, "aggregate", lambda *_, **__: staged)
+    check(skewed, query, routes=(None,))
+
+
+def test_medians_without_windows(skewed):
+    aggs = [wk.median("v"), wk.count_distinct("v"), wk.sum("n")]
+    result = windowkit.spark.aggregate(skewed, keys="k", aggs=aggs, partitioner="waterfill", n=4)
+    texts = ["median(v)", "count(distinct v)", "sum(n)"]
+    own = skewed.groupBy("k").agg(*map(sf.expr, texts))
+    assert sorted(map(repr, result.collect())) == sorted(map(repr, own.collect()))
+
+
 def test_a_split_key_is_joined(skewed):
     query = wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.count().alias("n"))
     text = query.explain(skewed, partitioner="waterfill", n=5)
@@ -131,14 +175,14 @@ REFUSED = {
         wk.InvalidValue,
         "twice",
     ),
-    "by time in slices": (
+    "by rows": (
         {
-            "query": wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.last("v")),
+            "query": wk.query(by="k", time="ts", windows=wk.tumbling(rows=9), aggs=wk.median("v")),
             "partitioner": "hash",
             "n": 3,
         },
         wk.InvalidValue,
-        "keep no times of single rows",
+        r"partitioner: there are no partial aggregates to make, as tumbling\(9 rows\) needs the rows",
     ),
     "by time": (
         {"keys": "k", "aggs": wk.first("v"), "partitioner": "hash", "n": 3},

@@ -14,7 +14,7 @@ from windowkit.aggregates import Aggregate
 from windowkit.spark import sql
 from windowkit.spark.job import Job, identifier
 from windowkit.spark.metrics import observed_count
-from windowkit.spark.reference import described, named, own
+from windowkit.spark.reference import described, named, own, uncounted
 from windowkit.spark.route import Route
 from windowkit.windows import Session, Sliding, Tumbling
 
@@ -38,7 +38,7 @@ def refusal(job: Job) -> str | None:
     if not tumbles(window):
         return f"a row may be in several windows of {window}"
     for aggregate in job.query.aggs:
-        reason = unheld(aggregate)
+        reason = unheld(job, aggregate)
         if reason is not None:
             return reason
     if not job.is_timestamp:
@@ -46,12 +46,17 @@ def refusal(job: Job) -> str | None:
     return None
 
 
-def unheld(aggregate: Aggregate) -> str | None:
+def unheld(job: Job, aggregate: Aggregate) -> str | None:
     """Say why Spark's own functions are not asked for an aggregate, if so."""
     if aggregate.user is not None:
         return f"{aggregate} is a user's own function"
     if aggregate.function == "approx_quantile":
         return f"Spark has no function that keeps less than all values within the error of {aggregate}"
+    if aggregate.function == "hll_sketch":
+        return "the bytes of Spark's own sketches depend on the order of rows"
+    if uncounted(job, aggregate):
+        kind = job.type_of(aggregate.columns[0]).simpleString()
+        return f"Spark's sketches do not take the {kind} of {aggregate}"
     return None
 
 

@@ -16,6 +16,7 @@ from windowkit.spark import codes, exchange, sql
 from windowkit.spark.histogram import Histogram
 from windowkit.spark.job import bound, identifier
 from windowkit.spark.placement import POINTS, Placement, points
+from windowkit.spark.shipping import shipped
 from windowkit.windows import Tumbling
 
 if TYPE_CHECKING:
@@ -239,7 +240,9 @@ def decide(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame:
         content = codes.content(df, range(len(df.columns)), codes.by_number)
         rows = rows.sortWithinPartitions(*([] if at is None else [codes.by_number(at)]), content)
     schema = spark.StructType([*rows.schema.fields, spark.StructField(PARTITION, spark.IntegerType())])
-    return rows.mapInArrow(Decide(made.rule, tuple(key_positions(made, df)), at), schema)
+    told = f"partitioning by {', '.join(map(identifier, made.keys))}, method {made.method}"
+    task = Decide(made.rule, tuple(key_positions(made, df)), at)
+    return rows.mapInArrow(shipped(task, told), schema)
 
 
 def lines(made: Partitioning) -> list[str]:

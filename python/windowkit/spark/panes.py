@@ -33,6 +33,7 @@ UNHELD: Final = {
     "values": "all values",
     "list": "all values",
     "sketch": "a sketch",
+    "hyperloglog": "a sketch",
 }
 
 

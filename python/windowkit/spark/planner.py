@@ -53,7 +53,7 @@ def aggregate(
     partitioner : str or Partitioning, optional
         Evaluate in three stages instead: rows are partitioned by this method of `repartition`, each partition
         aggregates its own rows, and what a split key has in several partitions is joined (Katsipoulakis et
-        al. 2017, Fig. 3). Not with `route`, nor with ``first`` and ``last``.
+        al. 2017, Fig. 3). Not with `route`, nor, without a query, with ``first`` and ``last``.
     n : int, optional
         Partitions, where `partitioner` names a method.
     keys : str or sequence of str, optional

@@ -60,6 +60,12 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
     for aggregate in query.aggs:
         if aggregate.user is not None:
             raise InvalidValue(f"aggs: {aggregate} is a user's own function; Spark has none like it")
+        if uncounted(checked, aggregate):
+            kind = checked.type_of(aggregate.columns[0]).simpleString()
+            raise InvalidType(
+                f"aggs: {aggregate} is of a {kind}, which Spark's sketches do not take; they take integers, "
+                "booleans, dates, timestamps with zone, strings and binary"
+            )
     windows = [own_window(window) for window in query.windows]
     if not checked.is_timestamp:
         raise InvalidType(
@@ -109,12 +115,22 @@ def aggregates(checked: Job) -> list[str]:
     return [own(checked, aggregate) for aggregate in checked.query.aggs]
 
 
+def uncounted(checked: Job, aggregate: Aggregate) -> bool:
+    """Whether an aggregate is a sketch of values that Spark's sketches do not take."""
+    sketched = aggregate.function in sql.SKETCHES
+    return sketched and sql.counted(checked.type_of(aggregate.columns[0]), "") is None
+
+
 def own(checked: Job, aggregate: Aggregate) -> str:
-    """Return Spark's own aggregate, by internal names; of a user's function no more than its type."""
+    """Return Spark's own aggregate, by internal names; where Spark has none no more than its type."""
     if aggregate.user is not None:
         kind = pa.schema(checked.plan.output_schema).field(aggregate.name).type
         return f"cast(null as {from_arrow_type(kind).simpleString()})"
     values = [checked.internal(column) for column in aggregate.columns]
+    if uncounted(checked, aggregate):
+        values = ["bigint(null)"]
+    elif aggregate.function in sql.SKETCHES:
+        values = [str(sql.counted(checked.type_of(aggregate.columns[0]), values[0]))]
     where = None if aggregate.filter is None else checked.internal(aggregate.filter)
     return sql.aggregate(aggregate.function, values, checked.time, where, aggregate.parameters)
 

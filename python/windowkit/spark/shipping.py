@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -24,8 +24,9 @@ __all__ = ["Task", "described", "running", "shipped"]
 Batches = Iterator[pa.RecordBatch]
 
 
+@runtime_checkable
 class Task(Protocol):
-    """What runs over the batches of a partition."""
+    """What runs over the batches of a partition as a part of a query."""
 
     @property
     def query(self) -> Query:
@@ -37,13 +38,25 @@ class Task(Protocol):
         ...
 
 
-def shipped(task: Task) -> Callable[[Batches], Batches]:
+def shipped(task: Callable[[Batches], Batches], told: str | None = None) -> Callable[[Batches], Batches]:
     """Return `task` as a function for ``mapInArrow``.
 
+    Parameters
+    ----------
+    task : callable
+        Pickled by itself.
+    told : str, optional
+        What errors call that which it is part of; its query if it is a `Task`.
+
+    Notes
+    -----
     What it raises, besides what `task` does: ``RuntimeError`` where windowkit cannot be imported or has
     another version; with the host, the interpreter, and both versions.
     """
-    payload: bytes = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]  # of pyspark's copy
+    if told is None:
+        assert isinstance(task, Task), "without a query it has to be told what a task is part of"
+        told = described(task.query)
+    payload: bytes = cloudpickle.dumps((task, told))  # type: ignore[no-untyped-call]  # of pyspark's copy
     wanted = windowkit.__version__
 
     # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
@@ -76,10 +89,10 @@ def running(payload: bytes, batches: Batches) -> Batches:
     Raises
     ------
     WindowKitError
-        Of the class that the task raised, with the query and its columns.
+        Of the class that the task raised, with what it is part of: a query and its columns.
     """
     try:
-        task: Task = pickle.loads(payload)
+        task, told = pickle.loads(payload)
     except (ImportError, AttributeError) as error:
         raise InvalidValue(
             f"query: a worker cannot load it ({error}); what a user's own functions import is there, too, or "
@@ -88,9 +101,9 @@ def running(payload: bytes, batches: Batches) -> Batches:
     try:
         yield from task(batches)
     except WindowKitError as error:
-        raise type(error)(f"{error}; in the {described(task.query)}") from error
+        raise type(error)(f"{error}; in the {told}") from error
     except pa.ArrowException as error:
-        raise InvalidValue(f"data: {error}; in the {described(task.query)}") from error
+        raise InvalidValue(f"data: {error}; in the {told}") from error
 
 
 def described(query: Query) -> str:

@@ -13,7 +13,7 @@ from pyspark.sql import types as spark
 
 from windowkit.windows import Session, Sliding, Tumbling
 
-__all__ = ["LOW", "SUMS", "UNHELD", "aggregate", "pane", "partial", "window"]
+__all__ = ["LOW", "SKETCHES", "SUMS", "UNHELD", "aggregate", "counted", "pane", "partial", "window"]
 
 NAMES: Final = {
     "count": "count",
@@ -29,9 +29,11 @@ NAMES: Final = {
     "median": "median",
 }
 BY_TIME: Final = ("first", "last", "first_valid", "last_valid")
-UNHELD: Final = ("min_count", "max_count", "values", "list", "sketch")
+UNHELD: Final = ("min_count", "max_count", "values", "list", "sketch", "hyperloglog")
 """Partials that Catalyst cannot hold in columns, beside those of users' own functions."""
 SUMS: Final = ("sum", "sum_without_invert")
+SKETCHES: Final = ("approx_count_distinct", "hll_sketch")
+"""Functions that Spark has for numbers and bytes only; see `counted`."""
 LEAST: Final = f"bigint('{-(2**63)}')"
 LOW: Final = 0xFFFF_FFFF
 
@@ -63,6 +65,12 @@ def aggregate(
             return f"{'min_by' if function == 'arg_min' else 'max_by'}({value}, {values[1]}){taken}"
         case "count_distinct":
             return f"count(distinct {value}){taken}"
+        case "approx_count_distinct":
+            sketch = f"hll_sketch_agg({value}, {int(parameters[0])}){taken}"
+            # Of a union, whose estimate does not depend on how rows came and were parted.
+            return f"hll_sketch_estimate(hll_union({sketch}, {sketch}))"
+        case "hll_sketch":
+            return f"hll_sketch_agg({value}, {int(parameters[0])}){taken}"
         case "quantile":
             return f"percentile({value}, {number}){taken}"
         case "quantile_disc" | "approx_quantile":
@@ -85,6 +93,19 @@ def aggregate(
         case "m4" | "m4_times":
             return m4(value, time, taken, times=function == "m4_times")
     return f"{NAMES[function]}({value}){taken}"
+
+
+def counted(kind: spark.DataType, value: str) -> str | None:
+    """Return what Spark's sketches take of a value, hashed alike; None if there is nothing like it."""
+    if isinstance(kind, spark.StringType | spark.BinaryType):
+        return value
+    if isinstance(kind, spark.IntegralType | spark.BooleanType):
+        return f"bigint({value})"
+    if isinstance(kind, spark.DateType):
+        return f"bigint(unix_date({value}))"
+    if isinstance(kind, spark.TimestampType):
+        return f"unix_micros({value})"
+    return None
 
 
 def by_time(function: str, value: str, time: str) -> str:

@@ -26,7 +26,7 @@ CHUNKS: Final = pa.schema(
 )
 """What `Pack` yields: chunks with their bucket, and how many rows were read, and slices made, for them."""
 
-HOLDING: Final = ("values", "list", "sketch")
+HOLDING: Final = ("values", "list", "sketch", "hyperloglog")
 """Partials that hold more the more rows they saw, beside users' own."""
 
 

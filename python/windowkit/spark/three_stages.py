@@ -1,8 +1,9 @@
 """Three stages: partition, partial evaluation, aggregation (Katsipoulakis et al. 2017, Fig. 3).
 
 Rows are partitioned first, then each partition makes slices of its rows, and slices of one key and pane,
-which a split key has in several partitions, are joined where windows are made of them. Without windows all
-rows are in one pane.
+which a split key has in several partitions, are joined where windows are made of them. Slices are made by
+Catalyst, or, where it cannot hold their partials, in Rust, and packed. Without windows all rows are in one
+pane.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pyspark.sql.functions import col, lit
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query, is_spark, items
-from windowkit.spark import codes, panes
+from windowkit.spark import codes, packed, panes
 from windowkit.spark.arguments import refuse_repeated
 from windowkit.spark.codes import numbered
 from windowkit.spark.decided import PARTITION, Partitioning
@@ -36,16 +37,19 @@ BY_TIME: Final = ("first", "last", "first_valid", "last_valid")
 
 @dataclass(frozen=True)
 class Staged(Job):
-    """A job whose rows are partitioned before all else."""
+    """A job whose rows are partitioned before all else; `unheld` says what Catalyst cannot hold, if so."""
 
     made: Partitioning
+    unheld: str | None
 
     @cached_property
     def rows(self) -> DataFrame:
-        """Return the rows of a job, in their partitions, and the column `PARTITION`."""
+        """Return the rows of a job, in their partitions, for Catalyst with the column `PARTITION`."""
         placed = self.made.numbered(self.frame)
-        inputs = (col(f"i{self.positions[name]}").alias(self.internal(name)) for name in self.query.inputs)
-        return placed.select(*inputs, col(PARTITION)).where(col(self.time).isNotNull())
+        columns = [col(f"i{self.positions[name]}").alias(self.internal(name)) for name in self.query.inputs]
+        if self.unheld is None:
+            columns.append(col(PARTITION))
+        return placed.select(*columns).where(col(self.time).isNotNull())
 
 
 def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Staged:
@@ -54,18 +58,14 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
     Raises
     ------
     InvalidType, InvalidValue
-        The arguments do not fit each other or the job, or Catalyst cannot hold a partial.
+        The arguments do not fit each other or the job, or its windows are not made of slices.
     """
     query = checked.query
-    reason = panes.ROUTE.refusal(checked)
-    if reason is not None:
-        raise InvalidValue(f"partitioner: there are no partial aggregates to make, as {reason}")
-    for each in query.aggs:
-        if each.function in BY_TIME:
-            raise InvalidValue(
-                f"partitioner: {each} is by time, and the parts of a slice that a split key has in several "
-                "partitions keep no times of single rows; leave partitioner out"
-            )
+    unheld = panes.ROUTE.refusal(checked)
+    if unheld is not None:
+        reason = packed.ROUTE.refusal(checked) or packed.rows_instead(checked)
+        if reason is not None:
+            raise InvalidValue(f"partitioner: there are no partial aggregates to make, as {reason}")
     if not query.by:
         raise InvalidValue("partitioner: there are no keys; rows are partitioned by keys")
     if isinstance(partitioner, Partitioning):
@@ -79,7 +79,9 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
                 f"partitioner: it is by {', '.join(partitioner.keys)}, the query by {', '.join(query.by)}; "
                 "both are by the same keys"
             )
-        return Staged(query, checked.frame, checked.positions, checked.schema, checked.plan, partitioner)
+        return Staged(
+            query, checked.frame, checked.positions, checked.schema, checked.plan, partitioner, unheld
+        )
     if not isinstance(partitioner, str):
         raise InvalidType(
             f"partitioner: {partitioner!r} is a {type(partitioner).__name__}; partitioner is the name of a "
@@ -93,21 +95,23 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
     read = rows.select(*(col(f"i{checked.positions[name]}").alias(name) for name in query.inputs))
     positions = {name: at for at, name in enumerate(query.inputs)}
     made = partitioning(read, n, query.by, partitioner)
-    return Staged(query, read, positions, checked.schema, checked.plan, made)
+    return Staged(query, read, positions, checked.schema, checked.plan, made, unheld)
 
 
 def run(job: Staged) -> DataFrame:
     """Return the windows of a job, lazily."""
-    return panes.run(job, (PARTITION,))
+    return panes.run(job, (PARTITION,)) if job.unheld is None else packed.run(job)
 
 
 def explain(job: Staged) -> list[str]:
     """Return the lines of `windowkit.spark.explain` that say what runs where."""
-    _, *slicing, shuffle, windows = panes.explain(job)
+    held = job.unheld is None
+    where = "Catalyst" if held else f"Rust, as {job.unheld}"
+    _, *slicing, shuffle, windows = panes.explain(job) if held else packed.explain(job)
     return [
         "stage 1, partition: every row, once",
         *(f"  {line}" for line in job.made.explain().splitlines()),
-        "stage 2, partial evaluation, in Catalyst: each partition makes slices of its own rows",
+        f"stage 2, partial evaluation, in {where}: each partition makes slices of its own rows",
         *slicing,
         shuffle,
         windows.replace("stage 2", "stage 3, aggregation"),

@@ -35,11 +35,6 @@ impl Dense {
         }
     }
 
-    /// How many registers are empty.
-    pub(super) fn zeros(&self) -> u32 {
-        self.ranks.iter().filter(|&&rank| rank == 0).count() as u32
-    }
-
     #[cold]
     fn raise(&mut self, index: usize, rank: u8) {
         let old = std::mem::replace(&mut self.ranks[index], rank);
@@ -52,6 +47,11 @@ impl Dense {
     }
 }
 
+/// How many registers are empty.
+pub(super) fn zeros(ranks: &[u8]) -> u32 {
+    ranks.iter().map(|&rank| u32::from(rank == 0)).sum()
+}
+
 /// The two sums of [`Dense::inverses`] of registers.
 pub(super) fn inverses(ranks: &[u8]) -> [f64; 2] {
     ranks.iter().fold([0.0, 0.0], |mut sums, &rank| {
@@ -61,6 +61,6 @@ pub(super) fn inverses(ranks: &[u8]) -> [f64; 2] {
 }
 
 /// 2^-rank.
-fn inverse(rank: u8) -> f64 {
+pub(super) fn inverse(rank: u8) -> f64 {
     f64::from_bits((1023 - u64::from(rank)) << 52)
 }

@@ -18,6 +18,7 @@ use datasketches::hll::{HllSketch, HllType, HllUnion};
 use super::dense::{self, Dense};
 use super::sparse::Sparse;
 use super::{PRECISIONS, State};
+use crate::kernels::simd::murmur::ADDRESS_BITS;
 use crate::{Error, Result};
 
 const EMPTY: u8 = 4;
@@ -31,49 +32,97 @@ const REGISTERS: u8 = 2;
 const TYPE_4: u8 = 0;
 const TYPE_6: u8 = 1;
 const TYPE_8: u8 = 2;
+const LIST_8: u8 = TYPE_8 << 2 | LIST;
+const SET_8: u8 = TYPE_8 << 2 | SET;
 const LIST_PLACES: usize = 8;
+/// Where registers of 8 bits begin.
+pub(super) const REGISTERS_FROM: usize = 40;
 
 /// The image that Apache's crate reads and everyone else too, with registers of 8 bits.
 pub(super) fn write(precision: u32, state: &State) -> Vec<u8> {
-    let precision = precision as u8;
     match state {
-        State::Sparse(sparse) => write_few(precision, sparse),
-        State::Dense(dense) => {
-            let flags = if dense.running.is_none() { OUT_OF_ORDER } else { 0 };
-            let mut image = vec![10, 1, 7, precision, 0, flags, 0, TYPE_8 << 2 | REGISTERS];
-            image.reserve(32 + dense.ranks.len());
-            for number in [dense.running.unwrap_or(0.0), dense.inverses[0], dense.inverses[1]] {
-                image.extend(number.to_le_bytes());
-            }
-            image.extend(dense.zeros().to_le_bytes());
-            image.extend([0; 4]);
-            image.extend(&dense.ranks);
-            image
-        }
+        State::Sparse(sparse) => write_few(precision, sparse.iter(), sparse.len()),
+        State::Dense(dense) => write_many(precision, &dense.ranks, dense.running, dense.inverses),
     }
 }
 
-fn write_few(precision: u8, sparse: &Sparse) -> Vec<u8> {
-    let len = sparse.len();
+/// The image of `len` coupons, in this order.
+pub(super) fn write_few(precision: u32, coupons: impl Iterator<Item = u32>, len: usize) -> Vec<u8> {
+    let precision = precision as u8;
     let flags = if len == 0 { EMPTY | COMPACT } else { COMPACT };
-    let mut image = if len < LIST_PLACES {
-        vec![2, 1, 7, precision, 3, flags, len as u8, TYPE_8 << 2 | LIST]
+    let mut image = Vec::with_capacity(len_of_few(len));
+    if len < LIST_PLACES {
+        image.extend([2, 1, 7, precision, 3, flags, len as u8, LIST_8]);
     } else {
         let most = precision - 3;
         let places = (5..most).find(|places| 4 * len <= 3 << places).unwrap_or(most);
-        let mut image = vec![3, 1, 7, precision, places, flags, 0, TYPE_8 << 2 | SET];
+        image.extend([3, 1, 7, precision, places, flags, 0, SET_8]);
         image.extend((len as u32).to_le_bytes());
-        image
-    };
-    image.extend(sparse.iter().flat_map(u32::to_le_bytes));
+    }
+    coupons.for_each(|coupon| image.extend(coupon.to_le_bytes()));
+    image
+}
+
+/// How many bytes that image has.
+pub(super) fn len_of_few(len: usize) -> usize {
+    if len < LIST_PLACES { 8 + 4 * len } else { 12 + 4 * len }
+}
+
+/// The image of registers, of 8 bits each.
+pub(super) fn write_many(
+    precision: u32,
+    ranks: &[u8],
+    running: Option<f64>,
+    [low, high]: [f64; 2],
+) -> Vec<u8> {
+    let flags = if running.is_none() { OUT_OF_ORDER } else { 0 };
+    let mut image = Vec::with_capacity(REGISTERS_FROM + ranks.len());
+    image.extend([10, 1, 7, precision as u8, 0, flags, 0, TYPE_8 << 2 | REGISTERS]);
+    for number in [running.unwrap_or(0.0), low, high] {
+        image.extend(number.to_le_bytes());
+    }
+    image.extend(dense::zeros(ranks).to_le_bytes());
+    image.extend([0; 4]);
+    image.extend(ranks);
     image
 }
 
 /// The estimate of coupons, also of the one that is too many: it does not depend on the precision, of which the
 /// highest has room for all.
 pub(super) fn estimate_of_few(sparse: &Sparse) -> f64 {
-    let image = write_few(*PRECISIONS.end() as u8, sparse);
+    let image = write_few(*PRECISIONS.end(), sparse.iter(), sparse.len());
     HllSketch::deserialize(&image).expect("an image of our own").estimate()
+}
+
+/// The same of so many coupons, whichever they are.
+pub(super) fn estimate_of_so_many(coupons: usize) -> f64 {
+    let any = (0..coupons as u32).map(|address| 1 << ADDRESS_BITS | address);
+    let image = write_few(*PRECISIONS.end(), any, coupons);
+    HllSketch::deserialize(&image).expect("an image of our own").estimate()
+}
+
+/// Writes what an estimate takes of registers into an image of them.
+pub(super) fn set_sums(image: &mut [u8], [low, high]: [f64; 2], zeros: u32) {
+    image[16..24].copy_from_slice(&low.to_le_bytes());
+    image[24..32].copy_from_slice(&high.to_le_bytes());
+    image[32..36].copy_from_slice(&zeros.to_le_bytes());
+}
+
+/// The coupons in an image that looks as [`write_few`] writes those of this precision; none if it looks different.
+pub(super) fn coupons(image: &[u8], precision: u32) -> Option<&[[u8; 4]]> {
+    let (&[_, 1, 7, written, _, COMPACT, count, mode], rest) = image.split_first_chunk::<8>()? else {
+        return None;
+    };
+    let (count, body) = match (image[0], mode) {
+        (2, LIST_8) if image[4] == 3 => (u32::from(count), rest),
+        (3, SET_8) if count == 0 => {
+            let (&count, body) = rest.split_first_chunk::<4>()?;
+            (u32::from_le_bytes(count), body)
+        }
+        _ => return None,
+    };
+    let (coupons, []) = body.as_chunks::<4>() else { return None };
+    (u32::from(written) == precision && coupons.len() == count as usize).then_some(coupons)
 }
 
 /// A sketch as Apache's crate has it, which estimates, merges and writes other types.

@@ -9,15 +9,19 @@
 //! | first appeared | Flajolet et al., *HyperLogLog*, AofA 2007; sketches of few values as coupons: Heule et al., *HyperLogLog in practice*, EDBT 2013; running estimate: Cohen, PODS 2014, and Ting, KDD 2014 |
 //!
 //! Values become coupons ([`crate::kernels::simd::murmur`]) in batches, and coupons raise registers ([`dense`]) or, as long as they are few,
-//! are kept ([`sparse`]). Estimates, error bounds, unions and the reading of other representations are Apache's own
+//! are kept ([`sparse`]). Where sketches of slices are put together, their order is forgotten ([`union`]), so that windows can slide
+//! over them ([`sliding`]). Estimates, error bounds, unions and the reading of other representations are Apache's own
 //! crate's, which a sketch is handed to in its bytes ([`image`]).
 
 mod dense;
 mod image;
+mod sliding;
 mod sparse;
+mod union;
 mod values;
 
-use arrow_array::Array;
+use arrow_array::{Array, new_empty_array};
+use arrow_schema::DataType;
 use datasketches::common::NumStdDev;
 use datasketches::hll::{HllType, HllUnion};
 
@@ -25,8 +29,12 @@ use crate::{Error, Result};
 use dense::Dense;
 use sparse::Sparse;
 
+pub(crate) use sliding::Sliding;
+pub(crate) use union::{Estimates, Union};
+pub(crate) use values::coupons_by_row;
+
 /// What DataSketches allows.
-const PRECISIONS: std::ops::RangeInclusive<u32> = 4..=21;
+pub(crate) const PRECISIONS: std::ops::RangeInclusive<u32> = 4..=21;
 
 /// How many distinct values there were, in the format of Apache DataSketches.
 ///
@@ -89,6 +97,11 @@ impl HyperLogLog {
     /// `InvalidType` for any other type; nothing was counted then.
     pub fn update(&mut self, column: &dyn Array) -> Result<()> {
         values::coupons(column, &mut |coupons| self.extend(coupons))
+    }
+
+    /// Whether values of a type are counted.
+    pub(crate) fn counts(data_type: &DataType) -> bool {
+        values::coupons(&new_empty_array(data_type), &mut |_| {}).is_ok()
     }
 
     /// The estimated number of distinct values. O(1) but for merged sketches: O(2^p).

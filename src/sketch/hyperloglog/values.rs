@@ -88,6 +88,21 @@ pub(super) fn coupons(column: &dyn Array, sink: &mut dyn FnMut(&[u32])) -> Resul
     Ok(())
 }
 
+/// The coupon of each row of a column; 0 of a null.
+///
+/// # Errors
+/// `InvalidType`
+pub(crate) fn coupons_by_row(column: &dyn Array) -> Result<Vec<u32>> {
+    if let DataType::RunEndEncoded(_, values) = column.data_type() {
+        return coupons_by_row(&cast(column, values.data_type())?);
+    }
+    let mut all = Vec::with_capacity(column.len());
+    coupons(column, &mut |coupons| all.extend_from_slice(coupons))?;
+    // A column of nothing but nulls may have handed over none.
+    all.resize(column.len(), 0);
+    Ok(all)
+}
+
 fn words<T: ArrowPrimitiveType<Native: Word>>(
     column: &dyn Array,
     nulls: Option<&NullBuffer>,

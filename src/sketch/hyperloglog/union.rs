@@ -1,0 +1,261 @@
+//! Sketches of values in any order: what DataSketches' unions hold, without a running estimate.
+//!
+//! A sketch that knows the order of its values estimates a little better, but no two ways to put the same values
+//! together would estimate the same. Of a union everything follows from the set of its values: whether it has coupons
+//! or registers, its bytes, and its estimate. So slices may be merged in any order, and any number of times.
+
+use datasketches::hll::HllSketch;
+
+use super::dense::{self, inverse};
+use super::sparse::{self, Sparse};
+use super::{State, image};
+use crate::kernels::simd::murmur::ADDRESS_BITS;
+use crate::{Error, Result};
+
+/// Registers that are looked at together: where none is raised, none is looked at alone.
+const BLOCK: usize = 16;
+
+/// A set of values, as far as a sketch knows it. 24 bytes, and 4 to 8 a value at first, 2^precision at most.
+#[derive(Debug, Clone)]
+pub(crate) struct Union(Held);
+
+#[derive(Debug, Clone)]
+enum Held {
+    Few(Sparse),
+    Many(Box<[u8]>),
+}
+
+impl Union {
+    /// Of no values.
+    pub(crate) fn new(precision: u32) -> Self {
+        Self(Held::Few(Sparse::new(precision)))
+    }
+
+    /// Whether there was no value.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(&self.0, Held::Few(few) if few.len() == 0)
+    }
+
+    /// Whether it holds registers.
+    pub(super) fn is_many(&self) -> bool {
+        matches!(self.0, Held::Many(_))
+    }
+
+    /// How many coupons it holds; none once it holds registers.
+    pub(super) fn coupons(&self) -> usize {
+        match &self.0 {
+            Held::Few(few) => few.len(),
+            Held::Many(_) => 0,
+        }
+    }
+
+    /// Takes in a value's coupon.
+    #[inline]
+    pub(crate) fn insert(&mut self, coupon: u32) {
+        match &mut self.0 {
+            Held::Few(few) => {
+                if few.insert(coupon) && few.is_over() {
+                    self.0 = Held::Many(registers(few));
+                }
+            }
+            Held::Many(ranks) => {
+                let (index, rank) = place(coupon, ranks.len());
+                ranks[index] = ranks[index].max(rank);
+            }
+        }
+    }
+
+    /// Takes in what another of the same precision holds.
+    pub(crate) fn merge(&mut self, other: &Union) {
+        match (&mut self.0, &other.0) {
+            (_, Held::Few(theirs)) => theirs.iter().for_each(|coupon| self.insert(coupon)),
+            (Held::Few(own), Held::Many(theirs)) => {
+                let own = std::mem::replace(own, Sparse::new(own.precision()));
+                self.0 = Held::Many(theirs.clone());
+                own.iter().for_each(|coupon| self.insert(coupon));
+            }
+            (Held::Many(own), Held::Many(theirs)) => {
+                own.iter_mut().zip(theirs).for_each(|(own, &theirs)| *own = theirs.max(*own));
+            }
+        }
+    }
+
+    /// The estimated number of values.
+    pub(crate) fn estimate(&self, estimates: &mut Estimates) -> f64 {
+        match &self.0 {
+            Held::Few(few) => estimates.of_few(few.len()),
+            Held::Many(ranks) => estimates.of_many(dense::inverses(ranks), dense::zeros(ranks)),
+        }
+    }
+
+    /// Its bytes in the format of Apache DataSketches (compact), with registers of 8 bits: the same for the same values.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        match &self.0 {
+            Held::Few(few) => {
+                let mut coupons: Vec<u32> = few.iter().collect();
+                coupons.sort_unstable();
+                image::write_few(few.precision(), coupons.iter().copied(), coupons.len())
+            }
+            Held::Many(ranks) => image::write_many(ranks.len().ilog2(), ranks, None, dense::inverses(ranks)),
+        }
+    }
+
+    /// How many bytes [`Union::to_bytes`] makes.
+    pub(crate) fn len_of_bytes(&self) -> usize {
+        match &self.0 {
+            Held::Few(few) => image::len_of_few(few.len()),
+            Held::Many(ranks) => image::REGISTERS_FROM + ranks.len(),
+        }
+    }
+
+    /// No sketch of this precision has more.
+    pub(crate) fn most_bytes(precision: u32) -> usize {
+        image::len_of_few(sparse::limit(precision)).max(image::REGISTERS_FROM + (1 << precision))
+    }
+
+    /// Reads a sketch of this precision, of any mode and type, compact or updatable.
+    ///
+    /// # Errors
+    /// `InvalidValue` for bytes that are no such sketch, or a damaged one, and for a sketch of another precision.
+    pub(crate) fn from_bytes(bytes: &[u8], precision: u32) -> Result<Self> {
+        if let Some(coupons) = image::coupons(bytes, precision) {
+            let mut few = Sparse::new(precision);
+            let new = coupons.iter().all(|&word| {
+                let coupon = u32::from_le_bytes(word);
+                coupon >> ADDRESS_BITS > 0 && few.insert(coupon)
+            });
+            if new && !few.is_over() {
+                return Ok(Self(Held::Few(few)));
+            }
+        }
+        let (found, state) = image::read(bytes)?;
+        if found != precision {
+            return Err(Error::InvalidValue(format!(
+                "data: a sketch of precision {found}, where one of precision {precision} is asked for"
+            )));
+        }
+        Ok(Self(match state {
+            State::Sparse(few) => Held::Few(few),
+            State::Dense(dense) => Held::Many(dense.ranks.into_boxed_slice()),
+        }))
+    }
+
+    /// Bytes held beside its own size.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.0 {
+            Held::Few(few) => few.bytes(),
+            Held::Many(ranks) => ranks.len(),
+        }
+    }
+
+    /// Of registers.
+    pub(super) fn of_registers(ranks: Box<[u8]>) -> Self {
+        Self(Held::Many(ranks))
+    }
+
+    /// Calls `each` with its coupons.
+    pub(super) fn each_coupon(&self, each: impl FnMut(u32)) {
+        if let Held::Few(few) = &self.0 {
+            few.iter().for_each(each);
+        }
+    }
+
+    /// Raises registers to what this union has, telling `each` of index, rank before and rank after.
+    pub(super) fn raise(&self, registers: &mut [u8], mut each: impl FnMut(usize, u8, u8)) {
+        let mut raise = |registers: &mut [u8], index: usize, rank: u8| {
+            let old = registers[index];
+            if rank > old {
+                registers[index] = rank;
+                each(index, old, rank);
+            }
+        };
+        match &self.0 {
+            Held::Few(few) => few.iter().for_each(|coupon| {
+                let (index, rank) = place(coupon, registers.len());
+                raise(registers, index, rank);
+            }),
+            Held::Many(ranks) => {
+                for from in (0..ranks.len()).step_by(BLOCK) {
+                    let (own, theirs) = (&registers[from..from + BLOCK], &ranks[from..from + BLOCK]);
+                    // Without a branch in it, this is a comparison of vectors.
+                    if own.iter().zip(theirs).fold(false, |any, (own, theirs)| any | (theirs > own)) {
+                        (from..from + BLOCK).for_each(|index| raise(registers, index, ranks[index]));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The register of a coupon, of so many, and the rank it raises it to.
+#[inline]
+fn place(coupon: u32, registers: usize) -> (usize, u8) {
+    // No precision takes all bits of an address.
+    (coupon as usize & (registers - 1), (coupon >> ADDRESS_BITS) as u8)
+}
+
+/// The registers of coupons.
+fn registers(few: &Sparse) -> Box<[u8]> {
+    let mut ranks = vec![0; 1 << few.precision()].into_boxed_slice();
+    for coupon in few.iter() {
+        let (index, rank) = place(coupon, ranks.len());
+        ranks[index] = ranks[index].max(rank);
+    }
+    ranks
+}
+
+/// What Apache's crate estimates of unions of one precision, asked for as little as is needed.
+pub(crate) struct Estimates {
+    /// Of numbers of coupons; NaN where it was not asked for yet.
+    few: Vec<f64>,
+    /// Of registers, of which the estimate takes nothing but three numbers that go before them.
+    many: Vec<u8>,
+}
+
+impl Estimates {
+    /// For unions of this precision.
+    pub(crate) fn new(precision: u32) -> Self {
+        let registers = vec![0; 1 << precision];
+        Self {
+            few: vec![f64::NAN; sparse::limit(precision) + 1],
+            many: image::write_many(precision, &registers, None, [0.0, 0.0]),
+        }
+    }
+
+    /// Of so many coupons, no more than a sketch of few values holds. O(1) once it was asked for, else O(coupons).
+    pub(super) fn of_few(&mut self, coupons: usize) -> f64 {
+        if self.few[coupons].is_nan() {
+            self.few[coupons] = image::estimate_of_so_many(coupons);
+        }
+        self.few[coupons]
+    }
+
+    /// Of registers with these sums of 2^-rank, and so many zeros. O(2^precision), but of copying only.
+    pub(super) fn of_many(&mut self, inverses: [f64; 2], zeros: u32) -> f64 {
+        image::set_sums(&mut self.many, inverses, zeros);
+        HllSketch::deserialize(&self.many).expect("an image of our own").composite_estimate()
+    }
+}
+
+/// The sums that an estimate of registers is made of, kept as registers change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sums {
+    pub(super) inverses: [f64; 2],
+    pub(super) zeros: u32,
+}
+
+impl Sums {
+    /// Of registers none of which was raised.
+    pub(super) fn new(precision: u32) -> Self {
+        Self { inverses: [f64::from(1 << precision), 0.0], zeros: 1 << precision }
+    }
+
+    /// A register changed. All sums are exact in doubles, so that they can be taken back.
+    #[inline]
+    pub(super) fn change(&mut self, old: u8, new: u8) {
+        self.inverses[usize::from(old >= 32)] -= inverse(old);
+        self.inverses[usize::from(new >= 32)] += inverse(new);
+        self.zeros -= u32::from(old == 0);
+        self.zeros += u32::from(new == 0);
+    }
+}
