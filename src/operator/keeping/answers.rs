@@ -134,8 +134,9 @@ impl Keeper {
             let types = &plan.output().fields()[plan.output().fields().len() - plan.aggregates().len()..];
             types.iter().map(|field| new_null_array(field.data_type(), rows)).collect()
         });
-        let told = Told { ranks: Some(Arc::new(ranks)), numbers: Some(Arc::new(numbers)) };
-        self.queries.batch(query, keys, extents, told, &which, lowered, updates)
+        let (ranks, numbers): (ArrayRef, ArrayRef) = (Arc::new(ranks), Arc::new(numbers));
+        let told = Told { extents, which, updates, ranks: Some(ranks), numbers: Some(numbers) };
+        self.queries.batch(query, keys, told, lowered)
     }
 
     /// The keys as columns.

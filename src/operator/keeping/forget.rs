@@ -43,8 +43,14 @@ impl Keeper {
             .min()
     }
 
-    /// Forgets what is not needed of each key that has much of it.
-    pub(super) fn forget(&mut self) {
+    /// Forgets what is not needed of each key, once that is worth it: `rows` came with this call.
+    pub(super) fn forget(&mut self, rows: u64) {
+        self.unswept += rows;
+        let kept: usize = self.lines.iter().map(Line::len).sum();
+        if rows > 0 && 8 * self.unswept < kept as u64 {
+            return;
+        }
+        self.unswept = 0;
         let (Some(watermark), Some(mut floor)) = (self.watermark, self.cutoff()) else { return };
         if self.options.order == Order::InOrder {
             floor = floor.max(watermark);

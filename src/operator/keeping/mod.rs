@@ -58,6 +58,8 @@ pub(in crate::operator) struct Keeper {
     /// The time of the latest row.
     latest: Option<i64>,
     counts: Stats,
+    /// Rows that came since what is not needed was last forgotten.
+    unswept: u64,
     /// What the call that is under way changed.
     undo: Vec<Before>,
 }
@@ -98,6 +100,7 @@ impl Keeper {
             watermark,
             latest,
             counts: Stats::default(),
+            unswept: 0,
             undo: Vec::new(),
             queries,
         })
@@ -282,7 +285,7 @@ impl Keeper {
         self.counts.shifts += outcome.moves.shifts;
         if outcome.watermark > self.watermark {
             self.watermark = outcome.watermark;
-            self.forget();
+            self.forget(outcome.rows);
         }
         self.tidy();
         Ok(outcome.results)
@@ -346,7 +349,7 @@ impl Keeper {
         self.store = Store::new(partials, queries.stored(), self.store.slots());
         (self.heap, self.mark_columns, self.queries) = (heap, mark_columns, queries);
         self.refit();
-        self.forget();
+        self.forget(0);
         Ok(())
     }
 

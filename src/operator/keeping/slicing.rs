@@ -76,7 +76,7 @@ impl Keeper {
         let mut flags = vec![0u8; line.len() - from];
         let cuts = self.queries.edges();
         let gap = cuts.gap().filter(|&gap| gap < i64::MAX);
-        let mut end = i64::MIN;
+        let mut end = from.checked_sub(1).map_or(i64::MIN, |before| cuts.slice_of(line.times[before]).1);
         for (place, flag) in (from..).zip(&mut flags) {
             let time = line.times[place];
             let crosses = time >= end;
@@ -84,7 +84,7 @@ impl Keeper {
                 end = cuts.slice_of(time).1;
             }
             let apart = |gap: i64| time.saturating_sub(line.times[place - 1]) > gap;
-            if place == from || crosses || gap.is_some_and(apart) {
+            if place == 0 || crosses || gap.is_some_and(apart) {
                 *flag |= BY_EDGE;
             }
         }
@@ -107,7 +107,8 @@ impl Keeper {
                         let (size, slide) = (kind.size() as u64, kind.slide() as u64);
                         for place in own.clone() {
                             let rank = base + (place - offset) as u64;
-                            if rank % slide == 0 || (rank >= size && (rank - size) % slide == 0) {
+                            let ends = rank >= size && (rank - size).is_multiple_of(slide);
+                            if rank.is_multiple_of(slide) || ends {
                                 cut(place, BY_RANK);
                             }
                         }
@@ -120,7 +121,7 @@ impl Keeper {
                         }
                     }
                     Window::LastRows(kind) => {
-                        for place in own.clone().skip(1) {
+                        for place in own.clone().filter(|&place| place > offset) {
                             if line.times[place] >= kind.edge_after(line.times[place - 1]) {
                                 cut(place, BY_EDGE);
                             }
@@ -161,10 +162,11 @@ impl Keeper {
         // The slice that the first change lies in, or follows: a row put in before a slice may belong to the one before.
         let first = line.slices.partition_point(|slice| (slice.lo as usize) < from).saturating_sub(1);
         let start = line.slices.get(first).map_or(0, |slice| slice.lo as usize);
-        let flags = self.flags(key, line, start, edges);
+        let from = from.max(start);
+        let flags = self.flags(key, line, from, edges);
         before.note_slices(line, first);
         let old = line.slices.split_off(first);
-        let fit = Fit::of(line, old, flags, (start, base));
+        let fit = Fit::of(line, old, &flags, (start, from, base));
         fit.count(&mut work.moves);
         let mut refolded = None;
         for new in 0..fit.starts.len() {
@@ -202,6 +204,8 @@ struct Fit {
     /// Places where new slices begin, and why.
     starts: Vec<usize>,
     why: Vec<u8>,
+    /// Rows before this place, and from the first new slice's on, are of the first old slice.
+    from: usize,
     /// The place after all rows.
     end: usize,
     /// Arrival number of the first new row.
@@ -215,15 +219,18 @@ struct Fit {
 }
 
 impl Fit {
-    /// `flags` say why a slice begins at each place from `start` on.
-    fn of(line: &Line, old: Vec<Slice>, flags: Vec<u8>, (start, base): (usize, u64)) -> Self {
-        let cuts = flags.iter().enumerate().filter(|&(at, &why)| why != 0 || at == 0);
-        let (starts, why) = cuts.map(|(at, &why)| (start + at, why)).unzip();
+    /// `flags` say why a slice begins at each place from `from` on; before that there is only the one that begins at
+    /// `start`.
+    fn of(line: &Line, old: Vec<Slice>, flags: &[u8], (start, from, base): (usize, usize, u64)) -> Self {
+        let cuts = (from..).zip(flags).filter(|&(place, &why)| why != 0 && place > start);
+        let cuts = cuts.map(|(place, &why)| (place, why));
+        let (starts, why) = std::iter::once((start, BY_EDGE)).chain(cuts).unzip();
         let mut fit = Self {
             pieces: old.iter().map(|_| Vec::new()).collect(),
             old,
             starts,
             why,
+            from,
             end: line.len(),
             base,
             heirs: Vec::new(),
@@ -252,7 +259,12 @@ impl Fit {
             next.map_or(usize::MAX, |next| (next.lo - self.old[slice].lo) as usize)
         };
         let (mut slice, mut left, mut new) = (0, size(0), 0);
-        for place in start..self.end {
+        let before = self.from - start;
+        if before > 0 {
+            left -= before;
+            self.pieces[0].push(Piece { new, lo: start, hi: self.from, rows: before });
+        }
+        for place in self.from..self.end {
             while place >= self.starts.get(new + 1).copied().unwrap_or(self.end) {
                 new += 1;
             }
@@ -292,22 +304,27 @@ impl Fit {
         let hi = self.starts.get(new + 1).copied().unwrap_or(self.end);
         let is_new = |place: &usize| line.ats[*place] >= self.base;
         let mut change = Change { key, lo, hi, ..Change::default() };
-        let (mut taken, mut last_taken) = (vec![false; hi - lo], lo);
+        // Rows before `body` are the first old slice's.
+        let body = self.from.clamp(lo, hi);
+        let keeps = self.bases[new].contains(&0);
+        let (mut taken, mut last_taken) = (vec![false; hi - body], body.saturating_sub(1).max(lo));
         for &slice in &self.bases[new] {
             change.bases.extend(self.old[slice].slots());
             for piece in &self.pieces[slice] {
-                for place in (piece.lo..piece.hi).filter(|place| !is_new(place)) {
-                    if piece.new == new {
-                        taken[place - lo] = true;
-                        last_taken = place;
-                    } else {
-                        change.removed.push((line.ats[place], line.times[place]));
-                    }
+                if piece.new != new {
+                    let lost = (piece.lo..piece.hi).filter(|place| !is_new(place));
+                    change.removed.extend(lost.map(|place| (line.ats[place], line.times[place])));
+                    continue;
+                }
+                for place in (piece.lo.max(body)..piece.hi).filter(|place| !is_new(place)) {
+                    taken[place - body] = true;
+                    last_taken = place;
                 }
             }
         }
-        change.added = (lo..hi).filter(|place| !taken[place - lo]).collect();
-        change.known = (lo..hi).any(|place| !is_new(&place));
+        let lost = if keeps { body } else { lo };
+        change.added = (lost..hi).filter(|&place| place < body || !taken[place - body]).collect();
+        change.known = lo < body || (body..hi).any(|place| !is_new(&place));
         change.appended =
             self.bases[new].is_empty() || change.added.first().is_none_or(|&at| at > last_taken);
         change.folds_again = change.added.iter().any(|place| !is_new(place));

@@ -114,7 +114,8 @@ impl Stream {
         let extents = Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], None)?);
         let which: Vec<u32> = due.iter().map(|due| due.window as u32).collect();
         let updates: BooleanArray = due.iter().map(|due| Some(due.update)).collect();
-        self.queries.batch(query, keys, extents, Told::default(), &which, lowered, updates)
+        let told = Told { extents, which, updates, ranks: None, numbers: None };
+        self.queries.batch(query, keys, told, lowered)
     }
 
     /// The keys as columns, in the order of their numbers, not as dictionaries: those are numbered by their values.

@@ -43,9 +43,13 @@ pub(in crate::operator) struct Entry {
     pub(in crate::operator) own: bool,
 }
 
-/// What results tell of windows beside their extents.
-#[derive(Debug, Clone, Default)]
+/// What results tell of windows beside their keys and aggregates, an entry per window.
+#[derive(Debug, Clone)]
 pub(in crate::operator) struct Told {
+    pub(in crate::operator) extents: ArrayRef,
+    /// Which of the query's windows each is.
+    pub(in crate::operator) which: Vec<u32>,
+    pub(in crate::operator) updates: BooleanArray,
     /// The ranks of their rows; null where a window is not measured by rows.
     pub(in crate::operator) ranks: Option<ArrayRef>,
     /// Their numbers; null where a window needs none.
@@ -259,12 +263,10 @@ impl Queries {
         &self,
         query: usize,
         keys: Vec<ArrayRef>,
-        extents: ArrayRef,
         told: Told,
-        which: &[u32],
         lowered: Vec<ArrayRef>,
-        updates: BooleanArray,
     ) -> Result<RecordBatch> {
+        let Told { extents, which, updates, ranks, numbers } = told;
         let (asked, rows) = (&self.asked[query], which.len());
         let mut columns = keys;
         if self.several {
@@ -278,10 +280,10 @@ impl Queries {
         columns.push(extents);
         let nothing = |kind: DataType| new_null_array(&kind, rows);
         if has_ranks(&self.entries) {
-            columns.push(told.ranks.unwrap_or_else(|| nothing(DataType::Struct(rank_fields()))));
+            columns.push(ranks.unwrap_or_else(|| nothing(DataType::Struct(rank_fields()))));
         }
         if has_numbers(&self.entries) {
-            columns.push(told.numbers.unwrap_or_else(|| nothing(DataType::Int64)));
+            columns.push(numbers.unwrap_or_else(|| nothing(DataType::Int64)));
         }
         let mut own: Vec<Option<ArrayRef>> = vec![None; self.aggregates.len()];
         for (&column, values) in asked.columns.iter().zip(lowered) {

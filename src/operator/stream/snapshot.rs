@@ -184,11 +184,11 @@ pub(in crate::operator) fn write_head<'a>(
     Ok(())
 }
 
+/// A query of a snapshot, bound again.
+type Bound = (String, Arc<Plan>, Option<i64>);
+
 /// The queries that are given, if they are those that a snapshot is of; with the times after which they begin.
-pub(in crate::operator) fn bound(
-    queries: Vec<(String, Arc<Plan>)>,
-    known: Vec<Known>,
-) -> Result<Vec<(String, Arc<Plan>, Option<i64>)>> {
+pub(in crate::operator) fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>) -> Result<Vec<Bound>> {
     if known.len() != queries.len() {
         return Err(Error::InvalidValue(format!(
             "queries: {} given; the snapshot is of {}",
