@@ -50,7 +50,7 @@ impl Keeper {
             return Ok((accepted, Vec::new()));
         };
         if self.options.order == Order::InOrder {
-            check_order(leader.measure().column(), &times, times.is_sorted(), (*latest).max(self.watermark))?;
+            check_order(leader, &times, times.is_sorted(), (*latest).max(self.watermark))?;
         }
         let bounds = self.queries.edges().bounds();
         if let Some(&outside) = [least, most].iter().find(|&&t| t < bounds.0 || t > bounds.1) {

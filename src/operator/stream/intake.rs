@@ -9,6 +9,7 @@ use super::Stream;
 use super::late::Reason;
 use crate::operator::bounded::Columns;
 use crate::operator::parts::out_of_bounds;
+use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
 use crate::slice::{Delta, Keys};
 use crate::{Error, Result};
@@ -64,7 +65,7 @@ impl Stream {
 
     /// Refuses rows that step back.
     pub(super) fn check_order(&self, times: &[i64], sorted: bool, last: Option<i64>) -> Result<()> {
-        check_order(self.queries.leader().measure().column(), times, sorted, last)
+        check_order(self.queries.leader(), times, sorted, last)
     }
 
     /// Folds rows into the call's cells.
@@ -123,7 +124,7 @@ pub(in crate::operator) fn check_schema(stream: &Schema, batch: &RecordBatch) ->
 
 /// Refuses rows that step back behind each other, or behind `last`.
 pub(in crate::operator) fn check_order(
-    column: &str,
+    plan: &Plan,
     times: &[i64],
     sorted: bool,
     last: Option<i64>,
@@ -137,9 +138,10 @@ pub(in crate::operator) fn check_order(
     match back {
         None => Ok(()),
         Some((row, before)) => Err(Error::InvalidValue(format!(
-            "batch: row {row} has time {} in column '{column}', which is before {before}, the latest so far; rows come \
+            "batch: row {row} has time {} in column '{}', which is before {before}, the latest so far; rows come \
              in order unless order='out-of-order' is given",
-            times[row]
+            times[row],
+            plan.measure().column()
         ))),
     }
 }

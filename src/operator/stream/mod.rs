@@ -276,11 +276,14 @@ impl Stream {
         let gap = self.queries.edges().gap();
         let mut reopened = Vec::new();
         let mut changed: Vec<(u32, i64)> = Vec::new();
+        // What was handed out is of the slices before the call: those of the call are none of it.
         for &cell in self.cutter.cells() {
             if self.watermark.is_some_and(|watermark| cell.first < watermark) {
                 changed.push((cell.key, cell.first));
                 self.note_reopened(cell, &mut reopened);
             }
+        }
+        for &cell in self.cutter.cells() {
             self.slices.add(cell, self.calendar.slice_of(cell.first), gap);
         }
         self.keep_open(&mut reopened);
