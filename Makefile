@@ -14,9 +14,10 @@ RUST := $(shell find src -name '*.rs') Cargo.toml Cargo.lock rust-toolchain.toml
 WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
 FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_SECONDS ?= 60
+HUNTS ?= 5
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 
-.PHONY: help demo test miri cross fuzz bench bench-full lint format wheel clean java
+.PHONY: help demo test hunt miri cross fuzz bench bench-full lint format wheel clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -31,6 +32,11 @@ demo: java $(NATIVE)  ## New York's flights of 2013 in windows: windowkit beside
 test: java $(NATIVE)  ## all tests of the Rust core, the Python package and Spark
 	$(WITH_RUST) cargo test --locked
 	$(BIN)/python -m pytest
+
+hunt: $(NATIVE)  ## the property tests HUNTS (5) times over examples that no one has seen
+	@for hunt in $$(seq $(HUNTS)); do \
+		$(BIN)/python -m pytest -q -m hypothesis --ignore tests/spark --hypothesis-profile=hunt tests || exit 1; \
+	done
 
 miri: $(STAMPS)/miri  ## the kernels interpreted by Miri, which finds undefined behaviour: some minutes
 	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation cargo miri test --locked --lib kernels::

@@ -6,60 +6,14 @@ python bench/kernels_page.py docs/benchmarks/kernels.md     # again, from kernel
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+from kernels_goals import goals
+from kernels_records import PEERS, Records, auto_cells, cells_of, figure, header, rate
 from plots import curves
-
-Record = dict[str, Any]
-PEERS = ("Polars", "pandas", "bottleneck", "numbagg")
-WIDTHS = {"int32": 4, "float64": 8}
-
-
-class Records:
-    """Measurements, found by what they are of."""
-
-    def __init__(self, path: Path) -> None:
-        self.environment, *self.all = (json.loads(line) for line in path.read_text().splitlines())
-
-    def of(self, section: str, **wanted: Any) -> list[Record]:
-        """Return the records of a section in which all of `wanted` holds."""
-        return [
-            record
-            for record in self.all
-            if record["section"] == section and all(record.get(key) == value for key, value in wanted.items())
-        ]
-
-    def one(self, section: str, **wanted: Any) -> Record | None:
-        """Return the only such record, if there is one."""
-        return next(iter(self.of(section, **wanted)), None)
-
-    def values(self, section: str, key: str, **wanted: Any) -> list[Any]:
-        """Return what is found under `key`, in the order of measuring, each once."""
-        return list(dict.fromkeys(record[key] for record in self.of(section, **wanted)))
-
-    def ratio(self, section: str, peer: str, own: str = "windowkit", **cell: Any) -> float | None:
-        """Return how many times as long as `own` a peer takes."""
-        ours, theirs = self.one(section, side=own, **cell), self.one(section, side=peer, **cell)
-        return theirs["median"] / ours["median"] if ours and theirs else None
-
-    def of_memcpy(self, section: str, copy: str, own: str = "windowkit", **cell: Any) -> float | None:
-        """Return the rate of `own` as a share of copying's, both in bytes read and written.
-
-        Answers are not always as wide as values: sums and means of int32 take twice the bytes.
-        """
-        ours, copied = self.one(section, side=own, **cell), self.one(section, side=copy, **cell)
-        if not ours or not copied:
-            return None
-        read = ours["rows"] * WIDTHS[cell["dtype"]]
-        windows = (ours["rows"] - cell["size"]) // cell.get("slide", 1) + 1
-        written = windows * (WIDTHS[cell["dtype"]] if cell["function"] in ("min", "max") else 8)
-        return (read + written) / (2 * read) * copied["median"] / ours["median"]
 
 
 def write(page: Path) -> None:
@@ -126,181 +80,6 @@ def head(records: Records, page: Path) -> str:
         "figures "
         "are those of Theodorakis et al., *Hammer Slide*, ADMS 2018, in shape: their machine is another."
     )
-
-
-@dataclass(frozen=True)
-class Goal:
-    """Something to reach in all of some cells."""
-
-    text: str
-    unit: str
-    least: bool
-    bound: float
-    measured: Callable[[Records], Iterable[tuple[str, float | None]]]
-
-
-def cells_at_slide_1(dtype: str, *functions: str) -> Callable[[Records], Iterable[dict[str, Any]]]:
-    def cells(records: Records) -> Iterable[dict[str, Any]]:
-        for function in functions:
-            for size in records.values("windows", "size", function=function, dtype=dtype):
-                yield {"function": function, "dtype": dtype, "size": size}
-
-    return cells
-
-
-def over(
-    cells: Callable[[Records], Iterable[dict[str, Any]]],
-    figure: Callable[[Records, dict[str, Any]], float | None],
-) -> Callable[[Records], Iterable[tuple[str, float | None]]]:
-    def measured(records: Records) -> Iterable[tuple[str, float | None]]:
-        for cell in cells(records):
-            yield f"{cell['function']}, window {cell['size']:,}", figure(records, cell)
-
-    return measured
-
-
-def against(peer: str) -> Callable[[Records, dict[str, Any]], float | None]:
-    return lambda records, cell: records.ratio("windows", peer, **cell)
-
-
-def share_of(copy: str) -> Callable[[Records, dict[str, Any]], float | None]:
-    return lambda records, cell: records.of_memcpy("windows", copy, **cell)
-
-
-def null_speed(records: Records) -> Iterable[tuple[str, float | None]]:
-    for function, dtype, size in cells_of(records, "nulls"):
-        for partial in ("none", "start"):
-            cell = {"function": function, "dtype": dtype, "size": size, "partial": partial}
-            none = records.one("nulls", side="windowkit", column="no nulls", **cell)
-            some = records.one("nulls", side="windowkit", column="10 % nulls", **cell)
-            if none and some:
-                yield (
-                    f"{function} {dtype}, window {size:,}, partial={partial!r}",
-                    none["median"] / some["median"],
-                )
-
-
-def cells_of(records: Records, section: str) -> list[tuple[str, str, int]]:
-    found = (
-        (record["function"], record["dtype"], record["size"])
-        for record in records.of(section)
-        if "function" in record
-    )
-    return list(dict.fromkeys(found))
-
-
-def against_reduction(records: Records) -> Iterable[tuple[str, float | None]]:
-    for function, dtype, size in cells_of(records, "tumbling"):
-        if size < 1024:
-            # Windows of a few rows write as much as they read, which a reduction does not.
-            continue
-        cell = {"function": function, "dtype": dtype, "size": size}
-        ratio = records.ratio("tumbling", "reduction", **cell)
-        yield f"{function} {dtype}, window {size:,}", 1 / ratio if ratio else None
-
-
-def error_over_kahan(records: Records) -> Iterable[tuple[str, float | None]]:
-    for function in records.values("errors", "function"):
-        for column in records.values("errors", "column"):
-            cell = {"function": function, "column": column}
-            ours = records.one("errors", side="windowkit", **cell)
-            kahans = records.one("errors", side="Kahan, each window", **cell)
-            if ours and kahans:
-                # No error at all is no more than any.
-                ratio = ours["error"] / (kahans["error"] or 1e-9) if ours["error"] else 0.0
-                yield f"{function}, {column}", ratio
-
-
-def worst_over_median(records: Records) -> Iterable[tuple[str, float | None]]:
-    for record in records.of("latency"):
-        if record["side"].startswith("daba"):
-            yield f"{record['side']}, window {record['size']:,}", record["p99.99"] / max(1, record["p50"])
-
-
-def behind_best(records: Records) -> Iterable[tuple[str, float | None]]:
-    for cell, behind, _ in auto_cells(records):
-        yield cell, behind
-
-
-GOALS = [
-    Goal(
-        "slide-1 min/max of int32, share of copying to new memory",
-        "",
-        True,
-        0.4,
-        over(cells_at_slide_1("int32", "min", "max"), share_of("memcpy, new memory")),
-    ),
-    Goal(
-        "the same, of copying to memory in use",
-        "",
-        True,
-        0.4,
-        over(cells_at_slide_1("int32", "min", "max"), share_of("memcpy")),
-    ),
-    Goal(
-        "slide-1 min/max of int32, times as fast as Polars",
-        "×",
-        True,
-        20,
-        over(cells_at_slide_1("int32", "min", "max"), against("Polars")),
-    ),
-    Goal(
-        "slide-1 sum/mean of float64, share of copying to new memory",
-        "",
-        True,
-        0.35,
-        over(cells_at_slide_1("float64", "sum", "mean"), share_of("memcpy, new memory")),
-    ),
-    Goal(
-        "the same, of copying to memory in use",
-        "",
-        True,
-        0.35,
-        over(cells_at_slide_1("float64", "sum", "mean"), share_of("memcpy")),
-    ),
-    Goal(
-        "slide-1 sum/mean of float64, times as fast as Polars",
-        "×",
-        True,
-        3,
-        over(cells_at_slide_1("float64", "sum", "mean"), against("Polars")),
-    ),
-    Goal("sum and mean of float64, error as a multiple of Kahan's", "", False, 1.0, error_over_kahan),
-    Goal(
-        "slide-1 std of float64, times as fast as Polars",
-        "×",
-        True,
-        5,
-        over(cells_at_slide_1("float64", "std"), against("Polars")),
-    ),
-    Goal("10 % nulls, share of the speed without", "", True, 0.5, null_speed),
-    Goal("tumbling sum/min, time as a multiple of one reduction", "×", False, 1.15, against_reduction),
-    Goal("DABA, 99.99th percentile of a row's time over its median", "×", False, 5, worst_over_median),
-    Goal("`auto`, time as a multiple of the best algorithm's", "×", False, 1.1, behind_best),
-]
-
-
-def goals(records: Records) -> str:
-    lines = [
-        "## Goals",
-        "",
-        "The worst cell counts; the median of all cells stands beside it.",
-        "",
-        "| goal | asked | worst | where | median | |",
-        "|---|---:|---:|---|---:|---|",
-    ]
-    for goal in GOALS:
-        found = [(value, cell) for cell, value in goal.measured(records) if value is not None]
-        if not found:
-            continue
-        worst, cell = min(found) if goal.least else max(found)
-        met = worst >= goal.bound if goal.least else worst <= goal.bound
-        failed = sum((value < goal.bound) if goal.least else (value > goal.bound) for value, _ in found)
-        verdict = "met" if met else f"missed in {failed} of {len(found)}"
-        asked = ("≥ " if goal.least else "≤ ") + f"{goal.bound:g}{goal.unit}"
-        middle = f"{median(value for value, _ in found):.2f}{goal.unit}"
-        lines.append(f"| {goal.text} | {asked} | {worst:.2f}{goal.unit} | {cell} | {middle} | {verdict} |")
-    return "\n".join(lines) if len(lines) > 6 else ""
 
 
 def others_ahead(records: Records) -> str:
@@ -528,20 +307,6 @@ def latency(records: Records) -> str:
     return "\n".join(lines)
 
 
-def auto_cells(records: Records) -> Iterable[tuple[str, float, str]]:
-    """Yield for each cell its name, the time of `auto` over the best, and which that is; of medians."""
-    groups: dict[tuple[Any, ...], dict[str, float]] = {}
-    for record in records.of("auto"):
-        key = tuple(record[name] for name in ("function", "dtype", "size", "slide", "column", "partial"))
-        groups.setdefault(key, {})[record["side"]] = record["median"]
-    for (function, dtype, size, slide, column, partial), times in groups.items():
-        best = min(times, key=times.__getitem__)
-        name = f"{function} {dtype}, window {size:,}, slide {slide:,}"
-        name += "" if column == "random" else f", {column}"
-        name += "" if partial == "none" else f", partial={partial!r}"
-        yield name, times["auto"] / times[best], best
-
-
 def auto(records: Records) -> str:
     found = sorted(auto_cells(records), key=lambda cell: -cell[1])
     if not found:
@@ -602,21 +367,6 @@ def table(
         cells = [dict(points).get(at) for points in lines.values()]
         rows.append("| " + " | ".join([spoken(at), *(figure(cell) for cell in cells)]) + " |")
     return "\n".join(rows)
-
-
-def header(*names: str) -> str:
-    return "| " + " | ".join(names) + " |\n|" + "---|" + "---:|" * (len(names) - 1)
-
-
-def rate(record: Record | None) -> str:
-    return figure(record["rows"] / record["median"] / 1e6 if record else None)
-
-
-def figure(value: float | None) -> str:
-    """Return a rate with three digits that mean something."""
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -6,9 +6,11 @@ Parquet file, and writes to Spark's ``noop`` sink. Sides, measured one after the
 spark
     Spark's own ``groupBy(key, window(...)).agg(sum(v), max(v))``.
 windowkit
-    ``query.run(df)``, by the route the planner chooses.
-rows, packed
-    ``query.run(df, route=...)``.
+    ``query.run(df)``, by the route the planner chooses when it knows nothing of the rows.
+hinted
+    ``query.run(df, rows_per_slice=...)`` with the number there are: what a caller knows, or can count.
+catalyst-panes, packed, rows
+    ``query.run(df, route=...)``, where the route takes the query.
 spark parquet
     Spark's own over ``spark.read.parquet``.
 scan
@@ -41,6 +43,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +55,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import windowkit as wk
-from windowkit.spark import panes, sql
-from windowkit.spark.choice import choose, expected
+from windowkit.spark import choice, panes, sql
 from windowkit.spark.job import job
 from windowkit.spark.reference import output_schema
 
-SIDES = ("spark", "windowkit", "rows", "packed", "spark parquet", "scan", "identity", "premade")
+ROUTES = ("catalyst", "catalyst-panes", "packed", "rows")
+SIDES = ("spark", "windowkit", "hinted", *ROUTES, "spark parquet", "scan", "identity", "premade")
 BATCH_ROWS = 65_536
 ROW_GROUP = 1 << 20
 START = 1_700_000_000_000_000
@@ -167,7 +170,12 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--cells", nargs="+", default=["*"], help="patterns of names, like '1024 keys*'")
     parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=SIDES)
-    parser.add_argument("--once-over", type=float, default=100, help="run sides that take longer only once")
+    parser.add_argument(
+        "--once-over",
+        type=float,
+        default=20,
+        help="run Spark's side once, over cached rows, if it takes longer",
+    )
     parser.add_argument(
         "--skip-spark-over",
         type=float,
@@ -224,6 +232,7 @@ def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace
     query = wk.query(by="k", time="ts", windows=cell.window, aggs=ANSWERS[cell.answers])
     checked = job(frame, query)
     spark = frame.sparkSession
+    assert isinstance(cell.window, wk.Tumbling | wk.Sliding | wk.Session)
     window = sf.expr(sql.window(cell.window, "ts"))
     answers = [
         sf.expr(sql.aggregate(each.function, list(each.columns), "ts", None, each.parameters))
@@ -237,27 +246,32 @@ def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace
     result: dict[str, Any] = {"cell": cell.name, "keys": cell.keys, "window": cell.label}
     result |= {"windows per row": cell.per_row, "rows": options.rows, "windows": windows}
     result["answers"] = cell.answers
-    result["route"] = choose(checked, None, expected(None)).route.name
+    result["route"] = choice.choose(checked, None, choice.expected(None)).route.name
     sides: dict[str, Callable[[], DataFrame]] = {
         "spark": lambda: own(frame),
         "windowkit": lambda: query.run(frame),
-        "rows": lambda: query.run(frame, route="rows"),
-        "packed": lambda: query.run(frame, route="packed"),
         "spark parquet": lambda: own(spark.read.parquet(path)),
         "scan": lambda: wk.spark.scan(spark, path, query),
     }
-    if result["route"] == "catalyst-panes":
+    for route in choice.ROUTES:
+        if route.refusal(checked) is None:
+            sides[route.name] = partial(query.run, frame, route=route.name)
+    if "catalyst" not in sides and panes.ROUTE.refusal(checked) is None:
         slices = panes.slices(checked).count()
-        result["slices"] = slices
+        hint = options.rows / slices
+        result |= {"slices": slices, "hinted": choice.choose(checked, None, choice.expected(hint)).route.name}
+        sides["hinted"] = lambda: query.run(frame, rows_per_slice=hint)
         sides["identity"] = lambda: panes.slices(checked).mapInArrow(
             lambda batches: batches, panes.slices(checked).schema
         )
         premade = Premade(pa.schema(checked.plan.output_schema), windows / slices)
         sides["premade"] = lambda: panes.slices(checked).mapInArrow(premade, output_schema(checked))
     seconds_of_spark = cell.spark_seconds * options.rows / 4_000_000
+    if seconds_of_spark > options.once_over:
+        del sides["spark parquet"]
     if seconds_of_spark > options.skip_spark_over:
-        del sides["spark"], sides["spark parquet"]
-    sides = {name: side for name, side in sides.items() if name in options.sides}
+        del sides["spark"]
+    sides = {name: sides[name] for name in SIDES if name in sides and name in options.sides}
     times: dict[str, list[float]] = {name: [] for name in sides}
     warm = {name for name in sides if not name.startswith("spark") or seconds_of_spark <= options.once_over}
     for name in warm:
@@ -323,50 +337,86 @@ def machine(spark: SparkSession, options: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def report(results: list[dict[str, object]], facts: dict[str, str], options: argparse.Namespace) -> str:
+def report(results: list[dict[str, Any]], facts: dict[str, str], options: argparse.Namespace) -> str:
     """Return the page: what was measured, on what, and a table."""
     lines = [
         "# Spark: windowkit against Spark's own windows",
         "",
-        "Made by `bench/spark_grid.py`, whose head says what each column is. Seconds, planning included; "
+        "Made by `bench/spark_grid.py`, whose head says what each side is. Seconds, planning included; "
         f"medians of {options.repeats} runs, sides in turn, after one run to warm up. A figure with * is of "
-        "one run, without warming up, because Spark's own takes minutes there.",
+        "one run, without warming up, because Spark's own takes long there; it is not run over Parquet then, "
+        "and the scan is compared with it too.",
         "",
         *(f"- {name}: {fact}" for name, fact in facts.items()),
         "",
-        "| keys | window | answers | windows per row | slices | windows out | Spark | windowkit "
-        "| times faster | route | rows | packed | Spark, Parquet | scan | times faster | identity | premade "
-        "| windowkit / premade |",
-        "|--:|---|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "## Against Spark's own",
+        "",
+        "| keys | window | answers | windows per row | windows out | Spark | windowkit | times faster "
+        "| Spark, Parquet | scan | times faster |",
+        "|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for result in results:
         times = result["seconds"]
-        assert isinstance(times, dict)
-        spark, ours, by_rows, packed, parquet, scan, identity, premade = (
-            median(times.get(side)) for side in SIDES
+        lines.append(
+            row(
+                *cell_of(result),
+                result["windows per row"],
+                f"{result['windows']:,}",
+                *compared(times, "spark", "windowkit", options.repeats),
+                *compared(
+                    times, "spark parquet" if "spark parquet" in times else "spark", "scan", options.repeats
+                ),
+            )
         )
-        cells = [
-            f"{result['keys']:,}",
-            result["window"],
-            result["answers"],
-            result["windows per row"],
-            f"{result['slices']:,}" if "slices" in result else "",
-            f"{result['windows']:,}",
-            shown(spark) + ("*" if spark is not None and len(times["spark"]) < options.repeats else ""),
-            shown(ours),
-            "" if spark is None or ours is None else times_faster(spark / ours),
-            result["route"],
-            shown(by_rows),
-            shown(packed),
-            shown(parquet),
-            shown(scan),
-            "" if parquet is None or scan is None else times_faster(parquet / scan),
-            shown(identity),
-            shown(premade),
-            "" if premade is None or ours is None else f"{ours / premade:.2f}",
-        ]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines += [
+        "",
+        "## Routes",
+        "",
+        "*unhinted* and *hinted* are what the planner chooses, and how far that is behind the fastest route.",
+        "",
+        "| keys | window | answers | slices | unhinted | behind | hinted | behind "
+        f"| {' | '.join(ROUTES)} | identity | premade | windowkit / premade |",
+        "|--:|---|---|--:|---|--:|---|--:|" + "--:|" * (len(ROUTES) + 3),
+    ]
+    for result in results:
+        times = result["seconds"]
+        best = min((statistics.median(times[route]) for route in ROUTES if route in times), default=None)
+        ours, premade = median(times.get("windowkit")), median(times.get("premade"))
+        lines.append(
+            row(
+                *cell_of(result),
+                f"{result['slices']:,}" if "slices" in result else "",
+                result["route"],
+                behind(median(times.get(result["route"])), best),
+                result.get("hinted", ""),
+                behind(median(times.get(result.get("hinted", ""))), best),
+                *(shown(median(times.get(side))) for side in (*ROUTES, "identity")),
+                shown(premade),
+                "" if premade is None or ours is None else f"{ours / premade:.2f}",
+            )
+        )
     return "\n".join(lines) + "\n"
+
+
+def row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def cell_of(result: dict[str, Any]) -> tuple[str, str, str]:
+    return f"{result['keys']:,}", result["window"], result["answers"]
+
+
+def compared(times: dict[str, list[float]], spark: str, ours: str, repeats: int) -> tuple[str, str, str]:
+    """Return what Spark's own takes, what ours takes, and the ratio."""
+    theirs, own = median(times.get(spark)), median(times.get(ours))
+    once = "*" if theirs is not None and len(times[spark]) < repeats else ""
+    ratio = "" if theirs is None or own is None else times_faster(theirs / own)
+    return shown(theirs) + once, shown(own), ratio
+
+
+def behind(seconds: float | None, best: float | None) -> str:
+    """Return by how many parts of a hundred a time is more than the best."""
+    return "" if seconds is None or best is None else f"{100 * (seconds / best - 1):.0f} %"
 
 
 def median(runs: list[float] | None) -> float | None:

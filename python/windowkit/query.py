@@ -91,6 +91,7 @@ class Query:
         route: str | None = None,
         *,
         rows_per_slice: float | None = None,
+        metrics: Any = None,
         partitioner: Any = None,
         n: int | None = None,
     ) -> Any:
@@ -107,6 +108,8 @@ class Query:
             Which plan to use in Spark, rather than the one the planner chooses. Only for Spark.
         rows_per_slice : float, optional
             A hint for that planner; see `windowkit.spark.aggregate`. Only for Spark.
+        metrics : windowkit.spark.Metrics, optional
+            Counts rows, slices and windows while the result is computed. Only for Spark.
         partitioner : str or windowkit.spark.Partitioning, optional
             Partition the rows first, by a method such as ``"waterfill"``, so that no task waits for a hot
             key; see `windowkit.spark.aggregate`. Only for Spark.
@@ -158,9 +161,17 @@ class Query:
             from windowkit import spark
 
             return spark.aggregate(
-                data, self, route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n
+                data,
+                self,
+                route=route,
+                rows_per_slice=rows_per_slice,
+                metrics=metrics,
+                partitioner=partitioner,
+                n=n,
             )
-        refuse_for_spark(route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n)
+        refuse_for_spark(
+            route=route, rows_per_slice=rows_per_slice, metrics=metrics, partitioner=partitioner, n=n
+        )
         from windowkit import local
 
         return local.run(self, data, threads=threads)

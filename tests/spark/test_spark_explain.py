@@ -17,7 +17,7 @@ def test_slices_in_catalyst_and_windows_in_rust(readings):
         "  window: session(45 seconds) as visit",
         "  answer: sum(n)",
         "  answer: first(v, ignore_nulls) as opening",
-        "route: catalyst-panes, as Catalyst holds the partial aggregates, and slices of at least 2 rows are "
+        "route: catalyst-panes, as Catalyst holds the partial aggregates, and slices of at least 4 rows are "
         "expected",
         "  expected: 8 rows per slice, the default, as nothing is known of the source",
         "  catalyst: refused, as there are several windows, and Spark would read the rows once for each",

@@ -108,11 +108,18 @@ def test_a_failure_of_a_users_function_names_the_query(readings):
 def test_where_windowkit_is_missing_the_error_says_so(tmp_path):
     query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
     (tmp_path / "task").write_bytes(cloudpickle.dumps(shipped(Rows(query))))
-    # As Spark's workers do: load what the driver pickled, and call it.
+    # As Spark's workers do: load what the driver pickled, and call it. The environment may have windowkit.
     printed = program(
         """
         import pickle, sys
-        run = pickle.load(open(sys.argv[1] if len(sys.argv) > 1 else "TASK", "rb"))
+
+        class Lacking:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] == "windowkit":
+                    raise ModuleNotFoundError("No module named 'windowkit'", name="windowkit")
+
+        sys.meta_path.insert(0, Lacking())
+        run = pickle.load(open("TASK", "rb"))
         try:
             list(run(iter([])))
         except RuntimeError as error:

@@ -146,6 +146,12 @@ def test_hive_directories(tmp_path, check):
         ([files.NULL], pa.null()),
         ([files.NULL, "4"], pa.int32()),
         (["2024-02-31"], pa.string()),
+        (["12f", "5d", "-.5", "NaN", "Infinity", " 1"], pa.float64()),
+        (["1E-3", "15e-1"], pa.float64()),
+        (["2024-05", "2024-5-1", "2024-05-01T10"], pa.string()),
+        (["%C3%A9", "%41", "é"], pa.string()),
+        (["٣"], pa.int32()),
+        (["1" * 39], pa.float64()),
     ],
     ids=str,
 )
@@ -172,6 +178,8 @@ def test_directories_have_the_types_that_spark_infers(tmp_path, values, kind, ch
         (ds.field("v") > 1e9, "v > 1e9"),
         (ds.field("small") > 150, "small > 150"),
         (ds.field("price") > Decimal("20.00"), "price > 20"),
+        ([("v", "not in", [0.125, 1.0])], "v not in (0.125, 1.0)"),
+        ([("device", "not in", ["a"]), ("v", "<=", 5)], "device not in ('a') and v <= 5"),
     ],
     ids=str,
 )
@@ -195,7 +203,8 @@ def test_row_groups_that_statistics_rule_out_are_not_read(path):
     # Bytes without sign are not what Spark, and so the filter, compares.
     assert left(ds.field("row") > 1e6, schema) == 8
     chosen = (ds.field("row") >= 79) & (ds.field("small") < 100)
-    found = parquet.batches(source.filesystem, whole, schema, chosen, pa.schema([]))
+    both = parquet.Chosen(chosen, chosen)
+    found = parquet.batches(source.filesystem, whole, schema, both, pa.schema([]))
     wanted = [row for row in range(79, 300) if row % 200 < 100]
     assert [row for batch in found for row in batch["row"].to_pylist()] == wanted
 
@@ -263,6 +272,7 @@ def test_files_with_other_types_fail_with_their_names(spark, tmp_path):
     with pytest.raises(PySparkException, match=r"column 'n' is 'N' in '.*2\.parquet'"):
         windowkit.spark.scan(spark, str(tmp_path), query).collect()
     (tmp_path / "2.parquet").write_bytes(b"PAR1 is no Parquet")
+    query = wk.query(by="n", time="ts", windows=SLIDING, aggs=wk.count())
     with pytest.raises(wk.InvalidValue, match=r"2\.parquet' cannot be read as Parquet"):
         windowkit.spark.scan(spark, str(tmp_path), query)
     # Footers are read for statistics, which a hint makes needless.
@@ -292,8 +302,12 @@ def test_what_is_refused_before_spark_runs(spark, path, tmp_path):
         scan(spark, path, query(), filter=[("nothing", ">", 3)])
     with pytest.raises(wk.InvalidValue, match=r"filter: .* does not fit the columns"):
         scan(spark, path, query(), filter=ds.field("device") > 3)
-    with pytest.raises(wk.InvalidValue, match="filter: 'n > 3' is given"):
+    with pytest.raises(wk.InvalidType, match="filter: a str is given; filter is a pyarrow"):
         scan(spark, path, query(), filter="n > 3")
+    with pytest.raises(wk.InvalidValue, match=r"filter: \[\('n', '>'\)\] is given"):
+        scan(spark, path, query(), filter=[("n", ">")])
+    with pytest.raises(wk.InvalidValue, match=r"filter: .* does not fit the columns"):
+        scan(spark, path, query(), filter=[("ts", ">", dt.datetime(1970, 1, 1))])
     with pytest.raises(wk.InvalidType, match="filesystem: 'local' is a str"):
         scan(spark, path, query(), filesystem="local")
     with pytest.raises(wk.InvalidType, match="query: a str is given"):
@@ -352,6 +366,20 @@ def test_metrics(spark, path):
     assert counted["windows out"] == windows
     assert 0 < counted["slices"] <= 300
     assert counted["bytes packed"] > 0
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+def test_metrics_of_nothing_are_zero(spark, path, filtered):
+    query = wk.query(by="device", time="ts", windows=SLIDING, aggs=wk.sum("v"))
+    metrics = windowkit.spark.Metrics()
+    chosen = [("v", ">", 1e9)] if filtered else None
+    result = windowkit.spark.scan(spark, path, query, filter=chosen, metrics=metrics)
+    assert str(metrics) == "metrics of no action yet"
+    with pytest.raises(wk.InvalidValue, match="no action on their result was done within 0 s"):
+        metrics.values(timeout=0)
+    assert (result if filtered else result.where("false")).collect() == []
+    assert metrics.values()["windows out"] == 0
+    assert "windows out: 0" in str(metrics)
 
 
 def test_the_data_source(spark, path, same_rows):

@@ -169,10 +169,12 @@ def test_windows_of_users_run_in_workers(spark, frame):
         (wk.band("1970-01-01Z", "1970-01-02Z"), "Catalyst cannot cut panes at single edges"),
     ],
 )
-def test_other_routes_are_refused_with_the_reason(frame, window, why):
+def test_rows_are_packed_and_other_routes_refused_with_the_reason(frame, window, why):
     query = wk.query(by="k", time="ts", windows=window, aggs=wk.sum("v"))
     text = query.explain(frame)
-    assert "route: rows, as " in text
+    assert "route: packed, as " in text
+    assert f"are packed as they are, as {window} needs the rows of a key in one place" in text
+    assert collected(query.run(frame)) == collected(query.run(frame, route="rows"))
     with pytest.raises(wk.InvalidValue, match=why):
         query.run(frame, route="catalyst-panes")
     with pytest.raises(wk.InvalidValue, match="Spark has no windows like"):

@@ -4,9 +4,10 @@
    there is no stage 2.
 2. Catalyst holds the partial aggregates, and a slice has `PANES_FROM` rows or more: ``catalyst-panes``. No
    row enters Python, and combining before the shuffle leaves few slices.
-3. Windows are made of slices: ``packed``. Rows enter Python once, and slices, or rows where those are hardly
-   more, move packed.
-4. ``rows``, where windows need all rows of a key in one place.
+3. All else: ``packed``. Rows enter Python, and slices move packed, or rows where those are hardly more or
+   where windows need them.
+
+Route ``rows`` is there to be asked for: its rows enter Python once, and its memory is a partition.
 
 How many rows a slice has is the caller's hint, or follows from statistics of the source, or else is
 `DEFAULT_ROWS`. Within a job of route ``packed`` what is observed decides whether slices are made.
@@ -26,9 +27,10 @@ __all__ = ["DEFAULT_ROWS", "PANES_FROM", "ROUTES", "Choice", "Expected", "choose
 
 ROUTES: Final = (catalyst.ROUTE, panes.ROUTE, packed.ROUTE, rows.ROUTE)
 
-PANES_FROM: Final = 2.0
-"""Rows per slice from which Catalyst's slices are the cheaper ones: below, its partial aggregation shuffles
-nearly a row a row."""
+PANES_FROM: Final = 4.0
+"""Rows per slice from which Catalyst's slices are the cheaper ones. A slice costs it about three times
+what a row costs on its way into Python: in docs/benchmarks/spark.md slices of 3.1 rows come sooner by route
+"packed", slices of 5.9 rows by Catalyst."""
 
 DEFAULT_ROWS: Final = 8.0
 """Rows per slice that are expected of a source without statistics."""
@@ -96,18 +98,15 @@ def choose(job: Job, asked: str | None, expects: Expected) -> Choice:
     if catalyst.ROUTE.refusal(job) is None:
         return Choice(catalyst.ROUTE, "as Spark answers one tumbling window itself", expects)
     held = panes.ROUTE.refusal(job)
-    packs = packed.ROUTE.refusal(job)
-    if held is None and (packs is not None or expects.rows_per_slice >= PANES_FROM):
+    if held is None and expects.rows_per_slice >= PANES_FROM:
         return Choice(
             panes.ROUTE,
             "as Catalyst holds the partial aggregates, and slices of at least "
             f"{PANES_FROM:g} rows are expected",
             expects,
         )
-    if packs is None:
-        why = held or f"slices of fewer than {PANES_FROM:g} rows are expected"
-        return Choice(packed.ROUTE, f"as {why}", expects)
-    return Choice(rows.ROUTE, f"as {packs}", expects)
+    why = held or f"slices of fewer than {PANES_FROM:g} rows are expected"
+    return Choice(packed.ROUTE, f"as {why}", expects)
 
 
 def named(job: Job, asked: str) -> Route:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -22,9 +22,10 @@ from windowkit.errors import InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query, query
 from windowkit.spark import files, parquet
+from windowkit.spark.filters import Filter, chosen_of
 from windowkit.spark.scan import in_spark, table_schema
 from windowkit.spark.worker import finished
-from windowkit.windows import COMMA, quoted, unquoted
+from windowkit.windows import COMMA, SEMICOLON, quoted, unquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Source", "options", "register"]
 
-OPTIONS = ("path", "paths", "by", "time", "windows", "aggs", "partitions")
+OPTIONS = ("path", "paths", "by", "time", "windows", "aggs", "filter", "partitions")
 
 
 def register(session: SparkSession) -> None:
@@ -69,7 +70,7 @@ def options(wanted: Query) -> dict[str, str]:
     """
     told = {
         "by": ", ".join(map(quoted, wanted.by)),
-        "time": wanted.time,
+        "time": quoted(wanted.time),
         "windows": "; ".join(map(str, wanted.windows)),
         "aggs": "; ".join(map(str, wanted.aggs)),
     }
@@ -88,9 +89,9 @@ def asked(told: dict[str, str]) -> Query:
     keys = told.get("by", "")
     return query(
         by=[unquoted("by", name.strip()) for name in COMMA.split(keys)] if keys else [],
-        time=told["time"],
-        windows=[windows.parse(text.strip()) for text in told["windows"].split(";")],
-        aggs=[aggregates.parse(text.strip()) for text in told["aggs"].split(";")],
+        time=unquoted("time", told["time"].strip()),
+        windows=[windows.parse(text.strip()) for text in SEMICOLON.split(told["windows"])],
+        aggs=[aggregates.parse(text.strip()) for text in SEMICOLON.split(told["aggs"])],
     )
 
 
@@ -98,7 +99,9 @@ class Source(DataSource):
     """The format ``windowkit``; see `register`.
 
     Options are ``by`` (names, comma-separated), ``time``, ``windows`` and ``aggs`` (in the text forms of the
-    command line, separated by semicolons), and ``partitions`` (1 by default).
+    command line, separated by semicolons), ``filter`` (JSON: a list of ``[column, operator, value]``, whose
+    strings are read as the column's type), ``paths`` (JSON: a list) and ``partitions`` (1 by default).
+    Columns are found in any case. A partition holds the slices of its keys in memory.
     """
 
     @classmethod
@@ -119,7 +122,10 @@ class Source(DataSource):
 
     def job(self) -> Whole:
         """Check the options against the files."""
-        told = {name: value for name, value in self.options.items() if name in OPTIONS}
+        told = {name.lower(): value for name, value in self.options.items()}
+        unknown = sorted(set(told) - set(OPTIONS))
+        if unknown:
+            raise InvalidValue(f"{unknown[0]}: there is no such option; options are {', '.join(OPTIONS)}")
         paths = json.loads(told["paths"]) if "paths" in told else told.get("path")
         if paths is None:
             raise InvalidValue("path: none is given; load(path) is told a file or directory")
@@ -130,28 +136,73 @@ class Source(DataSource):
         source = files.found(paths, None)
         columns = table_schema(source, False)
         where = repr(source.files[0].path)
+        names = {column: in_file(column, columns) for column in wanted.inputs}
         # A column that is not there is for the plan to refuse, which tells of those that are.
+        own = {name: column for column, name in names.items() if name is not None}
         read = {
-            name: parquet.readable(name, kind, where) if name in wanted.inputs else pa.null()
+            own.get(name, name): parquet.readable(name, kind, where) if name in own else pa.null()
             for name, kind in columns.items()
         }
         plan(wanted, pa.schema(list(read.items())))
-        schema = pa.schema([(name, read[name]) for name in wanted.inputs])
-        return Whole(wanted, schema, source, int(number))
+        chosen, needed = chosen_of(filter_of(told.get("filter"), columns), columns, where)
+        schema = pa.schema([(name, read[column]) for name, column in own.items()])
+        # A column that both read is read once.
+        both = pa.schema(list({**dict(zip(schema.names, schema.types, strict=True)), **needed}.items()))
+        return Whole(wanted, schema, both, chosen, source, int(number))
+
+
+def in_file(column: str, columns: dict[str, pa.DataType]) -> str | None:
+    """Return what files call a column of a query: in any case, as Spark has it by default."""
+    alike = [name for name in columns if name.lower() == column.lower()]
+    return column if column in columns else alike[0] if len(alike) == 1 else None
+
+
+def filter_of(text: str | None, columns: dict[str, pa.DataType]) -> Filter | None:
+    """Return the option ``filter`` as tuples."""
+    if text is None:
+        return None
+    allowed = 'filter is JSON such as [["v", ">", 0]]'
+    try:
+        listed = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidValue(f"filter: {text!r} is given ({error}); {allowed}") from None
+    if not isinstance(listed, list) or not all(isinstance(each, list) and len(each) == 3 for each in listed):
+        raise InvalidValue(f"filter: {text!r} is given; {allowed}")
+    return [(column, operator, typed(column, value, columns)) for column, operator, value in listed]
+
+
+def typed(column: str, value: Any, columns: dict[str, pa.DataType]) -> Any:
+    """Return a value of JSON as one that a column is compared with: JSON has no times and no decimals."""
+    kind = parquet.kind_in_spark(columns[column]) if column in columns else None
+    if isinstance(value, list):
+        return [typed(column, each, columns) for each in value]
+    if kind is None or not isinstance(value, str):
+        return value
+    try:
+        return pa.scalar(value).cast(kind)
+    except pa.ArrowException as error:
+        raise InvalidValue(
+            f"filter: {value!r} is compared with {column!r}, a column of {kind} ({error})"
+        ) from None
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A query over all files."""
+    """A query over all files.
+
+    `schema` has its columns as files call them, `read` also those of the filter.
+    """
 
     query: Query
     schema: pa.Schema
+    read: pa.Schema
+    chosen: parquet.Chosen | None
     source: files.Source
     partitions: int
 
     def planned(self) -> Plan:
         """Return the core's plan."""
-        return plan(self.query, self.schema)
+        return plan(self.query, pa.schema(list(zip(self.query.inputs, self.schema.types, strict=True))))
 
 
 class Reader(DataSourceReader):
@@ -171,7 +222,11 @@ class Reader(DataSourceReader):
         engine = planned.engine()
         for file in source.files:
             whole = files.Part(file, 0, file.size)
-            for rows in parquet.batches(source.filesystem, whole, self.job.schema, None, source.partitioned):
+            found = parquet.batches(
+                source.filesystem, whole, self.job.read, self.job.chosen, source.partitioned
+            )
+            for each in found:
+                rows = each.select(self.job.schema.names).rename_columns(self.job.query.inputs)
                 if self.job.partitions == 1:
                     engine.push(rows)
                     continue

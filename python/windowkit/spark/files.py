@@ -6,13 +6,14 @@ reads what ``spark.read.parquet`` of the same paths would.
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from typing import Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import fs
@@ -23,6 +24,11 @@ __all__ = ["File", "Part", "Source", "found", "parts"]
 
 Value = int | float | date | str | None
 
+PATTERN: Final = re.compile(r"[*?\[]")
+DOUBLE: Final = re.compile(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\s*", re.ASCII)
+"""What Java reads as a fraction, but for the hexadecimal form."""
+OTHERS: Final = re.compile(r"\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d.*|[+-]?0[xX].*[pP].*", re.ASCII)
+"""Timestamps, and hexadecimal fractions."""
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 MOST_BYTES: Final = 128 << 20
 """Of a task, as Spark's ``spark.sql.files.maxPartitionBytes`` has it by default."""
@@ -62,15 +68,18 @@ class Source:
         return sum(file.size for file in self.files)
 
 
-def found(paths: str | Sequence[str], filesystem: fs.FileSystem | None) -> Source:
+def found(paths: str | Sequence[str], filesystem: fs.FileSystem | None, *, infer: bool = True) -> Source:
     """Find the files of `paths`.
 
     Parameters
     ----------
     paths : str or sequence of str
-        Files, or directories of files at any depth. Without `filesystem` URIs that pyarrow opens
-        (``s3://...``), or paths of this machine.
+        Files, or directories of files, or of directories ``name=value`` at any depth; ``*``, ``?`` and
+        ``[...]`` stand for several. Without `filesystem` URIs that pyarrow opens (``s3://...``), or paths of
+        this machine.
     filesystem : pyarrow.fs.FileSystem, optional
+    infer : bool, default True
+        Whether columns of directories have the types that their values look like, rather than strings.
 
     Raises
     ------
@@ -91,7 +100,8 @@ def found(paths: str | Sequence[str], filesystem: fs.FileSystem | None) -> Sourc
         raise InvalidValue(f"paths: {given} are on several file systems; a scan reads from one")
     listed: list[tuple[str, int, dict[str, str]]] = []
     for _, path in opened:
-        listed += below(system, path)
+        for each in matching(system, path):
+            listed += below(system, each)
     # A path may be given twice, or beside a directory that it is in.
     by_path = {path: (path, size, values) for path, size, values in listed}
     listed = [by_path[path] for path in sorted(by_path)]
@@ -104,7 +114,7 @@ def found(paths: str | Sequence[str], filesystem: fs.FileSystem | None) -> Sourc
                 f"paths: directories of {path!r} name columns {list(values)}, those of {listed[0][0]!r} "
                 f"{names}; all files have the same"
             )
-    columns = {name: typed(name, [values[name] for _, _, values in listed]) for name in names}
+    columns = {name: typed(name, [values[name] for _, _, values in listed], infer) for name in names}
     files = (
         File(path, size, tuple(columns[name][1][at] for name in names))
         for at, (path, size, _) in enumerate(listed)
@@ -126,41 +136,80 @@ def located(path: str | os.PathLike[str], filesystem: fs.FileSystem | None) -> t
     uri = re.sub(r"^s3[an]://", "s3://", text)
     try:
         system, there = fs.FileSystem.from_uri(uri)
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
+        reason = str(error).splitlines()[0]
         raise InvalidValue(
-            f"paths: {text!r} cannot be opened ({error}); paths are of this machine, or URIs that pyarrow "
+            f"paths: {text!r} cannot be opened ({reason}); paths are of this machine, or URIs that pyarrow "
             "opens"
         ) from None
     return system, there
 
 
+def matching(system: fs.FileSystem, path: str) -> list[str]:
+    """Return what a path with ``*``, ``?`` or ``[...]`` stands for; itself, if it has none or is there."""
+    if not PATTERN.search(path) or system.get_file_info([path])[0].type != fs.FileType.NotFound:
+        return [path]
+    steps = path.split("/")
+    first = next(at for at, step in enumerate(steps) if PATTERN.search(step))
+    there = ["/".join(steps[:first]) or "/"]
+    for step in steps[first:]:
+        inside: list[fs.FileInfo] = []
+        for each in there:
+            inside += system.get_file_info(fs.FileSelector(each, allow_not_found=True))
+        there = [
+            info.path
+            for info in inside
+            if fnmatch.fnmatchcase(info.base_name, step) and not is_hidden(info.base_name)
+        ]
+    if not there:
+        raise InvalidValue(f"paths: nothing matches {path!r}")
+    return there
+
+
 def below(system: fs.FileSystem, path: str) -> list[tuple[str, int, dict[str, str]]]:
-    """Return the files of a path with sizes and what directories say, without those that Spark hides."""
+    """Return the files of a path with sizes and what directories say, without those that Spark hides.
+
+    Where no directory says anything, only the files of `path` itself are meant, as Spark has it.
+    """
     (info,) = system.get_file_info([path])
     if info.type == fs.FileType.NotFound:
         raise InvalidValue(f"paths: {path!r} does not exist; paths are files, or directories of files")
     if info.type == fs.FileType.File:
         return [(info.path, info.size, {})]
-    files = []
+    files: list[tuple[str, int, dict[str, str]]] = []
+    nested: list[tuple[str, int, dict[str, str]]] = []
     for each in system.get_file_info(fs.FileSelector(path, recursive=True)):
         inner = each.path[len(info.path) :].strip("/").split("/")
-        if each.type == fs.FileType.File and each.size and not any(map(is_hidden, inner)):
-            pairs = (part.partition("=") for part in inner[:-1] if "=" in part)
-            values = {unquote(name): unquote(value) for name, _, value in pairs}
-            for name, value in values.items():
-                if not value:
-                    raise InvalidValue(
-                        f"paths: directories of {each.path!r} say {name}= without a value; no value is {NULL}"
-                    )
-            files.append((each.path, each.size, values))
+        if each.type != fs.FileType.File or not each.size or any(map(is_hidden, inner)):
+            continue
+        pairs = (part.partition("=") for part in inner[:-1] if "=" in part)
+        values = {unescaped(name): value for name, _, value in pairs}
+        for name, value in values.items():
+            if not value:
+                raise InvalidValue(
+                    f"paths: directories of {each.path!r} say {name}= without a value; no value is {NULL}"
+                )
+        (nested if len(inner) > 1 and not values else files).append((each.path, each.size, values))
+    if any(values for _, _, values in files):
+        return files + nested
+    if nested and not files:
+        raise InvalidValue(
+            f"paths: there are no files in {path!r} itself, and directories in it such as that of "
+            f"{nested[0][0]!r} are not named name=value; give their paths"
+        )
     return files
+
+
+def unescaped(text: str) -> str:
+    """Return a part of a path as Spark reads it: %41 is a character, not a byte of UTF-8."""
+    return re.sub("%([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), text)
 
 
 def is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
-def typed(name: str, texts: list[str]) -> tuple[pa.DataType, list[Value]]:
+def typed(name: str, texts: list[str], infer: bool) -> tuple[pa.DataType, list[Value]]:
     """Return the type of a column of directories as Spark infers it, and its values.
 
     Raises
@@ -168,46 +217,60 @@ def typed(name: str, texts: list[str]) -> tuple[pa.DataType, list[Value]]:
     InvalidType
         Spark would make decimals or timestamps of the values, of which there are many forms.
     """
-    kinds = {kind_of(name, text) for text in texts if text != NULL}
-    convert: type[int] | type[float] | type[str] | None
+    kinds = {kind_of(name, text) if infer else "string" for text in texts if text != NULL}
+    convert: Callable[[str], Value]
     if kinds <= {"int"}:
         kind, convert = pa.int32() if kinds else pa.null(), int
     elif kinds <= {"int", "long"}:
         kind, convert = pa.int64(), int
     elif kinds <= {"int", "double"}:
-        kind, convert = pa.float64(), float
+        kind, convert = pa.float64(), number
     elif kinds == {"date"}:
-        kind, convert = pa.date32(), None
+        kind, convert = pa.date32(), date.fromisoformat
     else:
-        kind, convert = pa.string(), str
-    values: list[Value] = []
-    for text in texts:
-        if text == NULL:
-            values.append(None)
-        else:
-            values.append(date.fromisoformat(text) if convert is None else convert(text))
-    return kind, values
+        kind, convert = pa.string(), unescaped
+    return kind, [None if text == NULL else convert(text) for text in texts]
 
 
 def kind_of(name: str, text: str) -> str:
-    if re.fullmatch(r"[+-]?\d+", text, re.ASCII):
-        number = int(text)
-        if -(2**63) <= number < 2**63:
-            return "int" if -(2**31) <= number < 2**31 else "long"
-    elif re.fullmatch(r"[+-]?(\d+\.\d*|\.\d+)", text, re.ASCII):
-        return "double"
-    elif re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
-        try:
-            date.fromisoformat(text)
-        except ValueError:
-            return "string"
-        return "date"
-    elif not re.fullmatch(r"[+-]?\d*\.?\d+[eE][+-]?\d+|\d{4}-\d{1,2}(-\d{1,2}.*)?", text, re.ASCII):
-        return "string"
+    """Return what Spark takes a value of a directory for, in the order in which it tries."""
+    if re.fullmatch(r"[+-]?\d+", text):
+        value = int(text)
+        if -(2**63) <= value < 2**63:
+            return "int" if -(2**31) <= value < 2**31 else "long"
+    plain = unescaped(text)
+    if not is_decimal(text) and not OTHERS.fullmatch(plain):
+        if DOUBLE.fullmatch(text):
+            return "double"
+        return "date" if is_date(plain) else "string"
     raise InvalidType(
         f"paths: a directory says {name}={text}, of which Spark makes a decimal or a timestamp; scan knows "
         "directories of integers, plain fractions, dates (2024-05-01) and text"
     )
+
+
+def is_decimal(text: str) -> bool:
+    """Whether Spark takes a number for a decimal: it has no fraction, and no more digits than a decimal."""
+    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII):
+        return False
+    _, digits, exponent = Decimal(text).as_tuple()
+    return isinstance(exponent, int) and exponent >= 0 and len(digits) + exponent <= 38
+
+
+def is_date(text: str) -> bool:
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def number(text: str) -> float:
+    """Return a fraction as Java reads it: spaces around it, and an f or a d after it, say nothing."""
+    bare = text.strip()
+    return float(bare if bare[-1] in "yN" else bare.rstrip("fFdD"))
 
 
 def parts(source: Source, parallelism: int) -> list[tuple[Part, ...]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 from pyspark.sql.functions import coalesce, count, length, lit
@@ -33,25 +34,51 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._observations: list[Observation] = []
+        self._observations: list[tuple[Observation, list[str]]] = []
         self._names: set[str] = set()
 
-    def values(self) -> dict[str, int]:
-        """Return the counts by name; waits until the first action on the result is done.
+    def values(self, timeout: float = 5.0) -> dict[str, int]:
+        """Return the counts by name, of the first action on the result.
 
         Keys are, as far as the route has them: ``rows in``, ``slices``, ``bytes packed``, ``windows out``.
+
+        Parameters
+        ----------
+        timeout : float, default 5.0
+            Seconds to wait: Spark tells of an action shortly after it is done.
 
         Raises
         ------
         InvalidValue
-            No result was made with these metrics.
+            No result was made with these metrics, or no action on it was done in time.
         """
         if not self._observations:
             raise InvalidValue("metrics: they belong to no result yet; give them to aggregate or scan")
-        return {name: int(count) for each in self._observations for name, count in each.get.items()}
+        told = self._told(timeout)
+        if told is None:
+            raise InvalidValue(
+                f"metrics: no action on their result was done within {timeout:g} s; rows are counted while "
+                "one runs, such as collect() or write"
+            )
+        return told
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}: {count:,}" for name, count in self.values().items())
+        told = self._told(0.5) if self._observations else None
+        if told is None:
+            return "metrics of no action yet"
+        return ", ".join(f"{name}: {count:,}" for name, count in told.items())
+
+    def _told(self, timeout: float) -> dict[str, int] | None:
+        """Return the counts, or None if there are none in time."""
+        until = time.monotonic() + timeout
+        counts: dict[str, int] = {}
+        for observation, names in self._observations:
+            while not is_done(observation):
+                if time.monotonic() >= until:
+                    return None
+                time.sleep(0.01)
+            counts |= dict.fromkeys(names, 0) | {name: int(of) for name, of in found(observation).items()}
+        return counts
 
     def observed(self, frame: DataFrame, counts: dict[str, Column]) -> DataFrame:
         """Return `frame`, with these aggregates of its rows observed."""
@@ -59,8 +86,22 @@ class Metrics:
             raise InvalidValue("metrics: they belong to a result already; each result has its own")
         self._names |= set(counts)
         observation = Observation()
-        self._observations.append(observation)
+        self._observations.append((observation, list(counts)))
         return frame.observe(observation, *(column.alias(name) for name, column in counts.items()))
+
+
+def is_done(observation: Observation) -> bool:
+    """Whether an action told the observation what it saw: asking for that would wait for one."""
+    classic = getattr(observation, "_jo", None)
+    return bool(observation.get) if classic is None else classic.future().isCompleted()
+
+
+def found(observation: Observation) -> dict[str, Any]:
+    """Return what was observed: nothing, where Spark found that there are no rows and counted none."""
+    classic = getattr(observation, "_jo", None)
+    if classic is None or classic.getRow().length():
+        return observation.get
+    return {}
 
 
 def observed_count(metrics: Metrics | None, name: str, frame: DataFrame) -> DataFrame:

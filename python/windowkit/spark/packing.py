@@ -38,13 +38,14 @@ OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 def fingerprint(query: Query, schema: pa.Schema) -> bytes:
     """Return what tells the slices of one query over one schema from those of others.
 
-    Users' own functions are told apart by their names only.
+    Users' own functions and windows are told apart by their names only.
     """
     aggregates = [
         (each.function, each.columns, each.name, each.filter, each.parameters, each.user and each.user.name)
         for each in query.aggs
     ]
-    text = repr((query.by, query.time, query.windows, aggregates))
+    windows = [(each.name, str(each)) for each in query.windows]
+    text = repr((query.by, query.time, windows, aggregates))
     return blake2b(text.encode() + schema.serialize().to_pybytes(), digest_size=8).digest()
 
 

@@ -8,6 +8,7 @@ floored to its microseconds; that moves no row into another window, whose edges 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from pyarrow import fs
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.spark.files import File, Part
 
-__all__ = ["batches", "footer", "kind_in_spark", "readable", "schema_of"]
+__all__ = ["Chosen", "batches", "footer", "kind_in_spark", "readable", "schema_of"]
 
 BATCH_ROWS: Final = 1 << 16
 FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
@@ -40,6 +41,23 @@ WIDENED: Final = {
 """From what a file has to what the table has, where Spark widens without loss."""
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """Which rows are read.
+
+    Parameters
+    ----------
+    rows : pyarrow.dataset.Expression
+        What holds of each of them.
+    groups : pyarrow.dataset.Expression
+        What holds of them as far as statistics of row groups are to be asked: pyarrow takes a group whose
+        least and greatest value are one for a group of that value, which may have NaN beside it.
+    """
+
+    rows: ds.Expression
+    groups: ds.Expression
+
+
 def fragment(
     filesystem: fs.FileSystem, file: File, known: dict[str, pa.Scalar] | None = None
 ) -> ds.ParquetFileFragment:
@@ -56,6 +74,10 @@ def fragment(
     opened = FORMAT.make_fragment(file.path, filesystem, partition_expression=holds)
     try:
         opened.ensure_complete_metadata()
+    except FileNotFoundError as error:
+        raise InvalidValue(
+            f"paths: {file.path!r} is there no longer; files of a scan stay until it is done"
+        ) from error
     except (pa.ArrowException, OSError) as error:
         raise InvalidValue(f"paths: {file.path!r} cannot be read as Parquet: {error}") from error
     return opened
@@ -121,6 +143,9 @@ def kind_in_spark(kind: pa.DataType) -> pa.DataType | None:
     if is_a.is_struct(kind):
         inner = [(kind.field(at).name, kind_in_spark(kind.field(at).type)) for at in range(kind.num_fields)]
         return None if any(has_none(found) for _, found in inner) else pa.struct(inner)
+    if is_a.is_map(kind):
+        key, item = kind_in_spark(kind.key_type), kind_in_spark(kind.item_type)
+        return None if has_none(key) or has_none(item) else pa.map_(key, item)
     if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
         element = kind_in_spark(kind.value_type)
         return None if has_none(element) else pa.list_(pa.field("element", element))
@@ -135,7 +160,7 @@ def batches(
     filesystem: fs.FileSystem,
     part: Part,
     schema: pa.Schema,
-    chosen: ds.Expression | None,
+    chosen: Chosen | None,
     partitioned: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a part of a file.
@@ -146,7 +171,7 @@ def batches(
     part : Part
     schema : pyarrow.Schema
         The columns to read, in Spark's types.
-    chosen : pyarrow.dataset.Expression, optional
+    chosen : Chosen, optional
         Which rows, by columns of `schema`.
     partitioned : pyarrow.Schema
         Columns that are values of ``part.file``, in that order.
@@ -170,9 +195,10 @@ def batches(
     groups = [group for group in range(opened.num_row_groups) if lies_in(opened, group, part)]
     opened = opened.subset(row_group_ids=groups)
     if chosen is not None and groups:
-        opened = pruned(opened, own, schema, chosen, constant)
+        opened = pruned(opened, own, schema, chosen.groups, constant)
     if not opened.row_groups:
         return
+    legacy = is_legacy(opened.metadata.metadata or {})
     there = [name for name in schema.names if name in own.names and name not in constant]
     scanner = opened.scanner(
         schema=opened.physical_schema,
@@ -183,10 +209,12 @@ def batches(
     try:
         for batch in scanner.to_batches():
             rows = conformed(batch, schema, own, constant)
+            if legacy:
+                check_calendar(rows, part.file)
             if chosen is None:
                 yield rows
             else:
-                yield from pa.Table.from_batches([rows]).filter(chosen).to_batches()
+                yield from pa.Table.from_batches([rows]).filter(chosen.rows).to_batches()
     except (pa.ArrowException, OSError) as error:
         raise InvalidValue(f"paths: {part.file.path!r} cannot be read: {error}") from error
 
@@ -206,8 +234,29 @@ def check_column(field: pa.Field, own: pa.Schema, file: File) -> None:
     if len(found) > 1 or (kind != field.type and (kind, field.type) not in WIDENED):
         raise InvalidType(
             f"query: column {field.name!r} is {found[0].type} in {file.path!r} and {field.type} in others; "
-            "files of one scan have the same types, or narrower integers and floats than the first"
+            "files of one scan have the same types, or narrower integers and floats than the first; with "
+            "merge_schema=True the widest of all files counts"
         )
+
+
+def is_legacy(said: dict[bytes, bytes]) -> bool:
+    """Whether Spark wrote a file by the calendar of old Java, whose days before 1582 are others."""
+    version = said.get(b"org.apache.spark.version", b"").split(b".")[0]
+    marks = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+    return any(mark in said for mark in marks) or (version.isdigit() and int(version) < 3)
+
+
+def check_calendar(rows: pa.RecordBatch, file: File) -> None:
+    """Refuse times of a file of the old calendar from before 1900, when all zones have the new one."""
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
+            least = pc.min(column)
+            if least.is_valid and pc.year(least).as_py() < 1900:
+                raise InvalidValue(
+                    f"query: column {field.name!r} has {least} in {file.path!r}, which was written by the "
+                    "calendar of Spark 2 (datetimeRebaseModeInWrite=LEGACY); scan reads times from 1900 on "
+                    "of such files, and query.run(spark.read.parquet(path)) all"
+                )
 
 
 def lies_in(opened: ds.ParquetFileFragment, group: int, part: Part) -> bool:

@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet
 from pyarrow import fs
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
-from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.spark import files, packed, parquet, stages, statistics
 from windowkit.spark.choice import Expected, expected
+from windowkit.spark.filters import Filter, chosen_of
 from windowkit.spark.job import Job, identifier, job, position_of
 from windowkit.spark.metrics import Metrics, observed_chunks, observed_count
 from windowkit.spark.planner import described
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Scan", "explain_scan", "scan"]
-
-# Of pyarrow.dataset.Expression, of which pyarrow tells no type, or of tuples.
-Filter: TypeAlias = Any
 
 DEFAULT_PARALLELISM: Final = 16
 """Tasks to make where the session does not say how many run at once: through Spark Connect."""
@@ -54,7 +50,7 @@ class ReadAndPack:
         Columns to read: `names`, and those that `chosen` needs.
     partitioned : pyarrow.Schema
         Columns of directories.
-    chosen : pyarrow.dataset.Expression or None
+    chosen : Chosen or None
     """
 
     pack: stages.Pack
@@ -63,7 +59,7 @@ class ReadAndPack:
     names: tuple[str, ...]
     read: pa.Schema
     partitioned: pa.Schema
-    chosen: ds.Expression | None
+    chosen: parquet.Chosen | None
 
     @property
     def query(self) -> Query:
@@ -91,7 +87,7 @@ class Scan(Job):
     source: files.Source
     names: tuple[str, ...]
     read: pa.Schema
-    chosen: ds.Expression | None
+    chosen: parquet.Chosen | None
     expects: Expected
 
     @cached_property
@@ -129,7 +125,7 @@ def scan(
     *,
     filter: Filter | None = None,  # noqa: A002  # Called as pyarrow calls it.
     filesystem: fs.FileSystem | None = None,
-    merge_schema: bool = False,
+    merge_schema: bool | None = None,
     rows_per_slice: float | None = None,
     metrics: Metrics | None = None,
 ) -> DataFrame:
@@ -140,19 +136,23 @@ def scan(
     spark : SparkSession
         Classic or Connect.
     paths : str or sequence of str
-        Files, or directories of files, also partitioned as Hive does it (``day=2024-05-01``). Without
-        `filesystem`, URIs that pyarrow opens, such as ``s3://...``, or paths of this machine. All workers
-        read them by the same names.
+        Files, or directories of files, also partitioned as Hive does it (``day=2024-05-01``); ``*``, ``?``
+        and ``[...]`` stand for several. Without `filesystem`, URIs that pyarrow opens, such as
+        ``s3://...``, or paths of this machine. All workers read them by the same names. A file is read once,
+        however many of the paths lead to it.
     query : Query
         Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values.
     filter : pyarrow.dataset.Expression or list of tuple, optional
-        Which rows are read, also by columns that the query does not read: an expression, or tuples ``(column,
-        operator, value)`` as `pyarrow.parquet.read_table` takes them. Row groups whose statistics say that
-        they have no such row are left out, and so are directories. A null is no match.
+        Which rows are read, also by columns that the query does not read. Tuples ``(column, operator,
+        value)``, in the form that `pyarrow.parquet.read_table` takes, mean what Spark's operators mean: a
+        null is no match, NaN is the greatest value. An expression means what pyarrow says: NaN is neither
+        more nor less than a value, and ``~`` of a test such as ``isin`` takes nulls in. Row groups whose
+        statistics say that they have no such row are left out, and so are directories.
     filesystem : pyarrow.fs.FileSystem, optional
         Any, if it can be pickled.
-    merge_schema : bool, default False
-        Take the columns of all files, read first, rather than of the one whose path sorts first.
+    merge_schema : bool, optional
+        Take the columns of all files, read first, rather than of the one whose path sorts first; by default
+        as ``spark.sql.parquet.mergeSchema`` has it.
     rows_per_slice : float, optional
         A hint, as of `windowkit.spark.aggregate`; by default an estimate from the statistics of some files.
     metrics : Metrics, optional
@@ -167,7 +167,8 @@ def scan(
     ------
     UnknownColumn, InvalidType, InvalidValue
         The query or the filter does not fit the files, or there are none. Columns that a file has in another
-        type fail the action, with the file's name.
+        type or case, and times before 1900 in files of Spark 2's calendar, fail the action, with the file's
+        name.
 
     Notes
     -----
@@ -194,7 +195,7 @@ def explain_scan(
     *,
     filter: Filter | None = None,  # noqa: A002  # Called as pyarrow calls it.
     filesystem: fs.FileSystem | None = None,
-    merge_schema: bool = False,
+    merge_schema: bool | None = None,
     rows_per_slice: float | None = None,
 ) -> str:
     """Say how `scan` evaluates a query: what is read, what is expected of it, and what runs where.
@@ -222,7 +223,7 @@ def explain_scan(
     if source.partitioned.names:
         lines.append(f"  of directories: {', '.join(map(identifier, source.partitioned.names))}")
     if made.chosen is not None:
-        lines.append(f"  filter, also of row groups by their statistics: {made.chosen}")
+        lines.append(f"  filter, also of row groups by their statistics: {made.chosen.rows}")
     if packed.rows_instead(made) is None and few(made.expects):
         lines.append("  rows are packed as they are, as slices would be hardly fewer")
     else:
@@ -241,15 +242,18 @@ def checked(
     query: Query,
     chosen: Filter | None,
     filesystem: fs.FileSystem | None,
-    merge_schema: bool,
+    merge_schema: bool | None,
     rows_per_slice: float | None,
 ) -> Scan:
     """Check a query against files, without reading rows."""
     if not isinstance(query, Query):
         raise InvalidType(f"query: a {type(query).__name__} is given; query is a windowkit.Query")
+    if merge_schema is None:
+        merge_schema = is_set(session, "spark.sql.parquet.mergeSchema", "false")
     if not isinstance(merge_schema, bool):
-        raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True or False")
-    source = files.found(paths, filesystem)
+        raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True, False or None")
+    infer = is_set(session, "spark.sql.sources.partitionColumnTypeInference.enabled", "true")
+    source = files.found(paths, filesystem, infer=infer)
     columns = table_schema(source, merge_schema)
     names = list(columns)
     frame = session.createDataFrame([], spark.StructType([spark.StructField(name, void()) for name in names]))
@@ -259,6 +263,11 @@ def checked(
     found = {
         name: parquet.readable(name, columns[name], where) for at, name in enumerate(names) if at in positions
     }
+    if pa.binary() in found.values() and is_set(session, "spark.sql.parquet.binaryAsString", "false"):
+        raise InvalidValue(
+            "query: spark.sql.parquet.binaryAsString is true, and a column is binary; scan takes binary for "
+            "what it is"
+        )
     fields = [spark.StructField(name, in_spark(found[name]) if name in found else void()) for name in names]
     made = job(session.createDataFrame([], spark.StructType(fields)), query)
     read = tuple(names[made.positions[column]] for column in query.inputs)
@@ -277,6 +286,11 @@ def checked(
         expression,
         expected(rows_per_slice, known),
     )
+
+
+def is_set(session: SparkSession, name: str, default: str) -> bool:
+    """Whether a setting of the session is true."""
+    return str(session.conf.get(name, default)).lower() == "true"
 
 
 def void() -> spark.DataType:
@@ -310,56 +324,17 @@ def table_schema(source: files.Source, merge_schema: bool) -> dict[str, pa.DataT
                     f"merge_schema: column {field.name!r} is {kind} in {first!r} and {field.type} in "
                     f"{file.path!r}; files of one scan have the same types, or narrower integers and floats"
                 )
+    for field in source.partitioned:
+        others = [name for name in columns if name != field.name and name.lower() == field.name.lower()]
+        if others:
+            raise InvalidValue(
+                f"paths: directories have a column {field.name!r}, and files {others[0]!r}; columns of one "
+                "scan differ in more than their case"
+            )
     return {
         **{name: kind for name, (kind, _) in columns.items()},
         **{field.name: field.type for field in source.partitioned},
     }
-
-
-def chosen_of(
-    given: Filter | None, columns: dict[str, pa.DataType], where: str
-) -> tuple[ds.Expression | None, dict[str, pa.DataType]]:
-    """Return the filter as an expression, and the columns it reads in Spark's types.
-
-    Raises
-    ------
-    UnknownColumn, InvalidType, InvalidValue
-        It is no filter, or does not fit the columns.
-    """
-    if given is None:
-        return None, {}
-    if isinstance(given, ds.Expression):
-        chosen = given
-    else:
-        try:
-            chosen = pa.parquet.filters_to_expression(given)
-        except (ValueError, TypeError) as error:
-            raise InvalidValue(
-                f"filter: {given!r} is given ({error}); filter is a pyarrow.dataset.Expression, or a list of "
-                "tuples (column, operator, value)"
-            ) from None
-    read = {name: parquet.kind_in_spark(kind) for name, kind in columns.items()}
-    kinds = {name: kind for name, kind in read.items() if kind is not None}
-    table = pa.schema(list(kinds.items())).empty_table()
-    try:
-        table.filter(chosen)
-    except pa.ArrowException as error:
-        if "FieldRef" in str(error):
-            raise UnknownColumn(f"filter: {chosen} names no column of {where} ({error})") from None
-        raise InvalidValue(
-            f"filter: {chosen} does not fit the columns ({error}); times with zone are compared with times "
-            "with zone, and strings with strings"
-        ) from None
-    return chosen, {name: kind for name, kind in kinds.items() if is_read(table.drop_columns([name]), chosen)}
-
-
-def is_read(without: pa.Table, chosen: ds.Expression) -> bool:
-    """Whether an expression that fits a table does not fit it without one of its columns."""
-    try:
-        without.filter(chosen)
-    except pa.ArrowInvalid:
-        return True
-    return False
 
 
 def parallelism(session: SparkSession) -> int:

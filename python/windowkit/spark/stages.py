@@ -17,6 +17,7 @@ from windowkit.spark import packing, sql
 from windowkit.spark.catalyst import HELD_DIGITS
 from windowkit.spark.exchange import several_preimages
 from windowkit.spark.worker import finished
+from windowkit.windows import Session, Sliding, Tumbling
 
 __all__ = ["CHUNKS", "LIMITS", "Limits", "Pack", "Unpack", "rows_instead"]
 
@@ -66,6 +67,9 @@ LIMITS: Final = Limits()
 
 def rows_instead(query: Query, schema: pa.Schema, planned: Plan) -> str | None:
     """Say why rows are packed rather than slices, whatever slices would save; None if they are not."""
+    for window, (_, _, needs_rows, _) in zip(query.windows, planned.windows, strict=True):
+        if needs_rows or not isinstance(window, Tumbling | Sliding | Session):
+            return f"{window} needs the rows of a key in one place"
     for aggregate in query.aggs:
         if aggregate.user is not None and not aggregate.user.commutative:
             return f"{aggregate} does not commute, and tasks share the rows of a slice in any order"

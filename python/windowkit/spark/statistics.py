@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from dataclasses import dataclass
 from math import ceil
-from typing import Any, Final
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
 
 from windowkit.spark import parquet
 from windowkit.spark.choice import Expected
@@ -28,38 +31,33 @@ def expected(source: Source, job: Job, names: tuple[str, ...]) -> Expected | Non
     step = max(len(source.files) // SAMPLE, 1)
     sample = source.files[::step][:SAMPLE]
     rows, size = 0, 0
-    ends: dict[str, tuple[Any, Any]] = {}
     by_file = dict(zip(names, job.query.inputs, strict=True))
     wanted = {name for name, column in by_file.items() if column in (*job.query.by, job.query.time)}
+    stored = wanted - set(source.partitioned.names)
+    ends: dict[str, Ends] = {}
     for file in sample:
-        metadata = parquet.fragment(source.filesystem, file).metadata
-        rows, size = rows + metadata.num_rows, size + file.size
-        for group in range(metadata.num_row_groups):
-            columns = metadata.row_group(group)
-            for at in range(columns.num_columns):
-                column = columns.column(at)
-                if column.path_in_schema not in wanted:
-                    continue
-                found = column.statistics
-                if found is None or not found.has_min_max:
-                    return None
-                low, high = ends.get(column.path_in_schema, (found.min, found.max))
-                ends[column.path_in_schema] = (min(low, found.min), max(high, found.max))
-    if not rows or wanted - set(ends) - set(source.partitioned.names):
+        opened = parquet.fragment(source.filesystem, file)
+        rows, size = rows + opened.metadata.num_rows, size + file.size
+        for name in stored:
+            found = ends_in(opened, name)
+            known = ends.get(name, found)
+            if found is None or known is None or known.kind != found.kind:
+                return None
+            ends[name] = known.joined(found)
+    if not rows:
         return None
     rows = ceil(rows * source.bytes / size)
     measure = next(name for name, column in by_file.items() if column == job.query.time)
     keys = 1
     for name in wanted - {measure}:
-        if name in source.partitioned.names:
+        if name in stored:
+            if not pa.types.is_integer(ends[name].kind):
+                return None
+            keys *= ends[name].values
+        else:
             at = source.partitioned.names.index(name)
             keys *= len({file.values[at] for file in source.files})
-            continue
-        low, high = ends[name]
-        if not isinstance(low, int) or isinstance(low, bool):
-            return None
-        keys *= high - low + 1
-    panes = None if measure not in ends else panes_between(job, *ends[measure])
+    panes = None if measure not in stored else panes_between(job, ends[measure])
     if panes is None:
         return None
     least = rows / max(keys * panes, 1)
@@ -73,16 +71,60 @@ def expected(source: Source, job: Job, names: tuple[str, ...]) -> Expected | Non
     )
 
 
-def panes_between(job: Job, low: Any, high: Any) -> int | None:
-    """Return how many panes there are between two times of Parquet's statistics; None if unknown."""
-    if isinstance(low, datetime):
-        span = (high - low).total_seconds() * 1e6
-    elif isinstance(low, date):
-        span = (high - low).days
-    elif isinstance(low, int) and not isinstance(low, bool):
-        span = high - low
-    else:
+@dataclass(frozen=True)
+class Ends:
+    """Between which values those of a column lie, as Parquet stores them, and whether there are nulls."""
+
+    kind: pa.DataType
+    low: int
+    high: int
+    nulls: bool
+
+    def joined(self, other: Ends) -> Ends:
+        """Return the ends of both."""
+        return Ends(
+            self.kind, min(self.low, other.low), max(self.high, other.high), self.nulls or other.nulls
+        )
+
+    @property
+    def values(self) -> int:
+        """How many values there can be, null among them."""
+        return self.high - self.low + 1 + self.nulls
+
+
+def ends_in(opened: ds.ParquetFileFragment, name: str) -> Ends | None:
+    """Return the ends of a column of integers or times in a file, if it has such a column and statistics."""
+    own = parquet.schema_of(opened)
+    if name not in own.names:
         return None
-    if job.plan.pane_edges is None:
+    kind = own.field(name).type
+    is_time = pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
+    if not is_time and not pa.types.is_integer(kind):
         return None
-    return sum(int(span // period) + 1 for period, _ in job.plan.pane_edges)
+    ends: Ends | None = None
+    for group in range(opened.metadata.num_row_groups):
+        columns = opened.metadata.row_group(group)
+        found = next(
+            column.statistics
+            for column in map(columns.column, range(columns.num_columns))
+            if column.path_in_schema == name
+        )
+        if found is None or not found.has_min_max:
+            return None
+        # Of times what is stored: Python's own end with the year 9999.
+        low, high = (found.min_raw, found.max_raw) if is_time else (found.min, found.max)
+        group_ends = Ends(kind, low, high, not found.has_null_count or found.null_count > 0)
+        ends = group_ends if ends is None else ends.joined(group_ends)
+    return ends
+
+
+def panes_between(job: Job, ends: Ends) -> int | None:
+    """Return how many panes there are between two times; None if the windows have none."""
+    edges = job.plan.pane_edges
+    if not edges:
+        return None
+    span = ends.high - ends.low
+    if pa.types.is_timestamp(ends.kind):
+        # Spark's times are microseconds.
+        span = span * 10**6 // {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[ends.kind.unit]
+    return sum(span // period + 1 for period, _ in edges)

@@ -8,7 +8,17 @@ from typing import Final, NamedTuple
 
 from windowkit.errors import InvalidType, InvalidValue
 
-__all__ = ["COMMA", "Call", "bare", "checked_name", "number_or_text", "quoted", "read_call", "unquoted"]
+__all__ = [
+    "COMMA",
+    "SEMICOLON",
+    "Call",
+    "bare",
+    "checked_name",
+    "number_or_text",
+    "quoted",
+    "read_call",
+    "unquoted",
+]
 
 
 class Call(NamedTuple):
@@ -26,7 +36,8 @@ CALL: Final = re.compile(
     rf"(?:\s+where\s+(?P<filter>{QUOTED}|\S.*?))?(?:\s+as\s+(?P<name>\S.*?))?\s*",
     re.IGNORECASE | re.DOTALL,
 )
-# A comma with an even number of backticks behind it stands outside quotes.
+# A comma, or a semicolon, with an even number of backticks behind it stands outside quotes.
+SEMICOLON: Final = re.compile(r";(?=(?:[^`]*`[^`]*`)*[^`]*$)", re.DOTALL)
 COMMA: Final = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)", re.DOTALL)
 PLAIN: Final = re.compile(r"[^\W\d]\w*(?:[ .-]\w+)*")
 

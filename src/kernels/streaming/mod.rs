@@ -9,6 +9,7 @@ mod arithmetic;
 mod daba;
 mod functions;
 mod queue;
+mod rows;
 mod two_stacks_lite;
 mod types;
 mod window;

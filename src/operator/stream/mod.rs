@@ -276,7 +276,7 @@ impl Stream {
         let gap = self.queries.edges().gap();
         let mut reopened = Vec::new();
         let mut changed: Vec<(u32, i64)> = Vec::new();
-        // What was handed out is of the slices before the call: those of the call are none of it.
+        // Before any cell is added: the call's own rows are no session that was handed out.
         for &cell in self.cutter.cells() {
             if self.watermark.is_some_and(|watermark| cell.first < watermark) {
                 changed.push((cell.key, cell.first));

@@ -1,0 +1,105 @@
+"""Which rows of files are read: filters as pyarrow's expressions, checked against columns."""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import isnan
+from operator import and_, or_
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet
+
+from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.spark import parquet
+from windowkit.spark.parquet import Chosen
+
+__all__ = ["Filter", "chosen_of"]
+
+# Of pyarrow.dataset.Expression, of which pyarrow tells no type, or of tuples.
+Filter: TypeAlias = Any
+
+
+def chosen_of(
+    given: Filter | None, columns: dict[str, pa.DataType], where: str
+) -> tuple[Chosen | None, dict[str, pa.DataType]]:
+    """Return the filter as expressions, and the columns it reads in Spark's types.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        It is no filter, or does not fit the columns.
+    """
+    if given is None:
+        return None, {}
+    read = {name: parquet.kind_in_spark(kind) for name, kind in columns.items()}
+    kinds = {name: kind for name, kind in read.items() if kind is not None}
+    if isinstance(given, ds.Expression):
+        chosen = groups = given
+    else:
+        chosen, groups = expression(given, kinds), expression(given, kinds, floats=False)
+    # Of a row of nulls: with none at all pyarrow does not find out what cannot be compared.
+    table = pa.table([pa.nulls(1, kind) for kind in kinds.values()], schema=pa.schema(list(kinds.items())))
+    try:
+        table.filter(chosen)
+    except pa.ArrowException as error:
+        if "FieldRef" in str(error):
+            raise UnknownColumn(f"filter: {chosen} names no column of {where} ({error})") from None
+        raise InvalidValue(
+            f"filter: {chosen} does not fit the columns ({error}); times with zone are compared with times "
+            "with zone, and strings with strings"
+        ) from None
+    needed = {name: kind for name, kind in kinds.items() if is_read(table.drop_columns([name]), chosen)}
+    return Chosen(chosen, groups), needed
+
+
+def expression(given: Any, kinds: dict[str, pa.DataType], *, floats: bool = True) -> ds.Expression:
+    """Return tuples as an expression: of all of a list, or of any of several lists.
+
+    Without `floats`, comparisons of floats are left out, as though they held.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        They are none.
+    """
+    allowed = (
+        "filter is a pyarrow.dataset.Expression, or a list of tuples (column, operator, value), or a list of "
+        "such lists of which any holds"
+    )
+    if not isinstance(given, list | tuple):
+        raise InvalidType(f"filter: a {type(given).__name__} is given; {allowed}")
+    lists = [given] if given and isinstance(given[0], tuple) else given
+    try:
+        return reduce(or_, [reduce(and_, [term(each, kinds, floats) for each in terms]) for terms in lists])
+    except (ValueError, TypeError) as error:
+        raise InvalidValue(f"filter: {given!r} is given ({error}); {allowed}") from None
+
+
+def term(given: tuple[str, str, Any], kinds: dict[str, pa.DataType], floats: bool) -> ds.Expression:
+    """Return one comparison, with Spark's view of nulls and NaN."""
+    column, operator, value = given
+    made = pa.parquet.filters_to_expression([(column, operator, value)])
+    field = ds.field(column)
+    is_float = column in kinds and pa.types.is_floating(kinds[column])
+    if is_float and not floats:
+        return ds.scalar(True)
+    if operator == "not in":
+        return made & field.is_valid()
+    if not is_float:
+        return made
+    is_nan = field.is_nan()
+    if isinstance(value, float) and isnan(value):
+        told = {"<": ~is_nan, "!=": ~is_nan, "<=": field.is_valid(), ">": is_nan & ~is_nan}
+        return told.get(operator, is_nan)
+    return made | is_nan if operator in (">", ">=") else made
+
+
+def is_read(without: pa.Table, chosen: ds.Expression) -> bool:
+    """Whether an expression that fits a table does not fit it without one of its columns."""
+    try:
+        without.filter(chosen)
+    except pa.ArrowInvalid:
+        return True
+    return False

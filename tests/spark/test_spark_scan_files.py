@@ -1,0 +1,219 @@
+"""Files of every making: `scan` reads them as Spark does, or says why not."""
+
+from __future__ import annotations
+
+import datetime as dt
+from math import inf, nan
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
+
+import windowkit as wk
+import windowkit.spark
+
+SECONDS = wk.sliding("10 seconds", "5 seconds")
+QUERY = wk.query(by="k", time="t", windows=SECONDS, aggs=[wk.count(), wk.sum("v")])
+
+
+def table(values=(1.0, 2.0, 3.0), **columns):
+    rows = range(len(values))
+    own = {
+        "k": [row % 2 for row in rows],
+        "t": pa.array([row * 10**6 for row in rows], pa.timestamp("us", "UTC")),
+        "v": pa.array(values, pa.float64()),
+    }
+    return pa.table(own | columns)
+
+
+@pytest.fixture
+def same(spark, same_rows):
+    """Compare a scan with Spark's own reading."""
+
+    def compare(path, query=QUERY, where="true", **options):
+        found = windowkit.spark.scan(spark, path, query, **options)
+        oracle = windowkit.spark.reference(spark.read.parquet(path).where(where), query)
+        assert oracle.count() > 0
+        assert same_rows(found, oracle, query)
+
+    return compare
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize(
+    ("chosen", "where"),
+    [
+        (("v", ">", 0), "v > 0"),
+        (("v", ">=", 3.0), "v >= 3"),
+        (("v", ">=", nan), "v >= double('NaN')"),
+        (("v", "==", nan), "v = double('NaN')"),
+        (("v", "!=", nan), "v != double('NaN')"),
+        (("v", "<", nan), "v < double('NaN')"),
+        (("v", "<=", nan), "v <= double('NaN')"),
+        (("v", "not in", [1.5]), "v not in (1.5)"),
+        (("v", "<", 2.0), "v < 2"),
+    ],
+    ids=str,
+)
+def test_nan_and_null_in_filters_are_sparks(spark, tmp_path, same_rows, chosen, where, statistics):
+    rows = table([2.0, None, 1.5, nan, -1.0, inf, 3.0])
+    pq.write_table(rows, tmp_path / "f.parquet", write_statistics=statistics, row_group_size=2)
+    # Statistics, which leave NaN out, make Spark itself leave out row groups that have it.
+    pq.write_table(rows, tmp_path / "plain.parquet", write_statistics=False)
+    found = windowkit.spark.scan(spark, str(tmp_path / "f.parquet"), QUERY, filter=[chosen])
+    oracle = spark.read.parquet(str(tmp_path / "plain.parquet")).where(where)
+    assert same_rows(found, windowkit.spark.reference(oracle, QUERY), QUERY)
+
+
+def test_directories_that_are_no_partitions_are_not_read(spark, tmp_path, same):
+    (tmp_path / "backup").mkdir()
+    pq.write_table(table(), tmp_path / "backup" / "b.parquet")
+    with pytest.raises(wk.InvalidValue, match="are not named name=value; give their paths"):
+        windowkit.spark.scan(spark, str(tmp_path), QUERY)
+    pq.write_table(table(), tmp_path / "a.parquet")
+    same(str(tmp_path))
+
+
+def test_patterns(tmp_path, spark, same):
+    for day in ("2024-05-01", "2024-05-02", "2025-01-01"):
+        (tmp_path / f"d={day}").mkdir()
+        pq.write_table(table(), tmp_path / f"d={day}" / "a.parquet")
+        pq.write_table(table(), tmp_path / f"d={day}" / "b.parquet")
+    same(str(tmp_path / "d=2024*"))
+    same(str(tmp_path / "d=202[45]-*" / "?.parquet"))
+    with pytest.raises(wk.InvalidValue, match="paths: nothing matches"):
+        windowkit.spark.scan(spark, str(tmp_path / "d=2026*"), QUERY)
+
+
+def test_a_column_of_directories_and_files_in_two_cases(spark, tmp_path):
+    (tmp_path / "K=7").mkdir()
+    pq.write_table(table(), tmp_path / "K=7" / "f.parquet")
+    with pytest.raises(wk.InvalidValue, match="directories have a column 'K', and files 'k'"):
+        windowkit.spark.scan(spark, str(tmp_path), QUERY)
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "date", "int96"])
+def test_times_of_the_old_calendar(spark, tmp_path, settings, same_rows, kind):
+    written = {
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+        "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+        "spark.sql.parquet.outputTimestampType": "INT96" if kind == "int96" else "TIMESTAMP_MICROS",
+    }
+    typed = "date" if kind == "date" else "timestamp"
+    query = wk.query(by=[], time="t", windows=wk.tumbling("10 days"), aggs=wk.count())
+    for name, first in (("old", "1500-01-01"), ("new", "1900-01-02")):
+        days = sf.expr(f"cast(timestamp '{first}' + make_interval(0, 0, 0, int(id)) as {typed}) as t")
+        with settings(written):
+            spark.range(3).select(days).coalesce(1).write.parquet(str(tmp_path / name))
+    new = windowkit.spark.scan(spark, str(tmp_path / "new"), query)
+    assert same_rows(new, query.run(spark.read.parquet(str(tmp_path / "new")), route="rows"), query)
+    with pytest.raises(PySparkException, match="written by the calendar of Spark 2"):
+        windowkit.spark.scan(spark, str(tmp_path / "old"), query).collect()
+
+
+def test_settings_of_the_session_count(spark, tmp_path, settings, same):
+    (tmp_path / "d=01").mkdir()
+    pq.write_table(table(more=pa.array([b"x", b"y", b"z"])), tmp_path / "d=01" / "b.parquet")
+    pq.write_table(table(), tmp_path / "d=01" / "a.parquet")
+    by_directory = wk.query(by="d", time="t", windows=SECONDS, aggs=wk.count())
+    with settings({"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}):
+        same(str(tmp_path), by_directory)
+    more = wk.query(by="more", time="t", windows=SECONDS, aggs=wk.count())
+    with pytest.raises(wk.UnknownColumn):
+        windowkit.spark.scan(spark, str(tmp_path), more)
+    with settings({"spark.sql.parquet.mergeSchema": "true"}):
+        same(str(tmp_path), more)
+        with (
+            settings({"spark.sql.parquet.binaryAsString": "true"}),
+            pytest.raises(wk.InvalidValue, match="binaryAsString is true"),
+        ):
+            windowkit.spark.scan(spark, str(tmp_path), more)
+
+
+@pytest.mark.parametrize("year", [0, 10_000])
+def test_times_that_python_has_none_of(spark, tmp_path, same, year):
+    first = (year - 1970) * 31_556_952 * 10**6
+    times = pa.array([first + row * 10**6 for row in range(20)]).cast(pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"k": [1] * 20, "t": times}), tmp_path / "f.parquet")
+    query = wk.query(by="k", time="t", windows=wk.sliding("10 seconds", "5 seconds"), aggs=wk.count())
+    found = windowkit.spark.scan(spark, str(tmp_path), query)
+    oracle = windowkit.spark.reference(spark.read.parquet(str(tmp_path)), query)
+    counts = [frame.groupBy("count(1)").count().orderBy("count(1)").collect() for frame in (found, oracle)]
+    assert counts[0] == counts[1] != []
+
+
+def test_files_of_several_types_fail_with_their_names(spark, tmp_path):
+    pq.write_table(table(), tmp_path / "a.parquet")
+    strings = table().set_column(0, "k", pa.array(["x", "y", "z"]))
+    pq.write_table(strings, tmp_path / "b.parquet")
+    with pytest.raises(PySparkException, match=r"column 'k' is string in '.*b.parquet' and int64 in others"):
+        windowkit.spark.scan(spark, str(tmp_path), QUERY).collect()
+
+
+def test_a_file_that_is_gone(spark, tmp_path):
+    for name in "ab":
+        pq.write_table(table(), tmp_path / f"{name}.parquet")
+    result = windowkit.spark.scan(spark, str(tmp_path), QUERY)
+    (tmp_path / "b.parquet").unlink()
+    with pytest.raises(PySparkException, match="is there no longer; files of a scan stay"):
+        result.collect()
+
+
+def test_maps(spark, tmp_path, same_rows):
+    maps = pa.array([[("a", 1)], [], None], pa.map_(pa.string(), pa.int32()))
+    pq.write_table(table(m=maps), tmp_path / "f.parquet")
+    query = wk.query(by="k", time="t", windows=SECONDS, aggs=wk.first("m"))
+    found = windowkit.spark.scan(spark, str(tmp_path), query)
+    assert same_rows(found, query.run(spark.read.parquet(str(tmp_path))), query)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        wk.tumbling(rows=3),
+        wk.sliding("5 rows", 4),
+        wk.band(3, 9),
+        wk.landmark(10, start=2),
+        wk.global_window(),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("files", [1, 3])
+def test_windows_that_have_no_slices(spark, tmp_path, same_rows, window, files):
+    for file in range(files):
+        rows = range(30 * file, 30 * file + 30)
+        numbers = pa.table({"k": [row % 2 for row in rows], "t": rows, "v": [row / 8 for row in rows]})
+        pq.write_table(numbers, tmp_path / f"{file}.parquet")
+    query = wk.query(by="k", time="t", windows=window, aggs=[wk.count(), wk.sum("v"), wk.first("v")])
+    frame = spark.read.parquet(str(tmp_path))
+    oracle = query.run(frame, route="rows")
+    assert same_rows(windowkit.spark.scan(spark, str(tmp_path), query), oracle, query)
+    assert same_rows(query.run(frame, route="packed"), oracle, query)
+    told = windowkit.spark.explain_scan(spark, str(tmp_path), query)
+    assert "rows of k, t, v are packed as they are" in told
+
+
+def test_the_data_source_filters_and_finds_columns_in_any_case(spark, tmp_path, same_rows):
+    windowkit.spark.register(spark)
+    path = str(tmp_path / "f.parquet")
+    day = pa.array([dt.date(2024, 5, 1 + row) for row in range(3)])
+    pq.write_table(table(day=day), path)
+    query = wk.query(by="K", time="t", windows=SECONDS, aggs=wk.sum("V").alias("a; `b`"))
+    told = windowkit.spark.options(query)
+    for text, where in (
+        ('[["v", ">", 1]]', "v > 1"),
+        ('[["day", ">=", "2024-05-02"], ["k", "in", [0]]]', "day >= '2024-05-02' and k in (0)"),
+    ):
+        found = spark.read.format("windowkit").options(**told, filter=text).load(path)
+        oracle = query.run(spark.read.parquet(path).where(where))
+        assert found.columns == oracle.columns
+        assert same_rows(found, oracle, query)
+    for changed, message in (
+        ({"partition": "3"}, "partition: there is no such option"),
+        ({"filter": "v > 0"}, "filter: 'v > 0' is given"),
+        ({"filter": '[["day", ">", "soon"]]'}, "filter: 'soon' is compared with 'day', a column of date32"),
+    ):
+        with pytest.raises(PySparkException, match=message):
+            spark.read.format("windowkit").options(**told | changed).load(path)
