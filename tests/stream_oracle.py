@@ -92,6 +92,10 @@ class Stream:
     def times(self) -> list[Any]:
         return plain(self.table[self.any_query().time])
 
+    def is_by_time(self, window: wk.Window) -> bool:
+        """Whether windows of a type are told by their times; others are none of this oracle's."""
+        return True
+
     def any_query(self) -> wk.Query:
         return next(iter(self.queries.values())).query
 
@@ -127,7 +131,7 @@ class Stream:
             for row in self.taken:
                 if since is None or times[row] > since:
                     groups[tuple(key(columns[by][row]) for by in query.by)].append(row)
-            for window in query.windows:
+            for window in filter(self.is_by_time, query.windows):
                 session = isinstance(window, wk.Session)
 
                 def past(end: int, watermark: int, session: bool = session) -> bool:

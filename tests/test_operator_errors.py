@@ -279,14 +279,6 @@ def test_a_function_that_returns_something_else_changes_nothing(lower: Callable[
     unchanged(op, lambda: op.push(rows([11])), wk.InvalidValue, says)
 
 
-def test_what_would_need_rows_is_refused_with_the_reason() -> None:
-    concat = wk.aggregate("concat", lift=lambda v: v, combine=lambda a, b: a, lower=lambda s: s)
-    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=concat("v"))
-    query.operator(schema=SCHEMA)
-    with pytest.raises(wk.InvalidValue, match=r"a function is not commutative.*Fig\. 4"):
-        query.operator(schema=SCHEMA, order="out-of-order")
-
-
 def test_a_stream_that_breaks_off_changes_nothing() -> None:
     op = QUERY.operator()
     op.push(rows([1]))
@@ -299,12 +291,3 @@ def test_a_stream_that_breaks_off_changes_nothing() -> None:
     unchanged(op, lambda: op.push(reader), RefusalError, "the source is gone")
     with pytest.raises(wk.InvalidType, match="data: a builtins dict has no Arrow interface"):
         op.push({"k": ["a"]})
-
-
-@pytest.mark.parametrize(
-    "window", [wk.tumbling(rows=3), wk.band(0, 5), wk.landmark(5, start=0), wk.global_window()]
-)
-def test_windows_that_no_stream_operator_runs_yet_are_refused(window: wk.Window) -> None:
-    query = wk.query(by="k", time="t", windows=window, aggs=wk.sum("v"))
-    with pytest.raises(wk.InvalidValue, match="is none that a stream operator runs; allowed are tumbling"):
-        query.operator(schema=SCHEMA)

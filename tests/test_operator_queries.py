@@ -125,6 +125,18 @@ def test_a_session_that_late_rows_open_again_is_an_update_when_it_is_over() -> N
     ]
 
 
+def test_late_rows_of_one_batch_are_no_session_that_was_told() -> None:
+    """The first of them would be a session that is over; with the second it is not, and was never told."""
+    windows = [wk.session(8).alias("wide"), wk.session(1).alias("narrow")]
+    query = wk.query(by=[], time="t", windows=windows, aggs=wk.sum("v"))
+    op = query.operator(order="out-of-order", allowed_lateness=100)
+    pushed(op, [30])
+    op.advance(10)
+    assert [row["window_name"] for row in pushed(op, [0, 5])] == ["narrow", "narrow"]
+    told = op.advance(20).to_pylist()
+    assert [(row["session_window"], row["update"]) for row in told] == [({"start": 0, "end": 13}, False)]
+
+
 def test_queries_share_partials_and_slices() -> None:
     one = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
     two = wk.query(by=[], time="t", windows=wk.tumbling(20), aggs=[wk.sum("v"), wk.max("v")])

@@ -65,6 +65,7 @@ from windowkit.errors import (
     WindowKitError,
 )
 from windowkit.hyperloglog import HyperLogLog
+from windowkit.processing import PROCESSING_TIME
 from windowkit.query import Query, query
 from windowkit.stream import Operator
 from windowkit.user import UserFunction, aggregate
@@ -94,6 +95,7 @@ from windowkit.windows import (
 )
 
 __all__ = [
+    "PROCESSING_TIME",
     "Add",
     "Aggregate",
     "Band",

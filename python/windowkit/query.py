@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.processing import ProcessingTime
 from windowkit.windows import Session, Window, checked_name
 
 if TYPE_CHECKING:
     import pyarrow
 
     from windowkit.durations import Length
+    from windowkit.processing import Clock
     from windowkit.stream import Operator
 
 __all__ = ["Query", "query"]
@@ -150,6 +152,7 @@ class Query:
         {'k': 'a', 'window': {'start': 10, 'end': 20}, 'sum(v)': 2.0}
         {'k': 'b', 'window': {'start': 0, 'end': 10}, 'sum(v)': 4.0}
         """
+        refuse_processing_time(self.time, "run")
         if is_spark(data):
             if threads is not None:
                 raise InvalidValue(
@@ -201,6 +204,7 @@ class Query:
         >>> sum(batch.num_rows for batch in query.batches(table))
         2
         """
+        refuse_processing_time(self.time, "batches")
         from windowkit import local
 
         return local.batches(self, data, threads=threads)
@@ -215,6 +219,7 @@ class Query:
         technique: str = "slicing",
         name: str | None = None,
         schema: Any = None,
+        clock: Clock | None = None,
     ) -> Operator:
         """Evaluate the query over a stream, window by window as they become final.
 
@@ -237,6 +242,9 @@ class Query:
             What results call the query once there are several; ``q1`` by default.
         schema : pyarrow.Schema, or data, optional
             The schema of the stream; that of the first batch by default.
+        clock : callable, optional
+            Of a query over `windowkit.PROCESSING_TIME`: what tells the time, as microseconds since 1970-01-01
+            00:00:00 UTC. The system's clock by default.
 
         Returns
         -------
@@ -271,6 +279,7 @@ class Query:
             technique=technique,
             name=name,
             schema=schema,
+            clock=clock,
         )
 
     def schema(self, data: Any) -> pyarrow.Schema:
@@ -361,7 +370,7 @@ def query(
         group, and so are 0.0 and -0.0.
     time : str
         The time column: timestamps of any unit and zone, dates, durations or integers. Rows without time are
-        dropped; rows need no order.
+        dropped; rows need no order. Or `windowkit.PROCESSING_TIME`, for `Query.operator` only.
     windows : Window or sequence of Window
         At least one, of different names.
     aggs : Aggregate or sequence of Aggregate
@@ -390,7 +399,7 @@ def query(
     """
     return Query(
         by=tuple(checked_name("by", name) for name in items("by", by, str, "a str or a sequence of str")),
-        time=checked_name("time", time),
+        time=time if isinstance(time, ProcessingTime) else checked_name("time", time),
         windows=items(
             "windows",
             windows,
@@ -424,6 +433,14 @@ def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
                 f"{argument}: two of them are named {name!r}; {what}s have different names, see .alias()"
             )
         seen.add(name)
+
+
+def refuse_processing_time(time: str, call: str) -> None:
+    if isinstance(time, ProcessingTime):
+        raise InvalidValue(
+            f"time: PROCESSING_TIME is given for {call}, where all rows are there at once; it is for "
+            "query.operator()"
+        )
 
 
 def refuse_for_spark(**options: object) -> None:

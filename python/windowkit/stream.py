@@ -14,6 +14,7 @@ from windowkit import _native
 from windowkit.durations import Duration, Length, length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of
+from windowkit.processing import PROCESSING_TIME, Clock, ProcessingTime, Stamps
 from windowkit.query import Query, items
 from windowkit.windows import checked_name, quoted, units
 
@@ -22,6 +23,14 @@ __all__ = ["Operator", "Stats"]
 ORDERS: Final = ("in-order", "out-of-order")
 STORES: Final = ("auto", "lazy", "eager")
 TECHNIQUES: Final = ("slicing",)
+MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
+KEPT: Final = {
+    "in-order": (
+        "as long as a window that is not final may need them, in the order of time and arrival",
+        "in order slices would do for windows of a number of rows, and between marks",
+    ),
+    "out-of-order": ("as long as a row or a window to come may need them, in the order of time and arrival",),
+}
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,9 @@ class Stats:
     rows, late, windows, updates : int
         Rows taken in, rows that came too late or without a time, windows handed out, and how many of these
         were updates.
-    splits, merges, recomputations : int
-        Slices that were cut in two, made one, or computed anew from rows (Traub et al. 2019, §5.2).
+    splits, merges, shifts, recomputations : int
+        Slices that were cut in two or made one, rows that were moved to the next slice as a row came before
+        them, and slices computed anew from rows (Traub et al. 2019, §5.2).
     """
 
     keys: int
@@ -47,6 +57,7 @@ class Stats:
     rows: int
     splits: int
     merges: int
+    shifts: int
     recomputations: int
     late: int
     windows: int
@@ -96,6 +107,7 @@ class Operator:
         technique: str = "slicing",
         name: str | None = None,
         schema: Any = None,
+        clock: Clock | None = None,
     ) -> None:
         one_of("order", order, ORDERS)
         one_of("store", store, STORES)
@@ -114,6 +126,12 @@ class Operator:
                     f"max_delay: {max_delay!r} is given for order='in-order', where no row is delayed; it is "
                     "for order='out-of-order'"
                 )
+        self._stamps = stamps_of(query, clock)
+        if self._stamps is not None and order != "in-order":
+            raise InvalidValue(
+                f"order: {order!r} is given over PROCESSING_TIME, where rows are in the order in which "
+                "they come; allowed is 'in-order'"
+            )
         self._queries: dict[str, Query] = {}
         self._added = 0
         self._closed = False
@@ -121,7 +139,8 @@ class Operator:
         self._schema: pa.Schema | None = None
         self._enter(query, name)
         if schema is not None:
-            self._bind(schema_of(schema))
+            given = schema_of(schema)
+            self._bind(given if self._stamps is None else self._stamps.schema(given))
 
     @property
     def queries(self) -> Mapping[str, Query]:
@@ -185,20 +204,30 @@ class Operator:
         """
         self._check_open("push")
         names = list(dict.fromkeys(name for query in self._queries.values() for name in query.inputs))
-        source = Source(batch, names) if self._schema is None else Source(batch, self._schema.names)
+        if self._schema is not None:
+            names = self._schema.names
+        stamps = self._stamps
+        source = Source(batch, [name for name in names if stamps is None or name != PROCESSING_TIME])
         native = self._native
         if native is None:
-            native = self._bind(source.schema)
+            native = self._bind(source.schema if stamps is None else stamps.schema(source.schema))
+        if stamps is None:
+            with source:
+                return table(native.push(source))
+        now = stamps.now()
         with source:
-            return table(native.push(source))
+            told = table(native.push(stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
+        stamps.last = now
+        return told
 
-    def advance(self, watermark: Any) -> pa.Table:
+    def advance(self, watermark: Any = None) -> pa.Table:
         """Say that the stream is complete up to a time: rows before it are late.
 
         Parameters
         ----------
         watermark : datetime, date, timedelta, str, int or pyarrow.Scalar
             What the time column's type can hold exactly; a str like ``"2026-01-01T12:00:00"`` for timestamps.
+            None, and nothing else, over `windowkit.PROCESSING_TIME`: the time of the clock.
 
         Returns
         -------
@@ -216,7 +245,17 @@ class Operator:
         """
         self._check_open("advance")
         native = self._bound("advance")
-        return table(native.advance(self._units(watermark)))
+        if self._stamps is None:
+            return table(native.advance(self._units(watermark)))
+        if watermark is not None:
+            raise InvalidValue(
+                f"watermark: {watermark!r} is given over PROCESSING_TIME, where it is the time of the "
+                "clock; allowed is none"
+            )
+        now = self._stamps.now()
+        told = table(native.advance(now))
+        self._stamps.last = now
+        return told
 
     def close(self) -> pa.Table:
         """End the stream, and return all windows that are left."""
@@ -224,6 +263,53 @@ class Operator:
         rest = pa.table({}) if self._native is None else table(self._native.close())
         self._closed = True
         return rest
+
+    def punctuate(self, time: Any = None, key: Any = None) -> pa.Table:
+        """End the windows of `windowkit.punctuation` here, as a marked row would.
+
+        Parameters
+        ----------
+        time : datetime, date, timedelta, str, int or pyarrow.Scalar
+            Rows up to this time that have come lie before the punctuation, all others after it. None, and
+            nothing else, over `windowkit.PROCESSING_TIME`: the time of the clock.
+        key : object or mapping of str to object, optional
+            The key whose windows are meant; a mapping by column if there are several. All keys by default.
+
+        Returns
+        -------
+        pyarrow.Table
+            Windows that are final now. In order those that it ends, since a punctuation is a watermark as a
+            row is; else none but, as updates, final windows that it cuts in two.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            No window is told by punctuation; the time is none of the column's type, or too late for any row;
+            the key does not fit the query's; or the operator is closed.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.punctuation("done"), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"k": ["a", "b", "a"], "t": [1, 2, 3], "done": [False, False, True]})).num_rows
+        1
+        >>> op.punctuate(4, key="b").to_pylist()
+        [{'k': 'b', 'window': {'start': 2, 'end': 2}, 'window_number': 0, 'n': 1, 'update': False}]
+        """
+        self._check_open("punctuate")
+        native = self._bound("punctuate")
+        stamps = self._stamps
+        if stamps is not None and time is not None:
+            raise InvalidValue(
+                f"time: {time!r} is given over PROCESSING_TIME, where it is that of the clock; "
+                "allowed is none"
+            )
+        at = self._units(time, "time") if stamps is None else stamps.now()
+        told = table(native.punctuate(at, None if key is None else self._key(key)))
+        if stamps is not None:
+            stamps.last = at
+        return told
 
     def take_late(self) -> pa.Table:
         """Hand out rows that came too late for every window, or without a time.
@@ -293,7 +379,7 @@ class Operator:
 
     def stats(self) -> Stats:
         """Say what the operator holds and did."""
-        return Stats(*([0] * 11 if self._native is None else self._native.stats()))
+        return Stats(*([0] * 12 if self._native is None else self._native.stats()))
 
     def slices(self) -> pa.Table:
         """Return the slices: keys, ``t_start``, ``t_end``, and ``t_first`` and ``t_last`` of their rows.
@@ -337,8 +423,13 @@ class Operator:
         lines.append("decisions (Traub et al. 2019)")
         for what, answer, why, source in self._native.strategy():
             lines += [f"  {what}: {answer} ({source})", f"    {why}"]
-        kind, why = self._native.store()
-        lines += [f"store: {kind} (§5.2)", f"  {why}"]
+        keeping = self._native.keeping()
+        if keeping:
+            lines.append(f"rows are kept for {', '.join(map(quoted, keeping))} (§5.1)")
+            lines += [f"  {line}" for line in KEPT[self._order]]
+        store = self._native.store()
+        if store is not None:
+            lines += [f"store: {store[0]} (§5.2)", f"  {store[1]}"]
         return "\n".join(lines)
 
     def snapshot(self) -> bytes:
@@ -367,7 +458,13 @@ class Operator:
         return self._bound("snapshot").snapshot()
 
     @classmethod
-    def restore(cls, snapshot: bytes, queries: Query | Sequence[Query] | Mapping[str, Query]) -> Operator:
+    def restore(
+        cls,
+        snapshot: bytes,
+        queries: Query | Sequence[Query] | Mapping[str, Query],
+        *,
+        clock: Clock | None = None,
+    ) -> Operator:
         """Return the operator that a snapshot is of; it goes on as that one would.
 
         Parameters
@@ -377,6 +474,8 @@ class Operator:
         queries : Query, or sequence of Query, or mapping of str to Query
             The operator's queries, in the order of `Operator.queries`, or by name: a snapshot has no code of
             aggregate functions.
+        clock : callable, optional
+            As of `windowkit.Query.operator`.
 
         Raises
         ------
@@ -406,6 +505,9 @@ class Operator:
         plans = [(name, plan(query, schema)) for name, query in this._queries.items()]
         this._native = _native.Operator.restore(given, plans)
         this._closed = this._native.is_closed
+        this._stamps = stamps_of(asked[0], clock)
+        if this._stamps is not None:
+            this._stamps.last = this._native.watermark
         return this
 
     def _enter(self, query: Query, name: str | None) -> str:
@@ -458,29 +560,67 @@ class Operator:
         kind = self._time_type()
         return pa.scalar(units, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
 
-    def _units(self, watermark: Any) -> int:
-        kind = self._time_type()
-        given = watermark
-        if not isinstance(watermark, pa.Scalar) and pa.types.is_integer(kind):
-            if isinstance(watermark, bool) or not hasattr(watermark, "__index__"):
+    def _key(self, key: Any) -> pa.RecordBatch:
+        """Return a key as a batch of one row of the key columns."""
+        assert self._schema is not None, "only asked for once bound"
+        by = next(iter(self._queries.values())).by
+        if isinstance(key, Mapping):
+            if sorted(key) != sorted(by):
+                raise InvalidValue(f"key: it has {sorted(key)}; the queries are by {sorted(by)}")
+            values = [key[name] for name in by]
+        elif len(by) == 1:
+            values = [key]
+        else:
+            raise InvalidValue(
+                f"key: {key!r} is given; the queries are by {list(by)}, so that a key is a mapping of these"
+            )
+        fields = [self._schema.field(name) for name in by]
+        columns = []
+        for value, field in zip(values, fields, strict=True):
+            kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+            try:
+                columns.append(pa.array([value], kind).cast(field.type))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
                 raise InvalidType(
-                    f"watermark: {watermark!r} is a {type(watermark).__name__}; the time column is an "
-                    "integer, and so is its watermark"
+                    f"key: {value!r} is no value of column {field.name!r} of {field.type} ({error})"
+                ) from None
+        return pa.record_batch(columns, schema=pa.schema(fields))
+
+    def _units(self, time: Any, argument: str = "watermark") -> int:
+        kind = self._time_type()
+        given = time
+        if not isinstance(time, pa.Scalar) and pa.types.is_integer(kind):
+            if isinstance(time, bool) or not hasattr(time, "__index__"):
+                raise InvalidType(
+                    f"{argument}: {time!r} is a {type(time).__name__}; the time column is an "
+                    f"integer, and so is {MEANT[argument]}"
                 )
-            given = operators.index(watermark)
+            given = operators.index(time)
             if not -(2**63) <= given < 2**63:
-                raise InvalidValue(f"watermark: {given} is out of range; allowed are integers of 64 bits")
+                raise InvalidValue(f"{argument}: {given} is out of range; allowed are integers of 64 bits")
             return given
         try:
             cast = (given if isinstance(given, pa.Scalar) else pa.scalar(given)).cast(kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise InvalidType(
-                f"watermark: {watermark!r} is no time of type {kind} ({error}); a watermark is what the time "
-                "column can hold"
+                f"{argument}: {time!r} is no time of type {kind} ({error}); allowed is what the time column "
+                "can hold"
             ) from None
         if not cast.is_valid:
-            raise InvalidValue("watermark: it is null; a watermark is a time")
+            raise InvalidValue(f"{argument}: it is null; allowed are times")
         return int(cast.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
+
+
+def stamps_of(query: object, clock: Clock | None) -> Stamps | None:
+    """Return what tells the times of rows, if a query is over processing time."""
+    if isinstance(query, Query) and isinstance(query.time, ProcessingTime):
+        return Stamps(clock)
+    if clock is not None:
+        raise InvalidValue(
+            "clock: it is given for a query over a column of times; it is for one over "
+            "windowkit.PROCESSING_TIME"
+        )
+    return None
 
 
 def table(stream: Any) -> pa.Table:

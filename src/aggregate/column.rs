@@ -46,6 +46,13 @@ pub trait Monoid: Clone + Send + Sync + 'static {
     fn invert(&self) -> Option<fn(Self::State, Self::State) -> Self::State> {
         None
     }
+
+    /// Whether `combine(part, rest)`, if that is `whole`, is `whole` whatever `rest` would be without `part`: an extremum
+    /// stays where something lesser is taken out (Traub et al. 2019, §6.3.2).
+    fn outlasts(&self, whole: Self::State, part: Self::State) -> bool {
+        let _ = (whole, part);
+        false
+    }
 }
 
 /// Slots of partial aggregates.
@@ -263,6 +270,25 @@ impl<M: Monoid> Column<M> {
                 seen[to as usize] = seen[earlier] || seen[later];
             }
         }
+    }
+
+    /// Takes out of slots what those of another column hold; whether that could be done, slot by slot.
+    ///
+    /// Where values may be null it is not known whether one is left: then only what changes nothing can be taken out.
+    pub fn take_out(&mut self, slots: &[u32], lost: &Self) -> Vec<bool> {
+        let (monoid, states) = (&self.monoid, &mut self.states);
+        let invert = monoid.invert().filter(|_| self.seen.is_none());
+        let take_out = |(n, &slot): (usize, &u32)| {
+            let (whole, part) = (&mut states[slot as usize], lost.states[n]);
+            if lost.seen.as_ref().is_some_and(|seen| !seen[n]) || monoid.outlasts(*whole, part) {
+                return true;
+            }
+            if let Some(invert) = invert {
+                *whole = invert(*whole, part);
+            }
+            invert.is_some()
+        };
+        slots.iter().enumerate().map(take_out).collect()
     }
 
     /// Bytes held.

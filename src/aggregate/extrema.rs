@@ -140,6 +140,10 @@ impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Monoid for Extremu
             *state = later;
         }
     }
+
+    fn outlasts(&self, whole: T::Native, part: T::Native) -> bool {
+        Self::wins(whole, part)
+    }
 }
 
 impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Aggregate for Extremum<T, MAX> {

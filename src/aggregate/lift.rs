@@ -194,6 +194,16 @@ pub trait Partials: Send + Sync {
         let _ = program;
     }
 
+    /// Takes out of slots what the slots of `lost`, a column of the same kind, hold: slot n of it was combined into slot
+    /// `slots[n]`. Says of each whether that could be done; the others are as they were (Traub et al. 2019, Fig. 6).
+    ///
+    /// # Errors
+    /// What a user's function raises.
+    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials) -> Result<Vec<bool>> {
+        let _ = lost;
+        Ok(vec![false; slots.len()])
+    }
+
     /// Calls whatever function is still to be called for the rows so far.
     ///
     /// # Errors
@@ -280,6 +290,10 @@ impl<A: Aggregate> Partials for Column<A> {
 
     fn combine(&mut self, program: &[(u32, u32, u32)]) {
         self.combine_slots(program);
+    }
+
+    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials) -> Result<Vec<bool>> {
+        Ok(self.take_out(slots, lost.as_any().downcast_ref::<Self>().expect("columns of one kind")))
     }
 
     fn bytes(&self) -> usize {

@@ -67,6 +67,12 @@ impl<K: Keys> Monoid for Ties<K> {
         self.keys.are_plain()
     }
 
+    fn outlasts(&self, whole: Self::State, part: Self::State) -> bool {
+        // Texts of two columns lie in two places.
+        let worse = if self.max { Ordering::Less } else { Ordering::Greater };
+        part.count == 0 || self.keys.are_plain() && self.keys.compare(part.key, whole.key) == worse
+    }
+
     fn bytes(&self) -> usize {
         self.keys.held_bytes()
     }

@@ -1,6 +1,8 @@
 //! `windowkit._native.Operator`: rows and watermarks in, windows out.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::thread::{self, ThreadId};
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::SchemaRef;
@@ -11,13 +13,23 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::detached;
 use super::plan::PyPlan;
-use crate::operator::{Contents, Options, Plan, StoreKind, Stream, length};
+use crate::operator::{Contents, Options, Plan, Running, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
 
 /// A stream operator.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator(Mutex<Stream>);
+pub(super) struct PyOperator {
+    running: Mutex<Running>,
+    /// The thread of the call that is under way: users' functions run in it, and may not call the operator again.
+    busy: Mutex<Option<ThreadId>>,
+}
+
+/// The operator, for the time of a call.
+struct Held<'a> {
+    running: MutexGuard<'a, Running>,
+    busy: &'a Mutex<Option<ThreadId>>,
+}
 
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
@@ -68,7 +80,7 @@ impl PyOperator {
                 disorder: disorder.map(|given| bind("max_delay", given)).transpose()?,
                 store,
             };
-            Ok(Self(Mutex::new(Stream::new(queries, options)?)))
+            Ok(Self::of(Running::new(queries, options)?))
         })
     }
 
@@ -77,14 +89,14 @@ impl PyOperator {
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
-        detached(py, || Ok(Self(Mutex::new(Stream::restore(snapshot, queries)?))))
+        detached(py, || Ok(Self::of(Running::restore(snapshot, queries)?)))
     }
 
     /// The schema of rows that a snapshot is of, the names of its queries, and its order.
     #[staticmethod]
     fn contents(py: Python<'_>, snapshot: &[u8]) -> PyResult<(PySchema, Vec<String>, &'static str)> {
         detached(py, || {
-            let Contents { schema, names, options } = Stream::contents(snapshot)?;
+            let Contents { schema, names, options } = Running::contents(snapshot)?;
             let order = if options.order == Order::InOrder { "in-order" } else { "out-of-order" };
             Ok((PySchema::new(schema), names, order))
         })
@@ -146,6 +158,26 @@ impl PyOperator {
         })
     }
 
+    /// Puts a punctuation at a time: of the key that a batch of one row has, or of all.
+    fn punctuate(
+        &self,
+        py: Python<'_>,
+        time: i64,
+        key: Option<PyRecordBatch>,
+    ) -> PyResult<PyRecordBatchReader> {
+        detached(py, || {
+            let mut stream = self.stream()?;
+            let key = key.map(|key| key.into_inner().columns().to_vec());
+            let results = stream.punctuate(time, key.as_deref())?;
+            Ok(table(results, stream.schema().clone()))
+        })
+    }
+
+    /// The names of the queries that rows are kept for.
+    fn keeping(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || Ok(self.stream()?.keeping().into_iter().map(str::to_owned).collect()))
+    }
+
     /// Rows that were too late or had no time.
     fn take_late(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
@@ -166,12 +198,12 @@ impl PyOperator {
         detached(py, || self.stream()?.remove(name))
     }
 
-    /// Keys, slices, rows kept, bytes, rows, splits, merges, recomputations, late rows, windows, updates.
+    /// Keys, slices, rows kept, bytes, rows, splits, merges, shifts, recomputations, late rows, windows, updates.
     #[allow(clippy::type_complexity, reason = "names are given to the numbers in Python")]
     fn stats(
         &self,
         py: Python<'_>,
-    ) -> PyResult<(usize, usize, usize, usize, u64, u64, u64, u64, u64, u64, u64)> {
+    ) -> PyResult<(usize, usize, usize, usize, u64, u64, u64, u64, u64, u64, u64, u64)> {
         detached(py, || {
             let s = self.stream()?.stats();
             Ok((
@@ -182,6 +214,7 @@ impl PyOperator {
                 s.rows,
                 s.splits,
                 s.merges,
+                s.shifts,
                 s.recomputations,
                 s.late,
                 s.windows,
@@ -202,7 +235,7 @@ impl PyOperator {
     }
 
     /// How slices are held, and why.
-    fn store(&self, py: Python<'_>) -> PyResult<(&'static str, &'static str)> {
+    fn store(&self, py: Python<'_>) -> PyResult<Option<(&'static str, &'static str)>> {
         detached(py, || Ok(self.stream()?.store_told()))
     }
 
@@ -229,8 +262,55 @@ impl PyOperator {
 }
 
 impl PyOperator {
-    fn stream(&self) -> Result<MutexGuard<'_, Stream>> {
-        self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))
+    fn of(running: Running) -> Self {
+        Self { running: Mutex::new(running), busy: Mutex::new(None) }
+    }
+
+    /// The operator, once other threads' calls are done.
+    ///
+    /// # Errors
+    /// `InvalidValue` in a function that the operator itself has called: it would wait for itself.
+    fn stream(&self) -> Result<Held<'_>> {
+        let poisoned = || Error::Internal("an earlier call panicked".into());
+        let running = match self.running.try_lock() {
+            Ok(running) => running,
+            Err(TryLockError::Poisoned(_)) => return Err(poisoned()),
+            Err(TryLockError::WouldBlock) => {
+                let busy = *self.busy.lock().map_err(|_| poisoned())?;
+                if busy == Some(thread::current().id()) {
+                    return Err(Error::InvalidValue(
+                        "operator: it is called by a function that it has called itself; an operator does one call at \
+                         a time, so that functions and windows of one's own must leave it alone"
+                            .into(),
+                    ));
+                }
+                self.running.lock().map_err(|_| poisoned())?
+            }
+        };
+        *self.busy.lock().map_err(|_| poisoned())? = Some(thread::current().id());
+        Ok(Held { running, busy: &self.busy })
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut busy) = self.busy.lock() {
+            *busy = None;
+        }
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.running
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Running {
+        &mut self.running
     }
 }
 

@@ -200,13 +200,23 @@ impl UserWindow for Aware {
     }
 
     fn list(&self, rows: &KeyRows<'_>, since: usize, out: &mut Vec<Listed>) -> Result<()> {
+        self.windows_of(rows, true, since, out)
+    }
+
+    fn list_so_far(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
+        self.windows_of(rows, false, 0, out)
+    }
+}
+
+impl Aware {
+    fn windows_of(&self, rows: &KeyRows<'_>, ended: bool, since: usize, out: &mut Vec<Listed>) -> Result<()> {
         let times = self.measure.array(rows.times.to_vec())?;
         let (lo, hi) = self.caller.call("notify", |py, adapter| {
             let given =
                 |array: &ArrayRef| PyArray::from_array_ref(array.clone()).to_pyarrow(py).map(Bound::unbind);
             let columns = rows.columns.iter().map(given).collect::<PyResult<Vec<_>>>()?;
             let (lo, hi): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
-                adapter.call_method1("windows_of", (given(&times)?, columns))?.extract()?;
+                adapter.call_method1("windows_of", (given(&times)?, columns, ended))?.extract()?;
             Ok((array(&lo)?, array(&hi)?))
         })?;
         let (lo, hi) = (lo.as_primitive::<Int64Type>().clone(), hi.as_primitive::<Int64Type>().clone());

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 const MAGIC: [u8; 8] = *b"WKSTREAM";
 
 /// The version that is written and read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Magic number, version, length of the body, its checksum.
 const HEADER: usize = 8 + 4 + 8 + 4;
@@ -76,7 +76,8 @@ impl Writer {
         bytes
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    /// Writes bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.body.extend_from_slice(bytes);
     }
@@ -168,7 +169,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8]> {
+    /// Reads bytes.
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let len = self.count()?;
         self.take(len)
     }

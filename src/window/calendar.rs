@@ -147,6 +147,10 @@ impl<W: ContextFree> UserWindow for Calendar<W> {
         WindowTraits::of(Class::ContextFree)
     }
 
+    fn longest(&self) -> Option<i64> {
+        Some(self.source.longest())
+    }
+
     fn list(&self, rows: &KeyRows<'_>, since: usize, out: &mut Vec<Listed>) -> Result<()> {
         let (times, longest) = (rows.times, self.source.longest());
         let poisoned = |_| Error::Internal("an earlier call panicked".into());

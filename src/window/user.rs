@@ -44,6 +44,21 @@ pub trait UserWindow: Send + Sync {
     /// # Errors
     /// Whatever the window finds wrong with the rows; the message names the window.
     fn list(&self, rows: &KeyRows<'_>, since: usize, out: &mut Vec<Listed>) -> Result<()>;
+
+    /// Adds the windows of a key of which these are the rows so far: what follows is not known yet. Those of
+    /// [`UserWindow::list`], unless the window depends on there being no more rows.
+    ///
+    /// # Errors
+    /// As [`UserWindow::list`].
+    fn list_so_far(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
+        self.list(rows, 0, out)
+    }
+
+    /// No window is longer than this, if that is known: rows further away than that are not kept for it. Only asked of
+    /// window types whose edges depend on nothing but the measure.
+    fn longest(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// A [`UserWindow`] and the columns it reads. Told apart from others by identity.
@@ -77,8 +92,25 @@ impl User {
     pub fn list(&self, rows: &KeyRows<'_>, since: usize, out: &mut Vec<Listed>) -> Result<()> {
         let before = out.len();
         self.window.list(rows, since, out)?;
+        self.check(rows, &out[before..])
+    }
+
+    /// Lists its windows over the rows so far, having checked them; all there are if the stream has `ended`.
+    ///
+    /// # Errors
+    /// As [`User::list`].
+    pub fn list_so_far(&self, rows: &KeyRows<'_>, ended: bool, out: &mut Vec<Listed>) -> Result<()> {
+        if ended {
+            return self.list(rows, 0, out);
+        }
+        let before = out.len();
+        self.window.list_so_far(rows, out)?;
+        self.check(rows, &out[before..])
+    }
+
+    fn check(&self, rows: &KeyRows<'_>, listed: &[Listed]) -> Result<()> {
         let fits = |w: &Listed| w.lo < w.hi && w.hi as usize <= rows.times.len() && w.start <= w.end;
-        match out[before..].iter().find(|window| !fits(window)) {
+        match listed.iter().find(|window| !fits(window)) {
             None => Ok(()),
             Some(Listed { lo, hi, start, end }) => Err(Error::InvalidValue(format!(
                 "{}: a window of rows {lo} to {hi}, from {start} to {end}, of {} rows; allowed are ranges of at \

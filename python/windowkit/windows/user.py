@@ -269,8 +269,8 @@ class Aware:
     def __init__(self, told_by: ContextAware) -> None:
         self.told_by = told_by
 
-    def windows_of(self, times: pa.Array, columns: list[pa.Array]) -> tuple[pa.Array, pa.Array]:
-        """Return first ranks, and ranks after the last, of the windows of a key."""
+    def windows_of(self, times: pa.Array, columns: list[pa.Array], ended: bool) -> tuple[pa.Array, pa.Array]:
+        """Return first ranks, and ranks after the last, of a key's windows."""
         opened = self.told_by.open()
         told: dict[tuple[int, int], None] = {}
         rows = len(times)
@@ -278,7 +278,8 @@ class Aware:
             piece = [each.slice(first, PIECE) for each in (times, *columns)]
             reached = first + len(piece[0])
             apply(told, opened.notify(first, *piece), reached, "notify")
-        apply(told, opened.finish(rows), rows, "finish")
+        if ended:
+            apply(told, opened.finish(rows), rows, "finish")
         lo, hi = zip(*told, strict=True) if told else ((), ())
         return pa.array(lo, pa.int64()), pa.array(hi, pa.int64())
 

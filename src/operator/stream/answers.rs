@@ -9,6 +9,7 @@ use arrow_select::take::take;
 
 use super::Stream;
 use super::due::Due;
+use super::queries::Told;
 use crate::aggregate::Partials;
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
@@ -72,7 +73,8 @@ impl Stream {
             let due = if by_trees && !due.is_empty() { vec![&due[..]] } else { batches(due, slices, range) };
             for due in due {
                 let gathered: Vec<&dyn Partials> = own.iter().copied().flatten().collect();
-                let mut gathered = answers(&gathered, due, range)?.into_iter();
+                let ranges: Vec<(u32, u32)> = due.iter().map(range).collect();
+                let mut gathered = answers(&gathered, &ranges)?.into_iter();
                 let mut planted = self.by_trees(query, due)?;
                 let next = |own: &Option<&dyn Partials>| {
                     if own.is_some() { gathered.next() } else { planted.pop_front() }
@@ -112,7 +114,8 @@ impl Stream {
         let extents = Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], None)?);
         let which: Vec<u32> = due.iter().map(|due| due.window as u32).collect();
         let updates: BooleanArray = due.iter().map(|due| Some(due.update)).collect();
-        self.queries.batch(query, keys, extents, &which, lowered, updates)
+        let told = Told { extents, which, updates, ranks: None, numbers: None };
+        self.queries.batch(query, keys, told, lowered)
     }
 
     /// The keys as columns, in the order of their numbers, not as dictionaries: those are numbered by their values.
@@ -153,13 +156,11 @@ fn batches(due: &[Due], slices: usize, range: impl Fn(&Due) -> (u32, u32)) -> Ve
     if types.len() * slices > slices + 2 * height * due.len() && !due.is_empty() { vec![due] } else { types }
 }
 
-/// The partials of these windows.
-fn answers(
+/// The partials of windows, each a range of slices.
+pub(in crate::operator) fn answers(
     partials: &[&dyn Partials],
-    due: &[Due],
-    range: impl Fn(&Due) -> (u32, u32),
+    pairs: &[(u32, u32)],
 ) -> Result<Vec<Box<dyn Partials>>> {
-    let pairs: Vec<(u32, u32)> = due.iter().map(range).collect();
     let in_order = pairs.is_sorted_by(|&a, &b| follows(a, b));
     let ranges = |pairs: &[(u32, u32)]| {
         let mut ranges = Ranges::with_capacity(pairs.len());
@@ -168,9 +169,9 @@ fn answers(
     };
     let answer = |partials: &&dyn Partials| {
         if in_order {
-            return partials.answer(&ranges(&pairs));
+            return partials.answer(&ranges(pairs));
         }
-        if let Some(answer) = partials.answer_any(&pairs) {
+        if let Some(answer) = partials.answer_any(pairs) {
             return Ok(answer);
         }
         // Window type by window type, in the order they are listed.

@@ -2,12 +2,14 @@
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::BooleanBuffer;
+use arrow_schema::Schema;
 use arrow_select::filter::filter_record_batch;
 
 use super::Stream;
 use super::late::Reason;
 use crate::operator::bounded::Columns;
 use crate::operator::parts::out_of_bounds;
+use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
 use crate::slice::{Delta, Keys};
 use crate::{Error, Result};
@@ -17,27 +19,7 @@ const CHUNK_ROWS: usize = 16_384;
 
 impl Stream {
     pub(super) fn check_schema(&self, batch: &RecordBatch) -> Result<()> {
-        let (own, given) = (self.input().fields(), batch.schema_ref().fields());
-        if own.len() != given.len() {
-            return Err(Error::InvalidValue(format!(
-                "batch: it has {} columns, and those before it {}; the schema of a stream does not change",
-                given.len(),
-                own.len()
-            )));
-        }
-        for (own, given) in own.iter().zip(given) {
-            if own.name() != given.name() || own.data_type() != given.data_type() {
-                return Err(Error::InvalidType(format!(
-                    "batch: its column '{}' of {} is '{}' of {} in those before it; the schema of a stream does not \
-                     change",
-                    given.name(),
-                    given.data_type(),
-                    own.name(),
-                    own.data_type()
-                )));
-            }
-        }
-        Ok(())
+        check_schema(self.input(), batch)
     }
 
     /// The rows of a batch that windows take, and whether they are in order; the others go to `late`.
@@ -83,21 +65,7 @@ impl Stream {
 
     /// Refuses rows that step back.
     pub(super) fn check_order(&self, times: &[i64], sorted: bool, last: Option<i64>) -> Result<()> {
-        let first = last.filter(|&last| times[0] < last).map(|last| (0, last));
-        let back = first.or_else(|| {
-            (!sorted)
-                .then(|| times.windows(2).position(|pair| pair[1] < pair[0]).unwrap_or(0) + 1)
-                .map(|row| (row, times[row - 1]))
-        });
-        match back {
-            None => Ok(()),
-            Some((row, before)) => Err(Error::InvalidValue(format!(
-                "batch: row {row} has time {} in column '{}', which is before {before}, the latest so far; rows come \
-                 in order unless order='out-of-order' is given",
-                times[row],
-                self.queries.leader().measure().column()
-            ))),
-        }
+        check_order(self.queries.leader(), times, sorted, last)
     }
 
     /// Folds rows into the call's cells.
@@ -126,5 +94,54 @@ impl Stream {
             delta.update(&inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
         }
         Ok(())
+    }
+}
+
+/// Refuses a batch of another schema than the stream's.
+pub(in crate::operator) fn check_schema(stream: &Schema, batch: &RecordBatch) -> Result<()> {
+    let (own, given) = (stream.fields(), batch.schema_ref().fields());
+    if own.len() != given.len() {
+        return Err(Error::InvalidValue(format!(
+            "batch: it has {} columns, and those before it {}; the schema of a stream does not change",
+            given.len(),
+            own.len()
+        )));
+    }
+    for (own, given) in own.iter().zip(given) {
+        if own.name() != given.name() || own.data_type() != given.data_type() {
+            return Err(Error::InvalidType(format!(
+                "batch: its column '{}' of {} is '{}' of {} in those before it; the schema of a stream does not \
+                 change",
+                given.name(),
+                given.data_type(),
+                own.name(),
+                own.data_type()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses rows that step back behind each other, or behind `last`.
+pub(in crate::operator) fn check_order(
+    plan: &Plan,
+    times: &[i64],
+    sorted: bool,
+    last: Option<i64>,
+) -> Result<()> {
+    let first = last.filter(|&last| times[0] < last).map(|last| (0, last));
+    let back = first.or_else(|| {
+        (!sorted)
+            .then(|| times.windows(2).position(|pair| pair[1] < pair[0]).unwrap_or(0) + 1)
+            .map(|row| (row, times[row - 1]))
+    });
+    match back {
+        None => Ok(()),
+        Some((row, before)) => Err(Error::InvalidValue(format!(
+            "batch: row {row} has time {} in column '{}', which is before {before}, the latest so far; rows come \
+             in order unless order='out-of-order' is given",
+            times[row],
+            plan.measure().column()
+        ))),
     }
 }

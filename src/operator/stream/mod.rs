@@ -17,6 +17,7 @@ mod intake;
 mod late;
 mod listing;
 mod options;
+mod part;
 mod queries;
 mod snapshot;
 mod upkeep;
@@ -31,11 +32,14 @@ use crate::keys::KeyIndex;
 use crate::slice::strategy::{Order, Strategy};
 use crate::slice::{Calendar, Cutter, Delta, Forest, Store, Timelines};
 use crate::{Error, Result};
+pub(super) use answers::answers;
 use due::{Due, Reopened};
-use late::Late;
+pub(super) use intake::{check_order, check_schema};
+pub(super) use late::{Late, Reason};
 pub use options::{Options, Stats, StoreKind, length};
-use queries::Queries;
+pub(super) use queries::{Asked, Entry, Queries, Told, strategy, windows};
 pub use snapshot::Contents;
+pub(super) use snapshot::{bound, head, write_head};
 use upkeep::{calendars, checked_strategy, is_eager};
 
 /// The stream operator.
@@ -64,7 +68,7 @@ pub struct Stream {
 }
 
 /// What a call did beside adding slices, to be kept if it does not fail.
-struct Outcome {
+pub(super) struct Outcome {
     delta: Option<Delta>,
     results: Vec<RecordBatch>,
     late: Vec<RecordBatch>,
@@ -244,12 +248,7 @@ impl Stream {
     pub fn remove(&mut self, name: &str) -> Result<()> {
         self.check_open("remove")?;
         let gone = self.queries.asked().iter().position(|asked| asked.name == name);
-        self.change(self.queries.without(name)?)?;
-        self.reopened.retain(|reopened| Some(reopened.query) != gone);
-        for reopened in &mut self.reopened {
-            reopened.query -= usize::from(gone.is_some_and(|gone| gone < reopened.query));
-        }
-        Ok(())
+        self.change_to(self.queries.without(name)?, gone)
     }
 
     fn check_open(&self, call: &str) -> Result<()> {

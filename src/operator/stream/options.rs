@@ -46,6 +46,8 @@ pub struct Stats {
     pub splits: u64,
     /// Slices made one.
     pub merges: u64,
+    /// Rows moved from one slice to the next, as a row was put in before.
+    pub shifts: u64,
     /// Slices computed anew from rows.
     pub recomputations: u64,
     /// Rows that came too late or without a time.

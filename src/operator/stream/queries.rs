@@ -6,36 +6,62 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, Strin
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::aggregate::{Input, Partial, Partials, Rows};
-use crate::operator::plan::{Plan, Stored, extent_fields};
+use crate::operator::plan::{Plan, Stored, extent_fields, rank_fields};
 use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
 use crate::slice::{Edges, Slice};
-use crate::window::{Measure, Window};
+use crate::window::{Class, Measure, Window};
 use crate::{Error, Result};
 
 /// A query of a stream.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
-    pub(super) name: String,
-    pub(super) plan: Arc<Plan>,
+pub(in crate::operator) struct Asked {
+    pub(in crate::operator) name: String,
+    pub(in crate::operator) plan: Arc<Plan>,
     /// Its rows and windows are those that begin after this; all if it was there from the start.
-    pub(super) since: Option<i64>,
+    pub(in crate::operator) since: Option<i64>,
     /// Which of the stream's partials are its own.
-    pub(super) partials: Vec<usize>,
+    pub(in crate::operator) partials: Vec<usize>,
     /// Which of the stream's aggregate columns are its own.
     columns: Vec<usize>,
 }
 
 impl Asked {
     /// The place of the first of a key's slices that are its own.
-    pub(super) fn first_place(&self, slices: &[Slice]) -> usize {
+    pub(in crate::operator) fn first_place(&self, slices: &[Slice]) -> usize {
         self.since.map_or(0, |since| slices.partition_point(|slice| slice.first <= since))
     }
 }
 
+/// A query of an operator, whoever runs it.
+#[derive(Debug, Clone)]
+pub(in crate::operator) struct Entry {
+    pub(in crate::operator) name: String,
+    pub(in crate::operator) plan: Arc<Plan>,
+    /// Its rows and windows are those that begin after this; all if it was there from the start.
+    pub(in crate::operator) since: Option<i64>,
+    /// Whether it is run here, and not elsewhere: then it only has columns in the schema of results.
+    pub(in crate::operator) own: bool,
+}
+
+/// What results tell of windows beside their keys and aggregates, an entry per window.
+#[derive(Debug, Clone)]
+pub(in crate::operator) struct Told {
+    pub(in crate::operator) extents: ArrayRef,
+    /// Which of the query's windows each is.
+    pub(in crate::operator) which: Vec<u32>,
+    pub(in crate::operator) updates: BooleanArray,
+    /// The ranks of their rows; null where a window is not measured by rows.
+    pub(in crate::operator) ranks: Option<ArrayRef>,
+    /// Their numbers; null where a window needs none.
+    pub(in crate::operator) numbers: Option<ArrayRef>,
+}
+
 /// All queries of a stream.
 #[derive(Debug, Clone)]
-pub(super) struct Queries {
+pub(in crate::operator) struct Queries {
     asked: Vec<Asked>,
+    /// These and those that are run elsewhere, in the order they came.
+    entries: Vec<Entry>,
     stored: Vec<Stored>,
     edges: Edges,
     aggregates: Vec<Field>,
@@ -49,23 +75,34 @@ impl Queries {
     ///
     /// # Errors
     /// Two queries of one name, of other keys or time, or with columns of one name and different types.
-    pub(super) fn new(queries: Vec<(String, Arc<Plan>, Option<i64>)>, several: bool) -> Result<Self> {
-        let Some((_, leader, _)) = queries.first() else {
+    pub(in crate::operator) fn new(
+        queries: Vec<(String, Arc<Plan>, Option<i64>)>,
+        several: bool,
+    ) -> Result<Self> {
+        for (_, plan, _) in &queries {
+            plan.windows().iter().try_for_each(|(name, window)| check_supported(name, window))?;
+        }
+        let own = |(name, plan, since)| Entry { name, plan, since, own: true };
+        Self::among(queries.into_iter().map(own).collect(), several)
+    }
+
+    /// Those of these queries that are run here.
+    ///
+    /// # Errors
+    /// As [`Queries::new`].
+    pub(in crate::operator) fn among(entries: Vec<Entry>, several: bool) -> Result<Self> {
+        let Some(Entry { plan: leader, .. }) = entries.first() else {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
         };
-        let (leader, several) = (leader.clone(), several || queries.len() > 1);
+        let (leader, several) = (leader.clone(), several || entries.len() > 1);
         let (mut asked, mut stored, mut aggregates) = (Vec::<Asked>::new(), Vec::new(), Vec::<Field>::new());
-        for (name, plan, since) in queries {
-            plan.windows().iter().try_for_each(|(name, window)| check_supported(name, window))?;
-            if asked.iter().any(|other| other.name == name) {
+        for (at, Entry { name, plan, since, own: is_own }) in entries.iter().enumerate() {
+            if entries[..at].iter().any(|other| other.name == *name) {
                 return Err(Error::InvalidValue(format!(
                     "query: there is one named '{name}' already; queries of one operator have different names"
                 )));
             }
-            check_alike(&leader, &plan, &name)?;
-            let own =
-                plan.partials().iter().map(|partial| place(&mut stored, partial, |other| other == partial));
-            let partials = own.collect();
+            check_alike(&leader, plan, name)?;
             let mut columns = Vec::new();
             let fields = plan.output().fields();
             for field in &fields[fields.len() - plan.aggregates().len()..] {
@@ -81,28 +118,39 @@ impl Queries {
                 }
                 columns.push(column);
             }
-            asked.push(Asked { name, plan, since, partials, columns });
+            if !is_own {
+                continue;
+            }
+            let own =
+                plan.partials().iter().map(|partial| place(&mut stored, partial, |other| other == partial));
+            let partials = own.collect();
+            asked.push(Asked { name: name.clone(), plan: plan.clone(), since: *since, partials, columns });
         }
         let all: Vec<Window> = windows(&asked).map(|(_, window)| window.clone()).collect();
         let edges = Edges::of(&all);
-        let schema = schema(&asked, &aggregates, several)?;
-        Ok(Self { asked, stored, edges, aggregates, schema, several })
+        let schema = schema(&entries, &aggregates, several)?;
+        Ok(Self { asked, entries, stored, edges, aggregates, schema, several })
     }
 
     /// The queries, in the order they came.
-    pub(super) fn asked(&self) -> &[Asked] {
+    pub(in crate::operator) fn asked(&self) -> &[Asked] {
         &self.asked
     }
 
     /// The same and one more.
-    pub(super) fn with(&self, name: String, plan: Arc<Plan>, since: Option<i64>) -> Result<Self> {
+    pub(in crate::operator) fn with(
+        &self,
+        name: String,
+        plan: Arc<Plan>,
+        since: Option<i64>,
+    ) -> Result<Self> {
         let mut queries = self.parts();
         queries.push((name, plan, since));
         Self::new(queries, true)
     }
 
     /// The same without one.
-    pub(super) fn without(&self, name: &str) -> Result<Self> {
+    pub(in crate::operator) fn without(&self, name: &str) -> Result<Self> {
         let mut queries = self.parts();
         queries.retain(|query| query.0 != name);
         if queries.len() == self.asked.len() {
@@ -125,22 +173,22 @@ impl Queries {
     }
 
     /// Whose keys, time and schema all have.
-    pub(super) fn leader(&self) -> &Plan {
+    pub(in crate::operator) fn leader(&self) -> &Plan {
         &self.asked[0].plan
     }
 
     /// The distinct partials of all.
-    pub(super) fn stored(&self) -> &[Stored] {
+    pub(in crate::operator) fn stored(&self) -> &[Stored] {
         &self.stored
     }
 
     /// Where slices are cut.
-    pub(super) fn edges(&self) -> &Edges {
+    pub(in crate::operator) fn edges(&self) -> &Edges {
         &self.edges
     }
 
     /// The greatest gap of all sessions: no two rows further apart are in one.
-    pub(super) fn widest_gap(&self) -> Option<i64> {
+    pub(in crate::operator) fn widest_gap(&self) -> Option<i64> {
         let gaps = windows(&self.asked).filter_map(|(_, window)| match window {
             Window::Session(session) => Some(session.gap()),
             _ => None,
@@ -149,31 +197,22 @@ impl Queries {
     }
 
     /// Whether results say whose they are.
-    pub(super) fn several(&self) -> bool {
+    pub(in crate::operator) fn several(&self) -> bool {
         self.several
     }
 
     /// The schema of results.
-    pub(super) fn schema(&self) -> &SchemaRef {
+    pub(in crate::operator) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     /// The strategy for all, in a stream of this order (Traub et al. 2019, Figs. 4-6).
-    pub(super) fn strategy(&self, order: Order) -> Result<Strategy> {
-        let mut functions = Vec::new();
-        for Asked { plan, .. } in &self.asked {
-            for (properties, partials) in plan.properties()?.into_iter().zip(plan.sources()) {
-                let extremum = partials.iter().all(|&partial| is_extremum(&plan.partials()[partial].partial));
-                let (commutative, invertible) = (properties.commutative, properties.invertible);
-                functions.push(FunctionTraits { commutative, invertible, extremum });
-            }
-        }
-        let windows = windows(&self.asked).map(|(_, window)| window.traits()).collect();
-        Ok(Strategy::of(&Workload { order, windows, functions }))
+    pub(in crate::operator) fn strategy(&self, order: Order) -> Result<Strategy> {
+        strategy(self.asked.iter().map(|asked| &*asked.plan), order)
     }
 
     /// Columns for `slots` slots of the partials; those that `old` has are moved over.
-    pub(super) fn columns(
+    pub(in crate::operator) fn columns(
         &self,
         old: Option<(&Self, &[Box<dyn Partials>])>,
         slots: usize,
@@ -220,15 +259,14 @@ impl Queries {
     ///
     /// `keys`, `starts` and `ends` have an entry per window; `which` says which of the query's windows each is, and
     /// `lowered` are the query's aggregates.
-    pub(super) fn batch(
+    pub(in crate::operator) fn batch(
         &self,
         query: usize,
         keys: Vec<ArrayRef>,
-        extents: ArrayRef,
-        which: &[u32],
+        told: Told,
         lowered: Vec<ArrayRef>,
-        updates: BooleanArray,
     ) -> Result<RecordBatch> {
+        let Told { extents, which, updates, ranks, numbers } = told;
         let (asked, rows) = (&self.asked[query], which.len());
         let mut columns = keys;
         if self.several {
@@ -240,6 +278,13 @@ impl Queries {
             columns.push(Arc::new(StringArray::from_iter_values(names)));
         }
         columns.push(extents);
+        let nothing = |kind: DataType| new_null_array(&kind, rows);
+        if has_ranks(&self.entries) {
+            columns.push(ranks.unwrap_or_else(|| nothing(DataType::Struct(rank_fields()))));
+        }
+        if has_numbers(&self.entries) {
+            columns.push(numbers.unwrap_or_else(|| nothing(DataType::Int64)));
+        }
         let mut own: Vec<Option<ArrayRef>> = vec![None; self.aggregates.len()];
         for (&column, values) in asked.columns.iter().zip(lowered) {
             own[column] = Some(values);
@@ -253,7 +298,17 @@ impl Queries {
     }
 
     fn names_windows(&self) -> bool {
-        names_windows(&self.asked)
+        names_windows(&self.entries)
+    }
+
+    /// Whether windows of this type have numbers: they are told by rows, and their times do not tell them apart.
+    pub(in crate::operator) fn is_numbered(&self, window: &Window) -> bool {
+        is_numbered(window)
+    }
+
+    /// Extents of windows that are no more.
+    pub(in crate::operator) fn no_extents(&self, rows: usize) -> ArrayRef {
+        new_null_array(&DataType::Struct(extent_fields(self.leader().measure())), rows)
     }
 }
 
@@ -265,16 +320,64 @@ fn place<T: Clone>(items: &mut Vec<T>, item: &T, alike: impl Fn(&T) -> bool) -> 
     })
 }
 
+/// The strategy for queries, in a stream of this order (Traub et al. 2019, Figs. 4-6).
+pub(in crate::operator) fn strategy<'a>(
+    plans: impl Iterator<Item = &'a Plan> + Clone,
+    order: Order,
+) -> Result<Strategy> {
+    let mut functions = Vec::new();
+    for plan in plans.clone() {
+        for (properties, partials) in plan.properties()?.into_iter().zip(plan.sources()) {
+            let extremum = partials.iter().all(|&partial| is_extremum(&plan.partials()[partial].partial));
+            let (commutative, invertible) = (properties.commutative, properties.invertible);
+            functions.push(FunctionTraits { commutative, invertible, extremum });
+        }
+    }
+    let windows = plans.flat_map(|plan| plan.windows().iter().map(|(_, window)| window.traits())).collect();
+    Ok(Strategy::of(&Workload { order, windows, functions }))
+}
+
 /// All windows of queries, with the query of each.
-pub(super) fn windows(asked: &[Asked]) -> impl Iterator<Item = (usize, &Window)> {
+pub(in crate::operator) fn windows(asked: &[Asked]) -> impl Iterator<Item = (usize, &Window)> {
     asked
         .iter()
         .enumerate()
         .flat_map(|(at, asked)| asked.plan.windows().iter().map(move |(_, window)| (at, window)))
 }
 
-fn names_windows(asked: &[Asked]) -> bool {
-    asked.iter().any(|asked| asked.plan.windows().len() > 1)
+fn names_windows(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| entry.plan.windows().len() > 1)
+}
+
+fn all_windows(entries: &[Entry]) -> impl Iterator<Item = &Window> {
+    entries.iter().flat_map(|entry| entry.plan.windows().iter().map(|(_, window)| window))
+}
+
+fn has_ranks(entries: &[Entry]) -> bool {
+    all_windows(entries).any(Window::is_ranked)
+}
+
+fn has_numbers(entries: &[Entry]) -> bool {
+    all_windows(entries).any(is_numbered)
+}
+
+fn is_numbered(window: &Window) -> bool {
+    match window {
+        Window::Punctuation(_) => true,
+        Window::User(_) => may_vanish(window),
+        _ => false,
+    }
+}
+
+/// Whether a window that was told may be none later.
+fn may_vanish(window: &Window) -> bool {
+    match window {
+        Window::User(user) => {
+            let traits = user.window().traits();
+            traits.class != Class::ContextFree || traits.count
+        }
+        _ => false,
+    }
 }
 
 fn check_alike(leader: &Plan, plan: &Plan, name: &str) -> Result<()> {
@@ -299,23 +402,33 @@ fn check_alike(leader: &Plan, plan: &Plan, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn schema(asked: &[Asked], aggregates: &[Field], several: bool) -> Result<SchemaRef> {
-    let leader = &asked[0].plan;
+fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<SchemaRef> {
+    let leader = &entries[0].plan;
     let mut fields: Vec<Field> =
         leader.output().fields()[..leader.by().len()].iter().map(|field| field.as_ref().clone()).collect();
     if several {
         fields.push(Field::new("query_name", DataType::Utf8, false));
     }
-    if names_windows(asked) {
+    if names_windows(entries) {
         fields.push(Field::new("window_name", DataType::Utf8, false));
     }
-    let sessions = windows(asked).all(|(_, window)| matches!(window, Window::Session(_)));
-    fields.push(extent_field(leader.measure(), if sessions { "session_window" } else { "window" }));
+    let sessions = all_windows(entries).all(|window| matches!(window, Window::Session(_)));
+    let vanish = all_windows(entries).any(may_vanish);
+    let extent = extent_field(leader.measure(), if sessions { "session_window" } else { "window" });
+    fields.push(extent.with_nullable(vanish));
+    if has_ranks(entries) {
+        let nullable = vanish || !all_windows(entries).all(Window::is_ranked);
+        fields.push(Field::new("window_rows", DataType::Struct(rank_fields()), nullable));
+    }
+    if has_numbers(entries) {
+        fields.push(Field::new("window_number", DataType::Int64, !all_windows(entries).all(is_numbered)));
+    }
     // A query that lacks a column has null there.
     let nullable = |field: &Field| {
-        let everywhere =
-            asked.iter().all(|asked| asked.columns.iter().any(|&at| aggregates[at].name() == field.name()));
-        field.clone().with_nullable(field.is_nullable() || !everywhere)
+        let everywhere = entries
+            .iter()
+            .all(|entry| entry.plan.output().fields().iter().any(|own| own.name() == field.name()));
+        field.clone().with_nullable(field.is_nullable() || vanish || !everywhere)
     };
     fields.extend(aggregates.iter().map(nullable));
     fields.push(Field::new("update", DataType::Boolean, false));

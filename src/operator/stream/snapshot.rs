@@ -30,7 +30,7 @@ pub struct Contents {
 }
 
 /// A query of a snapshot: its name, its fingerprint, and the time after which its windows begin.
-type Known = (String, u64, Option<i64>);
+pub(in crate::operator) type Known = (String, u64, Option<i64>);
 
 impl Stream {
     /// All that the operator holds, as bytes for [`Stream::restore`]. O(slices).
@@ -39,21 +39,13 @@ impl Stream {
     /// `Overflow` if the partial of a slice does not fit the type in which it travels; what a user's function raises.
     pub fn snapshot(&self) -> Result<Vec<u8>> {
         let mut to = Writer::default();
-        to.batches(self.input(), &[])?;
-        to.number(u64::from(self.options.order == Order::OutOfOrder));
-        to.number(self.options.allowed_lateness as u64);
-        to.option(self.options.disorder);
-        to.number(match self.options.store {
-            StoreKind::Auto => 0,
-            StoreKind::Lazy => 1,
-            StoreKind::Eager => 2,
-        });
-        to.number(self.queries.asked().len() as u64);
-        for asked in self.queries.asked() {
-            to.text(&asked.name);
-            to.number(fingerprint(&asked.plan));
-            to.option(asked.since);
-        }
+        let asked = self.queries.asked().iter();
+        write_head(
+            &mut to,
+            self.input(),
+            self.options,
+            asked.map(|asked| (asked.name.as_str(), &*asked.plan, asked.since)),
+        )?;
         to.number(u64::from(self.queries.several()));
         to.option(self.watermark);
         to.option(self.latest);
@@ -103,23 +95,7 @@ impl Stream {
     pub fn restore(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
         let mut from = Reader::new(snapshot)?;
         let (schema, options, known) = head(&mut from)?;
-        if known.len() != queries.len() {
-            return Err(Error::InvalidValue(format!(
-                "queries: {} given; the snapshot is of {}",
-                queries.len(),
-                known.len()
-            )));
-        }
-        let bound = queries.into_iter().zip(known).map(|((name, plan), (own, print, since))| {
-            if name != own || fingerprint(&plan) != print {
-                return Err(Error::InvalidValue(format!(
-                    "queries: '{name}' is not '{own}', which the snapshot is of; its keys, time, windows and \
-                     aggregates must be the same"
-                )));
-            }
-            Ok((name, plan, since))
-        });
-        let bound = bound.collect::<Result<Vec<_>>>()?;
+        let bound = bound(queries, known)?;
         let several = from.number()? != 0;
         let mut this = Stream::with(Queries::new(bound, several)?, options)?;
         (this.watermark, this.latest) = (from.option()?, from.option()?);
@@ -183,7 +159,57 @@ impl Stream {
     }
 }
 
-fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
+/// Writes what must be known to bind queries again: the schema, how the stream comes, names and fingerprints.
+pub(in crate::operator) fn write_head<'a>(
+    to: &mut Writer,
+    input: &Schema,
+    options: Options,
+    queries: impl ExactSizeIterator<Item = (&'a str, &'a Plan, Option<i64>)>,
+) -> Result<()> {
+    to.batches(input, &[])?;
+    to.number(u64::from(options.order == Order::OutOfOrder));
+    to.number(options.allowed_lateness as u64);
+    to.option(options.disorder);
+    to.number(match options.store {
+        StoreKind::Auto => 0,
+        StoreKind::Lazy => 1,
+        StoreKind::Eager => 2,
+    });
+    to.number(queries.len() as u64);
+    for (name, plan, since) in queries {
+        to.text(name);
+        to.number(fingerprint(plan));
+        to.option(since);
+    }
+    Ok(())
+}
+
+/// A query of a snapshot, bound again.
+type Bound = (String, Arc<Plan>, Option<i64>);
+
+/// The queries that are given, if they are those that a snapshot is of; with the times after which they begin.
+pub(in crate::operator) fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>) -> Result<Vec<Bound>> {
+    if known.len() != queries.len() {
+        return Err(Error::InvalidValue(format!(
+            "queries: {} given; the snapshot is of {}",
+            queries.len(),
+            known.len()
+        )));
+    }
+    let bound = queries.into_iter().zip(known).map(|((name, plan), (own, print, since))| {
+        if name != own || fingerprint(&plan) != print {
+            return Err(Error::InvalidValue(format!(
+                "queries: '{name}' is not '{own}', which the snapshot is of; its keys, time, windows and aggregates \
+                 must be the same"
+            )));
+        }
+        Ok((name, plan, since))
+    });
+    bound.collect()
+}
+
+/// Reads what [`write_head`] wrote.
+pub(in crate::operator) fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
     let (schema, _) = from.batches()?;
     let order = if from.number()? == 0 { Order::InOrder } else { Order::OutOfOrder };
     let (allowed_lateness, disorder) = (from.number()? as i64, from.option()?);

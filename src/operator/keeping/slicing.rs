@@ -1,0 +1,385 @@
+//! Slices of a key, kept as few as there can be while rows come: split, merge, shift and update (Traub et al. 2019, §5.2).
+//!
+//! Where slices are cut follows from the rows and the windows that are final. After a call the cuts are found anew from
+//! the first change on, and the slices there were are fitted to them. A slice passes its partials on to the one that has
+//! most of its rows: rows that it lost are taken out of them, rows that it has not are put in, and a slice of the same
+//! rows is left alone. So one row among windows of a hundred rows moves one row from slice to slice (Fig. 6), and a mark
+//! splits one slice.
+
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_select::take::take;
+
+use super::due::Edges;
+use super::line::{Before, Line, Slice};
+use super::{Keeper, Work};
+use crate::Result;
+use crate::window::Window;
+
+/// A slice is cut here as a number of rows is full: rows put in before move it.
+const BY_RANK: u8 = 1;
+
+/// A slice is cut here by time, a mark, or what a window's end tells.
+const BY_EDGE: u8 = 2;
+
+/// A slice that is others' heir, or new.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) key: u32,
+    /// Places of its rows.
+    pub(super) lo: usize,
+    pub(super) hi: usize,
+    /// Slots that it takes over, slice by slice in the order of time.
+    pub(super) bases: Vec<u32>,
+    /// Places of rows that it does not take over.
+    pub(super) added: Vec<usize>,
+    /// Rows of `bases` that it has not: arrival numbers and times.
+    pub(super) removed: Vec<(u64, i64)>,
+    /// Whether its rows go to one slot more of a slice that keeps its own.
+    pub(super) chained: bool,
+    /// Whether all added rows come after those of the bases.
+    pub(super) appended: bool,
+    /// Whether rows that were in other slices are added.
+    pub(super) folds_again: bool,
+    /// Whether rows that were folded before must be folded again where the order of folding matters: rows of one time must
+    /// be folded in their order.
+    pub(super) refolds: bool,
+    /// Whether some of its rows were in slices before.
+    pub(super) known: bool,
+}
+
+/// What took place with slices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    pub(super) splits: u64,
+    pub(super) merges: u64,
+    pub(super) shifts: u64,
+}
+
+/// Rows of an old slice that lie in one new slice: those at places `lo..hi` that are not new.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    new: usize,
+    lo: usize,
+    hi: usize,
+    rows: usize,
+}
+
+impl Keeper {
+    /// Whether cuts are told by windows that are final, so that they may lie before the first new row.
+    fn cuts_late(&self) -> bool {
+        self.kinds()
+            .any(|(_, window)| matches!(window, Window::LastRows(_) | Window::LastTime(_) | Window::User(_)))
+    }
+
+    /// Why a slice begins at each place from `from` on, 0 if none does. `edges` are what final windows tell.
+    fn flags(&self, key: u32, line: &Line, from: usize, edges: &Edges) -> Vec<u8> {
+        let mut flags = vec![0u8; line.len() - from];
+        let cuts = self.queries.edges();
+        let gap = cuts.gap().filter(|&gap| gap < i64::MAX);
+        let mut end = from.checked_sub(1).map_or(i64::MIN, |before| cuts.slice_of(line.times[before]).1);
+        for (place, flag) in (from..).zip(&mut flags) {
+            let time = line.times[place];
+            let crosses = time >= end;
+            if crosses {
+                end = cuts.slice_of(time).1;
+            }
+            let apart = |gap: i64| time.saturating_sub(line.times[place - 1]) > gap;
+            if place == 0 || crosses || gap.is_some_and(apart) {
+                *flag |= BY_EDGE;
+            }
+        }
+        for edge in edges.iter().filter_map(|edge| edge.checked_sub(from)) {
+            if let Some(flag) = flags.get_mut(edge) {
+                *flag |= BY_EDGE;
+            }
+        }
+        for (query, asked) in self.queries.asked().iter().enumerate() {
+            let offset = line.first_of(asked.since);
+            if let Some(flag) = offset.checked_sub(from).and_then(|at| flags.get_mut(at)) {
+                *flag |= BY_EDGE;
+            }
+            let base = line.gone.get(query).copied().unwrap_or_default();
+            let own = from.max(offset)..line.len();
+            let mut cut = |place: usize, why: u8| flags[place - from] |= why;
+            for (_, window) in asked.plan.windows() {
+                match window {
+                    Window::Counted(kind) => {
+                        let (size, slide) = (kind.size() as u64, kind.slide() as u64);
+                        for place in own.clone() {
+                            let rank = base + (place - offset) as u64;
+                            let ends = rank >= size && (rank - size).is_multiple_of(slide);
+                            if rank.is_multiple_of(slide) || ends {
+                                cut(place, BY_RANK);
+                            }
+                        }
+                    }
+                    Window::LastTime(kind) => {
+                        for place in own.clone() {
+                            if (base + (place - offset) as u64).is_multiple_of(kind.rows() as u64) {
+                                cut(place, BY_RANK);
+                            }
+                        }
+                    }
+                    Window::LastRows(kind) => {
+                        for place in own.clone().filter(|&place| place > offset) {
+                            if line.times[place] >= kind.edge_after(line.times[place - 1]) {
+                                cut(place, BY_EDGE);
+                            }
+                        }
+                    }
+                    Window::Punctuation(kind) => {
+                        let cuts = self.cuts(kind, key);
+                        for place in own.clone().filter(|&place| place > 0) {
+                            if cuts.before(line, place).is_some() {
+                                cut(place, BY_EDGE);
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        flags
+    }
+
+    /// Fits a key's slices to its rows. `line` has the call's rows, those from arrival number `base` on; the first of
+    /// them is at place `changed`. What becomes of slices is added to the work's changes, the first of which has slot `slot`.
+    #[allow(clippy::too_many_arguments, reason = "a struct of them would have one user")]
+    pub(super) fn slice(
+        &self,
+        key: u32,
+        line: &mut Line,
+        before: &mut Before,
+        (changed, base): (usize, u64),
+        edges: &Edges,
+        slot: usize,
+        work: &mut Work,
+    ) {
+        if line.len() == 0 {
+            return;
+        }
+        let from = if self.cuts_late() { 0 } else { changed };
+        // The slice that the first change lies in, or follows: a row put in before a slice may belong to the one before.
+        let first = line.slices.partition_point(|slice| (slice.lo as usize) < from).saturating_sub(1);
+        let start = line.slices.get(first).map_or(0, |slice| slice.lo as usize);
+        let from = from.max(start);
+        let flags = self.flags(key, line, from, edges);
+        before.note_slices(line, first);
+        let old = line.slices.split_off(first);
+        let fit = Fit::of(line, old, &flags, (start, from, base));
+        fit.count(&mut work.moves);
+        let mut refolded = None;
+        for new in 0..fit.starts.len() {
+            let own = (slot + work.changes.len()) as u32;
+            let mut change = fit.change(key, line, new, &mut refolded);
+            let kept = match fit.bases[new][..] {
+                [only] if change.removed.is_empty() && !(change.refolds && self.orders()) => {
+                    Some(&fit.old[only])
+                }
+                _ => None,
+            };
+            let lo = change.lo;
+            match kept {
+                Some(kept) if change.added.is_empty() => {
+                    line.slices.push(kept.moved(lo));
+                    continue;
+                }
+                Some(kept)
+                    if kept.has_room() && !change.folds_again && (change.appended || self.commutes()) =>
+                {
+                    change.bases.clear();
+                    change.chained = true;
+                    line.slices.push(kept.with(lo, own));
+                }
+                _ => line.slices.push(Slice::new(lo, own)),
+            }
+            work.changes.push(change);
+        }
+    }
+}
+
+/// How the rows of slices that there were lie in those that there are to be.
+struct Fit {
+    old: Vec<Slice>,
+    /// Places where new slices begin, and why.
+    starts: Vec<usize>,
+    why: Vec<u8>,
+    /// Rows before this place, and from the first new slice's on, are of the first old slice.
+    from: usize,
+    /// The place after all rows.
+    end: usize,
+    /// Arrival number of the first new row.
+    base: u64,
+    /// Rows of each old slice, new slice by new slice.
+    pieces: Vec<Vec<Piece>>,
+    /// The new slice that takes over each old one's partials: the one with most of its rows.
+    heirs: Vec<Option<usize>>,
+    /// The old slices whose heir each new slice is.
+    bases: Vec<Vec<usize>>,
+}
+
+impl Fit {
+    /// `flags` say why a slice begins at each place from `from` on; before that there is only the one that begins at
+    /// `start`.
+    fn of(line: &Line, old: Vec<Slice>, flags: &[u8], (start, from, base): (usize, usize, u64)) -> Self {
+        let cuts = (from..).zip(flags).filter(|&(place, &why)| why != 0 && place > start);
+        let cuts = cuts.map(|(place, &why)| (place, why));
+        let (starts, why) = std::iter::once((start, BY_EDGE)).chain(cuts).unzip();
+        let mut fit = Self {
+            pieces: old.iter().map(|_| Vec::new()).collect(),
+            old,
+            starts,
+            why,
+            from,
+            end: line.len(),
+            base,
+            heirs: Vec::new(),
+            bases: Vec::new(),
+        };
+        fit.part(line, start);
+        fit.bases = fit.starts.iter().map(|_| Vec::new()).collect();
+        for (slice, pieces) in fit.pieces.iter().enumerate() {
+            let all: usize = pieces.iter().map(|piece| piece.rows).sum();
+            let heir = pieces.iter().find(|piece| 2 * piece.rows > all).map(|piece| piece.new);
+            fit.heirs.push(heir);
+            if let Some(heir) = heir {
+                fit.bases[heir].push(slice);
+            }
+        }
+        fit
+    }
+
+    /// Finds the pieces of old slices.
+    fn part(&mut self, line: &Line, start: usize) {
+        if self.old.is_empty() {
+            return;
+        }
+        let size = |slice: usize| {
+            let next = self.old.get(slice + 1);
+            next.map_or(usize::MAX, |next| (next.lo - self.old[slice].lo) as usize)
+        };
+        let (mut slice, mut left, mut new) = (0, size(0), 0);
+        let before = self.from - start;
+        if before > 0 {
+            left -= before;
+            self.pieces[0].push(Piece { new, lo: start, hi: self.from, rows: before });
+        }
+        for place in self.from..self.end {
+            while place >= self.starts.get(new + 1).copied().unwrap_or(self.end) {
+                new += 1;
+            }
+            if line.ats[place] >= self.base {
+                continue;
+            }
+            while left == 0 {
+                slice += 1;
+                left = size(slice);
+            }
+            left -= 1;
+            match self.pieces[slice].last_mut() {
+                Some(piece) if piece.new == new => (piece.hi, piece.rows) = (place + 1, piece.rows + 1),
+                _ => self.pieces[slice].push(Piece { new, lo: place, hi: place + 1, rows: 1 }),
+            }
+        }
+    }
+
+    /// Counts what took place.
+    fn count(&self, moves: &mut Moves) {
+        moves.merges += self.bases.iter().map(|bases| bases.len().saturating_sub(1) as u64).sum::<u64>();
+        for (pieces, heir) in self.pieces.iter().zip(&self.heirs) {
+            for pair in pieces.windows(2) {
+                if self.why[pair[1].new] & BY_EDGE != 0 {
+                    moves.splits += 1;
+                    continue;
+                }
+                let moved = if *heir == Some(pair[1].new) { pair[0] } else { pair[1] };
+                moves.shifts += moved.rows as u64;
+            }
+        }
+    }
+
+    /// What becomes of a new slice. `refolded` is the time of the last row before it that is folded again.
+    fn change(&self, key: u32, line: &Line, new: usize, refolded: &mut Option<i64>) -> Change {
+        let lo = self.starts[new];
+        let hi = self.starts.get(new + 1).copied().unwrap_or(self.end);
+        let is_new = |place: &usize| line.ats[*place] >= self.base;
+        let mut change = Change { key, lo, hi, ..Change::default() };
+        // Rows before `body` are the first old slice's.
+        let body = self.from.clamp(lo, hi);
+        let keeps = self.bases[new].contains(&0);
+        let (mut taken, mut last_taken) = (vec![false; hi - body], body.saturating_sub(1).max(lo));
+        for &slice in &self.bases[new] {
+            change.bases.extend(self.old[slice].slots());
+            for piece in &self.pieces[slice] {
+                if piece.new != new {
+                    let lost = (piece.lo..piece.hi).filter(|place| !is_new(place));
+                    change.removed.extend(lost.map(|place| (line.ats[place], line.times[place])));
+                    continue;
+                }
+                for place in (piece.lo.max(body)..piece.hi).filter(|place| !is_new(place)) {
+                    taken[place - body] = true;
+                    last_taken = place;
+                }
+            }
+        }
+        let lost = if keeps { body } else { lo };
+        change.added = (lost..hi).filter(|&place| place < body || !taken[place - body]).collect();
+        change.known = lo < body || (body..hi).any(|place| !is_new(&place));
+        change.appended =
+            self.bases[new].is_empty() || change.added.first().is_none_or(|&at| at > last_taken);
+        change.folds_again = change.added.iter().any(|place| !is_new(place));
+        let follows = change.known && refolded.is_some_and(|time| time == line.times[lo]);
+        change.refolds = !change.removed.is_empty() || change.folds_again || follows;
+        if change.refolds {
+            *refolded = Some(line.times[hi - 1]);
+        }
+        change
+    }
+}
+
+impl Keeper {
+    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a mark,
+    /// its first and last row are its start and end.
+    pub(in crate::operator) fn slices(&mut self) -> Result<RecordBatch> {
+        let edges = self.queries.edges();
+        let (least, most) = edges.bounds();
+        let gap = edges.gap();
+        let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
+        for (key, line) in self.lines.iter().enumerate() {
+            let ends = |slice: usize| {
+                let (lo, hi) = line.rows_of(slice);
+                (line.times[lo], line.times[hi - 1])
+            };
+            let apart = |earlier: i64, later: i64| gap.is_some_and(|gap| later.saturating_sub(earlier) > gap);
+            for slice in 0..line.slices.len() {
+                let (first, last) = ends(slice);
+                let (start, end) = edges.slice_of(first);
+                let before = slice.checked_sub(1).map(|before| ends(before).1);
+                let after = (slice + 1 < line.slices.len()).then(|| ends(slice + 1).0);
+                let begins =
+                    start > least && before.is_none_or(|before| before < start && !apart(before, first));
+                let ceases = end < most && after.is_none_or(|after| after >= end && !apart(last, after));
+                keys.push(key as u32);
+                let start = if begins && !(gap.is_some() && before.is_none()) { start } else { first };
+                let end = match gap {
+                    _ if !ceases => last,
+                    Some(gap) if after.is_none() => end.min(last.saturating_add(gap)),
+                    _ => end,
+                };
+                for (column, t) in times.iter_mut().zip([start, end, first, last]) {
+                    column.push(t);
+                }
+            }
+        }
+        let leader = self.queries.leader();
+        let names = leader.by().iter().map(|&column| leader.input().field(column).name().clone());
+        let keys = UInt32Array::from(keys);
+        let columns = self.keys.values()?.into_iter().map(|values| Ok(take(&values, &keys, None)?));
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let mut columns: Vec<(String, ArrayRef)> = names.zip(columns).collect();
+        for (name, times) in ["t_start", "t_end", "t_first", "t_last"].into_iter().zip(times) {
+            columns.push((name.into(), leader.measure().array(times)?));
+        }
+        Ok(RecordBatch::try_from_iter(columns)?)
+    }
+}

@@ -1,0 +1,249 @@
+//! Snapshots of the operator that keeps rows: keys, rows, slices and their partials, and what was told.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, UInt64Array, cast::AsArray, types::*};
+use arrow_cast::cast;
+
+use super::due::Point;
+use super::line::{Line, Row, Slice};
+use super::told::{Numbered, Reopened, Told};
+use super::{Keeper, Store};
+use crate::Result;
+use crate::aggregate::Rows;
+use crate::dictionary::plain;
+use crate::operator::stream::{Options, Queries, Stats};
+use crate::state::{Reader, Writer, broken};
+
+/// Where the last row of no slice is.
+const LIMIT: usize = u32::MAX as usize;
+
+fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+impl Keeper {
+    /// Writes all that is held. O(rows).
+    ///
+    /// # Errors
+    /// `Overflow` if the partial of a slice does not fit the type in which it travels; what a user's function raises.
+    pub(in crate::operator) fn save(&self, to: &mut Writer) -> Result<()> {
+        to.option(self.watermark);
+        to.option(self.latest);
+        let Stats { rows, windows, updates, splits, merges, shifts, recomputations, .. } = self.counts;
+        for count in [rows, windows, updates, splits, merges, shifts, recomputations] {
+            to.number(count);
+        }
+        // Dictionaries are numbered by their values.
+        let decoded = |values: ArrayRef| match plain(values.data_type()) {
+            kind if kind == values.data_type() => Ok(values),
+            kind => Ok(cast(&values, kind)?),
+        };
+        let keys: Vec<ArrayRef> = self.keys.values()?.into_iter().map(decoded).collect::<Result<_>>()?;
+        to.columns(keys, self.keys.len())?;
+        // Rows by key and time; their values in the order of arrival.
+        let each = || {
+            self.lines
+                .iter()
+                .enumerate()
+                .flat_map(|(key, line)| (0..line.len()).map(move |at| (key, line, at)))
+        };
+        let mut live: Vec<u64> = each().map(|(_, line, at)| line.ats[at]).collect();
+        live.sort_unstable();
+        let renumbered = |at: u64| live.partition_point(|&own| own < at) as u64;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from_iter_values(each().map(|(key, ..)| key as u32))),
+            Arc::new(Int64Array::from_iter_values(each().map(|(_, line, at)| line.times[at]))),
+            numbers(each().map(|(_, line, at)| renumbered(line.ats[at]))),
+            numbers(each().map(|(_, line, at)| line.marks[at])),
+        ];
+        to.columns(columns, live.len())?;
+        let values = self.heap.read().iter().map(|&position| self.heap.column(position, &live));
+        to.columns(values.collect::<Result<_>>()?, live.len())?;
+        let slices = || {
+            self.lines.iter().enumerate().flat_map(|(key, line)| line.slices.iter().map(move |s| (key, s)))
+        };
+        let count = slices().count();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from_iter_values(slices().map(|(key, _)| key as u32))),
+            Arc::new(UInt32Array::from_iter_values(slices().map(|(_, slice)| slice.lo))),
+        ];
+        to.columns(columns, count)?;
+        let which: Vec<usize> = (0..self.store.partials().len()).collect();
+        let partials = self.store.gather(&self.store.nothing(), slices().map(|(_, slice)| slice), &which)?;
+        for partials in partials {
+            to.columns(partials.state()?, count)?;
+        }
+        for (key, line) in self.lines.iter().enumerate() {
+            let Line { gone, told, numbers, reopened, .. } = line;
+            if gone.iter().all(|&gone| gone == 0) && numbers.is_empty() && reopened.is_empty() {
+                continue;
+            }
+            to.number(key as u64 + 1);
+            to.number(gone.len() as u64);
+            gone.iter().for_each(|&gone| to.number(gone));
+            to.number(told.len() as u64);
+            for told in told {
+                let places = [told.query as u64, told.window as u64, told.number as u64, told.time as u64];
+                let rows = [renumbered(told.first), renumbered(told.last), u64::from(told.rows)];
+                places.into_iter().chain(rows).for_each(|number| to.number(number));
+            }
+            to.number(numbers.len() as u64);
+            for each in numbers {
+                [each.query as u64, each.window as u64, each.next as u64]
+                    .into_iter()
+                    .for_each(|n| to.number(n));
+                to.option(each.from.map(|(time, _)| time));
+                to.number(each.from.map_or(0, |(_, at)| renumbered(at)));
+            }
+            to.number(reopened.len() as u64);
+            for each in reopened {
+                [each.query as u64, each.window as u64, each.at as u64]
+                    .into_iter()
+                    .for_each(|n| to.number(n));
+            }
+        }
+        to.number(0);
+        to.number(self.points.len() as u64);
+        for point in &self.points {
+            to.number(point.time as u64);
+            to.number(renumbered(point.at));
+            to.option(point.key.map(i64::from));
+        }
+        Ok(())
+    }
+
+    /// Reads what [`Keeper::save`] wrote of these queries.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the contents contradict each other.
+    pub(in crate::operator) fn load(
+        from: &mut Reader<'_>,
+        queries: Queries,
+        options: Options,
+    ) -> Result<Self> {
+        let reached = (from.option()?, from.option()?);
+        let mut this = Self::new(queries, options, reached)?;
+        let counts: Vec<u64> = (0..7).map(|_| from.number()).collect::<Result<_>>()?;
+        let [rows, windows, updates, splits, merges, shifts, recomputations] = counts[..] else {
+            return broken();
+        };
+        this.counts =
+            Stats { rows, windows, updates, splits, merges, shifts, recomputations, ..Stats::default() };
+        let (keys, key_count) = from.columns()?;
+        let mut ids = Vec::new();
+        this.keys.assign(&keys, key_count, &mut ids)?;
+        if !ids.iter().copied().eq(0..key_count as u32) && !keys.is_empty() {
+            return broken();
+        }
+        this.lines.resize(key_count, Line::default());
+        let (rows, row_count) = from.columns()?;
+        let [keys, times, ats, marks] = &rows[..] else { return broken() };
+        let (Some(keys), Some(times)) =
+            (keys.as_primitive_opt::<UInt32Type>(), times.as_primitive_opt::<Int64Type>())
+        else {
+            return broken();
+        };
+        let (Some(ats), Some(marks)) =
+            (ats.as_primitive_opt::<UInt64Type>(), marks.as_primitive_opt::<UInt64Type>())
+        else {
+            return broken();
+        };
+        if row_count > LIMIT {
+            return broken();
+        }
+        let mut seen = vec![false; row_count];
+        for row in 0..row_count {
+            let (time, at, marks) = (times.value(row), ats.value(row), marks.value(row));
+            let (Some(line), Some(seen)) =
+                (this.lines.get_mut(keys.value(row) as usize), seen.get_mut(at as usize))
+            else {
+                return broken();
+            };
+            let follows =
+                line.len() == 0 || (line.times[line.len() - 1], line.ats[line.len() - 1]) < (time, at);
+            if std::mem::replace(seen, true) || !follows {
+                return broken();
+            }
+            line.push(Row { time, at, marks });
+        }
+        let (values, value_count) = from.columns()?;
+        if value_count != row_count || values.len() != this.heap.read().len() {
+            return broken();
+        }
+        if values
+            .iter()
+            .zip(this.heap.types())
+            .any(|(values, wanted)| plain(values.data_type()) != plain(wanted))
+        {
+            return broken();
+        }
+        this.heap.push(&values, row_count)?;
+        let (slices, slice_count) = from.columns()?;
+        let [keys, los] = &slices[..] else { return broken() };
+        let (Some(keys), Some(los)) =
+            (keys.as_primitive_opt::<UInt32Type>(), los.as_primitive_opt::<UInt32Type>())
+        else {
+            return broken();
+        };
+        let mut firsts = Vec::with_capacity(slice_count);
+        for slot in 0..slice_count {
+            let lo = los.value(slot) as usize;
+            let Some(line) = this.lines.get_mut(keys.value(slot) as usize) else { return broken() };
+            let follows = line.slices.last().map_or(lo == 0, |last| (last.lo as usize) < lo);
+            if !follows || lo >= line.len() {
+                return broken();
+            }
+            firsts.push(line.times[lo]);
+            line.slices.push(Slice::new(lo, slot as u32));
+        }
+        if this.lines.iter().any(|line| line.len() > 0 && line.slices.is_empty()) {
+            return broken();
+        }
+        let own: Vec<u32> = (0..slice_count as u32).collect();
+        let mut partials = this.queries.columns(None, 0)?;
+        for partials in &mut partials {
+            let (states, count) = from.columns()?;
+            if count != slice_count || states.iter().any(|state| state.len() != slice_count) {
+                return broken();
+            }
+            if slice_count > 0 {
+                partials.merge(&states, Rows { slots: &own, times: &firsts, sparse: true }, slice_count)?;
+            }
+        }
+        this.store = Store::new(partials, this.queries.stored(), slice_count);
+        while let Some(key) = from.count()?.checked_sub(1) {
+            let Some(line) = this.lines.get_mut(key) else { return broken() };
+            read_told(from, line)?;
+        }
+        for _ in 0..from.count()? {
+            let (time, at, key) = (from.number()? as i64, from.number()?, from.option()?);
+            let key = key.map(u32::try_from).transpose();
+            let Ok(key) = key else { return broken() };
+            this.points.push(Point { time, at, key });
+        }
+        // What is due is found by the next watermark.
+        this.lines.iter_mut().for_each(|line| line.due = (line.len() > 0).then_some(i64::MIN));
+        Ok(this)
+    }
+}
+
+fn read_told(from: &mut Reader<'_>, line: &mut Line) -> Result<()> {
+    line.gone = (0..from.count()?).map(|_| from.number()).collect::<Result<_>>()?;
+    for _ in 0..from.count()? {
+        let (query, window, number) = (from.count()?, from.count()?, from.number()? as i64);
+        let (time, first, last) = (from.number()? as i64, from.number()?, from.number()?);
+        let Ok(rows) = u32::try_from(from.number()?) else { return broken() };
+        line.told.push(Told { query, window, number, time, first, last, rows });
+    }
+    for _ in 0..from.count()? {
+        let (query, window, next) = (from.count()?, from.count()?, from.number()? as i64);
+        let (time, at) = (from.option()?, from.number()?);
+        line.numbers.push(Numbered { query, window, next, from: time.map(|time| (time, at)) });
+    }
+    for _ in 0..from.count()? {
+        let (query, window, at) = (from.count()?, from.count()?, from.number()? as i64);
+        line.reopened.push(Reopened { query, window, at });
+    }
+    Ok(())
+}

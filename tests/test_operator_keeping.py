@@ -1,0 +1,405 @@
+"""What an operator that keeps rows does with slices, what it forgets, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from oracle import plain
+
+import windowkit as wk
+
+SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64(), "done": pa.bool_()})
+
+
+def rows(times: list[int], values: list[int] | None = None, done: list[bool] | None = None) -> pa.Table:
+    count = len(times)
+    columns = [["a"] * count, times, values or [1] * count, done or [False] * count]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def by_rows(*aggs: wk.Aggregate, size: int = 3, slide: int | None = None) -> wk.Query:
+    window = wk.sliding(wk.rows(size), wk.rows(slide or size))
+    return wk.query(by="k", time="t", windows=window, aggs=list(aggs))
+
+
+def out_of_order(query: wk.Query, lateness: int = 1000) -> wk.Operator:
+    return query.operator(order="out-of-order", allowed_lateness=lateness, schema=SCHEMA)
+
+
+def test_a_late_row_shifts_one_row_per_later_slice() -> None:
+    """Traub et al. 2019, §5.2: the last row of each slice moves to the next."""
+    op = out_of_order(by_rows(wk.sum("v"), size=3))
+    op.push(rows([1, 3, 5, 7, 9, 11, 13, 15, 17], list(range(9))))
+    before = op.stats()
+    assert (before.slices, before.shifts, before.recomputations) == (3, 0, 0)
+    op.push(rows([2], [100]))
+    after = op.stats()
+    # 5 and 11 move on into slices that there are, and 17 into one that it is the first row of.
+    assert (after.slices, after.shifts, after.splits, after.merges) == (4, 3, 0, 0)
+    # The new slice is of a row that was in another.
+    assert after.recomputations == 1
+    told = op.advance(100)
+    assert told["sum(v)"].to_pylist() == [0 + 100 + 1, 2 + 3 + 4, 5 + 6 + 7]
+
+
+def test_a_late_row_within_the_last_slice_shifts_nothing() -> None:
+    op = out_of_order(by_rows(wk.sum("v"), size=3))
+    op.push(rows([1, 3, 5, 7, 9]))
+    op.push(rows([8]))
+    assert (op.stats().shifts, op.stats().recomputations) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "recomputed"),
+    [
+        (wk.sum("v"), 0),
+        (wk.count(), 0),
+        (wk.max("v"), 0),
+        (wk.sum_without_invert("v"), 3),
+        (wk.median("v"), 3),
+    ],
+)
+def test_functions_are_mended_as_they_can_be(aggregate: wk.Aggregate, recomputed: int) -> None:
+    """Fig. 6: invert, or nothing if the row was not the extremum, or recompute."""
+    op = out_of_order(by_rows(aggregate, size=3))
+    # In each slice the first row is the greatest: what moves on is not the maximum.
+    op.push(rows([1, 3, 5, 7, 9, 11, 13, 15, 17, 19], [9, 5, 1, 9, 5, 1, 9, 5, 1, 9]))
+    op.push(rows([2], [0]))
+    assert (op.stats().shifts, op.stats().recomputations) == (3, recomputed)
+
+
+def test_an_extremum_that_moves_on_is_looked_for_again() -> None:
+    """§6.3.2."""
+    op = out_of_order(by_rows(wk.max("v"), size=3))
+    op.push(rows([1, 3, 5, 7, 9, 11, 13], [1, 5, 9, 1, 5, 2, 3]))
+    op.push(rows([2], [0]))
+    assert (op.stats().shifts, op.stats().recomputations) == (2, 1)
+    assert op.advance(100)["max(v)"].to_pylist() == [5, 9]
+
+
+def test_a_late_mark_splits_a_slice() -> None:
+    """Fig. 5."""
+    query = wk.query(by="k", time="t", windows=wk.punctuation("done"), aggs=wk.sum("v"))
+    op = out_of_order(query)
+    op.push(rows([1, 3, 5, 7, 9], [1, 2, 4, 8, 16]))
+    assert (op.stats().slices, op.stats().splits) == (1, 0)
+    op.push(rows([4], [32], [True]))
+    assert (op.stats().slices, op.stats().splits) == (2, 1)
+    assert op.close()["sum(v)"].to_pylist() == [35, 28]
+
+
+def test_a_window_that_is_told_by_later_rows_splits_a_slice() -> None:
+    """In order only windows like these split (Fig. 5): where one begins is known once it ends."""
+    query = wk.query(by="k", time="t", windows=wk.sliding("2 rows", 10), aggs=wk.sum("v"))
+    op = query.operator(schema=SCHEMA)
+    op.push(rows([1, 2, 3, 4], [1, 2, 4, 8]))
+    assert op.stats().splits == 0
+    assert op.push(rows([11]))["sum(v)"].to_pylist() == [12]
+    assert op.stats().splits == 1
+
+
+def test_slices_of_a_query_that_is_gone_are_merged() -> None:
+    op = out_of_order(by_rows(wk.sum("v"), size=100))
+    op.add(by_rows(wk.sum("v"), size=2), name="fine")
+    op.push(rows(list(range(10))))
+    assert op.stats().slices == 5
+    op.remove("fine")
+    assert (op.stats().slices, op.stats().merges) == (1, 4)
+
+
+def test_rows_are_kept_only_for_queries_that_need_them() -> None:
+    by_time = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    op = by_time.operator(schema=SCHEMA)
+    op.push(rows([1, 2]))
+    assert op.stats().rows_kept == 0
+    op.add(by_rows(wk.sum("v"), size=2), name="rows")
+    told = op.push(rows([3, 4, 5, 11]))
+    # Those of before are none of the new query's.
+    assert op.stats().rows_kept <= 2
+    assert [(row["query_name"], row["window"]["start"], row["sum(v)"]) for row in told.to_pylist()] == [
+        ("q1", 0, 5),
+        ("rows", 3, 2),
+        ("rows", 5, 2),
+    ]
+    op.remove("rows")
+    assert op.stats().rows_kept == 0
+    assert op.close().to_pylist()[0]["sum(v)"] == 1
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        wk.tumbling(rows=7),
+        wk.sliding("20 rows", "3 rows"),
+        wk.sliding("10 rows", 15),
+        wk.sliding(40, "6 rows"),
+        wk.punctuation("done"),
+        wk.punctuation("done", at="start"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("order", ["in-order", "out-of-order"])
+def test_memory_does_not_follow_the_rows(window: wk.Window, order: str) -> None:
+    """What no window to come can need is forgotten."""
+    query = wk.query(
+        by="k", time="t", windows=window, aggs=[wk.sum("v"), wk.first("v"), wk.collect_list("v")]
+    )
+    lateness = 0 if order == "in-order" else 50
+    op = query.operator(order=order, allowed_lateness=lateness, schema=SCHEMA)
+    held, kept, slices = [], [], []
+    for batch in range(120):
+        start = batch * 500
+        times = list(range(start, start + 500))
+        op.push(rows(times, times, [t % 25 == 3 for t in times]))
+        if order == "out-of-order":
+            op.advance(start + 450)
+        stats = op.stats()
+        held.append(stats.bytes)
+        kept.append(stats.rows_kept)
+        slices.append(stats.slices)
+    assert max(kept) <= 900
+    assert max(held[60:]) <= 1.25 * max(held[:60])
+    assert max(slices[60:]) <= max(slices[:60])
+
+
+def test_slices_are_as_few_as_edges() -> None:
+    """No slice begins but where a window begins or ends."""
+    windows = [wk.sliding("6 rows", "4 rows"), wk.tumbling(10), wk.punctuation("done")]
+    query = wk.query(by="k", time="t", windows=windows, aggs=wk.sum("v"))
+    op = out_of_order(query)
+    done = [t in (4, 17) for t in range(20)]
+    op.push(rows(list(range(20)), done=done))
+    firsts = plain(op.slices()["t_first"])
+    by_rank = {start for k in range(5) for start in (4 * k, 4 * k + 6)}
+    assert firsts == sorted((by_rank | {0, 10} | {5, 18}) & set(range(20)))
+
+
+def unchanged(op: wk.Operator, call: Any, error: type[Exception], says: str) -> None:
+    """Assert that a call raises, and that the operator is what it was."""
+    before = op.snapshot()
+    with pytest.raises(error, match=says):
+        call()
+    assert op.snapshot() == before
+
+
+class RefusalError(Exception):
+    """What code of a user's own raises."""
+
+
+class Refusing(wk.ContextAware):
+    """Windows of two rows, unless a value is 13."""
+
+    columns = ("v",)
+
+    def open(self) -> Refusing:
+        return self
+
+    def notify(self, first: int, times: pa.Array, v: pa.Array) -> Iterable[object]:
+        if 13 in v.to_pylist():
+            raise RefusalError("not today")
+        return [wk.Add(at, at + 2) for at in range(0, len(v) - 1, 2)]
+
+    def finish(self, rows: int) -> Iterable[object]:
+        return []
+
+
+def test_a_window_that_raises_changes_nothing() -> None:
+    query = wk.query(by="k", time="t", windows=wk.custom(Refusing()).alias("mine"), aggs=wk.sum("v"))
+    op = query.operator(schema=SCHEMA)
+    assert op.push(rows([1, 2, 3], [1, 2, 4]))["sum(v)"].to_pylist() == [3]
+    unchanged(
+        op, lambda: op.push(rows([4, 5], [13, 1])), wk.InvalidValue, "mine: notify failed with RefusalError"
+    )
+    assert op.push(rows([4, 5], [8, 16]))["sum(v)"].to_pylist() == [12]
+
+
+@pytest.mark.parametrize("where", ["lift", "combine", "lower"])
+def test_a_function_that_raises_changes_nothing(where: str) -> None:
+    broken = False
+
+    def call(name: str, result: pa.Array) -> pa.Array:
+        if broken and name == where:
+            raise RefusalError("not today")
+        return result
+
+    total = wk.aggregate(
+        "total",
+        lift=lambda v: call("lift", v),
+        combine=lambda a, b: call("combine", pc.add(a, b)),
+        lower=lambda s: call("lower", s),
+    )
+    op = out_of_order(by_rows(total("v"), wk.sum("v"), size=4))
+    op.push(rows([1, 3, 9], [1, 2, 4]))
+    op.advance(9)
+    broken = True
+    before = op.stats()
+    with pytest.raises(wk.InvalidValue, match=f"total: {where} failed with RefusalError"):
+        op.push(rows([2, 4, 10], [8, 16, 32]))
+    broken = False
+    assert replace(op.stats(), bytes=before.bytes) == before
+    told = op.push(rows([2, 4, 10], [8, 16, 32]))
+    assert (told["total(v)"].to_pylist(), told["sum(v)"].to_pylist()) == ([27], [27])
+
+
+def test_an_overflow_changes_nothing() -> None:
+    op = out_of_order(by_rows(wk.sum("v"), size=2))
+    op.push(rows([1], [2**63 - 1]))
+    op.advance(50)
+    unchanged(op, lambda: op.push(rows([2], [1])), wk.Overflow, "the sum of a window")
+    assert op.push(rows([2], [-1]))["sum(v)"].to_pylist() == [2**63 - 2]
+
+
+def test_rows_out_of_order_are_refused_unless_announced() -> None:
+    op = by_rows(wk.sum("v")).operator(schema=SCHEMA)
+    op.push(rows([3, 8]))
+    unchanged(op, lambda: op.push(rows([9, 7])), wk.InvalidValue, "row 1 has time 7 in column 't'")
+    unchanged(op, lambda: op.push(rows([7])), wk.InvalidValue, "row 0 has time 7 in column 't'")
+
+
+def test_rows_that_no_window_takes_are_handed_out() -> None:
+    op = out_of_order(by_rows(wk.sum("v"), size=2), lateness=5)
+    op.push(rows([1, 20]))
+    op.advance(20)
+    assert op.push(rows([14, 15, 19]))["update"].to_pylist() == [True, False]
+    assert op.late == 1
+    assert op.take_late()["t"].to_pylist() == [14]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (
+            lambda op: op.punctuate("soon"),
+            wk.InvalidType,
+            "time: 'soon' is a str; the time column is an integer",
+        ),
+        (lambda op: op.punctuate(2**63), wk.InvalidValue, "time: 9223372036854775808 is out of range"),
+        (
+            lambda op: op.punctuate(2**63 - 1),
+            wk.Overflow,
+            "punctuate: 9223372036854775807 is so near the end",
+        ),
+        (lambda op: op.punctuate(3), wk.InvalidValue, "punctuate: 3 is before 10 in column 't'"),
+        (lambda op: op.punctuate(30, key=5), wk.InvalidType, "key: 5 is no value of column 'k' of string"),
+        (lambda op: op.punctuate(30, key={"x": "a"}), wk.InvalidValue, r"key: it has \['x'\]; .* by \['k'\]"),
+    ],
+)
+def test_punctuations_are_checked(call: Any, error: type[Exception], says: str) -> None:
+    query = wk.query(by="k", time="t", windows=wk.punctuation("done"), aggs=wk.sum("v"))
+    op = query.operator(schema=SCHEMA)
+    op.push(rows([1, 10]))
+    unchanged(op, lambda: call(op), error, says)
+
+
+def test_punctuation_needs_a_window_that_it_tells() -> None:
+    op = by_rows(wk.sum("v")).operator(schema=SCHEMA)
+    with pytest.raises(wk.InvalidValue, match="punctuate: no window of this operator is told by punctuation"):
+        op.punctuate(5)
+    op.close()
+    with pytest.raises(wk.InvalidValue, match="punctuate: the operator is closed"):
+        op.punctuate(5)
+    two = wk.query(by=["k", "v"], time="t", windows=wk.punctuation("done"), aggs=wk.count())
+    with pytest.raises(wk.InvalidValue, match=r"key: 'a' is given; the queries are by \['k', 'v'\]"):
+        two.operator(schema=SCHEMA).punctuate(5, key="a")
+
+
+def test_a_late_punctuation_cuts_a_window_in_two() -> None:
+    query = wk.query(by="k", time="t", windows=wk.punctuation("done"), aggs=wk.sum("v"))
+    op = out_of_order(query)
+    op.push(rows([1, 3, 5], [1, 2, 4], [False, False, True]))
+    told = op.advance(10).to_pylist()
+    assert [(row["window_number"], row["sum(v)"], row["update"]) for row in told] == [(0, 7, False)]
+    told = op.punctuate(3).to_pylist()
+    assert [(row["window_number"], row["sum(v)"], row["update"]) for row in told] == [
+        (0, 3, True),
+        (1, 4, False),
+    ]
+    # After the rows of its time that had come, and before those that come later.
+    told = op.push(rows([3], [8])).to_pylist()
+    assert [(row["window_number"], row["sum(v)"], row["update"]) for row in told] == [(1, 12, True)]
+
+
+class Growing(wk.ContextAware):
+    """One window of all rows, taken back when a value is below zero."""
+
+    columns = ("v",)
+
+    def open(self) -> Growing:
+        return Growing()
+
+    def notify(self, first: int, times: pa.Array, v: pa.Array) -> Iterable[object]:
+        return [] if min(v.to_pylist()) < 0 else [wk.Add(0, len(v))]
+
+    def finish(self, rows: int) -> Iterable[object]:
+        return []
+
+
+def test_a_window_that_is_taken_back_comes_without_a_window() -> None:
+    query = wk.query(by="k", time="t", windows=wk.custom(Growing()), aggs=wk.sum("v"))
+    op = query.operator(schema=SCHEMA)
+    told = [op.push(rows([t], [v])).to_pylist() for t, v in enumerate([1, 2, -4])]
+    shown = [
+        [
+            (row["window"] and row["window"]["end"], row["window_number"], row["sum(v)"], row["update"])
+            for row in each
+        ]
+        for each in told
+    ]
+    assert shown == [[(0, 0, 1, False)], [(1, 0, 3, True)], [(None, 0, None, True)]]
+
+
+def test_explain_says_for_which_queries_rows_are_kept() -> None:
+    op = by_rows(wk.sum("v"), wk.max("v")).operator(order="out-of-order", schema=SCHEMA)
+    told = op.explain()
+    assert "keep rows: yes (§5.1, Fig. 4)" in told
+    assert "take rows out: by inversion (§5.2, Fig. 6)" in told
+    assert "rows are kept for q1" in told
+    assert "store:" not in told
+    op.add(wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")))
+    assert "store: lazy" in op.explain()
+
+
+def test_an_operator_does_not_wait_for_itself() -> None:
+    """A function that calls the operator that it runs in gets an error, another thread its turn."""
+    ops: list[wk.Operator] = []
+    tried: list[str] = []
+
+    def total(a: pa.Array, b: pa.Array) -> pa.Array:
+        for op in ops:
+            with pytest.raises(wk.InvalidValue) as raised:
+                op.stats()
+            tried.append(str(raised.value))
+        return pc.add(a, b)
+
+    aggregate = wk.aggregate("total", lift=lambda v: v, combine=total, lower=lambda s: s, commutative=True)
+    op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=aggregate("v")).operator(schema=SCHEMA)
+    ops.append(op)
+    op.push(rows([1, 2, 3]))
+    assert tried
+    assert tried[0].startswith("operator: it is called by a function that it has called itself")
+    others = threading.Thread(target=lambda: tried.append(f"{op.stats().rows} rows"))
+    others.start()
+    others.join(10)
+    assert tried[-1] == "3 rows"
+
+
+def test_damaged_contents_are_refused() -> None:
+    op = out_of_order(by_rows(wk.sum("v"), wk.first("v")))
+    op.push(rows([1, 2, 5, 3]))
+    whole = op.snapshot()
+    other = by_rows(wk.sum("v"), wk.last("v"))
+    with pytest.raises(
+        wk.InvalidValue, match=re.escape("queries: 'q1' is not 'q1', which the snapshot is of")
+    ):
+        wk.Operator.restore(whole, other)
+    with pytest.raises(wk.InvalidValue, match="snapshot: it is damaged: its checksum does not match"):
+        wk.Operator.restore(whole[:-1] + bytes([whole[-1] ^ 1]), by_rows(wk.sum("v"), wk.first("v")))
+    again = wk.Operator.restore(whole, by_rows(wk.sum("v"), wk.first("v")))
+    assert again.snapshot() == whole

@@ -1,0 +1,402 @@
+"""Streams whose rows are kept, against the definition: windows by rows, by marks, and of users' own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import column, evaluate, key, plain
+from rows_oracle import Both, assert_alike, by_ranks, edge_after, needs_rows
+from test_operator_oracle import AGGREGATES, KEYS, TIMES, VALUES, scalar, scaled
+
+import windowkit as wk
+
+MARKS = {
+    "m": (pa.bool_(), st.booleans() | st.none()),
+    "n": (pa.bool_(), st.sampled_from([False, False, True])),
+}
+
+
+class Threshold(wk.ContextAware):
+    """Windows from a row with i > 2 to the next with i < 0, the last of them growing row by row."""
+
+    columns = ("i",)
+
+    def open(self) -> Opened:
+        return Opened()
+
+
+class Opened:
+    def __init__(self) -> None:
+        self.told: tuple[int, int] | None = None
+
+    def notify(self, first: int, times: pa.Array, i: pa.Array) -> Iterable[object]:
+        assert len(times) == len(i)
+        for rank, value in enumerate(i.to_pylist(), first):
+            if self.told is None:
+                if value is not None and value > 2:
+                    self.told = (rank, rank + 1)
+                    yield wk.Add(*self.told)
+                continue
+            if value is not None and value < 0:
+                self.told = None
+                continue
+            yield wk.Shift(*self.told, to=(self.told[0], rank + 1))
+            self.told = (self.told[0], rank + 1)
+
+    def finish(self, rows: int) -> Iterable[object]:
+        # One that never ends is none.
+        return [] if self.told is None else [wk.Remove(*self.told)]
+
+
+def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
+    size, rows = draw(st.integers(1, 25)), draw(st.integers(1, 7))
+    match draw(
+        st.sampled_from(["count", "count", "count", "last rows", "last time", "marks", "marks", "own"])
+    ):
+        case "count":
+            slide = draw(st.integers(1, rows))
+            return wk.sliding(wk.rows(rows), wk.rows(slide), partial=draw(st.booleans()))
+        case "last rows":
+            start = draw(st.integers(0, size - 1))
+            return wk.sliding(wk.rows(rows), scaled(size, kind), start_time=scaled(start, kind))
+        case "last time":
+            return wk.sliding(scaled(size, kind), wk.rows(rows))
+        case "marks":
+            return wk.punctuation(
+                draw(st.sampled_from(["m", "n"])), at=draw(st.sampled_from(["start", "end"]))
+            )
+    return wk.custom(Threshold())
+
+
+def time_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
+    size = draw(st.integers(1, 25))
+    match draw(st.sampled_from(["tumbling", "sliding", "session"])):
+        case "tumbling":
+            return wk.tumbling(scaled(size, kind), start_time=scaled(draw(st.integers(0, size - 1)), kind))
+        case "sliding":
+            return wk.sliding(scaled(size, kind), scaled(draw(st.integers(1, size)), kind))
+    return wk.session(scaled(size, kind))
+
+
+def joined(a: pa.Array, b: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(a, b, "-")
+
+
+class Call(NamedTuple):
+    """A batch to push, or how far to move the watermark on, or a punctuation."""
+
+    batch: pa.Table | None
+    advance: int = 0
+    mark: bool = False
+
+
+class Case(NamedTuple):
+    query: wk.Query
+    schema: pa.Schema
+    order: str
+    lateness: int
+    delay: int | None
+    calls: list[Call]
+
+
+@st.composite
+def queries(draw: st.DrawFn, time: pa.DataType, by: list[str], rows: bool | None = None) -> wk.Query:
+    drawn = []
+    for number in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
+        told = draw(st.booleans()) if rows is None else rows or draw(st.booleans())
+        drawn.append((row_windows if told else time_windows)(draw, time).alias(f"w{number}"))
+    aggs = draw(
+        st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=4, unique_by=lambda each: each.name)
+    )
+    return wk.query(by=by, time="t", windows=drawn, aggs=aggs)
+
+
+@st.composite
+def cases(draw: st.DrawFn, order: str | None = None) -> Case:
+    time = draw(st.sampled_from(TIMES))
+    keys = [draw(st.sampled_from(KEYS)) for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2])))]
+    by = [f"k{number}" for number in range(len(keys))]
+    query = draw(queries(time, by, rows=True))
+    kinds = dict(zip(by, keys, strict=True)) | {"t": (time, st.integers())} | VALUES | MARKS
+    schema = pa.schema({name: kind for name, (kind, _) in kinds.items()})
+    order = order or draw(st.sampled_from(["in-order", "out-of-order", "out-of-order"]))
+    lateness = 0 if order == "in-order" else draw(st.sampled_from([0, 3, 20, 1000]))
+    delay = None if order == "in-order" else draw(st.sampled_from([None, None, 0, 7]))
+    calls, now = [], draw(st.integers(-30, 30))
+    for _ in range(draw(st.integers(1, 8))):
+        if draw(st.integers(0, 3)) == 0:
+            calls.append(Call(None, draw(st.integers(0, 30)), draw(st.booleans())))
+            continue
+        columns: dict[str, list[Any]] = {name: [] for name in kinds}
+        for _ in range(draw(st.integers(0, 8))):
+            now += draw(st.sampled_from([0, 0, 1, 1, 2, 5, 12]))
+            back = 0 if order == "in-order" else draw(st.sampled_from([0, 0, 0, 1, 2, 4, 11, 30]))
+            columns["t"].append(None if draw(st.integers(0, 12)) == 0 else now - back)
+            for name, (_, strategy) in kinds.items():
+                if name != "t":
+                    columns[name].append(draw(strategy))
+        arrays = {name: column(values, schema.field(name).type) for name, values in columns.items()}
+        batch = pa.table(arrays, schema=schema)
+        cut = draw(st.integers(0, batch.num_rows))
+        calls.append(Call(pa.concat_tables([batch.slice(0, cut), batch.slice(cut)])))
+    return Case(query, schema, order, lateness, delay, calls)
+
+
+def start(case: Case) -> tuple[wk.Operator, Both]:
+    time = case.schema.field("t").type
+    delay = None if case.delay is None else scaled(case.delay, time)
+    op = case.query.operator(
+        order=case.order, allowed_lateness=scaled(case.lateness, time), max_delay=delay, schema=case.schema
+    )
+    oracle = Both(
+        "q1",
+        case.query,
+        case.schema,
+        order=case.order,
+        allowed_lateness=case.lateness,
+        max_delay=case.delay,
+    )
+    return op, oracle
+
+
+def reached(oracle: Both) -> int:
+    return max([-40, *(t for t in (oracle.watermark, oracle.latest) if t is not None)])
+
+
+def step(op: wk.Operator, oracle: Both, call: Call, time: pa.DataType, query: wk.Query) -> None:
+    """Make a call, and compare what it returns."""
+    if call.batch is not None:
+        expected = oracle.push(call.batch)
+        oracle.check(op, op.push(call.batch), expected)
+        return
+    marked = any(
+        isinstance(window, wk.Punctuation) for name in oracle.queries for window in op.queries[name].windows
+    )
+    if call.mark and marked:
+        at = reached(oracle) + (call.advance - 15 if oracle.order == "out-of-order" else 0)
+        if not oracle.cutoff_of(at):
+            return
+        table = oracle.parts[True].table
+        given: Any = None
+        if query.by and call.advance % 2 and table.num_rows:
+            given = {name: table[name][call.advance % table.num_rows].as_py() for name in query.by}
+        group = None if given is None else tuple(key(plain_of(table, given, name)) for name in query.by)
+        expected = oracle.punctuate(at, group)
+        oracle.check(op, op.punctuate(scalar(at, time), given), expected)
+        return
+    least = oracle.watermark if oracle.watermark is not None else -40
+    target = max(least, reached(oracle) - 15 + call.advance) if oracle.order == "out-of-order" else least
+    expected = oracle.advance(target)
+    oracle.check(op, op.advance(scalar(target, time)), expected)
+
+
+def plain_of(table: pa.Table, given: dict[str, Any], name: str) -> Any:
+    kind = table.schema.field(name).type
+    return plain(column([given[name]], kind))[0]
+
+
+@settings(max_examples=600)
+@given(cases())
+def test_every_call_returns_what_the_definition_says(case: Case) -> None:
+    op, oracle = start(case)
+    time = case.schema.field("t").type
+    for call in case.calls:
+        step(op, oracle, call, time, case.query)
+    expected = oracle.close()
+    oracle.check(op, op.close(), expected)
+    stats = op.stats()
+    assert (stats.rows, stats.late) == (oracle.rows, len(oracle.late))
+    assert (stats.slices, stats.rows_kept) == (0, 0)
+    assert sorted(op.take_late()["late_reason"].to_pylist()) == sorted(oracle.late)
+
+
+@settings(max_examples=250)
+@given(cases(), st.data())
+def test_queries_come_and_go(case: Case, data: st.DataObject) -> None:
+    """Queries that need rows and queries that do not, in one operator: none notices the others."""
+    op, oracle = start(case)
+    time = case.schema.field("t").type
+    added = 1
+    for call in case.calls:
+        if data.draw(st.integers(0, 2)) == 0:
+            other = data.draw(queries(time, list(case.query.by)))
+            added += 1
+            assert op.add(other) == f"q{added}"
+            oracle.enter(f"q{added}", other)
+        elif len(oracle.queries) > 1 and data.draw(st.integers(0, 2)) == 0:
+            gone = data.draw(st.sampled_from(sorted(oracle.queries)))
+            op.remove(gone)
+            oracle.remove(gone)
+        step(op, oracle, call, time, case.query)
+    expected = oracle.close()
+    oracle.check(op, op.close(), expected)
+    assert sorted(op.take_late()["late_reason"].to_pylist()) == sorted(oracle.late)
+
+
+@settings(max_examples=200)
+@given(cases(), st.data())
+def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
+    """An operator that is put down and taken up again returns what the definition says."""
+    op, oracle = start(case)
+    time = case.schema.field("t").type
+    if data.draw(st.booleans()):
+        other = data.draw(queries(time, list(case.query.by)))
+        op.add(other)
+        oracle.enter("q2", other)
+    for call in case.calls:
+        if data.draw(st.booleans()):
+            before = op.stats()
+            op = wk.Operator.restore(op.snapshot(), dict(op.queries))
+            again = op.stats()
+            assert (before.rows, before.slices, before.rows_kept) == (
+                again.rows,
+                again.slices,
+                again.rows_kept,
+            )
+            assert (before.splits, before.merges, before.shifts) == (again.splits, again.merges, again.shifts)
+        step(op, oracle, call, time, case.query)
+    expected = oracle.close()
+    oracle.check(op, op.close(), expected)
+
+
+@settings(max_examples=250)
+@given(cases("out-of-order"))
+def test_with_updates_applied_results_are_those_of_all_rows(case: Case) -> None:
+    """With no row too late, the last word on each window is what a batch query says of all rows."""
+    op, oracle = start(case._replace(lateness=10**5))
+    time = case.schema.field("t").type
+    last: dict[Any, list[Any]] = {}
+    tables = [case.schema.empty_table()]
+    for call in case.calls:
+        if call.batch is not None:
+            tables.append(call.batch)
+            told = op.push(call.batch)
+        else:
+            times = [t for table in tables for t in plain(table["t"]) if t is not None]
+            now = max([-40, *times]) - 5
+            if op.watermark is not None:
+                now = max(now, plain(pa.array([op.watermark.as_py()], op.watermark.type))[0])
+            told = op.advance(scalar(now, time))
+        replace(last, told, case.query, oracle)
+    replace(last, op.close(), case.query, oracle)
+    everything = pa.concat_tables(tables)
+    assert case.query.run(everything).num_rows == len(last)
+    assert_final(case, everything, last)
+
+
+def replace(last: dict[Any, list[Any]], told: pa.Table, query: wk.Query, oracle: Both) -> None:
+    """Do what a consumer does: let an update replace what was told of the same window."""
+    if not told.num_rows:
+        return
+    kinds = {window.name: window for window in query.windows}
+    columns = {name: plain(told[name]) for name in told.column_names}
+    extent = next(name for name in told.column_names if name in ("window", "session_window"))
+    for row, span in enumerate(columns[extent]):
+        name = columns["window_name"][row] if "window_name" in columns else query.windows[0].name
+        kind = kinds[name]
+        group = tuple(key(columns[by][row]) for by in query.by)
+        ranks = columns["window_rows"][row] if "window_rows" in columns else None
+        values = [columns[each.name][row] for each in query.aggs]
+        if isinstance(kind, wk.Punctuation | wk.Custom):
+            identity: Any = columns["window_number"][row]
+        elif kind.counts_rows:
+            identity = identity_of(kind, span, ranks, oracle)
+        else:
+            identity = (span["start"], span["end"])
+        if isinstance(kind, wk.Session) and columns["update"][row]:
+            for other in [each for each in last if each[:2] == (group, name)]:
+                if span["start"] <= other[2][0] and other[2][1] <= span["end"]:
+                    del last[other]
+        if span is None:
+            del last[group, name, identity]
+            continue
+        at = (group, name, identity)
+        assert columns["update"][row] or at not in last
+        told_ranks = (ranks["start"], ranks["end"]) if ranks is not None else None
+        last[at] = [span["start"], span["end"], told_ranks, *values]
+
+
+def identity_of(kind: Any, span: Any, ranks: Any, oracle: Both) -> Any:
+    if by_ranks(kind):
+        return ranks["start"]
+    if isinstance(kind.size, wk.Rows):
+        return edge_after(kind, span["end"], oracle.schema.field("t").type)
+    return ranks["end"]
+
+
+def assert_final(case: Case, everything: pa.Table, last: dict[Any, list[Any]]) -> None:
+    """Assert that a consumer has the windows of all rows."""
+    query, expected = case.query, []
+    width = len(query.by)
+    if any(isinstance(window, wk.Custom) for window in query.windows):
+        # The definition over all rows at once, then the end of the stream.
+        _, oracle = start(case._replace(lateness=10**5, delay=None))
+        told = oracle.push(everything) | oracle.close()
+        kinds = {window.name: window for window in query.windows}
+        for (_, *at, _), values in told.items():
+            group, (name, begin, end, *ranks) = tuple(at[:width]), at[width:]
+            expected.append((group, name, begin, end, ranks[0] if kinds[name].counts_rows else None, values))
+    else:
+        for found, values in evaluate(query, everything).items():
+            group, rest = found[:width], found[width:]
+            name, rest = (rest[0], rest[1:]) if len(query.windows) > 1 else (query.windows[0].name, rest)
+            ranks = rest[2:] if query.has_ranks else (None,)
+            expected.append((group, name, *rest[:2], ranks[0], values))
+    got = [(group, name, *each[:3], each[3:]) for (group, name, _), each in last.items()]
+    assert_alike(expected, got)
+
+
+@settings(max_examples=150)
+@given(cases("out-of-order"), st.data())
+def test_functions_that_do_not_commute(case: Case, data: st.DataObject) -> None:
+    """Of rows in any order a function of order sees them in the order of time and arrival."""
+    joins = wk.aggregate("joins", lift=lambda s: s, combine=joined, lower=lambda states: states)
+    plain_windows = [time_windows(data.draw, case.schema.field("t").type).alias("time")]
+    windows = [*case.query.windows, *plain_windows] if data.draw(st.booleans()) else plain_windows
+    query = wk.query(by=list(case.query.by), time="t", windows=windows, aggs=[joins("s").alias("joined")])
+    listed = wk.query(
+        by=list(case.query.by), time="t", windows=windows, aggs=[wk.collect_list("s").alias("joined")]
+    )
+    assert needs_rows(query, "out-of-order")
+    ops = []
+    for each in (query, listed):
+        op, _ = start(case._replace(query=each))
+        ops.append(op)
+    for call in case.calls:
+        told = [made(op, call) for op in ops]
+        compare(told, query)
+    compare([op.close() for op in ops], query)
+
+
+def made(op: wk.Operator, call: Call) -> pa.Table:
+    if call.batch is not None:
+        return op.push(call.batch)
+    if op.watermark is None:
+        return op.advance(op.watermark or first_time(op))
+    return op.advance(op.watermark)
+
+
+def first_time(op: wk.Operator) -> Any:
+    kind = (
+        op.schema.field("window" if "window" in op.schema.names else "session_window").type.field("end").type
+    )
+    return scalar(-40, kind)
+
+
+def compare(told: list[pa.Table], query: wk.Query) -> None:
+    """Compare a list of values joined by a function with the list of them."""
+    names = [name for name in told[0].column_names if name != "joined"]
+    joins, lists = (
+        sorted(table.to_pylist(), key=lambda row: str([row[name] for name in names])) for table in told
+    )
+    # As texts, since a NaN is not itself.
+    keys = [[str([row[name] for name in names]) for row in each] for each in (joins, lists)]
+    assert keys[0] == keys[1]
+    for a, b in zip(joins, lists, strict=True):
+        words = b["joined"]
+        assert a["joined"] == ("-".join(words) if words else None)
