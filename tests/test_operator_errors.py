@@ -301,9 +301,7 @@ def test_a_stream_that_breaks_off_changes_nothing() -> None:
         op.push({"k": ["a"]})
 
 
-@pytest.mark.parametrize(
-    "window", [wk.tumbling(rows=3), wk.band(0, 5), wk.landmark(5, start=0), wk.global_window()]
-)
+@pytest.mark.parametrize("window", [wk.tumbling(rows=3), wk.sliding("3 rows", 5), wk.sliding(5, "3 rows")])
 def test_windows_that_no_stream_operator_runs_yet_are_refused(window: wk.Window) -> None:
     query = wk.query(by="k", time="t", windows=window, aggs=wk.sum("v"))
     with pytest.raises(wk.InvalidValue, match="is none that a stream operator runs; allowed are tumbling"):

@@ -9,7 +9,7 @@ use crate::Result;
 
 /// Why a row is in no window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(crate) enum Reason {
     /// It has no time.
     NullTime,
     /// All windows it would belong to have expired.
@@ -17,7 +17,7 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    pub(super) fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Reason::NullTime => "null time",
             Reason::TooLate => "too late",
@@ -27,7 +27,7 @@ impl Reason {
 
 /// Rows that came too late or without a time.
 #[derive(Debug)]
-pub(super) struct Late {
+pub(crate) struct Late {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     count: u64,
@@ -35,7 +35,7 @@ pub(super) struct Late {
 
 impl Late {
     /// None yet, of a stream of this schema.
-    pub(super) fn new(input: &Schema) -> Self {
+    pub(crate) fn new(input: &Schema) -> Self {
         let mut fields: Vec<Field> = input.fields().iter().map(|field| field.as_ref().clone()).collect();
         let mut name = "late_reason".to_owned();
         while fields.iter().any(|field| *field.name() == name) {
@@ -51,35 +51,35 @@ impl Late {
     }
 
     /// All columns of the stream, and the reason.
-    pub(super) fn schema(&self) -> &SchemaRef {
+    pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     /// How many there were, those handed out included.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// Those not handed out.
-    pub(super) fn batches(&self) -> &[RecordBatch] {
+    pub(crate) fn batches(&self) -> &[RecordBatch] {
         &self.batches
     }
 
     /// Rows with their reason.
-    pub(super) fn batch(&self, rows: &RecordBatch, reason: Reason) -> Result<RecordBatch> {
+    pub(crate) fn batch(&self, rows: &RecordBatch, reason: Reason) -> Result<RecordBatch> {
         let mut columns = rows.columns().to_vec();
         let reasons = std::iter::repeat_n(reason.text(), rows.num_rows());
         columns.push(Arc::new(StringArray::from_iter_values(reasons)));
         Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }
 
-    pub(super) fn add(&mut self, batches: Vec<RecordBatch>) {
+    pub(crate) fn add(&mut self, batches: Vec<RecordBatch>) {
         self.count += batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
         self.batches.extend(batches);
     }
 
     /// Hands out those there are.
-    pub(super) fn take(&mut self) -> Vec<RecordBatch> {
+    pub(crate) fn take(&mut self) -> Vec<RecordBatch> {
         std::mem::take(&mut self.batches)
     }
 }
