@@ -15,13 +15,13 @@ from windowkit.durations import Duration, Length, length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of
 from windowkit.query import Query, items
+from windowkit.techniques import STORED, TECHNIQUES
 from windowkit.windows import checked_name, quoted, units
 
 __all__ = ["Operator", "Stats"]
 
 ORDERS: Final = ("in-order", "out-of-order")
 STORES: Final = ("auto", "lazy", "eager")
-TECHNIQUES: Final = ("slicing",)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,12 @@ class Operator:
         one_of("order", order, ORDERS)
         one_of("store", store, STORES)
         one_of("technique", technique, TECHNIQUES)
-        self._order, self._store = order, store
+        if technique != "slicing" and store != "auto":
+            raise InvalidValue(
+                f"store: {store!r} is given for technique={technique!r}; it says how slices are held, and is "
+                "for technique='slicing'"
+            )
+        self._order, self._store, self._technique = order, store, technique
         self._lateness = given_length("allowed_lateness", allowed_lateness)
         self._delay = None if max_delay is None else given_length("max_delay", max_delay)
         if order == "in-order":
@@ -117,7 +122,7 @@ class Operator:
         self._queries: dict[str, Query] = {}
         self._added = 0
         self._closed = False
-        self._native: _native.Operator | None = None
+        self._native: _native.Operator | _native.Technique | None = None
         self._schema: pa.Schema | None = None
         self._enter(query, name)
         if schema is not None:
@@ -262,6 +267,7 @@ class Operator:
         that begin there: of others it has not seen all rows.
         """
         self._check_open("add")
+        self._slicing("add")
         return self._enter(query, name)
 
     def remove(self, query: Query | str) -> None:
@@ -278,6 +284,7 @@ class Operator:
             There is no such query, or it is the only one.
         """
         self._check_open("remove")
+        native = self._slicing("remove")
         alike = [name for name, other in self._queries.items() if query in (name, other)]
         if not alike:
             raise InvalidValue(
@@ -287,8 +294,8 @@ class Operator:
         name = alike[0]
         if len(self._queries) == 1:
             raise InvalidValue(f"query: {name!r} is the only one; an operator has at least one query")
-        if self._native is not None:
-            self._native.remove(name)
+        if native is not None:
+            native.remove(name)
         del self._queries[name]
 
     def stats(self) -> Stats:
@@ -301,7 +308,7 @@ class Operator:
         There are no more than the windows' edges ask for: every start and end is one of a window (Traub et
         al. 2019, §5.2).
         """
-        return pa.Table.from_batches([pa.record_batch(self._bound("slices").slices())])
+        return pa.Table.from_batches([pa.record_batch(self._sliced("slices").slices())])
 
     def explain(self) -> str:
         """Say what is stored and why: the decisions of general stream slicing, with the sections that say so.
@@ -332,12 +339,18 @@ class Operator:
         for name, query in self._queries.items():
             windows, aggs = (", ".join(map(str, each)) for each in (query.windows, query.aggs))
             lines.append(f"  {quoted(name)}: {windows}; {aggs}")
-        if self._native is None:
+        if self._technique != "slicing":
+            source, stored = STORED[self._technique]
+            return "\n".join(
+                [*lines, f"technique: {self._technique} (Traub et al. 2019, {source})", f"  {stored}"]
+            )
+        native = self._slicing("explain")
+        if native is None:
             return "\n".join([*lines, "decisions", "  none before the schema is known"])
         lines.append("decisions (Traub et al. 2019)")
-        for what, answer, why, source in self._native.strategy():
+        for what, answer, why, source in native.strategy():
             lines += [f"  {what}: {answer} ({source})", f"    {why}"]
-        kind, why = self._native.store()
+        kind, why = native.store()
         lines += [f"store: {kind} (§5.2)", f"  {why}"]
         return "\n".join(lines)
 
@@ -364,7 +377,7 @@ class Operator:
         >>> again.push(pa.table({"k": ["a", "a"], "t": [7, 11], "v": [2.0, 4.0]})).to_pylist()
         [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 3.0, 'update': False}]
         """
-        return self._bound("snapshot").snapshot()
+        return self._sliced("snapshot").snapshot()
 
     @classmethod
     def restore(cls, snapshot: bytes, queries: Query | Sequence[Query] | Mapping[str, Query]) -> Operator:
@@ -401,7 +414,7 @@ class Operator:
         this = cls.__new__(cls)
         this._queries = dict(zip(names, asked, strict=True))
         this._added = len(names)
-        this._order = order
+        this._order, this._technique = order, "slicing"
         this._schema = schema
         plans = [(name, plan(query, schema)) for name, query in this._queries.items()]
         this._native = _native.Operator.restore(given, plans)
@@ -423,25 +436,43 @@ class Operator:
                     f"query: it is by {list(query.by)} over {query.time!r}, and the operator's queries by "
                     f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
                 )
-        if self._native is not None and self._schema is not None:
+        if isinstance(self._native, _native.Operator) and self._schema is not None:
             self._native.add(given, plan(query, self._schema))
         self._queries[given] = query
         self._added += 1
         return given
 
-    def _bind(self, schema: pa.Schema) -> _native.Operator:
+    def _bind(self, schema: pa.Schema) -> _native.Operator | _native.Technique:
         plans = [(name, plan(query, schema)) for name, query in self._queries.items()]
-        self._native = _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
+        if self._technique == "slicing":
+            self._native = _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
+        else:
+            self._native = _native.Technique(
+                plans[0][1], self._order, self._lateness, self._delay, self._technique
+            )
         self._schema = schema
         return self._native
 
-    def _bound(self, call: str) -> _native.Operator:
+    def _bound(self, call: str) -> _native.Operator | _native.Technique:
         if self._native is None:
-            raise InvalidValue(
-                f"{call}: the schema of the stream is not known yet; push a batch before, or give schema=... "
-                "to query.operator()"
-            )
+            raise unbound(call)
         return self._native
+
+    def _slicing(self, call: str) -> _native.Operator | None:
+        """Return the core's operator, if the schema is known already; refuse techniques."""
+        if self._technique != "slicing":
+            raise InvalidValue(
+                f"{call}: technique={self._technique!r} is there to compare with: it has one query, no slices "
+                "to show and no snapshots; use technique='slicing'"
+            )
+        assert not isinstance(self._native, _native.Technique), "there is none of slicing"
+        return self._native
+
+    def _sliced(self, call: str) -> _native.Operator:
+        native = self._slicing(call)
+        if native is None:
+            raise unbound(call)
+        return native
 
     def _check_open(self, call: str) -> None:
         if self._closed:
@@ -481,6 +512,13 @@ class Operator:
         if not cast.is_valid:
             raise InvalidValue("watermark: it is null; a watermark is a time")
         return int(cast.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
+
+
+def unbound(call: str) -> InvalidValue:
+    return InvalidValue(
+        f"{call}: the schema of the stream is not known yet; push a batch before, or give schema=... to "
+        "query.operator()"
+    )
 
 
 def table(stream: Any) -> pa.Table:

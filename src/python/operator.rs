@@ -20,7 +20,7 @@ use crate::{Error, Result};
 pub(super) struct PyOperator(Mutex<Stream>);
 
 /// A length in nanoseconds, or (false) in units of an integer column.
-type Length = (i128, bool);
+pub(super) type Length = (i128, bool);
 
 /// What is decided, the answer, why, and what source says so.
 type Told = (&'static str, String, &'static str, &'static str);
@@ -39,15 +39,7 @@ impl PyOperator {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
         detached(py, || {
-            let order = match order {
-                "in-order" => Order::InOrder,
-                "out-of-order" => Order::OutOfOrder,
-                _ => {
-                    return Err(Error::InvalidValue(format!(
-                        "order: '{order}' is unknown; allowed are 'in-order' and 'out-of-order'"
-                    )));
-                }
-            };
+            let order = Order::parse(order)?;
             let store = match store {
                 "auto" => StoreKind::Auto,
                 "lazy" => StoreKind::Lazy,
@@ -234,6 +226,6 @@ impl PyOperator {
     }
 }
 
-fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {
+pub(super) fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {
     PyRecordBatchReader::new(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), schema)))
 }
