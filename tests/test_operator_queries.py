@@ -94,11 +94,13 @@ def test_slice_edges_are_window_edges(case: Case) -> None:
             if not any(edge <= first[row] for edge in edges):
                 assert begin[row] == first[row]
             else:
-                assert begin[row] <= first[row] and begin[row] in edges, (begin[row], sorted(edges))
+                assert begin[row] <= first[row]
+                assert begin[row] in edges, (begin[row], sorted(edges))
             if not any(edge > last[row] for edge in edges):
                 assert end[row] == last[row]
             else:
-                assert last[row] < end[row] and end[row] in edges, (end[row], sorted(edges))
+                assert last[row] < end[row]
+                assert end[row] in edges, (end[row], sorted(edges))
 
 
 def same_key(one: str, other: str) -> bool:

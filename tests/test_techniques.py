@@ -41,9 +41,9 @@ def refusal(case: Case, technique: str) -> str | None:
         return "window of this type"
     if slices and sessions:
         return "session window"
-    if technique in ("aggregate_tree", "cutty"):
-        if any(each.function in HOLISTIC for each in case.query.aggs):
-            return "not plain states"
+    holistic = any(each.function in HOLISTIC for each in case.query.aggs)
+    if technique in ("aggregate_tree", "cutty") and holistic:
+        return "not plain states"
     return None
 
 

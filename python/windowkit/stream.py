@@ -462,8 +462,8 @@ class Operator:
         """Return the core's operator, if the schema is known already; refuse techniques."""
         if self._technique != "slicing":
             raise InvalidValue(
-                f"{call}: technique={self._technique!r} is there to compare with: it has one query, no slices "
-                "to show and no snapshots; use technique='slicing'"
+                f"{call}: technique={self._technique!r} is there to compare with: it has one query, no "
+                "slices to show and no snapshots; use technique='slicing'"
             )
         assert not isinstance(self._native, _native.Technique), "there is none of slicing"
         return self._native

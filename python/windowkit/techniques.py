@@ -14,7 +14,7 @@ STORED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "aggregate_tree": ("§3.2", "a partial aggregate per row, and a binary tree above those of a key"),
         "aggregate_buckets": (
             "§3.3",
-            "a partial aggregate per window, into which each of its rows is folded",
+            "a partial aggregate per window, into which its rows are folded",
         ),
         "tuple_buckets": ("§3.3", "a list of rows per window; a window is computed from it when it ends"),
         "pairs": ("§3.4", "slices, cut where windows start and end, of rows in order"),
