@@ -18,6 +18,15 @@ Result = tuple[Any, ...]
 """Query name, keys, window name, start, end, update."""
 
 
+NEVER = 2**63 - 1
+"""The watermark of a closed stream, and the end of the global window."""
+
+
+def over(window: wk.Window, end: int) -> int:
+    """Return where a window ends, if not with its last row."""
+    return NEVER if isinstance(window, wk.Global) else end
+
+
 class Asked(NamedTuple):
     """A query, and the time after which its stream begins."""
 
@@ -87,7 +96,7 @@ class Stream:
         return self.move(watermark)
 
     def close(self) -> dict[Result, list[Any]]:
-        return self.move(2**63 - 1)
+        return self.move(NEVER)
 
     def times(self) -> list[Any]:
         return plain(self.table[self.any_query().time])
@@ -100,15 +109,18 @@ class Stream:
         return next(iter(self.queries.values())).query
 
     def is_waited_for(self, t: int) -> bool:
-        """Whether a window that a row alone would open has not expired."""
+        """Whether windows have not come so far, or one that a row alone would open has not expired."""
         if self.watermark is None:
             return True
         horizon = self.watermark - self.lateness
         for query, since in self.queries.values():
             if since is not None and t <= since:
                 continue
+            if t >= horizon:
+                return True
             for window in query.windows:
-                for _, end, *_ in extents(window, [0], [t], self.time_type, {}):
+                for _, last, *_ in extents(window, [0], [t], self.time_type, {}):
+                    end = over(window, last)
                     if end > horizon or (isinstance(window, wk.Session) and end == horizon):
                         return True
         return False
@@ -139,11 +151,11 @@ class Stream:
 
                 for group, rows in groups.items():
                     for start, end, inside, _ in extents(window, rows, times, self.time_type, columns):
-                        if not due(end, past) or (since is not None and start <= since):
+                        if not due(over(window, end), past) or (since is not None and start <= since):
                             continue
                         if fresh is not None:
                             assert self.watermark is not None
-                            expired = past(end, self.watermark - self.lateness)
+                            expired = past(over(window, end), self.watermark - self.lateness)
                             if expired or fresh.isdisjoint(inside):
                                 # It was over before it could be told: a longer one will be an update too.
                                 self.told[(name, window.name, group)].update(inside if session else ())

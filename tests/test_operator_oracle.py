@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import column, evaluate, plain, rows_of
+from oracle import column, evaluate, nanoseconds_per_unit, plain, rows_of
 from stream_oracle import Stream, assert_same, results
 
 import windowkit as wk
+from windowkit.moments import Moment
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "i": (pa.int64(), st.integers(-5, 5) | st.none()),
@@ -18,6 +20,13 @@ VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "s": (pa.string(), st.sampled_from(["", "a", "b", "long enough not to be inlined"]) | st.none()),
     "d": (pa.dictionary(pa.int8(), pa.string()), st.sampled_from(["x", "y"]) | st.none()),
     "b": (pa.bool_(), st.booleans() | st.none()),
+}
+POOLS: dict[str, list[Any]] = {
+    "i": list(range(-5, 6)),
+    "f": [0.5, -2.0, float("nan"), float("inf"), 1e6, *(number / 8 for number in range(40))],
+    "s": ["", "a", "b", "long enough not to be inlined"],
+    "d": ["x", "y"],
+    "b": [True, False],
 }
 AGGREGATES = [
     wk.count(),
@@ -56,6 +65,17 @@ KEYS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 ]
 TIMES = [pa.int64(), pa.timestamp("us", "UTC"), pa.timestamp("s"), pa.date32(), pa.int16()]
 UNITS = {"us": "microseconds", "s": "seconds"}
+KINDS = [
+    "tumbling",
+    "sliding",
+    "sliding",
+    "session",
+    "session",
+    "band",
+    "landmark",
+    "landmarks",
+    "global",
+]
 
 
 def scaled(units: int, kind: pa.DataType) -> Any:
@@ -65,21 +85,40 @@ def scaled(units: int, kind: pa.DataType) -> Any:
     return f"{units} days" if pa.types.is_date(kind) else f"{units} {UNITS[kind.unit]}"
 
 
+def placed(units: int, kind: pa.DataType) -> Any:
+    """Return a place as many units from the time column's zero."""
+    if pa.types.is_integer(kind):
+        return units
+    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    return Moment(units * nanoseconds_per_unit(kind), zoned)
+
+
 @st.composite
 def windows(draw: st.DrawFn, kind: pa.DataType) -> list[wk.Window]:
     drawn: list[wk.Window] = []
     for number in range(draw(st.sampled_from([1, 1, 2, 3, 6]))):
         size = draw(st.integers(1, 25))
         made: wk.Window
-        match draw(st.sampled_from(["tumbling", "sliding", "sliding", "session", "session"])):
+        match draw(st.sampled_from(KINDS)):
             case "tumbling":
                 made = wk.tumbling(
                     scaled(size, kind), start_time=scaled(draw(st.integers(0, size - 1)), kind)
                 )
             case "sliding":
                 made = wk.sliding(scaled(size, kind), scaled(draw(st.integers(1, size)), kind))
-            case _:
+            case "session":
                 made = wk.session(scaled(size, kind))
+            case "band":
+                place = draw(st.integers(-60, 100))
+                made = wk.band(placed(place, kind), placed(place + size, kind))
+            case "landmark":
+                made = wk.landmark(scaled(size, kind), start=placed(draw(st.integers(-60, 100)), kind))
+            case "landmarks":
+                period = scaled(size * draw(st.integers(1, 4)), kind)
+                shift = scaled(draw(st.integers(0, size - 1)), kind)
+                made = wk.landmark(scaled(size, kind), period=period, start_time=shift)
+            case _:
+                made = wk.global_window()
         drawn.append(made.alias(f"w{number}"))
     return drawn
 
@@ -251,11 +290,55 @@ def apply(last: dict[Any, list[Any]], news: dict[Any, list[Any]], query: wk.Quer
                 for other in last
                 if list(other[:-4]) == group
                 and other[-4] == name
-                and (begin <= other[-3] and other[-2] <= end if name in sessions else other[-3] == begin)
+                and (
+                    begin <= other[-3] and other[-2] <= end
+                    if name in sessions
+                    else (other[-3], other[-2]) == (begin, end)
+                )
             ]:
                 del last[other]
         assert (*group, name, begin, end, False) not in last
         last[(*group, name, begin, end, False)] = values
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_many_rows_of_one_key_however_many_are_late(data: st.DataObject) -> None:
+    """Batches as long as streams have them: mostly in order, or hardly, with nulls and without."""
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    query = wk.query(
+        by=[],
+        time="t",
+        windows=data.draw(windows(pa.int64())),
+        aggs=data.draw(
+            st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=5, unique_by=lambda each: each.name)
+        ),
+    )
+    rows, share = data.draw(st.integers(100, 400)), data.draw(st.sampled_from([0.0, 0.02, 0.2, 0.6, 1.0]))
+    delays = np.where(random.random(rows) < share, random.integers(0, 40, rows), 0)
+    times = np.arange(rows) // data.draw(st.sampled_from([1, 3, 20])) - 50 - delays
+    nulls = data.draw(st.booleans())
+    columns = {"t": pa.array(times)}
+    for name, pool in POOLS.items():
+        given_values = [*pool, *([None] if nulls else [])]
+        drawn = [given_values[at] for at in random.integers(0, len(given_values), rows)]
+        columns[name] = column(drawn, VALUES[name][0])
+    table = pa.table(columns)
+    op = query.operator(
+        order="out-of-order", allowed_lateness=1000, store=data.draw(st.sampled_from(["lazy", "eager"]))
+    )
+    last: dict[Any, list[Any]] = {}
+    size = data.draw(st.integers(70, 400))
+    for begin in range(0, rows, size):
+        apply(last, results(op, op.push(table.slice(begin, size))), query)
+        apply(last, results(op, op.advance(int(times[: begin + size].max()) - 20)), query)
+    apply(last, results(op, op.close()), query)
+    several = len(query.windows) > 1
+    named = {
+        (result[1:-1] if several else (*result[1:-4], *result[-3:-1])): values
+        for result, values in last.items()
+    }
+    assert_same(evaluate(query, table), named)
 
 
 @settings(max_examples=100)

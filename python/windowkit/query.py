@@ -236,8 +236,10 @@ class Query:
         store : {"auto", "lazy", "eager"}
             How slices are held: in order of time, so that a window combines its slices when it is due, or
             with a tree above them, so that it combines O(log n) nodes.
-        technique : {"slicing"}
-            General stream slicing.
+        technique : {"slicing", "tuple_buffer", "aggregate_tree", "aggregate_buckets", "tuple_buckets", \
+"pairs", "cutty"}
+            General stream slicing, or one of the techniques that it is compared with; each of those refuses
+            what it cannot do.
         name : str, optional
             What results call the query once there are several; ``q1`` by default.
         schema : pyarrow.Schema, or data, optional

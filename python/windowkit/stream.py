@@ -16,13 +16,13 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of
 from windowkit.processing import PROCESSING_TIME, Clock, ProcessingTime, Stamps
 from windowkit.query import Query, items
+from windowkit.techniques import STORED, TECHNIQUES
 from windowkit.windows import checked_name, quoted, units
 
 __all__ = ["Operator", "Stats"]
 
 ORDERS: Final = ("in-order", "out-of-order")
 STORES: Final = ("auto", "lazy", "eager")
-TECHNIQUES: Final = ("slicing",)
 MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
 KEPT: Final = {
     "in-order": (
@@ -112,7 +112,12 @@ class Operator:
         one_of("order", order, ORDERS)
         one_of("store", store, STORES)
         one_of("technique", technique, TECHNIQUES)
-        self._order, self._store = order, store
+        if technique != "slicing" and store != "auto":
+            raise InvalidValue(
+                f"store: {store!r} is given for technique={technique!r}; it says how slices are held, and is "
+                "for technique='slicing'"
+            )
+        self._order, self._store, self._technique = order, store, technique
         self._lateness = given_length("allowed_lateness", allowed_lateness)
         self._delay = None if max_delay is None else given_length("max_delay", max_delay)
         if order == "in-order":
@@ -135,7 +140,7 @@ class Operator:
         self._queries: dict[str, Query] = {}
         self._added = 0
         self._closed = False
-        self._native: _native.Operator | None = None
+        self._native: _native.Operator | _native.Technique | None = None
         self._schema: pa.Schema | None = None
         self._enter(query, name)
         if schema is not None:
@@ -298,7 +303,7 @@ class Operator:
         [{'k': 'b', 'window': {'start': 2, 'end': 2}, 'window_number': 0, 'n': 1, 'update': False}]
         """
         self._check_open("punctuate")
-        native = self._bound("punctuate")
+        native = self._sliced("punctuate")
         stamps = self._stamps
         if stamps is not None and time is not None:
             raise InvalidValue(
@@ -348,6 +353,7 @@ class Operator:
         that begin there: of others it has not seen all rows.
         """
         self._check_open("add")
+        self._slicing("add")
         return self._enter(query, name)
 
     def remove(self, query: Query | str) -> None:
@@ -364,6 +370,7 @@ class Operator:
             There is no such query, or it is the only one.
         """
         self._check_open("remove")
+        native = self._slicing("remove")
         alike = [name for name, other in self._queries.items() if query in (name, other)]
         if not alike:
             raise InvalidValue(
@@ -373,8 +380,8 @@ class Operator:
         name = alike[0]
         if len(self._queries) == 1:
             raise InvalidValue(f"query: {name!r} is the only one; an operator has at least one query")
-        if self._native is not None:
-            self._native.remove(name)
+        if native is not None:
+            native.remove(name)
         del self._queries[name]
 
     def stats(self) -> Stats:
@@ -387,7 +394,7 @@ class Operator:
         There are no more than the windows' edges ask for: every start and end is one of a window (Traub et
         al. 2019, §5.2).
         """
-        return pa.Table.from_batches([pa.record_batch(self._bound("slices").slices())])
+        return pa.Table.from_batches([pa.record_batch(self._sliced("slices").slices())])
 
     def explain(self) -> str:
         """Say what is stored and why: the decisions of general stream slicing, with the sections that say so.
@@ -418,16 +425,22 @@ class Operator:
         for name, query in self._queries.items():
             windows, aggs = (", ".join(map(str, each)) for each in (query.windows, query.aggs))
             lines.append(f"  {quoted(name)}: {windows}; {aggs}")
-        if self._native is None:
+        if self._technique != "slicing":
+            source, stored = STORED[self._technique]
+            return "\n".join(
+                [*lines, f"technique: {self._technique} (Traub et al. 2019, {source})", f"  {stored}"]
+            )
+        native = self._slicing("explain")
+        if native is None:
             return "\n".join([*lines, "decisions", "  none before the schema is known"])
         lines.append("decisions (Traub et al. 2019)")
-        for what, answer, why, source in self._native.strategy():
+        for what, answer, why, source in native.strategy():
             lines += [f"  {what}: {answer} ({source})", f"    {why}"]
-        keeping = self._native.keeping()
+        keeping = native.keeping()
         if keeping:
             lines.append(f"rows are kept for {', '.join(map(quoted, keeping))} (§5.1)")
             lines += [f"  {line}" for line in KEPT[self._order]]
-        store = self._native.store()
+        store = native.store()
         if store is not None:
             lines += [f"store: {store[0]} (§5.2)", f"  {store[1]}"]
         return "\n".join(lines)
@@ -455,7 +468,7 @@ class Operator:
         >>> again.push(pa.table({"k": ["a", "a"], "t": [7, 11], "v": [2.0, 4.0]})).to_pylist()
         [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 3.0, 'update': False}]
         """
-        return self._bound("snapshot").snapshot()
+        return self._sliced("snapshot").snapshot()
 
     @classmethod
     def restore(
@@ -500,7 +513,7 @@ class Operator:
         this = cls.__new__(cls)
         this._queries = dict(zip(names, asked, strict=True))
         this._added = len(names)
-        this._order = order
+        this._order, this._technique = order, "slicing"
         this._schema = schema
         plans = [(name, plan(query, schema)) for name, query in this._queries.items()]
         this._native = _native.Operator.restore(given, plans)
@@ -525,25 +538,43 @@ class Operator:
                     f"query: it is by {list(query.by)} over {query.time!r}, and the operator's queries by "
                     f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
                 )
-        if self._native is not None and self._schema is not None:
+        if isinstance(self._native, _native.Operator) and self._schema is not None:
             self._native.add(given, plan(query, self._schema))
         self._queries[given] = query
         self._added += 1
         return given
 
-    def _bind(self, schema: pa.Schema) -> _native.Operator:
+    def _bind(self, schema: pa.Schema) -> _native.Operator | _native.Technique:
         plans = [(name, plan(query, schema)) for name, query in self._queries.items()]
-        self._native = _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
+        if self._technique == "slicing":
+            self._native = _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
+        else:
+            self._native = _native.Technique(
+                plans[0][1], self._order, self._lateness, self._delay, self._technique
+            )
         self._schema = schema
         return self._native
 
-    def _bound(self, call: str) -> _native.Operator:
+    def _bound(self, call: str) -> _native.Operator | _native.Technique:
         if self._native is None:
-            raise InvalidValue(
-                f"{call}: the schema of the stream is not known yet; push a batch before, or give schema=... "
-                "to query.operator()"
-            )
+            raise unbound(call)
         return self._native
+
+    def _slicing(self, call: str) -> _native.Operator | None:
+        """Return the core's operator, if the schema is known already; refuse techniques."""
+        if self._technique != "slicing":
+            raise InvalidValue(
+                f"{call}: technique={self._technique!r} is there to compare with: it has one query, no "
+                "slices to show and no snapshots; use technique='slicing'"
+            )
+        assert not isinstance(self._native, _native.Technique), "there is none of slicing"
+        return self._native
+
+    def _sliced(self, call: str) -> _native.Operator:
+        native = self._slicing(call)
+        if native is None:
+            raise unbound(call)
+        return native
 
     def _check_open(self, call: str) -> None:
         if self._closed:
@@ -621,6 +652,13 @@ def stamps_of(query: object, clock: Clock | None) -> Stamps | None:
             "windowkit.PROCESSING_TIME"
         )
     return None
+
+
+def unbound(call: str) -> InvalidValue:
+    return InvalidValue(
+        f"{call}: the schema of the stream is not known yet; push a batch before, or give schema=... to "
+        "query.operator()"
+    )
 
 
 def table(stream: Any) -> pa.Table:

@@ -46,10 +46,10 @@ struct Worker {
 }
 
 /// The columns of a batch that a query reads, without rows whose time is null.
-pub(super) struct Columns {
-    pub(super) keys: Vec<ArrayRef>,
-    pub(super) times: ScalarBuffer<i64>,
-    pub(super) inputs: Vec<Input>,
+pub(crate) struct Columns {
+    pub(crate) keys: Vec<ArrayRef>,
+    pub(crate) times: ScalarBuffer<i64>,
+    pub(crate) inputs: Vec<Input>,
 }
 
 impl Bounded {
@@ -240,7 +240,7 @@ impl Worker {
 
 impl Columns {
     /// What `plan` reads of its keys and times, and what `partials` do.
-    pub(super) fn of(plan: &Plan, partials: &[Stored], batch: &RecordBatch) -> Result<Self> {
+    pub(crate) fn of(plan: &Plan, partials: &[Stored], batch: &RecordBatch) -> Result<Self> {
         let batch = Timed::of(plan, batch)?;
         let inputs = partials.iter().map(|stored| {
             let taken = stored.filter.map(|position| batch.column(position)).transpose()?;

@@ -18,9 +18,13 @@ mod stream;
 mod window_spec;
 
 pub use bounded::Bounded;
+pub(crate) use bounded::Columns;
 pub use buckets::split_rows;
+pub(crate) use output::lowered;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
+pub(crate) use plan::extent_fields;
 pub use plan::{AggregateSpec, Plan, Stored};
 pub use running::Running;
 pub use stream::{Contents, Options, Stats, StoreKind, Stream, length};
+pub(crate) use stream::{Gate, Late, check_schema};
 pub use window_spec::{Length, Moment, WindowKind, WindowSpec};

@@ -202,7 +202,7 @@ impl Output {
 }
 
 /// The query's aggregates, from the partials of windows.
-pub(super) fn lowered(plan: &Plan, answers: &[&dyn Partials]) -> Result<Vec<ArrayRef>> {
+pub(crate) fn lowered(plan: &Plan, answers: &[&dyn Partials]) -> Result<Vec<ArrayRef>> {
     let lowered = plan.aggregates().iter().map(|aggregate| {
         let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i]).collect();
         let lowered = aggregate.function.lower(&own, &aggregate.inputs, plan.time_type());

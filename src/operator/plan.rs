@@ -397,7 +397,7 @@ fn output_schema(
 }
 
 /// The fields `start` and `end` of a window column.
-pub(super) fn extent_fields(measure: &Measure) -> Fields {
+pub(crate) fn extent_fields(measure: &Measure) -> Fields {
     Fields::from(vec![
         Field::new("start", measure.data_type(), false),
         Field::new("end", measure.data_type(), false),

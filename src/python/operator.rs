@@ -32,7 +32,7 @@ struct Held<'a> {
 }
 
 /// A length in nanoseconds, or (false) in units of an integer column.
-type Length = (i128, bool);
+pub(super) type Length = (i128, bool);
 
 /// What is decided, the answer, why, and what source says so.
 type Told = (&'static str, String, &'static str, &'static str);
@@ -51,15 +51,7 @@ impl PyOperator {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
         detached(py, || {
-            let order = match order {
-                "in-order" => Order::InOrder,
-                "out-of-order" => Order::OutOfOrder,
-                _ => {
-                    return Err(Error::InvalidValue(format!(
-                        "order: '{order}' is unknown; allowed are 'in-order' and 'out-of-order'"
-                    )));
-                }
-            };
+            let order = Order::parse(order)?;
             let store = match store {
                 "auto" => StoreKind::Auto,
                 "lazy" => StoreKind::Lazy,
@@ -314,6 +306,6 @@ impl DerefMut for Held<'_> {
     }
 }
 
-fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {
+pub(super) fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {
     PyRecordBatchReader::new(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), schema)))
 }

@@ -2,13 +2,15 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | families `{offset + k·period}` of edges |
+//! | needs | families `{offset + k·period}` of edges, some from a first one on |
 //! | time | O(log f) per edge passed, of f families; O(log n) to find a slice among the n edges remembered; O(f) for a time far from them |
 //! | space | 2^16 edges |
 //! | first appeared | the cached next edge of Cutty (Carbone et al., CIKM 2016) and of general stream slicing (Traub et al. 2019, §5.3.1); the heap is ours |
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
+
+use super::Edges;
 
 /// Edges remembered, at most.
 const REMEMBERED: usize = 1 << 16;
@@ -19,26 +21,75 @@ const FEW: usize = 3;
 /// The slices of a time line, found fast where a stream is.
 #[derive(Debug, Clone)]
 pub struct Calendar {
-    families: Vec<(i64, i64)>,
+    families: Vec<Family>,
     /// Single edges, ascending.
     cuts: Vec<i64>,
     bounds: (i64, i64),
     /// The next edge of each family behind the last one remembered.
     next: BinaryHeap<Reverse<(i64, u32)>>,
     /// All edges from the first of these to the last of them, ascending.
-    edges: VecDeque<i64>,
+    edges: Vec<i64>,
+    /// The place of the edge that was found last: the next one asked for is mostly near it.
+    found: usize,
+}
+
+/// Edges `offset + k·period`, of which there may be a first.
+#[derive(Debug, Clone, Copy)]
+struct Family {
+    period: i64,
+    offset: i64,
+    first: Option<i64>,
+}
+
+impl Family {
+    /// The last edge at or before `t`, if there is one, and the next.
+    #[inline]
+    fn around(&self, t: i64) -> (Option<i64>, i64) {
+        match self.first {
+            Some(first) if t < first => (None, first),
+            Some(first) => {
+                // The distance fits 64 bits, if not 63.
+                let from = t - (t.wrapping_sub(first) as u64 % self.period as u64) as i64;
+                (Some(from), from + self.period)
+            }
+            None => {
+                let from = t - (t - self.offset).rem_euclid(self.period);
+                (Some(from), from + self.period)
+            }
+        }
+    }
 }
 
 impl Calendar {
-    /// A calendar of these families (period and offset) and single edges; `bounds` are the least and greatest time ever
-    /// asked for, which lie at least two periods within int64.
-    pub fn new(families: Vec<(i64, i64)>, mut cuts: Vec<i64>, bounds: (i64, i64)) -> Self {
-        cuts.sort_unstable();
-        cuts.dedup();
-        Self { families, cuts, bounds, next: BinaryHeap::new(), edges: VecDeque::new() }
+    /// A calendar of these edges and of more single ones, `cuts`.
+    pub fn new(edges: &Edges, cuts: &[i64]) -> Self {
+        Self::of(edges.families(), edges, cuts)
     }
 
-    /// `[start, end)` of the slice that `t` lies in; without edges one slice holds all times.
+    /// The same with a family for the gap of sessions: rows of one slice then are never further apart than that.
+    pub fn with_gap(edges: &Edges, cuts: &[i64]) -> Self {
+        Self::of(&edges.families_with_gap(), edges, cuts)
+    }
+
+    fn of(families: &[(i64, i64)], edges: &Edges, cuts: &[i64]) -> Self {
+        let mut cuts = [edges.points(), cuts].concat();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let whole = families.iter().map(|&(period, offset)| Family { period, offset, first: None });
+        let rays = edges.rays().iter();
+        let rays = rays.map(|&(period, first)| Family { period, offset: first, first: Some(first) });
+        Self {
+            families: whole.chain(rays).collect(),
+            cuts,
+            bounds: edges.bounds(),
+            next: BinaryHeap::new(),
+            edges: Vec::new(),
+            found: 0,
+        }
+    }
+
+    /// `[start, end)` of the slice that `t` lies in, which is within [`Edges::bounds`]; where there is no edge before or
+    /// after it, it ends with them.
     pub fn slice_of(&mut self, t: i64) -> (i64, i64) {
         let (mut start, mut end) = self.between_families(t);
         if !self.cuts.is_empty() {
@@ -55,15 +106,15 @@ impl Calendar {
         edges.clear();
         let (start, mut end) = self.slice_of(from);
         edges.push(start);
-        if self.families.len() > FEW && self.cuts.is_empty() {
-            self.slice_of(to);
-            if self.edges.front().is_some_and(|&first| first <= start) {
+        if self.families.len() > FEW && self.cuts.is_empty() && end <= to {
+            self.between_families(to);
+            if self.edges.first().is_some_and(|&first| first <= start) {
                 let after = self.edges.partition_point(|&edge| edge <= start);
-                let until = self.edges.partition_point(|&edge| edge <= to);
+                let until = after + self.edges[after..].partition_point(|&edge| edge <= to);
                 if until - after > limit {
                     return false;
                 }
-                edges.extend(self.edges.range(after..=until));
+                edges.extend_from_slice(&self.edges[after..=until]);
                 return true;
             }
         }
@@ -79,22 +130,28 @@ impl Calendar {
         if self.families.len() <= FEW {
             return self.asked(t);
         }
-        if self.edges.back().is_none_or(|&last| t >= last) {
+        if self.edges.last().is_none_or(|&last| t >= last) {
             self.reach(t);
         } else if t < self.edges[0] {
             return self.asked(t);
         }
-        let after = self.edges.partition_point(|&edge| edge <= t);
-        (self.edges[after - 1], self.edges[after])
+        // Slices are mostly asked for one after the other.
+        let near = self.edges.get(self.found..).unwrap_or_default();
+        self.found = match near {
+            [start, end, ..] if (*start..*end).contains(&t) => self.found,
+            [_, start, end, ..] if (*start..*end).contains(&t) => self.found + 1,
+            _ => self.edges.partition_point(|&edge| edge <= t) - 1,
+        };
+        (self.edges[self.found], self.edges[self.found + 1])
     }
 
     /// The slice of `t` by asking all families.
     fn asked(&self, t: i64) -> (i64, i64) {
         let (mut start, mut end) = (self.bounds.0, self.bounds.1 + 1);
-        for &(period, offset) in &self.families {
-            let from = t - (t - offset).rem_euclid(period);
-            start = start.max(from);
-            end = end.min(from + period);
+        for family in &self.families {
+            let (before, after) = family.around(t);
+            start = before.map_or(start, |before| start.max(before));
+            end = end.min(after);
         }
         (start, end)
     }
@@ -103,17 +160,15 @@ impl Calendar {
     fn reach(&mut self, t: i64) {
         // Step by step while that is cheaper than to begin anew; a stream that jumps over years does not count days.
         let mut steps = 2 * self.families.len() + 64;
-        while steps > 0 && self.edges.back().is_some_and(|&last| last <= t) {
+        while steps > 0 && self.edges.last().is_some_and(|&last| last <= t) {
             self.step();
             steps -= 1;
         }
-        if self.edges.back().is_none_or(|&last| last <= t) {
+        if self.edges.last().is_none_or(|&last| last <= t) {
             let start = self.asked(t).0;
             self.edges.clear();
-            self.edges.push_back(start);
-            let first = |(family, &(period, offset)): (usize, &(i64, i64))| {
-                Reverse((t - (t - offset).rem_euclid(period) + period, family as u32))
-            };
+            self.edges.push(start);
+            let first = |(family, own): (usize, &Family)| Reverse((own.around(t).1, family as u32));
             self.next = self.families.iter().enumerate().map(first).collect();
             self.step();
         }
@@ -130,15 +185,16 @@ impl Calendar {
             if at != edge {
                 break;
             }
-            *head = Reverse((at + self.families[family as usize].0, family));
+            *head = Reverse((at + self.families[family as usize].period, family));
         }
-        self.edges.push_back(edge);
+        self.edges.push(edge);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::window::{Band, Landmark, Session, Sliding, Window};
     use proptest::prelude::*;
 
     proptest! {
@@ -146,18 +202,32 @@ mod tests {
         #[test]
         fn slices_lie_between_the_nearest_edges(
             families in prop::collection::vec((1i64..40, 0i64..40), 0..8),
+            rays in prop::collection::vec((1i64..40, -200i64..200), 0..3),
+            bands in prop::collection::vec((-300i64..300, 1i64..90), 0..2),
+            gap in prop::option::of(1i64..40),
             times in prop::collection::vec(prop_oneof![-300i64..300, -20_000i64..20_000], 1..60),
             cuts in prop::collection::vec(-300i64..300, 0..3),
         ) {
-            let families: Vec<(i64, i64)> = families.into_iter().map(|(p, o)| (p, o % p)).collect();
-            let bounds = (-1_000_000, 1_000_000);
-            let mut calendar = Calendar::new(families.clone(), cuts.clone(), bounds);
-            let is_edge = |t: i64| cuts.contains(&t) || families.iter().any(|&(p, o)| (t - o).rem_euclid(p) == 0);
+            let tumbling = |&(size, offset): &(i64, i64)| Window::Sliding(Sliding::new(size, size, offset));
+            let landmark = |&(every, start): &(i64, i64)| Window::Landmark(Landmark::at(every, start));
+            let band = |&(start, size): &(i64, i64)| Window::Band(Band::new(start, start + size));
+            let windows: Vec<Window> = families.iter().map(tumbling)
+                .chain(rays.iter().map(landmark))
+                .chain(bands.iter().map(band))
+                .chain(gap.map(|gap| Window::Session(Session::new(gap))))
+                .collect();
+            let edges = Edges::of(&windows);
+            let mut calendar = Calendar::with_gap(&edges, &cuts);
+            let is_edge = |t: i64| cuts.contains(&t)
+                || families.iter().chain(&gap.map(|gap| (gap, 0))).any(|&(p, o)| (t - o).rem_euclid(p) == 0)
+                || rays.iter().any(|&(p, first)| t >= first && (t - first).rem_euclid(p) == 0)
+                || bands.iter().any(|&(start, size)| t == start || t == start + size);
             for t in times {
                 let (start, end) = calendar.slice_of(t);
-                let reach = if families.is_empty() { 30_000 } else { 40 };
+                let reach = if families.is_empty() && gap.is_none() { 30_000 } else { 40 };
                 let before = (t - reach..=t).rev().find(|&at| is_edge(at));
                 let after = (t + 1..=t + reach).find(|&at| is_edge(at));
+                let bounds = edges.bounds();
                 prop_assert_eq!((start, end), (before.unwrap_or(bounds.0), after.unwrap_or(bounds.1 + 1)));
                 let mut listed = Vec::new();
                 if calendar.list(t, t + 50, 1000, &mut listed) {

@@ -1,10 +1,13 @@
 //! The stream slicer: rows of one call to cells, the parts of slices that the call brings (Traub et al. 2019, §5.3.1).
 //!
 //! Rows of one key in order are runs: a slice's rows are found by galloping to its end, so that a row costs nothing but
-//! its part of a vector pass. Other rows cost a comparison with their key's latest cell. A row that misses it looks into
-//! a small cache, and one that misses that opens another cell of the same slice; [`super::Timelines`] makes them one.
+//! its part of a vector pass. Of rows out of order those that no earlier row is ahead of are in order, too; the others,
+//! mostly few, are looked up in a grid over their stretch of time, one by one. Rows of many keys cost a comparison with
+//! their key's latest cell. A row that misses it looks into a small cache, and one that misses that opens another cell
+//! of the same slice; [`super::Timelines`] makes them one.
 
 use super::calendar::Calendar;
+use super::grid::Grid;
 use super::timeline::Cell;
 use crate::aggregate::Run;
 
@@ -18,23 +21,71 @@ pub enum Cut<'a> {
     Runs(&'a [Run]),
     /// The cell of each row.
     Slots(&'a [u32]),
+    /// Some rows in order, others not.
+    Parted(&'a Parted),
+}
+
+/// Rows of one key, in two parts.
+#[derive(Debug, Default)]
+pub struct Parted {
+    /// Numbers of the rows that no row before them is ahead of.
+    pub front: Vec<u32>,
+    /// Their times, which ascend.
+    pub front_times: Vec<i64>,
+    /// Their runs.
+    pub runs: Vec<Run>,
+    /// Numbers of the other rows.
+    pub late: Vec<u32>,
+    /// Their times.
+    pub late_times: Vec<i64>,
+    /// Their cells.
+    pub late_slots: Vec<u32>,
+}
+
+impl Parted {
+    /// Parts rows; the first and the last time of all, of which there is at least one.
+    fn part(&mut self, times: &[i64]) -> (i64, i64) {
+        let Self { front, front_times, late, late_times, .. } = self;
+        front.resize(times.len(), 0);
+        front_times.resize(times.len(), 0);
+        late.resize(times.len(), 0);
+        late_times.resize(times.len(), 0);
+        let (mut fronts, mut lates) = (0, 0);
+        let (mut least, mut most) = (i64::MAX, i64::MIN);
+        // Each row is written to both parts, and stays in one: nothing to predict.
+        for (row, &t) in times.iter().enumerate() {
+            let is_late = t < most;
+            (front[fronts], front_times[fronts]) = (row as u32, t);
+            (late[lates], late_times[lates]) = (row as u32, t);
+            fronts += usize::from(!is_late);
+            lates += usize::from(is_late);
+            (least, most) = (least.min(t), most.max(t));
+        }
+        front.truncate(fronts);
+        front_times.truncate(fronts);
+        late.truncate(lates);
+        late_times.truncate(lates);
+        (least, most)
+    }
+
+    /// The cell of each of all `rows` rows.
+    pub fn slots(&self, rows: usize) -> Vec<u32> {
+        let mut slots = vec![0; rows];
+        for run in &self.runs {
+            self.front[run.from..run.to].iter().for_each(|&row| slots[row as usize] = run.slot);
+        }
+        for (&row, &slot) in self.late.iter().zip(&self.late_slots) {
+            slots[row as usize] = slot;
+        }
+        slots
+    }
 }
 
 /// Rows that are so few are cut one by one.
 const SHORT: usize = 64;
 
-/// No cell.
-const NONE: u32 = u32::MAX;
-
-/// The slices of some rows, found by where in their stretch of time a row lies.
-#[derive(Default)]
-struct Grid {
-    edges: Vec<i64>,
-    /// The slice in which each part of the stretch begins.
-    parts: Vec<u32>,
-    /// The cell of each slice.
-    cells: Vec<u32>,
-}
+/// Chunks that are not parted after one of which most rows were late.
+const PATIENCE: u32 = 8;
 
 /// A key's latest cell.
 #[derive(Clone, Copy)]
@@ -54,6 +105,14 @@ struct Remembered {
     call: u32,
 }
 
+/// How rows were cut.
+#[derive(Clone, Copy)]
+enum How {
+    Runs,
+    Slots,
+    Parted,
+}
+
 /// Gives rows the cells of one call after the other.
 pub struct Cutter {
     calendar: Calendar,
@@ -63,8 +122,11 @@ pub struct Cutter {
     cells: Vec<Cell>,
     runs: Vec<Run>,
     slots: Vec<u32>,
+    parted: Parted,
     grid: Grid,
-    by_runs: bool,
+    how: How,
+    /// Chunks still to come that are not worth parting.
+    wild: u32,
 }
 
 impl Cutter {
@@ -79,14 +141,17 @@ impl Cutter {
             cells: Vec::new(),
             runs: Vec::new(),
             slots: Vec::new(),
+            parted: Parted::default(),
             grid: Grid::default(),
-            by_runs: false,
+            how: How::Runs,
+            wild: 0,
         }
     }
 
     /// Begins a call: without cells.
     pub fn begin(&mut self) {
         self.cells.clear();
+        self.grid.forget();
         self.call = self.call.wrapping_add(1);
         if self.call == 0 {
             // Once in 2^32 calls: nothing may look like being of this one.
@@ -103,7 +168,11 @@ impl Cutter {
 
     /// Where the rows went that were cut last.
     pub fn rows(&self) -> Cut<'_> {
-        if self.by_runs { Cut::Runs(&self.runs) } else { Cut::Slots(&self.slots) }
+        match self.how {
+            How::Runs => Cut::Runs(&self.runs),
+            How::Slots => Cut::Slots(&self.slots),
+            How::Parted => Cut::Parted(&self.parted),
+        }
     }
 
     /// Finds the cells of rows with these times and keys, which are below `key_count`. `sorted` says that times never
@@ -112,16 +181,76 @@ impl Cutter {
         if self.cursors.len() < key_count {
             self.cursors.resize(key_count, Cursor { start: 0, end: 0, cell: 0, call: 0 });
         }
-        self.by_runs = sorted && matches!(keys, Keys::One(_));
         match keys {
-            Keys::One(key) if sorted => self.cut_runs(times, key),
+            Keys::One(key) if sorted => {
+                self.how = How::Runs;
+                if !self.cut_sorted(times, key) {
+                    self.cut_runs(times, key);
+                }
+            }
             Keys::One(key) => {
-                if !self.cut_by_grid(times, key) {
+                if !self.cut_parted(times, key) && !self.cut_by_grid(times, key) {
+                    self.how = How::Slots;
                     self.cut_rows(times.iter().map(|&t| (t, key)));
                 }
             }
-            Keys::Each(keys) => self.cut_rows(times.iter().copied().zip(keys.iter().copied())),
+            Keys::Each(keys) => {
+                self.how = How::Slots;
+                self.cut_rows(times.iter().copied().zip(keys.iter().copied()));
+            }
         }
+    }
+
+    /// Cuts rows of one key in order, if there are fewer edges between them than rows; whether it did.
+    fn cut_sorted(&mut self, times: &[i64], key: u32) -> bool {
+        let Self { calendar, cells, runs, grid, .. } = self;
+        let (&[least, ..], &[.., most]) = (times, times) else { return false };
+        if times.len() < SHORT || !grid.lay(calendar, key, least, most, times.len()) {
+            return false;
+        }
+        runs.clear();
+        grid.cut_runs(times, cells, runs);
+        grid.remember();
+        true
+    }
+
+    /// Cuts rows of one key of which most are in order, if there are fewer edges between them than rows; whether it did.
+    fn cut_parted(&mut self, times: &[i64], key: u32) -> bool {
+        if self.wild > 0 || times.len() < SHORT {
+            self.wild = self.wild.saturating_sub(1);
+            return false;
+        }
+        let Self { calendar, cells, parted, grid, .. } = self;
+        let (least, most) = parted.part(times);
+        if parted.late.len() > times.len() / 2 {
+            self.wild = PATIENCE;
+            return false;
+        }
+        if !grid.lay(calendar, key, least, most, times.len()) {
+            return false;
+        }
+        parted.runs.clear();
+        grid.cut_runs(&parted.front_times, cells, &mut parted.runs);
+        grid.divide(least, most);
+        grid.cut_rows(&parted.late_times, cells, &mut parted.late_slots);
+        grid.remember();
+        self.how = How::Parted;
+        true
+    }
+
+    /// Cuts rows of one key out of order, if there are fewer edges between them than rows; whether it did.
+    fn cut_by_grid(&mut self, times: &[i64], key: u32) -> bool {
+        let Self { calendar, cells, slots, grid, .. } = self;
+        let (least, most) =
+            times.iter().fold((i64::MAX, i64::MIN), |(least, most), &t| (t.min(least), t.max(most)));
+        if times.len() < SHORT || !grid.lay(calendar, key, least, most, times.len()) {
+            return false;
+        }
+        grid.divide(least, most);
+        grid.cut_rows(times, cells, slots);
+        grid.remember();
+        self.how = How::Slots;
+        true
     }
 
     fn cut_runs(&mut self, times: &[i64], key: u32) {
@@ -147,49 +276,6 @@ impl Cutter {
             slot
         }));
         self.slots = slots;
-    }
-
-    /// Cuts rows of one key out of order, if their slices are not more than they are; whether it did.
-    ///
-    /// The stretch of time that they lie in is divided evenly, into as many parts as there are slices or some more: a
-    /// row's part says its slice, or one not far before it.
-    fn cut_by_grid(&mut self, times: &[i64], key: u32) -> bool {
-        let Self { calendar, cells, slots, grid, .. } = self;
-        let (least, most) =
-            times.iter().fold((i64::MAX, i64::MIN), |(least, most), &t| (t.min(least), t.max(most)));
-        if times.len() < SHORT || !calendar.list(least, most, times.len(), &mut grid.edges) {
-            return false;
-        }
-        let edges = &grid.edges;
-        let (span, parts) = (most.wrapping_sub(least) as u64, 2 * edges.len() as u64);
-        let shift = u64::BITS - (span / parts).leading_zeros();
-        grid.parts.clear();
-        let mut slice = 0;
-        for part in 0..=span >> shift {
-            let begin = least.wrapping_add((part << shift) as i64);
-            while edges[slice + 1] <= begin {
-                slice += 1;
-            }
-            grid.parts.push(slice as u32);
-        }
-        grid.cells.clear();
-        grid.cells.resize(edges.len(), NONE);
-        slots.clear();
-        slots.extend(times.iter().map(|&t| {
-            let mut slice = grid.parts[(t.wrapping_sub(least) as u64 >> shift) as usize] as usize;
-            while edges[slice + 1] <= t {
-                slice += 1;
-            }
-            let slot = &mut grid.cells[slice];
-            if *slot == NONE {
-                *slot = cells.len() as u32;
-                cells.push(Cell { key, first: t, last: t });
-            }
-            let cell = &mut cells[*slot as usize];
-            (cell.first, cell.last) = (cell.first.min(t), cell.last.max(t));
-            *slot
-        }));
-        true
     }
 
     /// The key's cursor, at the cell of `t`.
@@ -251,7 +337,9 @@ pub fn gallop<T>(items: &[T], holds: impl Fn(&T) -> bool) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Edges;
     use super::*;
+    use crate::window::{Sliding, Window};
     use proptest::prelude::*;
 
     proptest! {
@@ -265,18 +353,30 @@ mod tests {
         /// Every row is in a cell of its key and its slice, whether by runs or row by row; cells know their rows.
         #[test]
         fn rows_are_in_cells_of_their_slice(
-            rows in prop::collection::vec((0u32..3, -50i64..50), 1..400), one in any::<bool>(), ordered in any::<bool>(),
+            rows in prop::collection::vec((0u32..3, -50i64..50, 0u8..100), 1..900),
+            one in any::<bool>(),
+            single in any::<bool>(),
+            disorder in 0u8..100,
         ) {
-            let mut rows = rows;
-            if ordered {
-                rows.sort_by_key(|row| row.1);
-            }
-            let families = vec![(7, 0), (5, 2), (11, 3), (3, 1)];
-            let bounds = (-1_000_000, 1_000_000);
-            let mut calendar = Calendar::new(families.clone(), vec![-20, 13], bounds);
-            let mut cutter = Cutter::new(Calendar::new(families, vec![-20, 13], bounds));
-            for chunk in rows.chunks(150) {
-                cutter.begin();
+            // So many of a hundred rows are somewhere else than where they belong.
+            let mut ordered: Vec<(u32, i64)> = rows.iter().map(|row| (row.0, row.1)).collect();
+            ordered.sort_by_key(|row| row.1);
+            let rows: Vec<(u32, i64)> = rows
+                .iter()
+                .zip(ordered)
+                .map(|(row, ordered)| if row.2 < disorder { (row.0, row.1) } else { ordered })
+                .collect();
+            let tumbling = |(size, offset)| Window::Sliding(Sliding::new(size, size, offset));
+            let edges = Edges::of(&[(7, 0), (5, 2), (11, 3), (3, 1)].map(tumbling));
+            let cuts: &[i64] = if single { &[-20, 13] } else { &[] };
+            let mut calendar = Calendar::new(&edges, cuts);
+            let mut cutter = Cutter::new(Calendar::new(&edges, cuts));
+            let mut before: Vec<(u32, i64, u32)> = Vec::new();
+            for (at, chunk) in rows.chunks(150).enumerate() {
+                if at % 2 == 0 {
+                    cutter.begin();
+                    before.clear();
+                }
                 let times: Vec<i64> = chunk.iter().map(|row| row.1).collect();
                 let keys: Vec<u32> = chunk.iter().map(|row| if one { 0 } else { row.0 }).collect();
                 let given = if one { Keys::One(0) } else { Keys::Each(&keys) };
@@ -286,12 +386,17 @@ mod tests {
                     Cut::Runs(runs) => {
                         runs.iter().flat_map(|run| std::iter::repeat_n(run.slot, run.to - run.from)).collect()
                     }
+                    Cut::Parted(parted) => {
+                        prop_assert_eq!(parted.front.len() + parted.late.len(), times.len());
+                        parted.slots(times.len())
+                    }
                 };
+                before.extend((0..times.len()).map(|row| (keys[row], times[row], slots[row])));
                 for (slot, cell) in cutter.cells().iter().enumerate() {
-                    let own: Vec<usize> = (0..times.len()).filter(|&row| slots[row] == slot as u32).collect();
-                    prop_assert!(own.iter().all(|&row| keys[row] == cell.key));
-                    prop_assert_eq!(own.iter().map(|&row| times[row]).min(), Some(cell.first));
-                    prop_assert_eq!(own.iter().map(|&row| times[row]).max(), Some(cell.last));
+                    let own = || before.iter().filter(|row| row.2 == slot as u32);
+                    prop_assert!(own().all(|row| row.0 == cell.key));
+                    prop_assert_eq!(own().map(|row| row.1).min(), Some(cell.first));
+                    prop_assert_eq!(own().map(|row| row.1).max(), Some(cell.last));
                     prop_assert_eq!(calendar.slice_of(cell.first), calendar.slice_of(cell.last));
                 }
             }

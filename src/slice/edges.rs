@@ -98,10 +98,14 @@ impl Edges {
     /// Families for an engine that can only cut at fixed times, if there are no other edges: each session's gap becomes
     /// a period, because two rows in one pane as wide as the gap are always closer than the gap.
     pub fn panes(&self) -> Option<Vec<(i64, i64)>> {
-        let gap = self.gap.map(|gap| (gap, 0));
         let unbounded = self.gap == Some(i64::MAX);
-        (self.rays.is_empty() && self.points.is_empty() && !unbounded)
-            .then(|| without_contained(self.families.iter().copied().chain(gap).collect()))
+        (self.rays.is_empty() && self.points.is_empty() && !unbounded).then(|| self.families_with_gap())
+    }
+
+    /// Families, with one as wide as the gap if there is one that a row may exceed.
+    pub fn families_with_gap(&self) -> Vec<(i64, i64)> {
+        let gap = self.gap.filter(|&gap| gap != i64::MAX).map(|gap| (gap, 0));
+        without_contained(self.families.iter().copied().chain(gap).collect())
     }
 
     /// Least and greatest time whose windows' edges stay within the range of int64.

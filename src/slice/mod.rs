@@ -12,6 +12,8 @@ mod calendar;
 mod cutter;
 mod edges;
 mod forest;
+mod grid;
+mod parting;
 mod regroup;
 mod slicer;
 mod store;
@@ -20,7 +22,7 @@ mod table;
 mod timeline;
 
 pub use calendar::Calendar;
-pub use cutter::{Cut, Cutter, Keys, gallop};
+pub use cutter::{Cut, Cutter, Keys, Parted, gallop};
 pub use edges::Edges;
 pub use forest::{Dirty, Forest};
 pub use regroup::KeyOrder;

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::cutter::Cut;
+use super::parting::Parts;
 use super::timeline::Timelines;
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows, Run};
@@ -37,9 +38,19 @@ impl Delta {
     /// Folds rows into their cells, of which there are `cells` now. `inputs[i]` is what partial i reads.
     pub fn update(&mut self, inputs: &[Input], times: &[i64], cut: &Cut<'_>, cells: usize) -> Result<()> {
         let mut expanded: Vec<u32> = Vec::new();
+        let mut parts = Parts::default();
         for (partial, input) in self.partials.iter_mut().zip(inputs) {
             let slots: &[u32] = match cut {
                 Cut::Slots(slots) => slots,
+                Cut::Parted(parted) => {
+                    if parts.fold(&mut **partial, input, parted, cells)? {
+                        continue;
+                    }
+                    if expanded.is_empty() {
+                        expanded = parted.slots(times.len());
+                    }
+                    &expanded
+                }
                 Cut::Runs(runs) => {
                     if input.taken.is_none() && partial.update_runs(&input.columns, runs, times, cells)? {
                         continue;

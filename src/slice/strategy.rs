@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::{Error, Result};
+
 pub use crate::window::{Class, WindowTraits};
 
 /// Whether rows may come behind others in time (§4.1).
@@ -15,6 +17,22 @@ pub enum Order {
     InOrder,
     /// Rows come in any order; a watermark says how far the stream is complete.
     OutOfOrder,
+}
+
+impl Order {
+    /// The order of this name.
+    ///
+    /// # Errors
+    /// `InvalidValue` for another name.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "in-order" => Ok(Order::InOrder),
+            "out-of-order" => Ok(Order::OutOfOrder),
+            _ => Err(Error::InvalidValue(format!(
+                "order: '{name}' is unknown; allowed are 'in-order' and 'out-of-order'"
+            ))),
+        }
+    }
 }
 
 /// What decides about an aggregate function (§4.2). Associativity is not asked: slicing needs it of all.

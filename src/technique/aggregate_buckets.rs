@@ -2,19 +2,21 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | any function; any order; sessions by merging their buckets |
+//! | needs | any function of rows in order, commutative ones of rows out of order; sessions by merging their buckets |
 //! | time | O(o) per row that o windows have; O(1) per window |
 //! | space | a partial and two times per window that has not expired (Table 1, row 3) |
-//! | refuses | nothing |
+//! | refuses | functions that do not commute, of rows out of order: a bucket takes rows as they come |
 //! | source | Li et al., *Semantics and Evaluation Techniques for Window Aggregates in Data Streams*, SIGMOD 2005: what Flink does |
 //!
 //! Sessions that become one keep their buckets, which are combined when the session is told.
 
 use super::buckets::{Buckets, Contents};
-use super::slots::bytes;
-use super::{Setting, Technique};
+use super::{Setting, Technique, refused};
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows};
+use crate::slice::strategy::Order;
+
+const NAME: &str = "aggregate_buckets";
 
 /// Dropped slots that may gather before they are cleared away.
 const SLACK: usize = 64;
@@ -22,10 +24,20 @@ const SLACK: usize = 64;
 /// Buckets without rows.
 ///
 /// # Errors
-/// `InvalidValue` for a window type that no technique knows, or a lateness below zero.
+/// `InvalidValue` for a window type that no technique knows, a lateness below zero, and for functions that do not commute
+/// of rows out of order.
 pub(super) fn make(setting: Setting) -> Result<Box<dyn Technique>> {
+    let commutative = setting.partials.iter().all(|partials| partials.properties().commutative);
+    if setting.order == Order::OutOfOrder && !commutative {
+        return Err(refused(
+            NAME,
+            "function that does not commute, of rows out of order",
+            "a bucket takes rows as they come",
+            "functions that commute, or rows in order",
+        ));
+    }
     let aggregates = |partials| Aggregates { partials, live: Vec::new(), dropped: 0 };
-    Ok(Box::new(Buckets::new("aggregate_buckets", setting, aggregates)?))
+    Ok(Box::new(Buckets::new(NAME, setting, aggregates)?))
 }
 
 /// Partials of buckets.
@@ -81,6 +93,7 @@ impl Contents for Aggregates {
     }
 
     fn held(&self) -> (usize, usize, usize) {
-        (0, self.live.len() - self.dropped, bytes(&self.partials) + self.live.capacity())
+        let bytes: usize = self.partials.iter().map(|partials| partials.bytes()).sum();
+        (0, self.live.len() - self.dropped, bytes + self.live.capacity())
     }
 }

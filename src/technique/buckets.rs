@@ -3,15 +3,16 @@
 //! A bucket is named by a slot. Rows go to their buckets in passes: pass k has the slot of the k-th window that each row
 //! is in, counted from the one that starts last; one pass more per session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow_array::BooleanArray;
 
-use super::sessions::Sessions;
+use super::sessions::{Live, Sessions};
 use super::stream::Stream;
 use super::{Setting, Stats, Technique, Told, Windows, filtered};
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows};
+use crate::window::Session;
 
 /// What buckets hold.
 pub(super) trait Contents: Send {
@@ -92,10 +93,9 @@ impl<C: Contents> Buckets<C> {
     /// All sessions of a batch: the slots of each pass, which rows are in no window, and the keys of late rows.
     fn sessions(&mut self, keys: &[u32], times: &[i64]) -> (Vec<Vec<u32>>, Vec<u32>) {
         let Self { stream, keys: all, contents, .. } = self;
-        let expired = stream.expired();
+        let cutoff = stream.cutoff();
         let mut passes = vec![Vec::with_capacity(times.len()); stream.sessions.len()];
         let mut late_keys = Vec::new();
-        let mut passed = Vec::new();
         for (&key, &t) in keys.iter().zip(times) {
             if all.len() <= key as usize {
                 let sessions = stream.sessions.len();
@@ -105,32 +105,20 @@ impl<C: Contents> Buckets<C> {
                     sessions: (0..sessions).map(|_| Sessions::default()).collect(),
                 });
             }
-            let late = t < stream.watermark();
-            let mut taken = !late || stream.in_time(t);
-            passed.clear();
-            for (at, (own, (_, session))) in
-                all[key as usize].sessions.iter_mut().zip(&stream.sessions).enumerate()
-            {
-                if late && !own.takes(session, t, expired) {
-                    passed.push(at);
-                    passes[at].push(NONE);
-                    continue;
-                }
-                taken = true;
+            if t < cutoff {
+                stream.counts.late += 1;
+                passes.iter_mut().for_each(|pass| pass.push(NONE));
+                continue;
+            }
+            let own = all[key as usize].sessions.iter_mut();
+            for ((own, (_, session)), pass) in own.zip(&stream.sessions).zip(&mut passes) {
                 let live = own.add(session, t, |own: &mut Vec<u32>, other| own.extend(other));
                 if live.part.is_empty() {
                     live.part.push(contents.open());
                 }
-                passes[at].push(live.part[0]);
+                pass.push(live.part[0]);
             }
-            if !taken {
-                stream.counts.late += 1;
-                continue;
-            }
-            for &at in &passed {
-                all[key as usize].sessions[at].pass(&stream.sessions[at].1, t);
-            }
-            if late {
+            if t < stream.watermark() {
                 late_keys.push(key);
             }
         }
@@ -146,7 +134,7 @@ impl<C: Contents> Buckets<C> {
         k: i64,
         (keys, times): (&[u32], &[i64]),
         slots: &mut Vec<u32>,
-        changed: &mut BTreeMap<(u32, usize, i64), bool>,
+        changed: &mut BTreeSet<(u32, usize, i64)>,
     ) -> bool {
         let Self { stream, keys: all, contents, .. } = self;
         let window = stream.sliding[which].1;
@@ -173,7 +161,7 @@ impl<C: Contents> Buckets<C> {
                         own.entry(start).or_insert_with(|| Bucket { slot: contents.open(), told: false });
                     slot = bucket.slot;
                     if end <= watermark {
-                        changed.entry((key, which, start)).or_insert(bucket.told);
+                        changed.insert((key, which, start));
                         bucket.told = true;
                     }
                 }
@@ -184,12 +172,19 @@ impl<C: Contents> Buckets<C> {
         any
     }
 
-    /// Sessions of a key that are to be told.
-    fn tell_sessions(&mut self, key: u32, told: &mut Vec<Told>, slots: &mut Vec<u32>, groups: &mut Vec<u32>) {
+    /// Sessions of a key that are to be told, by what `due` says of each and whether it is an update.
+    fn tell_sessions(
+        &mut self,
+        key: u32,
+        due: impl Fn(&mut Live<Vec<u32>>, &Session) -> Option<bool>,
+        told: &mut Vec<Told>,
+        slots: &mut Vec<u32>,
+        groups: &mut Vec<u32>,
+    ) {
         let own = &mut self.keys[key as usize].sessions;
         for (own, (window, session)) in own.iter_mut().zip(&self.stream.sessions) {
             for live in own.live_mut() {
-                if let Some(update) = live.tell(session, self.stream.watermark()) {
+                if let Some(update) = due(live, session) {
                     let (start, end) = session.extent(live.first, live.last);
                     told.push(Told { key, window: *window, start, end, update });
                     groups.push(slots.len() as u32);
@@ -210,7 +205,7 @@ impl<C: Contents> Buckets<C> {
 
     /// Drops buckets that have expired.
     fn evict(&mut self) -> Result<()> {
-        let expired = self.stream.expired();
+        let (expired, cutoff) = (self.stream.expired(), self.stream.cutoff());
         let mut gone = Vec::new();
         for key in &mut self.keys {
             for (own, (_, window)) in key.sliding.iter_mut().zip(&self.stream.sliding) {
@@ -221,7 +216,7 @@ impl<C: Contents> Buckets<C> {
                 }
             }
             for (own, (_, session)) in key.sessions.iter_mut().zip(&self.stream.sessions) {
-                own.expire(session, expired, |part| gone.extend(part));
+                own.drop_before(session, cutoff, |part| gone.extend(part));
             }
         }
         self.contents.free(&gone);
@@ -249,7 +244,7 @@ impl<C: Contents> Technique for Buckets<C> {
         for slots in passes {
             self.pass(inputs, &slots, times)?;
         }
-        let mut changed = BTreeMap::new();
+        let mut changed = BTreeSet::new();
         let mut slots = Vec::with_capacity(times.len());
         for which in 0..self.stream.sliding.len() {
             let window = self.stream.sliding[which].1;
@@ -260,16 +255,24 @@ impl<C: Contents> Technique for Buckets<C> {
             }
         }
         let (mut told, mut slots, mut groups) = (Vec::new(), Vec::new(), Vec::new());
-        for ((key, which, start), update) in changed {
+        for (key, which, start) in changed {
             let (window, sliding) = self.stream.sliding[which];
-            told.push(Told { key, window, start, end: sliding.extent(start).1, update });
+            told.push(Told { key, window, start, end: sliding.extent(start).1, update: true });
             groups.push(slots.len() as u32);
             slots.push(self.keys[key as usize].sliding[which][&start].slot);
         }
+        let (watermark, expired) = (self.stream.watermark(), self.stream.expired());
         for key in late_keys {
-            self.tell_sessions(key, &mut told, &mut slots, &mut groups);
+            let due = |live: &mut Live<Vec<u32>>, session: &Session| {
+                live.changes(session, watermark, expired).then_some(true)
+            };
+            self.tell_sessions(key, due, &mut told, &mut slots, &mut groups);
         }
         self.answer(told, &slots, &groups)
+    }
+
+    fn cutoff(&self) -> i64 {
+        self.stream.cutoff()
     }
 
     fn advance(&mut self, watermark: i64) -> Result<Windows> {
@@ -292,7 +295,8 @@ impl<C: Contents> Technique for Buckets<C> {
                     }
                 }
             }
-            self.tell_sessions(key, &mut told, &mut slots, &mut groups);
+            let due = |live: &mut Live<Vec<u32>>, session: &Session| live.ends(session, before, watermark);
+            self.tell_sessions(key, due, &mut told, &mut slots, &mut groups);
         }
         let windows = self.answer(told, &slots, &groups)?;
         self.evict()?;
@@ -305,9 +309,7 @@ impl<C: Contents> Technique for Buckets<C> {
         let own = |key: &Key| {
             let buckets: usize = key.sliding.iter().map(BTreeMap::len).sum();
             let sessions: usize = key.sessions.iter().map(|own| own.live().len()).sum();
-            size_of::<Key>()
-                + buckets * size_of::<(i64, Bucket)>()
-                + sessions * size_of::<super::sessions::Live<Vec<u32>>>()
+            size_of::<Key>() + buckets * size_of::<(i64, Bucket)>() + sessions * size_of::<Live<Vec<u32>>>()
         };
         Stats {
             rows,

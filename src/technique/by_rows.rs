@@ -1,12 +1,13 @@
 //! The driver of techniques that keep each key's rows in order, and read windows off them when they end.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use super::sessions::Sessions;
+use super::sessions::{Live, Sessions};
 use super::stream::{Stream, due};
 use super::{Setting, Stats, Technique, Told, Windows};
 use crate::Result;
 use crate::aggregate::{Input, Partials};
+use crate::window::Session;
 
 /// Rows of many keys, each key's in the order of time and of arrival.
 pub(super) trait SortedRows: Send {
@@ -55,38 +56,28 @@ impl<R: SortedRows> ByRows<R> {
         Ok(Self { name, rows: rows(partials)?, sessions, stream })
     }
 
-    /// Puts a row into its sessions; whether it is in a window that has not expired.
-    fn admit(&mut self, key: u32, t: i64) -> bool {
-        let (late, expired) = (t < self.stream.watermark(), self.stream.expired());
-        let mut taken = !late || self.stream.in_time(t);
-        let mut passed = Vec::new();
-        for (at, (all, (_, session))) in self.sessions.iter_mut().zip(&self.stream.sessions).enumerate() {
+    /// Puts a row into its sessions.
+    fn admit(&mut self, key: u32, t: i64) {
+        for (all, (_, session)) in self.sessions.iter_mut().zip(&self.stream.sessions) {
             if all.len() <= key as usize {
                 all.resize_with(key as usize + 1, Sessions::default);
             }
-            let own = &mut all[key as usize];
-            if late && !own.takes(session, t, expired) {
-                passed.push(at);
-            } else {
-                own.add(session, t, |(), ()| ());
-                taken = true;
-            }
+            all[key as usize].add(session, t, |(), ()| ());
         }
-        if taken {
-            for at in passed {
-                self.sessions[at][key as usize].pass(&self.stream.sessions[at].1, t);
-            }
-        }
-        taken
     }
 
-    /// Sessions of a key that are to be told.
-    fn tell_sessions(&mut self, key: u32, told: &mut Vec<(Told, usize, usize)>) {
+    /// Sessions of a key that are to be told, by what `due` says of each and whether it is an update.
+    fn tell_sessions(
+        &mut self,
+        key: u32,
+        due: impl Fn(&mut Live<()>, &Session) -> Option<bool>,
+        told: &mut Vec<(Told, usize, usize)>,
+    ) {
         let times = self.rows.times(key);
         for (all, (window, session)) in self.sessions.iter_mut().zip(&self.stream.sessions) {
             let Some(own) = all.get_mut(key as usize) else { continue };
             for live in own.live_mut() {
-                if let Some(update) = live.tell(session, self.stream.watermark()) {
+                if let Some(update) = due(live, session) {
                     let (start, end) = session.extent(live.first, live.last);
                     let lo = times.partition_point(|&t| t < live.first);
                     let hi = times.partition_point(|&t| t <= live.last);
@@ -109,13 +100,13 @@ impl<R: SortedRows> ByRows<R> {
 
     /// Drops rows that are in no window any more.
     fn evict(&mut self) -> Result<()> {
-        let expired = self.stream.expired();
+        let cutoff = self.stream.cutoff();
         let first_kept = self.stream.first_kept().unwrap_or(i64::MAX);
         for key in 0..self.rows.keys() as u32 {
             let mut kept = first_kept;
             for (all, (_, session)) in self.sessions.iter_mut().zip(&self.stream.sessions) {
                 if let Some(own) = all.get_mut(key as usize) {
-                    own.expire(session, expired, |()| ());
+                    own.drop_before(session, cutoff, |()| ());
                     kept = kept.min(own.live().first().map_or(i64::MAX, |live| live.first));
                 }
             }
@@ -136,40 +127,45 @@ impl<R: SortedRows> Technique for ByRows<R> {
     fn push(&mut self, keys: &[u32], times: &[i64], inputs: &[Input]) -> Result<Windows> {
         self.stream.check(keys, times, inputs)?;
         self.rows.batch(times, inputs)?;
-        // Final windows that late rows change, and whether they had rows, and so were told, before.
-        let mut changed: BTreeMap<(u32, usize, i64), bool> = BTreeMap::new();
+        // Final windows that late rows change.
+        let mut changed: BTreeSet<(u32, usize, i64)> = BTreeSet::new();
         let mut late_keys = Vec::new();
+        let cutoff = self.stream.cutoff();
         for (row, (&key, &t)) in keys.iter().zip(times).enumerate() {
-            if !self.admit(key, t) {
+            if t < cutoff {
                 self.stream.counts.late += 1;
                 continue;
             }
+            self.admit(key, t);
             if t < self.stream.watermark() {
                 late_keys.push(key);
-                let before = self.rows.times(key);
-                for (which, start) in self.stream.changed(t) {
-                    let end = self.stream.sliding[which].1.extent(start).1;
-                    changed.entry((key, which, start)).or_insert_with(|| {
-                        let from = before.partition_point(|&t| t < start);
-                        before.get(from).is_some_and(|&t| t < end)
-                    });
-                }
+                changed.extend(self.stream.changed(t).map(|(which, start)| (key, which, start)));
             }
             self.rows.keep(key, t, row);
         }
         self.stream.counts.combines += self.rows.settle()?;
         let mut told = Vec::new();
-        for ((key, which, start), update) in changed {
+        for (key, which, start) in changed {
             let (window, sliding) = &self.stream.sliding[which];
             let (times, end) = (self.rows.times(key), sliding.extent(start).1);
             let lo = times.partition_point(|&t| t < start);
             let hi = times.partition_point(|&t| t < end);
-            told.push((Told { key, window: *window, start, end, update }, lo, hi));
+            told.push((Told { key, window: *window, start, end, update: true }, lo, hi));
         }
         late_keys.sort_unstable();
         late_keys.dedup();
-        late_keys.into_iter().for_each(|key| self.tell_sessions(key, &mut told));
+        let (watermark, expired) = (self.stream.watermark(), self.stream.expired());
+        for key in late_keys {
+            let due = |live: &mut Live<()>, session: &Session| {
+                live.changes(session, watermark, expired).then_some(true)
+            };
+            self.tell_sessions(key, due, &mut told);
+        }
         self.answer(told)
+    }
+
+    fn cutoff(&self) -> i64 {
+        self.stream.cutoff()
     }
 
     fn advance(&mut self, watermark: i64) -> Result<Windows> {
@@ -183,7 +179,7 @@ impl<R: SortedRows> Technique for ByRows<R> {
                     told.push((Told { key, window: *window, start, end, update: false }, lo, hi));
                 });
             }
-            self.tell_sessions(key, &mut told);
+            self.tell_sessions(key, |live, session| live.ends(session, before, watermark), &mut told);
         }
         let windows = self.answer(told)?;
         self.evict()?;
@@ -197,7 +193,7 @@ impl<R: SortedRows> Technique for ByRows<R> {
         Stats {
             rows,
             partials,
-            bytes: bytes + sessions * size_of::<super::sessions::Live<()>>(),
+            bytes: bytes + sessions * size_of::<Live<()>>(),
             combines: counts.combines,
             late: counts.late,
             windows: counts.windows,

@@ -191,6 +191,10 @@ impl<A: Answer> Technique for ByEdges<A> {
         Ok(Windows::new(Vec::new(), partials))
     }
 
+    fn cutoff(&self) -> i64 {
+        i64::MIN
+    }
+
     fn advance(&mut self, watermark: i64) -> Result<Windows> {
         let before = self.stream.advance(watermark)?;
         let (since, until) = (self.stream.within(before), self.stream.within(watermark));

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | [`tuple_buffer`](Method::TupleBuffer) | rows in order; a window is computed when it ends | nothing |
 //! | [`aggregate_tree`](Method::AggregateTree) | a binary tree of partials over rows in order | functions without a plain state |
-//! | [`aggregate_buckets`](Method::AggregateBuckets) | a partial per window | nothing |
+//! | [`aggregate_buckets`](Method::AggregateBuckets) | a partial per window | functions that do not commute, of rows out of order |
 //! | [`tuple_buckets`](Method::TupleBuckets) | a list of rows per window | nothing |
 //! | [`pairs`](Method::Pairs) | slices at starts and ends of windows | disorder, all but tumbling and sliding windows |
 //! | [`cutty`](Method::Cutty) | slices at starts of windows, a tree over them | disorder, windows whose edges depend on rows, functions without a plain state |
@@ -18,11 +18,11 @@
 //! A window over time is final when its end is not after the watermark; a session `[first, last + gap)` when the
 //! watermark is after its end, as a row exactly on the end still joins. Windows without rows are not told. A row before
 //! the watermark is late. A late row changes those of its windows that have not expired: that do not end at or before the
-//! watermark less the allowed lateness. Of these, those that are final are told at once, as updates if they were told
-//! before. A row all of whose windows have expired is too late: it is counted and changes nothing.
+//! watermark less the allowed lateness. Of these, those that are final are told at once, as updates. A row is too late if
+//! all windows have expired that it would open by itself: it is counted and changes nothing.
 //!
-//! Sessions expire as a whole, and take no more rows: a row within the gap of an expired session, or before it, is in no
-//! session. Sessions that a late row joins are told as one, and replace those that they were.
+//! That is the operator's rule: lateness is a matter of a row's time alone. So a row that is not too late joins sessions
+//! that have expired, as long as any such row can; they are told again if they are so long then that they have not.
 
 mod aggregate_buckets;
 mod aggregate_tree;
@@ -31,6 +31,7 @@ mod by_rows;
 mod cutty;
 mod flat_fat;
 mod in_order;
+mod operator;
 mod pairs;
 mod row_store;
 mod sessions;
@@ -53,6 +54,7 @@ use crate::window::Window;
 use crate::{Error, Result};
 
 pub use in_order::ContextFree;
+pub use operator::Operator;
 
 /// A way to aggregate windows over a stream of rows.
 pub trait Technique: Send {
@@ -66,6 +68,9 @@ pub trait Technique: Send {
     /// `InvalidValue` for rows out of order where they were said to be in order; `Overflow` for a time whose windows do
     /// not fit int64. Nothing has changed then.
     fn push(&mut self, keys: &[u32], times: &[i64], inputs: &[Input]) -> Result<Windows>;
+
+    /// The least time of a row that is not too late.
+    fn cutoff(&self) -> i64;
 
     /// Moves the watermark and returns the windows that became final.
     ///
@@ -87,7 +92,7 @@ pub struct Windows {
     pub starts: Vec<i64>,
     /// End of each window.
     pub ends: Vec<i64>,
-    /// Whether it was told before.
+    /// Whether it is an update of what was told before.
     pub updates: Vec<bool>,
     /// One column for each partial of the setting.
     pub partials: Vec<Box<dyn Partials>>,

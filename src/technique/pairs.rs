@@ -9,7 +9,6 @@
 //! | source | Krishnamurthy et al., *On-the-Fly Sharing for Streamed Aggregation*, SIGMOD 2006: two slices per slide, of size mod slide and the rest; of several windows the union of their edges |
 
 use super::in_order::{Answer, ByEdges};
-use super::slots::bytes;
 use super::{Setting, Technique, refused};
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows};
@@ -107,7 +106,8 @@ impl Answer for Slices {
     fn held(&self) -> (usize, usize) {
         let own = |(firsts, slots): &(Vec<i64>, Vec<u32>)| firsts.capacity() * 8 + slots.capacity() * 4;
         let lists: usize = self.keys.iter().map(own).sum();
-        (self.len - self.dropped, lists + bytes(&self.partials))
+        let bytes: usize = self.partials.iter().map(|partials| partials.bytes()).sum();
+        (self.len - self.dropped, lists + bytes)
     }
 
     fn slot(&self, key: u32) -> Option<u32> {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | needs | rows in any order |
 //! | time | O(1) for a row of the latest session; O(log n) to find another of n sessions, O(n) to put one between others |
-//! | space | first and last time of each session that has not expired |
+//! | space | first and last time of each session that a row may still join |
 //! | first appeared | sessions as windows that merge: Akidau et al., *The Dataflow Model*, 2015, §2.2.2 |
 
 use crate::window::Session;
@@ -12,29 +12,27 @@ use crate::window::Session;
 /// The sessions of a key, with what a technique keeps of each.
 pub(super) struct Sessions<P> {
     live: Vec<Live<P>>,
-    /// Last time of all expired sessions.
-    frontier: Option<i64>,
 }
 
-/// A session that still takes rows.
+/// A session that a row may still join.
 pub(super) struct Live<P> {
     pub(super) first: i64,
     pub(super) last: i64,
-    /// Whether it, or one that is part of it now, was told.
-    pub(super) told: bool,
-    /// Whether it has rows that were not told.
-    pub(super) fresh: bool,
+    /// Whether it, or one that is part of it now, was over before.
+    told: bool,
+    /// Whether it has rows that came since it was looked at.
+    fresh: bool,
     pub(super) part: P,
 }
 
 impl<P> Default for Sessions<P> {
     fn default() -> Self {
-        Self { live: Vec::new(), frontier: None }
+        Self { live: Vec::new() }
     }
 }
 
 impl<P: Default> Sessions<P> {
-    /// Sessions that have not expired, in order.
+    /// Sessions that a row may still join, in order.
     pub(super) fn live(&self) -> &[Live<P>] {
         &self.live
     }
@@ -43,7 +41,7 @@ impl<P: Default> Sessions<P> {
         &mut self.live
     }
 
-    /// The live sessions that a row at `t` joins: at most two, which it makes one.
+    /// The sessions that a row at `t` joins: at most two, which it makes one.
     fn joined(&self, session: &Session, t: i64) -> (usize, usize) {
         let from = match self.live.last() {
             Some(latest) if latest.first <= t => self.live.len() - usize::from(session.joins(latest.last, t)),
@@ -51,23 +49,6 @@ impl<P: Default> Sessions<P> {
         };
         let more = self.live[from..].iter().take_while(|live| session.joins(t, live.first)).count();
         (from, from + more)
-    }
-
-    /// Whether the session of a row at `t` has not expired.
-    pub(super) fn takes(&self, session: &Session, t: i64, expired: i64) -> bool {
-        if self.frontier.is_some_and(|last| session.joins(last, t)) {
-            return false;
-        }
-        let (from, to) = self.joined(session, t);
-        from < to || session.extent(t, t).1 >= expired
-    }
-
-    /// Notes a row that is kept for another window, and whose session here has expired. One that is near an expired
-    /// session does not extend it: so no live session comes within the gap of what has expired.
-    pub(super) fn pass(&mut self, session: &Session, t: i64) {
-        if self.frontier.is_none_or(|last| !session.joins(last, t)) {
-            self.frontier = Some(t);
-        }
     }
 
     /// Takes in a row; sessions that it joins are made one by `merge`. Returns its session.
@@ -89,24 +70,28 @@ impl<P: Default> Sessions<P> {
         own
     }
 
-    /// Hands out the sessions that have expired.
-    pub(super) fn expire(&mut self, session: &Session, expired: i64, mut each: impl FnMut(P)) {
-        let gone =
-            self.live.iter().take_while(|live| session.extent(live.first, live.last).1 < expired).count();
-        for live in self.live.drain(..gone) {
-            self.frontier = self.frontier.max(Some(live.last));
-            each(live.part);
-        }
+    /// Hands out the sessions that no row from `cutoff` on joins.
+    pub(super) fn drop_before(&mut self, session: &Session, cutoff: i64, mut each: impl FnMut(P)) {
+        let gone = self.live.iter().take_while(|live| !session.joins(live.last, cutoff)).count();
+        self.live.drain(..gone).for_each(|live| each(live.part));
     }
 }
 
 impl<P> Live<P> {
-    /// Whether it is to be told, and if so whether again; from then on it is told.
-    pub(super) fn tell(&mut self, session: &Session, watermark: i64) -> Option<bool> {
-        let due = self.fresh && session.extent(self.first, self.last).1 < watermark;
-        due.then(|| {
+    /// Whether the watermark's way from `before` to `now` makes it final; if so, whether it is an update.
+    pub(super) fn ends(&mut self, session: &Session, before: i64, now: i64) -> Option<bool> {
+        let end = session.extent(self.first, self.last).1;
+        (before <= end && end < now).then(|| {
             self.fresh = false;
             std::mem::replace(&mut self.told, true)
         })
+    }
+
+    /// Whether rows that came late change it, final as it was and not expired.
+    pub(super) fn changes(&mut self, session: &Session, watermark: i64, expired: i64) -> bool {
+        let end = session.extent(self.first, self.last).1;
+        let changes = std::mem::replace(&mut self.fresh, false) && end < watermark;
+        self.told |= changes;
+        changes && expired <= end
     }
 }

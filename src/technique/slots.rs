@@ -65,7 +65,8 @@ impl Slots {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        bytes(&self.partials) + self.free.capacity() * size_of::<u32>()
+        let partials: usize = self.partials.iter().map(|partials| partials.bytes()).sum();
+        partials + self.free.capacity() * size_of::<u32>()
     }
 
     /// Calls `each` with all columns, grown to all slots.
@@ -75,10 +76,4 @@ impl Slots {
             each(nodes);
         }
     }
-}
-
-/// Bytes of partials, as the columns that they travel in.
-pub(super) fn bytes(partials: &[Box<dyn Partials>]) -> usize {
-    let columns = partials.iter().filter_map(|partials| partials.state().ok()).flatten();
-    columns.map(|column| column.get_array_memory_size()).sum()
 }

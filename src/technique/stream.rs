@@ -138,10 +138,20 @@ impl Stream {
         Ok(std::mem::replace(&mut self.watermark, watermark))
     }
 
-    /// Whether a row at `t` is in a window over time that has not expired.
-    pub(super) fn in_time(&self, t: i64) -> bool {
-        let expired = self.expired();
-        self.sliding.iter().any(|(_, window)| window.last_start(t) + window.size() > expired)
+    /// The least time of a row that is not too late: that of the earliest window, as a row alone would open it, which has
+    /// not expired.
+    pub(super) fn cutoff(&self) -> i64 {
+        if self.watermark == i64::MIN {
+            return i64::MIN;
+        }
+        let (least, most) = self.bounds;
+        let horizon = self.expired();
+        let sliding = self.sliding.iter().map(|(_, window)| match horizon > most {
+            true => i64::MAX,
+            false => window.first_covering(horizon.max(least)),
+        });
+        let sessions = self.sessions.iter().map(|(_, session)| horizon.saturating_sub(session.gap()));
+        sliding.chain(sessions).min().unwrap_or(horizon)
     }
 
     /// The final windows over time that a late row at `t` changes: which of [`Stream::sliding`], and the start.

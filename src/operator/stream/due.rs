@@ -1,9 +1,15 @@
 //! What is due: windows that a watermark makes final, and final ones that late rows change.
 
 use super::Stream;
-use super::listing::{Found, Span, session_at, sessions, sliding, sliding_changed};
+use super::listing::{
+    Found, Span, band, band_changed, global, landmark, landmark_changed, session_at, sessions, sliding,
+    sliding_changed,
+};
 use crate::slice::Cell;
 use crate::window::Window;
+
+/// When the global window ends: where no time is, so that only a closed stream comes there.
+pub(super) const NEVER: i64 = i64::MAX;
 
 /// A session that a late row opened again: handed out once more when it is over, as an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,6 +102,14 @@ impl Stream {
                                 }
                             }
                         }
+                        Window::Band(kind) => band_changed(kind, slices, &times, span, add),
+                        Window::Landmark(kind) => landmark_changed(kind, slices, &times, span, add),
+                        Window::Global(kind) => {
+                            let own = asked.since.is_none_or(|since| times.iter().any(|&t| t > since));
+                            if own && horizon < NEVER && watermark == NEVER {
+                                global(kind, slices, asked.first_place(slices)).into_iter().for_each(add);
+                            }
+                        }
                         // Others are refused when their query comes.
                         _ => {}
                     }
@@ -110,9 +124,14 @@ impl Stream {
         for (query, asked) in self.queries.asked().iter().enumerate() {
             let span = Span { after: self.watermark, upto: now, since: asked.since, bounds };
             for (number, (_, window)) in asked.plan.windows().iter().enumerate() {
-                if let Window::Sliding(kind) = window
-                    && !span.may_hold(kind)
-                {
+                let may_hold = match window {
+                    Window::Sliding(kind) => span.may_hold(kind),
+                    Window::Band(kind) => span.holds(kind.extent().0, kind.extent().1),
+                    Window::Landmark(kind) => span.may_hold_landmark(kind),
+                    Window::Global(_) => now == NEVER,
+                    _ => true,
+                };
+                if !may_hold {
                     continue;
                 }
                 for key in 0..self.slices.keys() as u32 {
@@ -129,6 +148,12 @@ impl Stream {
                                 });
                                 add(found, reopened.len() < before);
                             })
+                        }
+                        Window::Band(kind) => band(kind, slices, span, |found| add(found, false)),
+                        Window::Landmark(kind) => landmark(kind, slices, span, |found| add(found, false)),
+                        Window::Global(kind) => {
+                            let found = global(kind, slices, asked.first_place(slices));
+                            found.into_iter().for_each(|found| add(found, false));
                         }
                         _ => {}
                     }

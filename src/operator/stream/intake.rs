@@ -6,7 +6,8 @@ use arrow_schema::Schema;
 use arrow_select::filter::filter_record_batch;
 
 use super::Stream;
-use super::late::Reason;
+use super::late::{Late, Reason};
+use crate::kernels::simd;
 use crate::operator::bounded::Columns;
 use crate::operator::parts::out_of_bounds;
 use crate::operator::plan::Plan;
@@ -17,55 +18,114 @@ use crate::{Error, Result};
 /// Rows that go through slicer and partials at a time: their columns stay in the cache.
 const CHUNK_ROWS: usize = 16_384;
 
-impl Stream {
-    pub(super) fn check_schema(&self, batch: &RecordBatch) -> Result<()> {
-        check_schema(self.input(), batch)
-    }
+/// Which rows are taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gate {
+    /// Whether rows may come out of order.
+    pub(crate) order: Order,
+    /// How far the stream is complete.
+    pub(crate) watermark: Option<i64>,
+    /// The least time of a row that is taken; none while every row is.
+    pub(crate) cutoff: Option<i64>,
+    /// The least and the greatest time whose windows' edges fit int64.
+    pub(crate) bounds: (i64, i64),
+}
 
-    /// The rows of a batch that windows take, and whether they are in order; the others go to `late`.
-    pub(super) fn accept(
+/// Refuses a batch of another schema.
+pub(crate) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
+    let (own, given) = (input.fields(), batch.schema_ref().fields());
+    if own.len() != given.len() {
+        return Err(Error::InvalidValue(format!(
+            "batch: it has {} columns, and those before it {}; the schema of a stream does not change",
+            given.len(),
+            own.len()
+        )));
+    }
+    for (own, given) in own.iter().zip(given) {
+        if own.name() != given.name() || own.data_type() != given.data_type() {
+            return Err(Error::InvalidType(format!(
+                "batch: its column '{}' of {} is '{}' of {} in those before it; the schema of a stream does not change",
+                given.name(),
+                given.data_type(),
+                own.name(),
+                own.data_type()
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl Gate {
+    /// The rows of a batch that are taken, and whether they are in order; the others go to `refused`.
+    pub(crate) fn accept(
         &self,
+        plan: &Plan,
         batch: &RecordBatch,
         latest: &mut Option<i64>,
-        late: &mut Vec<RecordBatch>,
+        (late, refused): (&Late, &mut Vec<RecordBatch>),
     ) -> Result<(RecordBatch, bool)> {
-        let leader = self.queries.leader();
         let mut accepted = batch.clone();
-        let time = batch.column(leader.time());
+        let time = batch.column(plan.time());
         if let Some(nulls) = time.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
             let valid = BooleanArray::new(nulls.inner().clone(), None);
             let null = BooleanArray::new(!nulls.inner(), None);
-            late.push(self.late.batch(&filter_record_batch(batch, &null)?, Reason::NullTime)?);
+            refused.push(late.batch(&filter_record_batch(batch, &null)?, Reason::NullTime)?);
             accepted = filter_record_batch(batch, &valid)?;
         }
-        let times = leader.measure().read(accepted.column(leader.time()))?;
+        let times = plan.measure().read(accepted.column(plan.time()))?;
         let (Some(&first), Some(&last)) = (times.first(), times.last()) else { return Ok((accepted, true)) };
         let (mut least, mut most) = (first, last);
-        let sorted = times.is_sorted();
+        let sorted = simd::is_ascending(&times);
         if !sorted {
-            (least, most) =
-                times.iter().fold((first, first), |(least, most), &t| (least.min(t), most.max(t)));
+            let column = simd::Column::from(&times[..]);
+            least = simd::reduce_min(column).unwrap_or(first);
+            most = simd::reduce_max(column).unwrap_or(first);
         }
-        if self.options.order == Order::InOrder {
-            self.check_order(&times, sorted, (*latest).max(self.watermark))?;
+        if self.order == Order::InOrder {
+            check_order(plan, &times, sorted, (*latest).max(self.watermark))?;
         }
-        let bounds = self.queries.edges().bounds();
-        if let Some(&outside) = [least, most].iter().find(|&&t| t < bounds.0 || t > bounds.1) {
-            return Err(out_of_bounds(leader, outside));
+        if let Some(&outside) = [least, most].iter().find(|&&t| t < self.bounds.0 || t > self.bounds.1) {
+            return Err(out_of_bounds(plan, outside));
         }
         *latest = Some(most).max(*latest);
-        if let Some(cutoff) = self.cutoff().filter(|&cutoff| least < cutoff) {
+        if let Some(cutoff) = self.cutoff.filter(|&cutoff| least < cutoff) {
             let taken = BooleanBuffer::collect_bool(times.len(), |row| times[row] >= cutoff);
-            let refused = BooleanArray::new(!&taken, None);
-            late.push(self.late.batch(&filter_record_batch(&accepted, &refused)?, Reason::TooLate)?);
+            let not_taken = BooleanArray::new(!&taken, None);
+            refused.push(late.batch(&filter_record_batch(&accepted, &not_taken)?, Reason::TooLate)?);
             accepted = filter_record_batch(&accepted, &BooleanArray::new(taken, None))?;
         }
         Ok((accepted, sorted))
     }
+}
 
-    /// Refuses rows that step back.
-    pub(super) fn check_order(&self, times: &[i64], sorted: bool, last: Option<i64>) -> Result<()> {
-        check_order(self.queries.leader(), times, sorted, last)
+/// Refuses rows that step back behind each other, or behind `last`.
+pub(crate) fn check_order(plan: &Plan, times: &[i64], sorted: bool, last: Option<i64>) -> Result<()> {
+    let first = last.filter(|&last| times[0] < last).map(|last| (0, last));
+    let back = first.or_else(|| {
+        (!sorted)
+            .then(|| times.windows(2).position(|pair| pair[1] < pair[0]).unwrap_or(0) + 1)
+            .map(|row| (row, times[row - 1]))
+    });
+    match back {
+        None => Ok(()),
+        Some((row, before)) => Err(Error::InvalidValue(format!(
+            "batch: row {row} has time {} in column '{}', which is before {before}, the latest so far; rows come in \
+             order unless order='out-of-order' is given",
+            times[row],
+            plan.measure().column()
+        ))),
+    }
+}
+
+impl Stream {
+    /// Which rows are taken.
+    pub(super) fn gate(&self) -> Gate {
+        Gate {
+            order: self.options.order,
+            watermark: self.watermark,
+            cutoff: self.cutoff(),
+            bounds: self.queries.edges().bounds(),
+        }
     }
 
     /// Folds rows into the call's cells.
@@ -89,59 +149,10 @@ impl Stream {
                 let same = self.ids.iter().all(|&id| id == first);
                 keys = if same { Keys::One(first) } else { Keys::Each(&self.ids) };
             }
-            self.cutter.cut(times, keys, self.keys.len(), sorted || times.is_sorted());
+            self.cutter.cut(times, keys, self.keys.len(), sorted || simd::is_ascending(times));
             let inputs: Vec<_> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
             delta.update(&inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
         }
         Ok(())
-    }
-}
-
-/// Refuses a batch of another schema than the stream's.
-pub(in crate::operator) fn check_schema(stream: &Schema, batch: &RecordBatch) -> Result<()> {
-    let (own, given) = (stream.fields(), batch.schema_ref().fields());
-    if own.len() != given.len() {
-        return Err(Error::InvalidValue(format!(
-            "batch: it has {} columns, and those before it {}; the schema of a stream does not change",
-            given.len(),
-            own.len()
-        )));
-    }
-    for (own, given) in own.iter().zip(given) {
-        if own.name() != given.name() || own.data_type() != given.data_type() {
-            return Err(Error::InvalidType(format!(
-                "batch: its column '{}' of {} is '{}' of {} in those before it; the schema of a stream does not \
-                 change",
-                given.name(),
-                given.data_type(),
-                own.name(),
-                own.data_type()
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses rows that step back behind each other, or behind `last`.
-pub(in crate::operator) fn check_order(
-    plan: &Plan,
-    times: &[i64],
-    sorted: bool,
-    last: Option<i64>,
-) -> Result<()> {
-    let first = last.filter(|&last| times[0] < last).map(|last| (0, last));
-    let back = first.or_else(|| {
-        (!sorted)
-            .then(|| times.windows(2).position(|pair| pair[1] < pair[0]).unwrap_or(0) + 1)
-            .map(|row| (row, times[row - 1]))
-    });
-    match back {
-        None => Ok(()),
-        Some((row, before)) => Err(Error::InvalidValue(format!(
-            "batch: row {row} has time {} in column '{}', which is before {before}, the latest so far; rows come \
-             in order unless order='out-of-order' is given",
-            times[row],
-            plan.measure().column()
-        ))),
     }
 }

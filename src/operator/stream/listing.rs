@@ -4,7 +4,7 @@
 //! again for the few that are due. So both ends of a window are found by galloping: O(log n) slices a window.
 
 use crate::slice::{Slice, gallop};
-use crate::window::{Session, Sliding};
+use crate::window::{Band, Global, Landmark, Session, Sliding};
 
 /// A window that is due, and the places of its slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,17 @@ impl Span {
         sliding.first_covering(after) + sliding.size() <= self.upto
     }
 
-    fn holds(&self, start: i64, end: i64) -> bool {
+    /// Whether some window of a landmark may be due at all, whatever rows there are.
+    pub(super) fn may_hold_landmark(&self, landmark: &Landmark) -> bool {
+        let Some(after) = self.after else { return true };
+        if after < self.bounds.0 || after > self.bounds.1 {
+            return true;
+        }
+        landmark.first_wid(after).is_none_or(|(_, end)| end <= self.upto)
+    }
+
+    /// Whether this window is due.
+    pub(super) fn holds(&self, start: i64, end: i64) -> bool {
         self.after.is_none_or(|after| end > after)
             && end <= self.upto
             && self.since.is_none_or(|since| start > since)
@@ -158,4 +168,94 @@ pub(super) fn sessions(
         found(session_at(session, slices, from, at));
         at = hi;
     }
+}
+
+/// The band, if it is due and has rows. O(log slices).
+pub(super) fn band(band: &Band, slices: &[Slice], span: Span, mut found: impl FnMut(Found)) {
+    let (start, end) = band.extent();
+    let (lo, hi) = (advance(slices, 0, start), advance(slices, 0, end));
+    if span.holds(start, end) && lo < hi {
+        found(Found { start, end, lo, hi });
+    }
+}
+
+/// The band, if it is in the span and contains one of the times `changed`.
+pub(super) fn band_changed(
+    kind: &Band,
+    slices: &[Slice],
+    changed: &[i64],
+    span: Span,
+    found: impl FnMut(Found),
+) {
+    if changed.iter().any(|&t| kind.wids(t)) {
+        band(kind, slices, span, found);
+    }
+}
+
+/// Windows of landmarks that are due and have a slice that no earlier window of their landmark has, ascending. O(log
+/// slices) a window.
+pub(super) fn landmark(landmark: &Landmark, slices: &[Slice], span: Span, mut found: impl FnMut(Found)) {
+    // The window that `after` lies in is the first to end after it.
+    let from = span.after.map_or(i64::MIN, |after| {
+        let after = after.clamp(span.bounds.0, span.bounds.1);
+        landmark.first_wid(after).map_or(after, |(_, end)| end - landmark.every())
+    });
+    let mut at = slices.partition_point(|slice| slice.first < from);
+    while let Some(window) = landmark_at(landmark, slices, &mut at) {
+        if window.end > span.upto {
+            return;
+        }
+        if span.holds(window.start, window.end) {
+            found(window);
+        }
+    }
+}
+
+/// Windows of landmarks in the span that contain one of the times `changed`, which ascend. Each time is one of a row.
+pub(super) fn landmark_changed(
+    landmark: &Landmark,
+    slices: &[Slice],
+    changed: &[i64],
+    span: Span,
+    mut found: impl FnMut(Found),
+) {
+    let mut at = 0;
+    for &t in changed {
+        let Some((start, end)) = landmark.first_wid(t) else { continue };
+        at += slices[at..].partition_point(|slice| slice.first < end - landmark.every());
+        // All later windows of the landmark have it, too; those that are listed already are behind `at`.
+        loop {
+            let mut next = at;
+            match landmark_at(landmark, slices, &mut next) {
+                Some(window) if window.start == start && window.end <= span.upto => {
+                    if span.holds(window.start, window.end) {
+                        found(window);
+                    }
+                    at = next;
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// The window of a landmark that ends next after slice `at`, which moves on to the first slice that it has not; slices
+/// before the first landmark are passed over.
+fn landmark_at(landmark: &Landmark, slices: &[Slice], at: &mut usize) -> Option<Found> {
+    if let (Some(first), Some(slice)) = (landmark.first(), slices.get(*at))
+        && slice.first < first
+    {
+        *at += slices[*at..].partition_point(|slice| slice.first < first);
+    }
+    let (start, end) = landmark.first_wid(slices.get(*at)?.first)?;
+    let hi = advance(slices, *at, end);
+    *at = hi;
+    Some(Found { start, end, lo: slices.partition_point(|slice| slice.first < start), hi })
+}
+
+/// All slices from place `from` on as one window, if there are any. O(1).
+pub(super) fn global(global: &Global, slices: &[Slice], from: usize) -> Option<Found> {
+    let (first, last) = (slices.get(from)?, slices.last()?);
+    let (start, end) = global.extent(first.first, last.last);
+    Some(Found { start, end, lo: from, hi: slices.len() })
 }

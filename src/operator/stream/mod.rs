@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | functions that commute, if rows come out of order; windows that are context free, or sessions |
+//! | needs | functions that commute, if rows come out of order; windows over time that are context free, or sessions |
 //! | time | a comparison per row, or less: rows in order are folded slice by slice; O(log n) per window beside the combinations |
 //! | space | slices that some window or row to come may need; no rows |
 //! | first appeared | Traub et al., EDBT 2019; with the watermarks of Akidau et al., *The Dataflow Model*, VLDB 2015 |
@@ -34,8 +34,8 @@ use crate::slice::{Calendar, Cutter, Delta, Forest, Store, Timelines};
 use crate::{Error, Result};
 pub(super) use answers::answers;
 use due::{Due, Reopened};
-pub(super) use intake::{check_order, check_schema};
-pub(super) use late::{Late, Reason};
+pub(crate) use intake::{Gate, check_order, check_schema};
+pub(crate) use late::{Late, Reason};
 pub use options::{Options, Stats, StoreKind, length};
 pub(super) use queries::{Asked, Entry, Queries, Told, strategy, windows};
 pub use snapshot::Contents;
@@ -170,7 +170,7 @@ impl Stream {
     /// promised; `Overflow` where a result does not fit its type; what a user's function raises.
     pub fn push(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
         self.check_open("push")?;
-        batches.iter().try_for_each(|batch| self.check_schema(batch))?;
+        batches.iter().try_for_each(|batch| check_schema(self.input(), batch))?;
         let outcome = self.take_in(batches);
         self.finish(outcome)
     }
@@ -203,6 +203,8 @@ impl Stream {
         let outcome = self.moved(Some(i64::MAX));
         let results = self.finish(outcome)?;
         self.closed = true;
+        self.forget();
+        self.tidy();
         Ok(results)
     }
 
@@ -267,8 +269,10 @@ impl Stream {
         let mut rows = 0;
         let mut delta = self.store.delta();
         self.cutter.begin();
+        let gate = self.gate();
         for batch in batches {
-            let (accepted, sorted) = self.accept(batch, &mut latest, &mut late)?;
+            let leader = self.queries.leader();
+            let (accepted, sorted) = gate.accept(leader, batch, &mut latest, (&self.late, &mut late))?;
             rows += accepted.num_rows() as u64;
             self.fold(&accepted, sorted, &mut delta)?;
         }

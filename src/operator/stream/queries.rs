@@ -447,13 +447,13 @@ fn extent_field(measure: &Measure, name: &str) -> Field {
     Field::new(name, DataType::Struct(extent_fields(measure)), false)
 }
 
-/// Refuses windows that need rows, or edges that end.
+/// Refuses windows that need rows.
 fn check_supported(name: &str, window: &Window) -> Result<()> {
-    match window {
-        Window::Sliding(_) | Window::Session(_) => Ok(()),
-        _ => Err(Error::InvalidValue(format!(
-            "windows: {name} is none that a stream operator runs; allowed are tumbling, sliding and session windows by \
-             time or by an integer measure"
+    match window.needs_rows() {
+        false => Ok(()),
+        true => Err(Error::InvalidValue(format!(
+            "windows: {name} is none that a stream operator runs; allowed are tumbling, sliding, session, band, landmark \
+             and global windows by time or by an integer measure"
         ))),
     }
 }

@@ -4,7 +4,7 @@ use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_select::take::take;
 
 use super::Stream;
-use super::due::Reopened;
+use super::due::{NEVER, Reopened};
 use super::options::StoreKind;
 use super::queries::{Asked, Queries};
 use crate::keys::KeyIndex;
@@ -70,8 +70,11 @@ impl Stream {
 
     /// Forgets slices that no row and no window to come needs.
     pub(super) fn forget(&mut self) {
-        if let Some(cutoff) = self.cutoff() {
-            self.slices.forget(cutoff, self.queries.widest_gap());
+        if self.closed {
+            self.slices.forget(NEVER, None);
+            self.reopened.clear();
+        } else if let Some(needed) = self.first_needed() {
+            self.slices.forget(needed, self.queries.widest_gap());
             let slices = &self.slices;
             let is_there =
                 |known: &Reopened| slices.of(known.key).first().is_some_and(|slice| slice.first <= known.at);
@@ -124,7 +127,7 @@ impl Stream {
     }
 
     /// The least time of a row that is taken: that of the earliest window, as a row alone would open it, which has not
-    /// expired. None while every row is taken.
+    /// expired, or else the time at which windows have expired. None while every row is taken.
     ///
     /// A session that takes a row then is there as a whole: it ends at or after this, and such ones are kept.
     pub(super) fn cutoff(&self) -> Option<i64> {
@@ -142,8 +145,14 @@ impl Stream {
                 }
                 // A session is over once the watermark has passed its end.
                 Window::Session(session) => horizon.saturating_sub(session.gap()),
+                Window::Band(band) if horizon < band.extent().1 => horizon.min(band.extent().0),
+                // The window that a row opens by itself is the one that ends next.
+                Window::Landmark(landmark) if horizon <= most => landmark
+                    .first_wid(horizon.max(least))
+                    .map_or(horizon, |(_, end)| horizon.min(end - landmark.every())),
+                Window::Global(_) if horizon < NEVER => i64::MIN,
                 // Others are refused when their query comes.
-                _ => i64::MAX,
+                _ => horizon,
             };
             asked.since.map_or(alive, |since| alive.max(since.saturating_add(1)))
         };
@@ -153,15 +162,40 @@ impl Stream {
             .min()
     }
 
+    /// The time from which on slices are needed: by rows that are still taken, and by windows that have or will have one
+    /// of these. None while all are.
+    fn first_needed(&self) -> Option<i64> {
+        let (least, most) = self.queries.edges().bounds();
+        let cutoff = self.cutoff()?;
+        let reaching = |asked: &Asked, window: &Window| match window {
+            // Its windows have all since their landmark.
+            Window::Landmark(landmark) if cutoff <= most => landmark
+                .landmark(cutoff.max(least))
+                .filter(|&first| asked.since.is_none_or(|since| first > since)),
+            _ => None,
+        };
+        let windows = self.queries.asked().iter();
+        let reaching = windows.flat_map(|asked| {
+            asked.plan.windows().iter().filter_map(move |(_, window)| reaching(asked, window))
+        });
+        Some(reaching.fold(cutoff, i64::min))
+    }
+
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`.
     pub fn slices(&mut self) -> Result<RecordBatch> {
         let gap = self.queries.edges().gap();
+        let (least, most) = self.queries.edges().bounds();
         let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
         for key in 0..self.slices.keys() as u32 {
             let slices = self.slices.of(key);
             for (at, slice) in slices.iter().enumerate() {
                 let (mut start, end_of_slice) = self.calendar.slice_of(slice.first);
                 let mut end = self.calendar.slice_of(slice.last).1.max(end_of_slice);
+                // Where there is no edge, its rows are what it begins or ends with.
+                let open = end > most && gap.is_none_or(|gap| gap == i64::MAX);
+                if start == least {
+                    start = slice.first;
+                }
                 if let Some(gap) = gap {
                     // A fragment begins with its session, or where a window cuts the session in two.
                     let joins = |a: i64, b: i64| b <= a.saturating_add(gap);
@@ -169,8 +203,11 @@ impl Stream {
                         start = slice.first;
                     }
                     if slices.get(at + 1).is_none_or(|next| !joins(slice.last, next.first)) {
-                        end = end.min(slice.last + gap);
+                        end = end.min(slice.last.saturating_add(gap));
                     }
+                }
+                if open {
+                    end = slice.last;
                 }
                 keys.push(key);
                 for (column, t) in times.iter_mut().zip([start, end, slice.first, slice.last]) {
@@ -219,6 +256,5 @@ pub(super) fn calendars(queries: &Queries) -> (Calendar, Cutter) {
     // What was there when a query came is none of its: no slice has rows of before and after.
     let cuts: Vec<i64> =
         queries.asked().iter().filter_map(|asked| asked.since).map(|since| since.saturating_add(1)).collect();
-    let calendar = Calendar::new(edges.families().to_vec(), cuts.clone(), edges.bounds());
-    (calendar, Cutter::new(Calendar::new(edges.panes().unwrap_or_default(), cuts, edges.bounds())))
+    (Calendar::new(edges, &cuts), Cutter::new(Calendar::with_gap(edges, &cuts)))
 }

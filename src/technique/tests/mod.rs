@@ -1,6 +1,8 @@
 //! Every technique on the same random streams, against the definition evaluated naively; and every refusal.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod oracle;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, cast::AsArray, types::*};
@@ -10,6 +12,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::aggregate::{Function, Operand};
 use crate::window::{Session, Sliding};
+use oracle::{Oracle, texts};
 
 /// Key, time, value or null, and whether the filter takes it.
 type Row = (u32, i64, Option<i8>, bool);
@@ -104,228 +107,6 @@ fn lowered(functions: &[(Function, bool)], windows: &Windows) -> Answers {
     answers
 }
 
-/// A row that is kept, and its state in each of the query's sessions.
-#[derive(Debug, Clone)]
-struct Kept {
-    row: Row,
-    sessions: Vec<Member>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Member {
-    /// Part of a session that takes rows, and not told yet.
-    Fresh,
-    /// Part of a session that takes rows, and told.
-    Told,
-    /// Part of a session that has expired.
-    Expired,
-    /// Within the gap of a session that has expired.
-    Apart,
-}
-
-impl Member {
-    fn is_live(self) -> bool {
-        matches!(self, Member::Fresh | Member::Told)
-    }
-}
-
-/// The definition: extents evaluated over all rows that have arrived.
-struct Oracle<'a> {
-    windows: &'a [Window],
-    lateness: i64,
-    watermark: i64,
-    rows: Vec<Kept>,
-    told: BTreeSet<(u32, usize, i64)>,
-    late: u64,
-}
-
-impl Oracle<'_> {
-    fn sliding(&self) -> impl Iterator<Item = (usize, Sliding)> + use<'_> {
-        self.windows.iter().enumerate().filter_map(|(number, window)| match window {
-            Window::Sliding(window) => Some((number, *window)),
-            _ => None,
-        })
-    }
-
-    fn sessions(&self) -> Vec<(usize, Session)> {
-        let each = self.windows.iter().enumerate();
-        each.filter_map(|(number, window)| match window {
-            Window::Session(window) => Some((number, *window)),
-            _ => None,
-        })
-        .collect()
-    }
-
-    fn expired(&self) -> i64 {
-        self.watermark.saturating_sub(self.lateness)
-    }
-
-    fn keys(&self) -> BTreeSet<u32> {
-        self.rows.iter().map(|kept| kept.row.0).collect()
-    }
-
-    /// First and last time of the sessions of a key that take rows.
-    fn live(&self, key: u32, at: usize, session: Session, more: Option<i64>) -> Vec<(i64, i64)> {
-        let own = self.rows.iter().filter(|kept| kept.row.0 == key && kept.sessions[at].is_live());
-        let mut times: Vec<i64> = own.map(|kept| kept.row.1).chain(more).collect();
-        times.sort_unstable();
-        session.windows(&times)
-    }
-
-    fn admit(&mut self, row: Row) -> bool {
-        let (key, t, ..) = row;
-        let late = t < self.watermark;
-        let in_time = self.sliding().any(|(_, w)| w.wids(t).any(|start| w.extent(start).1 > self.expired()));
-        let members: Vec<Member> = self
-            .sessions()
-            .into_iter()
-            .enumerate()
-            .map(|(at, (_, session))| {
-                let near = |kept: &Kept| {
-                    let other = kept.row.1;
-                    kept.row.0 == key
-                        && kept.sessions[at] == Member::Expired
-                        && session.joins(t.min(other), t.max(other))
-                };
-                let live = self.live(key, at, session, Some(t));
-                let (first, last) = live.into_iter().find(|&(first, last)| first <= t && t <= last).unwrap();
-                let gone = session.extent(first, last).1 < self.expired();
-                match late {
-                    true if self.rows.iter().any(near) => Member::Apart,
-                    true if gone => Member::Expired,
-                    _ => Member::Fresh,
-                }
-            })
-            .collect();
-        if late && !in_time && members.iter().all(|member| !member.is_live()) {
-            self.late += 1;
-            return false;
-        }
-        self.rows.push(Kept { row, sessions: members });
-        true
-    }
-
-    /// Values of a window, in the order of time and arrival.
-    fn values(&self, key: u32, start: i64, end: i64, at: Option<usize>) -> Vec<(Option<i8>, bool)> {
-        let inside = |kept: &&Kept| {
-            kept.row.0 == key
-                && (start..end).contains(&kept.row.1)
-                && at.is_none_or(|at| kept.sessions[at].is_live())
-        };
-        let mut rows: Vec<&Kept> = self.rows.iter().filter(inside).collect();
-        rows.sort_by_key(|kept| kept.row.1);
-        rows.into_iter().map(|kept| (kept.row.2, kept.row.3)).collect()
-    }
-
-    /// Windows over time that end after `since` and not after the watermark, of `rows` only those with one of them.
-    fn due(&self, since: i64, rows: &[Row]) -> BTreeSet<(u32, usize, i64)> {
-        let mut due = BTreeSet::new();
-        for &(key, t, ..) in rows {
-            for (number, window) in self.sliding() {
-                let ends = |start: &i64| {
-                    let end = window.extent(*start).1;
-                    since < end && end <= self.watermark
-                };
-                due.extend(window.wids(t).filter(ends).map(|start| (key, number, start)));
-            }
-        }
-        due
-    }
-
-    fn answers(&mut self, due: BTreeSet<(u32, usize, i64)>, functions: &[(Function, bool)]) -> Answers {
-        let mut answers = Answers::new();
-        for (key, number, start) in due {
-            let Window::Sliding(window) = self.windows[number] else { unreachable!("sessions come below") };
-            let update = !self.told.insert((key, number, start));
-            let end = window.extent(start).1;
-            let values = self.values(key, start, end, None);
-            answers.insert((key, number as u32, start, end, update), texts(&values, functions));
-        }
-        for (at, (number, session)) in self.sessions().into_iter().enumerate() {
-            for key in self.keys() {
-                for (first, last) in self.live(key, at, session, None) {
-                    let (start, end) = session.extent(first, last);
-                    let inside = |kept: &Kept| {
-                        kept.row.0 == key
-                            && (first..=last).contains(&kept.row.1)
-                            && kept.sessions[at].is_live()
-                    };
-                    let own = || self.rows.iter().filter(|kept| inside(kept));
-                    if end >= self.watermark || own().all(|kept| kept.sessions[at] == Member::Told) {
-                        continue;
-                    }
-                    let update = own().any(|kept| kept.sessions[at] == Member::Told);
-                    let values = self.values(key, first, last + 1, Some(at));
-                    answers.insert((key, number as u32, start, end, update), texts(&values, functions));
-                    self.rows.iter_mut().filter(|kept| inside(kept)).for_each(|kept| {
-                        kept.sessions[at] = Member::Told;
-                    });
-                }
-            }
-        }
-        answers
-    }
-
-    fn push(&mut self, rows: &[Row], functions: &[(Function, bool)]) -> Answers {
-        let kept: Vec<Row> = rows.iter().copied().filter(|&row| self.admit(row)).collect();
-        let late: Vec<Row> = kept.into_iter().filter(|row| row.1 < self.watermark).collect();
-        let due = self.due(self.expired(), &late);
-        self.answers(due, functions)
-    }
-
-    fn advance(&mut self, watermark: i64, functions: &[(Function, bool)]) -> Answers {
-        let before = std::mem::replace(&mut self.watermark, watermark);
-        let rows: Vec<Row> = self.rows.iter().map(|kept| kept.row).collect();
-        let due = self.due(before, &rows);
-        let answers = self.answers(due, functions);
-        for (at, (_, session)) in self.sessions().into_iter().enumerate() {
-            for key in self.keys() {
-                for (first, last) in self.live(key, at, session, None) {
-                    if session.extent(first, last).1 < self.expired() {
-                        let gone =
-                            |kept: &&mut Kept| kept.row.0 == key && (first..=last).contains(&kept.row.1);
-                        self.rows
-                            .iter_mut()
-                            .filter(gone)
-                            .for_each(|kept| kept.sessions[at] = Member::Expired);
-                    }
-                }
-            }
-        }
-        answers
-    }
-}
-
-/// Results of a window's values, by what the functions mean.
-fn texts(values: &[(Option<i8>, bool)], functions: &[(Function, bool)]) -> Vec<String> {
-    let names = &FUNCTIONS[..functions.len()];
-    let each = |&(name, filtered): &(&str, bool)| {
-        let rows: Vec<Option<i8>> = values.iter().filter(|row| !filtered || row.1).map(|row| row.0).collect();
-        let mut known: Vec<i64> = rows.iter().flatten().map(|&value| value.into()).collect();
-        let or_null = |value: Option<String>| value.unwrap_or("null".into());
-        let float = |value: f64| format!("{value:?}");
-        let any = (!known.is_empty()).then_some(());
-        match name {
-            "sum" => or_null(any.map(|()| known.iter().sum::<i64>().to_string())),
-            "max" => or_null(known.iter().max().map(i64::to_string)),
-            "mean" => or_null(any.map(|()| float(known.iter().sum::<i64>() as f64 / known.len() as f64))),
-            "first" => or_null(rows.first().copied().flatten().map(|value| value.to_string())),
-            "last" => or_null(rows.last().copied().flatten().map(|value| value.to_string())),
-            "median" => or_null(any.map(|()| {
-                known.sort_unstable();
-                let (low, high) = (known[(known.len() - 1) / 2], known[known.len() / 2]);
-                float((low + high) as f64 / 2.0)
-            })),
-            "count_distinct" => known.iter().collect::<BTreeSet<_>>().len().to_string(),
-            "collect_list" => {
-                format!("[{}]", known.iter().map(i64::to_string).collect::<Vec<_>>().join(", "))
-            }
-            other => unreachable!("{other} has no meaning here"),
-        }
-    };
-    names.iter().map(each).collect()
-}
-
 fn setting(windows: &[Window], order: Order, lateness: i64, functions: &[(Function, bool)]) -> Setting {
     Setting { windows: windows.to_vec(), own: Vec::new(), order, lateness, partials: partials(functions) }
 }
@@ -350,14 +131,7 @@ fn agree(
     events: &[Event],
 ) -> std::result::Result<(), TestCaseError> {
     let functions = functions(count);
-    let mut oracle = Oracle {
-        windows,
-        lateness: if order == Order::InOrder { 0 } else { lateness },
-        watermark: i64::MIN,
-        rows: Vec::new(),
-        told: BTreeSet::new(),
-        late: 0,
-    };
+    let mut oracle = Oracle::new(windows, if order == Order::InOrder { 0 } else { lateness });
     let mut techniques = Vec::new();
     for method in Method::ALL {
         match (
@@ -395,7 +169,7 @@ fn agree(
     }
     for technique in techniques {
         let stats = technique.stats();
-        prop_assert_eq!((stats.late, stats.windows), (oracle.late, told), "{}", technique.name());
+        prop_assert_eq!((stats.late, stats.windows), (oracle.late(), told), "{}", technique.name());
         prop_assert_eq!((stats.rows, stats.partials), (0, 0), "{} keeps what is over", technique.name());
     }
     Ok(())

@@ -1,0 +1,157 @@
+//! The definition of windows over a stream, evaluated naively: after each call, every window over all rows taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Answers, FUNCTIONS, Function, Row};
+use crate::window::Window;
+
+/// All rows that were taken, and which of them sessions were told with.
+pub(super) struct Oracle<'a> {
+    windows: &'a [Window],
+    lateness: i64,
+    watermark: Option<i64>,
+    rows: Vec<Row>,
+    /// Windows and rows of sessions that were over.
+    told: BTreeSet<(usize, usize)>,
+    late: u64,
+}
+
+/// Whether a window that ends there is over.
+fn past(window: &Window, end: i64, watermark: i64) -> bool {
+    if matches!(window, Window::Session(_)) { end < watermark } else { end <= watermark }
+}
+
+impl<'a> Oracle<'a> {
+    pub(super) fn new(windows: &'a [Window], lateness: i64) -> Self {
+        Self { windows, lateness, watermark: None, rows: Vec::new(), told: BTreeSet::new(), late: 0 }
+    }
+
+    pub(super) fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Start and end of the windows over these times, which ascend.
+    fn extents(window: &Window, times: &[i64]) -> Vec<(i64, i64)> {
+        match window {
+            Window::Sliding(window) => {
+                let starts: BTreeSet<i64> = times.iter().flat_map(|&t| window.wids(t)).collect();
+                starts.into_iter().map(|start| window.extent(start)).collect()
+            }
+            Window::Session(session) => {
+                let sessions = session.windows(times).into_iter();
+                sessions.map(|(first, last)| session.extent(first, last)).collect()
+            }
+            other => unreachable!("no technique knows {other:?}"),
+        }
+    }
+
+    /// Whether a window that a row alone would open has not expired.
+    fn waits_for(&self, t: i64) -> bool {
+        let Some(watermark) = self.watermark else { return true };
+        let horizon = watermark.saturating_sub(self.lateness);
+        let alive = |window: &Window| {
+            Self::extents(window, &[t]).into_iter().any(|(_, end)| !past(window, end, horizon))
+        };
+        self.windows.iter().any(alive)
+    }
+
+    /// Windows whose end is due; with `fresh` rows those that have one and have not expired, as updates.
+    fn emit(
+        &mut self,
+        due: impl Fn(&Window, i64) -> bool,
+        fresh: Option<usize>,
+        functions: &[(Function, bool)],
+    ) -> Answers {
+        let mut keys: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            keys.entry(row.0).or_default().push(at);
+        }
+        let horizon = self.watermark.map(|watermark| watermark.saturating_sub(self.lateness));
+        let mut answers = Answers::new();
+        for (key, mut own) in keys {
+            own.sort_by_key(|&at| self.rows[at].1);
+            let times: Vec<i64> = own.iter().map(|&at| self.rows[at].1).collect();
+            for (number, window) in self.windows.iter().enumerate() {
+                let session = matches!(window, Window::Session(_));
+                for (start, end) in Self::extents(window, &times) {
+                    if !due(window, end) {
+                        continue;
+                    }
+                    let inside: Vec<usize> = own
+                        .iter()
+                        .copied()
+                        .filter(|&at| start <= self.rows[at].1 && self.rows[at].1 < end)
+                        .collect();
+                    let told: Vec<(usize, usize)> =
+                        inside.iter().filter(|_| session).map(|&at| (number, at)).collect();
+                    let mut update = told.iter().any(|row| self.told.contains(row));
+                    self.told.extend(told);
+                    if let Some(fresh) = fresh {
+                        let expired = horizon.is_some_and(|horizon| past(window, end, horizon));
+                        if expired || inside.iter().all(|&at| at < fresh) {
+                            continue;
+                        }
+                        update = true;
+                    }
+                    let values: Vec<_> =
+                        inside.iter().map(|&at| (self.rows[at].2, self.rows[at].3)).collect();
+                    let name = (key, number as u32, start, end, update);
+                    answers.insert(name, texts(&values, functions));
+                }
+            }
+        }
+        answers
+    }
+
+    pub(super) fn push(&mut self, rows: &[Row], functions: &[(Function, bool)]) -> Answers {
+        let fresh = self.rows.len();
+        for &row in rows {
+            if self.waits_for(row.1) {
+                self.rows.push(row);
+            } else {
+                self.late += 1;
+            }
+        }
+        let watermark = self.watermark;
+        let due = |window: &Window, end: i64| watermark.is_some_and(|watermark| past(window, end, watermark));
+        self.emit(due, Some(fresh), functions)
+    }
+
+    pub(super) fn advance(&mut self, watermark: i64, functions: &[(Function, bool)]) -> Answers {
+        let before = self.watermark.replace(watermark);
+        let due = |window: &Window, end: i64| {
+            past(window, end, watermark) && before.is_none_or(|before| !past(window, end, before))
+        };
+        self.emit(due, None, functions)
+    }
+}
+
+/// Results of a window's values, by what the functions mean.
+pub(super) fn texts(values: &[(Option<i8>, bool)], functions: &[(Function, bool)]) -> Vec<String> {
+    let names = &FUNCTIONS[..functions.len()];
+    let each = |&(name, filtered): &(&str, bool)| {
+        let rows: Vec<Option<i8>> = values.iter().filter(|row| !filtered || row.1).map(|row| row.0).collect();
+        let mut known: Vec<i64> = rows.iter().flatten().map(|&value| value.into()).collect();
+        let or_null = |value: Option<String>| value.unwrap_or("null".into());
+        let float = |value: f64| format!("{value:?}");
+        let any = (!known.is_empty()).then_some(());
+        match name {
+            "sum" => or_null(any.map(|()| known.iter().sum::<i64>().to_string())),
+            "max" => or_null(known.iter().max().map(i64::to_string)),
+            "mean" => or_null(any.map(|()| float(known.iter().sum::<i64>() as f64 / known.len() as f64))),
+            "first" => or_null(rows.first().copied().flatten().map(|value| value.to_string())),
+            "last" => or_null(rows.last().copied().flatten().map(|value| value.to_string())),
+            "median" => or_null(any.map(|()| {
+                known.sort_unstable();
+                let (low, high) = (known[(known.len() - 1) / 2], known[known.len() / 2]);
+                float((low + high) as f64 / 2.0)
+            })),
+            "count_distinct" => known.iter().collect::<BTreeSet<_>>().len().to_string(),
+            "collect_list" => {
+                format!("[{}]", known.iter().map(i64::to_string).collect::<Vec<_>>().join(", "))
+            }
+            other => unreachable!("{other} has no meaning here"),
+        }
+    };
+    names.iter().map(each).collect()
+}
