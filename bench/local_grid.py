@@ -41,7 +41,10 @@ WINDOWS = {
     "tumbling": [("tumbling", 10 * MINUTE, 10 * MINUTE)],
     "sliding": [("sliding", 10 * MINUTE, slide) for slide in (MINUTE, 10, 1)],
     "session": [("session", 30, 30)],
+    "rows": [("tumbling rows", 100, 100), ("sliding rows", 100, 10), ("sliding rows", 100, 1)],
 }
+# Windows by rows are of keys that have as many.
+MOST_KEYS_BY_ROWS = 4_096
 # 600 windows a row are as many output rows as one wants to see at 16 keys.
 MOST_OVERLAP, MOST_KEYS_AT_MOST_OVERLAP = 600, 16
 CHECKED_ROWS = 100_000
@@ -159,6 +162,7 @@ def grid(keys: Sequence[int]) -> list[Cell]:
         for kind, size, slide in kinds
         if (cell := Cell(kind, size, slide, count)).overlap < MOST_OVERLAP
         or count <= MOST_KEYS_AT_MOST_OVERLAP
+        if not cell.by_rows or count <= MOST_KEYS_BY_ROWS
     ]
 
 
@@ -240,6 +244,8 @@ def measure(cell: Cell, sides: Sequence[Side], options: argparse.Namespace) -> R
 
 def expected_rows(cell: Cell, options: argparse.Namespace) -> int:
     """Return an upper bound on the number of windows: of rows' or of the time line's."""
+    if cell.by_rows:
+        return options.rows // cell.slide
     span = options.rows // 100 // cell.slide + cell.overlap
     return min(options.rows * cell.overlap, cell.keys * span)
 

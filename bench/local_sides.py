@@ -24,10 +24,10 @@ BATCH_ROWS = 65_536
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of the grid: a window, its lengths in seconds, and a number of keys."""
+    """One cell of the grid: a window, its lengths in seconds or rows, and a number of keys."""
 
     window: str
-    """``"tumbling"``, ``"sliding"`` or ``"session"``."""
+    """``"tumbling"``, ``"sliding"`` or ``"session"``, ``"tumbling rows"`` or ``"sliding rows"``."""
     size: int
     slide: int
     keys: int
@@ -35,8 +35,16 @@ class Cell:
     @property
     def name(self) -> str:
         """What tables and plots call the window."""
+        if self.by_rows:
+            every = f" by {self.slide}" if self.window == "sliding rows" else ""
+            return f"{self.window.split()[0]} {self.size} rows{every}"
         every = f" by {spoken(self.slide)}" if self.window == "sliding" else ""
         return f"{self.window} {spoken(self.size)}{every}"
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether lengths are numbers of rows of a key."""
+        return self.window.endswith("rows")
 
     @property
     def overlap(self) -> int:
@@ -87,6 +95,8 @@ class Windowkit:
             "tumbling": lambda: wk.tumbling(size),
             "sliding": lambda: wk.sliding(size, slide),
             "session": lambda: wk.session(size),
+            "tumbling rows": lambda: wk.tumbling(rows=cell.size),
+            "sliding rows": lambda: wk.sliding(wk.rows(cell.size), wk.rows(cell.slide)),
         }[cell.window]()
         aggregates = [wk.sum("v").alias("sum"), wk.max("v").alias("max")]
         return wk.query(by="key", time="ts", windows=window, aggs=aggregates)
@@ -126,6 +136,14 @@ class DuckDB:
             if cell.keys <= 4_096:
                 return "lag over panes", SESSIONS_OF_PANES.format(gap=micros(cell.size))
             return "lag over rows", SESSIONS_OF_ROWS.format(gap=micros(cell.size))
+        if cell.window == "tumbling rows":
+            return "GROUP BY row_number", TUMBLING_ROWS.format(size=cell.size)
+        if cell.window == "sliding rows":
+            # Of one row each, panes are the rows themselves.
+            if cell.slide == 1:
+                return "ROWS frame", SLIDING_ROWS.format(size=cell.size, back=cell.size - 1)
+            back = cell.overlap - 1
+            return "ROWS frame over panes", ROW_PANES.format(size=cell.size, slide=cell.slide, back=back)
         dense = cell.keys <= 4_096
         name, sql = ("ROWS frame over all panes", DENSE) if dense else ("RANGE frame over changes", CHANGES)
         size, slide = micros(cell.size), micros(cell.slide)
@@ -200,6 +218,39 @@ WITH piece AS (
     + SESSIONS
 )
 
+TUMBLING_ROWS = """
+WITH ranked AS (
+    SELECT key, ts, v, (row_number() OVER (PARTITION BY key ORDER BY ts) - 1) // {size} AS w FROM data
+)
+SELECT key, min(ts) AS "start", max(ts) AS "end", sum(v) AS sum, max(v) AS max
+FROM ranked GROUP BY key, w HAVING count(*) = {size}"""
+
+SLIDING_ROWS = """
+WITH framed AS (
+    SELECT key, ts AS "start", lead(ts, {back}) OVER keys AS "end",
+        sum(v) OVER frame AS sum, max(v) OVER frame AS max
+    FROM data
+    WINDOW keys AS (PARTITION BY key ORDER BY ts),
+        frame AS (PARTITION BY key ORDER BY ts ROWS BETWEEN CURRENT ROW AND {back} FOLLOWING)
+)
+SELECT * FROM framed WHERE "end" IS NOT NULL"""
+
+ROW_PANES = """
+WITH ranked AS (
+    SELECT key, ts, v, (row_number() OVER (PARTITION BY key ORDER BY ts) - 1) // {slide} AS p FROM data
+),
+pane AS (
+    SELECT key, p, min(ts) AS f, max(ts) AS l, count(*) AS n, sum(v) AS s, max(v) AS m
+    FROM ranked GROUP BY key, p
+),
+framed AS (
+    SELECT key, f AS "start", max(l) OVER frame AS "end", sum(n) OVER frame AS n,
+        sum(s) OVER frame AS sum, max(m) OVER frame AS max
+    FROM pane
+    WINDOW frame AS (PARTITION BY key ORDER BY p ROWS BETWEEN CURRENT ROW AND {back} FOLLOWING)
+)
+SELECT key, "start", "end", sum, max FROM framed WHERE n = {size}"""
+
 
 class Polars:
     """Lazy queries on the streaming engine, which was faster here than the one in memory."""
@@ -223,6 +274,10 @@ class Polars:
             return "group_by"
         if cell.window == "sliding":
             return "group_by_dynamic over panes"
+        if cell.window == "tumbling rows":
+            return "group_by of ranks over key"
+        if cell.window == "sliding rows":
+            return "rolling over key" if cell.slide == 1 else "rolling over panes over key"
         return self._session(cell)[0]
 
     def table(self, cell: Cell) -> pa.Table:
@@ -237,6 +292,8 @@ class Polars:
             return self._with_end(self._panes(cell.size), cell.size)
         if cell.window == "sliding":
             return self._sliding(cell)
+        if cell.by_rows:
+            return self._by_rows(cell)
         return self._session(cell)[1]
 
     def _panes(self, width: int):
@@ -262,6 +319,31 @@ class Polars:
         )
         col = self.pl.col
         return self._with_end(windows.agg(col("sum").sum(), col("max").max()), cell.size)
+
+    def _by_rows(self, cell: Cell):
+        """Aggregate panes of `slide` rows, and as many neighbouring ones as a window has."""
+        pl, col = self.pl, self.pl.col
+        if cell.slide == 1:
+            panes = self.data.select("key", f="ts", l="ts", s="v", m="v")
+        else:
+            ranked = self.data.with_columns(pane=pl.int_range(pl.len()).over("key") // cell.slide)
+            panes = (
+                ranked.group_by("key", "pane")
+                .agg(f=col("ts").min(), l=col("ts").max(), n=pl.len(), s=col("v").sum(), m=col("v").max())
+                .filter(col("n") == cell.slide)
+            )
+        if cell.window == "tumbling rows":
+            return panes.select("key", start="f", end="l", sum="s", max="m")
+        if cell.slide > 1:
+            panes = panes.sort("key", "pane")
+        windows = panes.select(
+            "key",
+            start=col("f").shift(cell.overlap - 1).over("key"),
+            end=col("l"),
+            sum=col("s").rolling_sum(cell.overlap).over("key"),
+            max=col("m").rolling_max(cell.overlap).over("key"),
+        )
+        return windows.filter(col("start").is_not_null())
 
     def _session(self, cell: Cell):
         pl, col, gap = self.pl, self.pl.col, timedelta(seconds=cell.size)
@@ -309,10 +391,10 @@ class PolarsRows(Polars):
     name = "Polars-rows"
 
     def how(self, cell: Cell) -> str:
-        return super().how(cell) if cell.window == "session" else "group_by_dynamic over rows"
+        return super().how(cell) if cell.window == "session" or cell.by_rows else "group_by_dynamic over rows"
 
     def _lazy(self, cell: Cell):
-        if cell.window == "session":
+        if cell.window == "session" or cell.by_rows:
             return super()._lazy(cell)
         return self._dynamic(self.data.select("key", start="ts", sum="v", max="v"), cell)
 

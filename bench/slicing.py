@@ -55,7 +55,7 @@ def parsed() -> argparse.Namespace:
     add = parser.add_argument
     add("--figures", nargs="+", choices=FIGURES, default=FIGURES, metavar="FIGURE", help=", ".join(FIGURES))
     add("--seconds", type=float, default=None, help="a side runs, each time; default: 0.3, with --quick 0.05")
-    add("--repeats", type=int, default=None, help="times each side runs; default: 5, with --quick 1")
+    add("--repeats", type=int, default=None, help="times each side runs; default: 3, with --quick 1")
     add("--batch", type=int, default=4096, help="rows pushed at a time; default: %(default)s")
     add("--quick", action="store_true", help="fewer cells, shorter runs")
     add(
@@ -67,7 +67,7 @@ def parsed() -> argparse.Namespace:
     add("--output", type=Path, default=Path("docs/benchmarks/slicing.md"), help="default: %(default)s")
     options = parser.parse_args()
     options.seconds = options.seconds or (0.05 if options.quick else 0.3)
-    options.repeats = options.repeats or (1 if options.quick else 5)
+    options.repeats = options.repeats or (1 if options.quick else 3)
     return options
 
 

@@ -35,10 +35,11 @@ pub enum Values {
 }
 
 /// A stream of rows in the order of arrival.
+#[derive(Clone)]
 pub struct Stream {
-    times: Vec<i64>,
+    times: Arc<[i64]>,
     /// No row that follows row `i` has a time below `watermarks[i]`.
-    watermarks: Vec<i64>,
+    watermarks: Arc<[i64]>,
     values: Int64Array,
     /// By how much times grow from one repetition to the next.
     span: i64,
@@ -92,7 +93,7 @@ impl Stream {
             Values::Given(values) => values[i as usize % values.len()],
         };
         let values = Int64Array::from_iter_values((0..rows as u64).map(value));
-        Self { times, watermarks, values, span, at: 0, round: 0 }
+        Self { times: times.into(), watermarks: watermarks.into(), values, span, at: 0, round: 0 }
     }
 
     /// The next rows, at most so many, and the watermark that follows them.

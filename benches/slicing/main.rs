@@ -20,6 +20,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
 
 /// What to measure, and how.
+#[derive(Clone)]
 pub struct Options {
     json: bool,
     figures: Vec<String>,

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array};
-use arrow_schema::DataType;
-use windowkit::Result;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
 use windowkit::aggregate::{Function, Input, Operand, Partials};
+use windowkit::operator::{AggregateSpec, Length, Options, Plan, StoreKind, WindowKind, WindowSpec};
 use windowkit::slice::strategy::Order;
 use windowkit::technique::{Method, Setting, Technique};
 use windowkit::window::{Session, Sliding, Window};
+use windowkit::{Error, Result, operator};
 
 use crate::data::{Batch, SECOND};
 
@@ -45,8 +46,9 @@ pub struct Side {
 
 /// All sides. A side that refuses a workload is left out where it does.
 pub fn sides() -> Vec<Side> {
-    // Slicing itself is one more entry, or two (lazy and eager), with a worker of its own.
     vec![
+        Side { name: "slicing lazy", make: |workload| Slicing::make(workload, StoreKind::Lazy) },
+        Side { name: "slicing eager", make: |workload| Slicing::make(workload, StoreKind::Eager) },
         Side { name: "tuple_buffer", make: |workload| Reference::make(workload, Method::TupleBuffer) },
         Side { name: "aggregate_tree", make: |workload| Reference::make(workload, Method::AggregateTree) },
         Side {
@@ -57,6 +59,47 @@ pub fn sides() -> Vec<Side> {
         Side { name: "pairs", make: |workload| Reference::make(workload, Method::Pairs) },
         Side { name: "cutty", make: |workload| Reference::make(workload, Method::Cutty) },
     ]
+}
+
+/// General stream slicing: the stream operator as Python has it, Arrow batches in and out.
+struct Slicing {
+    stream: operator::Stream,
+    plan: Arc<Plan>,
+    loaded: Option<RecordBatch>,
+}
+
+impl Slicing {
+    fn make(workload: &Workload, store: StoreKind) -> Result<Box<dyn Worker>> {
+        let plan = Arc::new(workload.plan()?);
+        let options =
+            Options { order: workload.order, allowed_lateness: workload.lateness, disorder: None, store };
+        let stream = operator::Stream::new(vec![("q".into(), plan.clone())], options)?;
+        if store == StoreKind::Eager && stream.store_told().0 != "eager" {
+            return Err(Error::InvalidValue(format!("store: not eager: {}", stream.store_told().1)));
+        }
+        Ok(Box::new(Self { stream, plan, loaded: None }))
+    }
+}
+
+impl Worker for Slicing {
+    fn load(&mut self, batch: Batch) -> Result<()> {
+        let times: ArrayRef = Arc::new(Int64Array::from(batch.times));
+        self.loaded = Some(RecordBatch::try_new(self.plan.input().clone(), vec![times, batch.values])?);
+        Ok(())
+    }
+
+    fn push(&mut self) -> Result<usize> {
+        let batch = self.loaded.take().expect("a batch was loaded");
+        Ok(self.stream.push(&[batch])?.iter().map(RecordBatch::num_rows).sum())
+    }
+
+    fn advance(&mut self, watermark: i64) -> Result<usize> {
+        Ok(self.stream.advance(watermark)?.iter().map(RecordBatch::num_rows).sum())
+    }
+
+    fn bytes(&self) -> usize {
+        self.stream.stats().bytes
+    }
 }
 
 /// A reference technique.
@@ -119,6 +162,31 @@ impl Workload {
         own.into_iter()
             .map(|(partial, inputs)| partial.column(&vec![DataType::Int64; inputs.len()]))
             .collect()
+    }
+
+    /// The same as a query over columns "t" and "v", of no keys.
+    fn plan(&self) -> Result<Plan> {
+        let field = |name: &str| Field::new(name, DataType::Int64, false);
+        let units = |length: i64| Length::Units(length.into());
+        let kind = |window: &Window| match window {
+            Window::Sliding(window) => Ok(WindowKind::Sliding {
+                size: units(window.size()),
+                slide: units(window.slide()),
+                start_time: Some(units(window.offset())),
+                partial: false,
+            }),
+            Window::Session(session) => Ok(WindowKind::Session { gap: units(session.gap()) }),
+            other => Err(Error::Internal(format!("no experiment has {other:?}"))),
+        };
+        let spec = |(at, window)| Ok(WindowSpec { name: format!("w{at}"), kind: kind(window)? });
+        let windows = self.windows.iter().enumerate().map(spec).collect::<Result<_>>()?;
+        let columns = vec!["v"; self.bound()?.columns()];
+        let aggregate = AggregateSpec {
+            parameters: self.parameters.to_vec(),
+            ..AggregateSpec::new(self.function, &columns, "result")
+        };
+        let schema = Arc::new(Schema::new(vec![field("t"), field("v")]));
+        Plan::new(schema, Vec::new(), "t".into(), windows, vec![aggregate])
     }
 
     fn setting(&self) -> Result<Setting> {

@@ -10,6 +10,7 @@ use super::calendar::Calendar;
 use super::grid::Grid;
 use super::timeline::Cell;
 use crate::aggregate::Run;
+use crate::kernels::simd;
 
 /// Entries of the cache (a power of two).
 const CACHE: usize = 1 << 12;
@@ -241,8 +242,7 @@ impl Cutter {
     /// Cuts rows of one key out of order, if there are fewer edges between them than rows; whether it did.
     fn cut_by_grid(&mut self, times: &[i64], key: u32) -> bool {
         let Self { calendar, cells, slots, grid, .. } = self;
-        let (least, most) =
-            times.iter().fold((i64::MAX, i64::MIN), |(least, most), &t| (t.min(least), t.max(most)));
+        let Some((least, most)) = simd::span(times) else { return false };
         if times.len() < SHORT || !grid.lay(calendar, key, least, most, times.len()) {
             return false;
         }

@@ -28,6 +28,7 @@ pub struct Wanted {
 }
 
 /// The partials of one call's rows, a slot per cell.
+#[derive(Default)]
 pub struct Delta {
     partials: Vec<Box<dyn Partials>>,
     slots: usize,

@@ -1,4 +1,4 @@
-//! Whether values ascend: what a stream asks of its times before anything else.
+//! Whether values ascend, and between which two they lie: what a stream asks of its times before anything else.
 
 use super::level::{Kernel, dispatch};
 
@@ -15,6 +15,47 @@ const BLOCK: usize = 1024;
 /// ```
 pub fn is_ascending(values: &[i64]) -> bool {
     dispatch(Ascent(values))
+}
+
+/// The least and the greatest value.
+///
+/// ```
+/// use windowkit::kernels::simd::span;
+///
+/// assert_eq!(span(&[3, -2, 5]), Some((-2, 5)));
+/// assert_eq!(span(&[]), None);
+/// ```
+pub fn span(values: &[i64]) -> Option<(i64, i64)> {
+    (!values.is_empty()).then(|| dispatch(Span(values)))
+}
+
+/// Values looked at side by side.
+const LANES: usize = 32;
+
+struct Span<'a>(&'a [i64]);
+
+impl Kernel for Span<'_> {
+    type Output = (i64, i64);
+
+    #[inline(always)]
+    fn run(self) -> (i64, i64) {
+        let (mut least, mut most) = ([i64::MAX; LANES], [i64::MIN; LANES]);
+        let (blocks, rest) = self.0.as_chunks::<LANES>();
+        for block in blocks {
+            for lane in 0..LANES {
+                least[lane] = if block[lane] < least[lane] { block[lane] } else { least[lane] };
+                most[lane] = if block[lane] > most[lane] { block[lane] } else { most[lane] };
+            }
+        }
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        for &value in least.iter().chain(rest) {
+            low = if value < low { value } else { low };
+        }
+        for &value in most.iter().chain(rest) {
+            high = if value > high { value } else { high };
+        }
+        (low, high)
+    }
 }
 
 struct Ascent<'a>(&'a [i64]);
@@ -48,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_step_back_is_found_anywhere(
+        fn a_step_back_is_found_anywhere_and_so_are_both_ends(
             mut values in prop::collection::vec(any::<i64>(), 0..3000), at in any::<prop::sample::Index>(), swaps in any::<bool>(),
         ) {
             values.sort_unstable();
@@ -56,7 +97,11 @@ mod tests {
                 let at = at.index(values.len() - 1);
                 values.swap(at, at + 1);
             }
-            at_each_level(|_| assert_eq!(is_ascending(&values), values.is_sorted()));
+            let span_of = values.iter().min().copied().zip(values.iter().max().copied());
+            at_each_level(|_| {
+                assert_eq!(is_ascending(&values), values.is_sorted());
+                assert_eq!(span(&values), span_of);
+            });
         }
     }
 }

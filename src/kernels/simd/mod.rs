@@ -51,7 +51,7 @@ mod wild;
 mod word;
 
 pub use arg::{sliding_arg_max, sliding_arg_min};
-pub use ascent::is_ascending;
+pub use ascent::{is_ascending, span};
 pub use column::{Column, Validity, window_count};
 pub use counts::{sliding_valid_count, sliding_validity};
 pub use element::Element;

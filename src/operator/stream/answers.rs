@@ -14,7 +14,6 @@ use crate::aggregate::Partials;
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
 use crate::operator::output::lowered;
-use crate::operator::plan::extent_fields;
 use crate::slice::{Delta, Forest, Wanted};
 use crate::{Error, Result};
 
@@ -111,7 +110,7 @@ impl Stream {
         let measure = self.queries.leader().measure();
         let starts = measure.array(due.iter().map(|due| due.found.start).collect())?;
         let ends = measure.array(due.iter().map(|due| due.found.end).collect())?;
-        let extents = Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], None)?);
+        let extents = Arc::new(StructArray::try_new(self.queries.extents().clone(), vec![starts, ends], None)?);
         let which: Vec<u32> = due.iter().map(|due| due.window as u32).collect();
         let updates: BooleanArray = due.iter().map(|due| Some(due.update)).collect();
         let told = Told { extents, which, updates, ranks: None, numbers: None };

@@ -77,9 +77,7 @@ impl Gate {
         let (mut least, mut most) = (first, last);
         let sorted = simd::is_ascending(&times);
         if !sorted {
-            let column = simd::Column::from(&times[..]);
-            least = simd::reduce_min(column).unwrap_or(first);
-            most = simd::reduce_max(column).unwrap_or(first);
+            (least, most) = simd::span(&times).unwrap_or((first, first));
         }
         if self.order == Order::InOrder {
             check_order(plan, &times, sorted, (*latest).max(self.watermark))?;

@@ -309,7 +309,7 @@ impl Stream {
     /// What is due once the watermark is there.
     fn moved(&mut self, watermark: Option<i64>) -> Result<Outcome> {
         let due = self.queries.asked().iter().map(|_| Vec::new()).collect();
-        let delta = self.store.delta();
+        let delta = Delta::default();
         self.grow(Vec::new(), &delta)?;
         self.with_due(watermark, due, &delta, Vec::new())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use crate::aggregate::{Input, Partial, Partials, Rows};
 use crate::operator::plan::{Plan, Stored, extent_fields, rank_fields};
@@ -66,6 +66,8 @@ pub(in crate::operator) struct Queries {
     edges: Edges,
     aggregates: Vec<Field>,
     schema: SchemaRef,
+    /// Of the column of windows.
+    extents: Fields,
     /// Whether there ever was more than one, so that results say whose they are.
     several: bool,
 }
@@ -129,7 +131,8 @@ impl Queries {
         let all: Vec<Window> = windows(&asked).map(|(_, window)| window.clone()).collect();
         let edges = Edges::of(&all);
         let schema = schema(&entries, &aggregates, several)?;
-        Ok(Self { asked, entries, stored, edges, aggregates, schema, several })
+        let extents = extent_fields(leader.measure());
+        Ok(Self { asked, entries, stored, edges, aggregates, schema, extents, several })
     }
 
     /// The queries, in the order they came.
@@ -199,6 +202,11 @@ impl Queries {
     /// Whether results say whose they are.
     pub(in crate::operator) fn several(&self) -> bool {
         self.several
+    }
+
+    /// The fields of the column of windows.
+    pub(super) fn extents(&self) -> &Fields {
+        &self.extents
     }
 
     /// The schema of results.
