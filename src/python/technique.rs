@@ -107,7 +107,7 @@ impl PyTechnique {
     fn stats(
         &self,
         py: Python<'_>,
-    ) -> PyResult<(usize, usize, usize, usize, u64, u64, u64, u64, u64, u64, u64)> {
+    ) -> PyResult<(usize, usize, usize, usize, u64, u64, u64, u64, u64, u64, u64, u64)> {
         detached(py, || {
             let s = self.operator()?.stats();
             Ok((
@@ -118,6 +118,7 @@ impl PyTechnique {
                 s.rows,
                 s.splits,
                 s.merges,
+                s.shifts,
                 s.recomputations,
                 s.late,
                 s.windows,
