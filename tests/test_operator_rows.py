@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import column, evaluate, key, plain
 from rows_oracle import Both, assert_alike, by_ranks, edge_after, needs_rows
-from test_operator_oracle import AGGREGATES, KEYS, TIMES, VALUES, scalar, scaled
+from test_operator_oracle import AGGREGATES, KEYS, TIMES, VALUES, placed, scalar, scaled
 
 import windowkit as wk
 
@@ -19,6 +19,9 @@ MARKS = {
     "m": (pa.bool_(), st.booleans() | st.none()),
     "n": (pa.bool_(), st.sampled_from([False, False, True])),
 }
+
+
+TIMED = ["tumbling", "sliding", "session", "band", "landmark", "landmarks", "global"]
 
 
 class Threshold(wk.ContextAware):
@@ -75,12 +78,23 @@ def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
 
 def time_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
     size = draw(st.integers(1, 25))
-    match draw(st.sampled_from(["tumbling", "sliding", "session"])):
+    place = draw(st.integers(-60, 100))
+    match draw(
+        st.sampled_from(["tumbling", "sliding", "session", "band", "landmark", "landmarks", "global"])
+    ):
         case "tumbling":
             return wk.tumbling(scaled(size, kind), start_time=scaled(draw(st.integers(0, size - 1)), kind))
         case "sliding":
             return wk.sliding(scaled(size, kind), scaled(draw(st.integers(1, size)), kind))
-    return wk.session(scaled(size, kind))
+        case "session":
+            return wk.session(scaled(size, kind))
+        case "band":
+            return wk.band(placed(place, kind), placed(place + size, kind))
+        case "landmark":
+            return wk.landmark(scaled(size, kind), start=placed(place, kind))
+        case "landmarks":
+            return wk.landmark(scaled(size, kind), period=scaled(3 * size, kind))
+    return wk.global_window()
 
 
 def joined(a: pa.Array, b: pa.Array) -> pa.Array:
