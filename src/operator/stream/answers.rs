@@ -110,7 +110,8 @@ impl Stream {
         let measure = self.queries.leader().measure();
         let starts = measure.array(due.iter().map(|due| due.found.start).collect())?;
         let ends = measure.array(due.iter().map(|due| due.found.end).collect())?;
-        let extents = Arc::new(StructArray::try_new(self.queries.extents().clone(), vec![starts, ends], None)?);
+        let extents =
+            Arc::new(StructArray::try_new(self.queries.extents().clone(), vec![starts, ends], None)?);
         let which: Vec<u32> = due.iter().map(|due| due.window as u32).collect();
         let updates: BooleanArray = due.iter().map(|due| Some(due.update)).collect();
         let told = Told { extents, which, updates, ranks: None, numbers: None };
