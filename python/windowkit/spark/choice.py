@@ -29,8 +29,8 @@ ROUTES: Final = (catalyst.ROUTE, panes.ROUTE, packed.ROUTE, rows.ROUTE)
 
 PANES_FROM: Final = 4.0
 """Rows per slice from which Catalyst's slices are expected to be the cheaper ones: in
-docs/benchmarks/spark.md slices of 3.1 rows come sooner by route ``packed``, slices of 5.9 rows by Catalyst, and
-none lie between."""
+docs/benchmarks/spark.md slices of 3.1 rows come sooner by route ``packed``, slices of 5.9 rows by Catalyst,
+and none lie between."""
 
 DEFAULT_ROWS: Final = 8.0
 """Rows per slice that are expected of a source without statistics."""
