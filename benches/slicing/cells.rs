@@ -67,7 +67,8 @@ fn in_turns(
 ) {
     let mut all: Vec<Vec<f64>> = sides.iter().map(|_| Vec::new()).collect();
     for _ in 0..options.repeats {
-        for (side, values) in sides.iter().zip(&mut all) {
+        for (side, values) in sides.iter().zip(&mut all).filter(|(side, _)| options.wants_side(side.name, x))
+        {
             values.extend(measure(side));
         }
     }
