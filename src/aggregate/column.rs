@@ -101,6 +101,16 @@ impl<M: Monoid> Column<M> {
         Self { monoid, states: Vec::new(), seen: None }
     }
 
+    /// A column of these states; of some `seen` may say that they saw no value.
+    pub(super) fn with(monoid: M, states: Vec<M::State>, seen: Option<Vec<bool>>) -> Self {
+        Self { monoid, states, seen }
+    }
+
+    /// Which slots saw a value; `None` if all did.
+    pub(super) fn seen(&self) -> Option<&[bool]> {
+        self.seen.as_deref()
+    }
+
     /// The monoid.
     pub fn monoid(&self) -> &M {
         &self.monoid
@@ -215,19 +225,29 @@ impl<M: Monoid> Column<M> {
         Self { monoid: monoid.clone(), states, seen }
     }
 
-    /// As [`Column::answer`] for ranges in any order: from a tree over the slots where that takes fewer combinations than
-    /// to go through each range (FlatFAT: Tangwongsan et al., VLDB 2015).
+    /// As [`Column::answer`] for ranges in any order: where that takes fewer combinations than to go through each range, from
+    /// running totals if there is an inverse, else from a tree over the slots (FlatFAT: Tangwongsan et al., VLDB 2015).
     pub fn answer_any(&self, ranges: &[(u32, u32)]) -> Self {
         let monoid = &self.monoid;
         let combine = |a, b| monoid.combine(a, b);
         let slots = self.states.len();
         let each: usize = ranges.iter().map(|&(lo, hi)| (hi - lo) as usize).sum();
         let height = (usize::BITS - slots.leading_zeros()) as usize;
-        let states = if each <= slots + 2 * height * ranges.len() {
+        let invert = monoid.invert();
+        let steps = if invert.is_some() { 1 } else { 2 * height };
+        let states = if each <= slots + steps * ranges.len() {
             let range = |&(lo, hi): &(u32, u32)| {
                 self.states[lo as usize..hi as usize].iter().copied().reduce(combine)
             };
             ranges.iter().map(|each| range(each).unwrap_or(monoid.identity())).collect()
+        } else if let Some(invert) = invert {
+            let mut totals = Vec::with_capacity(slots + 1);
+            totals.push(monoid.identity());
+            totals.extend(self.states.iter().scan(monoid.identity(), |total, &state| {
+                *total = combine(*total, state);
+                Some(*total)
+            }));
+            ranges.iter().map(|&(lo, hi)| invert(totals[hi as usize], totals[lo as usize])).collect()
         } else {
             let tree = tree(&self.states, monoid.identity(), combine);
             ranges.iter().map(|&(lo, hi)| within(&tree, lo, hi, monoid.identity(), combine)).collect()

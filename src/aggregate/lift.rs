@@ -13,6 +13,7 @@ use arrow_select::filter::FilterBuilder;
 use super::column::{Column, Monoid};
 use super::nodes::Nodes;
 use super::properties::Properties;
+use super::totals::{RunningTotals, Totals};
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 
@@ -184,6 +185,11 @@ pub trait Partials: Send + Sync {
         false
     }
 
+    /// Running totals of partials of this kind, none yet, where they are plain states with an exact inverse.
+    fn totals(&self) -> Option<Box<dyn Totals>> {
+        None
+    }
+
     /// Writes the slots of a column of the same kind to slots `at`; there are `len` then. Of plain states only.
     fn write(&mut self, at: &[u32], from: &dyn Partials, len: usize) {
         let _ = (at, from, len);
@@ -284,6 +290,10 @@ impl<A: Aggregate> Partials for Column<A> {
         self.monoid().is_plain()
     }
 
+    fn totals(&self) -> Option<Box<dyn Totals>> {
+        RunningTotals::of(self)
+    }
+
     fn write(&mut self, at: &[u32], from: &dyn Partials, len: usize) {
         self.write(at, from.as_any().downcast_ref::<Self>().expect("columns of one kind"), len);
     }
@@ -322,16 +332,17 @@ pub(super) fn cast_to(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
 }
 
 /// Runs at least this long are worth a vector kernel.
-const LONG: usize = 32;
+pub(super) const LONG: usize = 32;
 
-/// Folds runs of primitive values, read as `physical`, into their slots, long ones by `reduce`; not if some are null.
+/// Folds runs of primitive values, read as `physical`, into their slots, those of at least `long` values by `reduce`; not if
+/// some are null.
 pub(super) fn fold_runs<T: ArrowPrimitiveType, M: Monoid>(
     column: &mut Column<M>,
     input: &ArrayRef,
     physical: &DataType,
     runs: &[Run],
     len: usize,
-    (lift, reduce): (impl Fn(T::Native) -> M::State, impl Fn(&[T::Native]) -> M::State),
+    (lift, long, reduce): (impl Fn(T::Native) -> M::State, usize, impl Fn(&[T::Native]) -> M::State),
 ) -> Result<bool> {
     if input.is_nullable() {
         return Ok(false);
@@ -341,7 +352,7 @@ pub(super) fn fold_runs<T: ArrowPrimitiveType, M: Monoid>(
     let (monoid, states) = column.slots_of_runs(runs, len);
     for run in runs {
         let (values, state) = (&values[run.from..run.to], &mut states[run.slot as usize]);
-        if values.len() < LONG {
+        if values.len() < long {
             values.iter().for_each(|&value| monoid.absorb(state, lift(value)));
         } else {
             monoid.absorb(state, reduce(values));

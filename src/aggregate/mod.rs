@@ -36,6 +36,7 @@ mod store;
 mod sum;
 mod tally;
 mod ties;
+mod totals;
 mod user;
 
 pub use arrays::{ArrayFunction, Arrays};
@@ -46,4 +47,5 @@ pub use multiset::Question;
 pub use nodes::Nodes;
 pub use partial::Partial;
 pub use properties::{Kind, Properties};
+pub use totals::Totals;
 pub use user::{User, UserAggregate};

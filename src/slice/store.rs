@@ -68,6 +68,16 @@ impl Delta {
         Ok(())
     }
 
+    /// How many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The slots of one of the partials.
+    pub(super) fn partial(&self, which: usize) -> &dyn Partials {
+        &*self.partials[which]
+    }
+
     /// Has functions raise now that would raise later.
     pub fn settle(&mut self) -> Result<()> {
         self.partials.iter_mut().try_for_each(|partial| partial.settle())

@@ -4,6 +4,7 @@
 //! are linked in when they come and made one when slots are moved together. Whatever a call changes is written down, so
 //! that a call that fails can be taken back.
 
+use super::cutter::gallop;
 use super::forest::Dirty;
 
 /// No slot.
@@ -38,6 +39,8 @@ pub struct Cell {
 struct Timeline {
     slices: Vec<Slice>,
     from: usize,
+    /// Where the last search ended: the next one mostly ends near it.
+    near: usize,
     /// How many slices were forgotten since the first.
     gone: u64,
 }
@@ -75,7 +78,7 @@ impl Timelines {
 
     /// What [`Timelines::add`] changed since slices were settled: which slices have other rows, and from where on there
     /// are others, key by key.
-    pub fn dirty(&self) -> Vec<Dirty> {
+    pub(super) fn dirty(&self) -> Vec<Dirty> {
         let mut dirty: Vec<Dirty> = Vec::new();
         for change in &self.changes {
             let (key, at, from) = match *change {
@@ -95,6 +98,26 @@ impl Timelines {
             known.places.push(at - gone);
         }
         dirty
+    }
+
+    /// Where the slots went that were added since slices were settled, one by one, if all came behind what there was: the
+    /// key, how many slices it ever had before the slot's, and whether that is a new one.
+    pub(super) fn appended(&self) -> impl Iterator<Item = (u32, u64, bool)> + '_ {
+        self.changes.iter().map(|change| {
+            let (key, at, is_new) = match *change {
+                Change::Added { key, at } => (key, at, true),
+                Change::Widened { key, at, .. } | Change::Removed { key, at, .. } => (key, at, false),
+            };
+            let timeline = &self.keys[key as usize];
+            (key, timeline.gone + (at - timeline.from) as u64, is_new)
+        })
+    }
+
+    /// Keys with slices that were changed since slices were settled; some may come more than once.
+    pub fn changed_keys(&self) -> impl Iterator<Item = u32> + Clone + '_ {
+        self.changes.iter().map(|change| match *change {
+            Change::Added { key, .. } | Change::Widened { key, .. } | Change::Removed { key, .. } => key,
+        })
     }
 
     /// Number of keys that there is room for.
@@ -160,7 +183,10 @@ impl Timelines {
         };
         // Mostly it is the last one.
         let after = match slices.last() {
-            Some(slice) if slice.first > first => slices.partition_point(|slice| slice.first <= first),
+            Some(slice) if slice.first > first => {
+                timeline.near = place(slices, timeline.near, |slice| slice.first <= first);
+                timeline.near
+            }
             _ => slices.len(),
         };
         let from = after - slices[..after].iter().rev().take_while(|slice| joins(slice)).count();
@@ -329,6 +355,25 @@ impl Timelines {
     }
 }
 
+/// How many of the slices are `before` something, where none is that follows one that is not; sought from place `near` on.
+/// O(log distance).
+pub fn place(slices: &[Slice], near: usize, before: impl Fn(&Slice) -> bool) -> usize {
+    let near = near.min(slices.len());
+    if near == 0 || before(&slices[near - 1]) {
+        return match slices.get(near) {
+            Some(slice) if before(slice) => near + gallop(&slices[near..], before),
+            _ => near,
+        };
+    }
+    let (mut hi, mut step) = (near - 1, 1);
+    while step <= hi && !before(&slices[hi - step]) {
+        hi -= step;
+        step *= 2;
+    }
+    let from = (hi + 1).saturating_sub(step);
+    from + slices[from..hi].partition_point(before)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,6 +394,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_place_is_found_from_anywhere(
+            mut times in prop::collection::vec(-50i64..50, 0..200), near in 0usize..250, t in -55i64..55,
+        ) {
+            times.sort_unstable();
+            let slice = |&t: &i64| Slice { first: t, last: t, head: 0, tail: 0 };
+            let slices: Vec<Slice> = times.iter().map(slice).collect();
+            let want = times.iter().filter(|&&time| time < t).count();
+            prop_assert_eq!(place(&slices, near, |slice| slice.first < t), want);
+        }
+
         /// Slices are the fragments of the rows, whatever the order they came in, and taking back leaves no trace.
         #[test]
         fn fragments_in_any_order(
