@@ -36,6 +36,21 @@ def test_queries_come_and_go(case: Case, data: st.DataObject) -> None:
     assert_same(oracle.close(), results(op, op.close()))
 
 
+def test_a_late_row_within_a_slice_that_is_older_than_an_edge_inside_it() -> None:
+    """What was a slice before a query came stays one, also for late rows: its edges cut what is later."""
+    schema = pa.schema({"t": pa.int64()})
+    query = wk.query(by=[], time="t", windows=wk.session(13), aggs=wk.count())
+    op = query.operator(order="out-of-order", max_delay=0, store="lazy", schema=schema)
+    op.push(pa.table({"t": [-13, -8]}, schema=schema))
+    op.add(wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=wk.count()))
+    op.push(pa.table({"t": [-12]}, schema=schema))
+    assert [plain(op.slices()[name]) for name in ("t_first", "t_last")] == [[-13], [-8]]
+    op.advance(4)
+    sessions = op.advance(6)
+    assert sessions["window"].to_pylist() == [{"start": -13, "end": 5}]
+    assert sessions["count(1)"].to_pylist() == [3]
+
+
 def edges_of(query: wk.Query, times: list[int], time: pa.DataType) -> set[int]:
     """Return every start and end of a window that has one of the rows."""
     edges = set()

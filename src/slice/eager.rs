@@ -1,17 +1,34 @@
 //! The eager aggregate store: what is kept above the slices, so that a window need not combine all of its own (Traub et
-//! al. 2019, §5.2). Running totals where the stream is in order and the function invertible, else trees.
+//! al. 2019, §5.2). Of plain states running totals, where the stream is in order and the function invertible, or else
+//! trees; of multisets sorted runs.
+
+use std::collections::VecDeque;
 
 use super::forest::Forest;
+use super::grove::Grove;
 use super::store::{Delta, Store, Wanted};
 use super::timeline::Timelines;
 use super::totals::KeyTotals;
 use crate::Result;
 use crate::aggregate::Partials;
 
-/// Totals and trees above the slices.
+/// What is to be kept above the slices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wants {
+    /// Nothing: windows are combined from slices.
+    Nothing,
+    /// Sorted runs of multisets.
+    Runs,
+    /// These, and totals or trees of plain states.
+    All,
+}
+
+/// What is kept above the slices.
 pub struct Eager {
+    wants: Wants,
     totals: KeyTotals,
     forest: Forest,
+    grove: Option<Grove>,
     /// What answers for each partial of the store.
     above: Vec<Above>,
 }
@@ -21,26 +38,41 @@ pub struct Eager {
 enum Above {
     Totals(usize),
     Trees(usize),
+    Runs,
     Nothing,
 }
 
 impl Eager {
     /// Nothing yet above the slices of this store; `appends` says that slices only ever change at the end.
-    pub fn new(store: &Store, appends: bool) -> Self {
+    pub fn new(store: &Store, wants: Wants, appends: bool) -> Self {
+        let grove = if wants == Wants::Nothing { None } else { Grove::new(store) };
         let (mut with_totals, mut with_trees) = (Vec::new(), Vec::new());
         let above = store.partials().iter().enumerate().map(|(at, partials)| {
-            if appends && partials.totals().is_some() {
+            if grove.as_ref().is_some_and(|grove| grove.which().contains(&at)) {
+                Above::Runs
+            } else if wants != Wants::All || !partials.is_plain() {
+                Above::Nothing
+            } else if appends && partials.totals().is_some() {
                 with_totals.push(at);
                 Above::Totals(with_totals.len() - 1)
-            } else if partials.is_plain() {
+            } else {
                 with_trees.push(at);
                 Above::Trees(with_trees.len() - 1)
-            } else {
-                Above::Nothing
             }
         });
         let above = above.collect();
-        Self { totals: KeyTotals::new(store, with_totals), forest: Forest::new(store, with_trees), above }
+        let (totals, forest) = (KeyTotals::new(store, with_totals), Forest::new(store, with_trees));
+        Self { wants, totals, forest, grove, above }
+    }
+
+    /// Whether totals or trees are kept where partials are plain states.
+    pub fn has_states(&self) -> bool {
+        self.wants == Wants::All
+    }
+
+    /// How many partials are sorted runs.
+    pub fn runs(&self) -> usize {
+        self.grove.as_ref().map_or(0, |grove| grove.which().len())
     }
 
     /// Whether it answers for this partial of the store.
@@ -50,40 +82,65 @@ impl Eager {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.totals.bytes() + self.forest.bytes()
+        self.totals.bytes() + self.forest.bytes() + self.grove.as_ref().map_or(0, Grove::bytes)
     }
 
-    /// Computes what it knows of these keys anew before it is asked next.
+    /// Has what it knows of these keys computed anew before it is asked next.
     pub fn distrust(&mut self, keys: impl Iterator<Item = u32> + Clone) {
         self.totals.distrust(keys.clone());
-        self.forest.distrust(keys);
+        self.forest.distrust(keys.clone());
+        if let Some(grove) = &mut self.grove {
+            grove.distrust(keys);
+        }
     }
 
     /// Takes in what a call changed.
     pub fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) -> Result<()> {
         self.totals.update(store, delta, timelines)?;
-        self.forest.update(store, delta, timelines)
+        if self.grove.is_none() && self.forest.is_empty() {
+            return Ok(());
+        }
+        let dirty = timelines.dirty();
+        if let Some(grove) = &mut self.grove {
+            grove.update(&dirty, timelines);
+        }
+        self.forest.update(dirty, store, delta, timelines)
     }
 
-    /// The partials `wanted` of windows, each slices of a key; those that it has not are left out.
+    /// Drops what slices that were forgotten have part in.
+    pub fn forget(&mut self, timelines: &Timelines) {
+        if let Some(grove) = &mut self.grove {
+            grove.forget(timelines);
+        }
+    }
+
+    /// The partials `wanted` of windows, each slices of a key; those that it has not are left out. [`Timelines`] has the slots
+    /// of `delta` already.
     pub fn answer(
-        &self,
+        &mut self,
+        (store, delta): (&Store, &Delta),
         timelines: &Timelines,
         wanted: &[usize],
         windows: impl Iterator<Item = Wanted> + Clone,
-    ) -> Result<Vec<Box<dyn Partials>>> {
-        let (mut ranges, mut nodes) = (None, None);
-        let mut answers = Vec::with_capacity(wanted.len());
+    ) -> Result<VecDeque<Box<dyn Partials>>> {
+        let (mut ranges, mut nodes, mut runs) = (None, None, VecDeque::new());
+        if let Some(grove) =
+            self.grove.as_mut().filter(|_| wanted.iter().any(|&at| self.above[at] == Above::Runs))
+        {
+            runs = grove.answer((store, delta), timelines, windows.clone(), wanted);
+        }
+        let mut answers = VecDeque::with_capacity(wanted.len());
         for &partial in wanted {
             match self.above[partial] {
                 Above::Totals(at) => {
                     let ranges = ranges.get_or_insert_with(|| self.totals.ranges(timelines, windows.clone()));
-                    answers.push(self.totals.answer(at, ranges));
+                    answers.push_back(self.totals.answer(at, ranges));
                 }
                 Above::Trees(at) => {
                     let nodes = nodes.get_or_insert_with(|| self.forest.nodes(timelines, windows.clone()));
-                    answers.push(self.forest.answer(at, nodes)?);
+                    answers.push_back(self.forest.answer(at, nodes)?);
                 }
+                Above::Runs => answers.extend(runs.pop_front()),
                 Above::Nothing => {}
             }
         }

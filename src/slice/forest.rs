@@ -58,6 +58,11 @@ impl Forest {
         Self { which, nodes, rooms: Rooms::default(), stale: Vec::new() }
     }
 
+    /// Whether no partial has trees.
+    pub fn is_empty(&self) -> bool {
+        self.which.is_empty()
+    }
+
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.nodes.iter().map(|nodes| nodes.bytes()).sum::<usize>() + self.rooms.bytes()
@@ -71,11 +76,16 @@ impl Forest {
     }
 
     /// Computes the leaves of changed slices anew, and what is above them.
-    pub fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) -> Result<()> {
+    pub fn update(
+        &mut self,
+        dirty: Vec<Dirty>,
+        store: &Store,
+        delta: &Delta,
+        timelines: &Timelines,
+    ) -> Result<()> {
         if self.which.is_empty() {
             return Ok(());
         }
-        let dirty = timelines.dirty();
         let stale = std::mem::take(&mut self.stale).into_iter();
         let mut dirty: Vec<Dirty> = stale.map(|key| Dirty { key, ..Dirty::default() }).chain(dirty).collect();
         // One entry a key, the one that says most first.
@@ -229,7 +239,7 @@ mod tests {
                     let start = t.div_euclid(4) * 4;
                     timelines.add(Cell { key, first: t, last: t }, (start, start + 4), None);
                 }
-                forest.update(&store, &delta, &timelines).unwrap();
+                forest.update(timelines.dirty(), &store, &delta, &timelines).unwrap();
                 let all: Vec<(u32, i64, i64)> = kept.iter().chain(&rows).copied().collect();
                 for key in 0..3 {
                     let slices = timelines.of(key);

@@ -14,6 +14,7 @@ mod eager;
 mod edges;
 mod forest;
 mod grid;
+mod grove;
 mod parting;
 mod regroup;
 mod rings;
@@ -26,7 +27,7 @@ mod totals;
 
 pub use calendar::Calendar;
 pub use cutter::{Cut, Cutter, Keys, Parted, gallop};
-pub use eager::Eager;
+pub use eager::{Eager, Wants};
 pub use edges::Edges;
 pub use regroup::KeyOrder;
 pub use slicer::Slicer;

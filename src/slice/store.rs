@@ -73,9 +73,9 @@ impl Delta {
         self.slots
     }
 
-    /// The slots of one of the partials.
-    pub(super) fn partial(&self, which: usize) -> &dyn Partials {
-        &*self.partials[which]
+    /// The partials; none before rows came.
+    pub(super) fn partials(&self) -> &[Box<dyn Partials>] {
+        &self.partials
     }
 
     /// Has functions raise now that would raise later.
@@ -105,6 +105,11 @@ impl Store {
     /// The partials.
     pub fn partials(&self) -> &[Box<dyn Partials>] {
         &self.partials
+    }
+
+    /// Number of slots; those of a call's delta come after them.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
     }
 
     /// Bytes held.

@@ -87,7 +87,7 @@ impl KeyTotals {
             return;
         }
         for (totals, &which) in self.totals.iter_mut().zip(&self.which) {
-            totals.extend(&self.program, delta.partial(which));
+            totals.extend(&self.program, delta.partials()[which].as_ref());
         }
         self.program.clear();
     }

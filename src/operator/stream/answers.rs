@@ -1,5 +1,6 @@
 //! Results of windows that are due, from slices or from what is kept above them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StructArray, UInt32Array};
@@ -27,10 +28,11 @@ impl Stream {
         let gathered = self.gather(&due, delta)?;
         let mut results = Vec::new();
         for (query, due) in due.iter().enumerate().filter(|(_, due)| !due.is_empty()) {
-            let own = &self.queries.asked()[query].partials;
-            if own.iter().all(|&at| self.is_above(at)) {
+            let own = self.queries.asked()[query].partials.clone();
+            if own.iter().all(|&at| self.eager.has(at)) {
                 // What lies above the slices answers windows in any order.
-                results.push(self.batch(query, due, &keys, &self.answers_above(own, due)?)?);
+                let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, due, delta)?.into();
+                results.push(self.batch(query, due, &keys, &answers)?);
                 continue;
             }
             for due in batches(due, gathered.slices, |due| gathered.range(due)) {
@@ -38,8 +40,9 @@ impl Stream {
                     own.iter().filter_map(|&at| gathered.partial(at)).collect();
                 let ranges: Vec<(u32, u32)> = due.iter().map(|due| gathered.range(due)).collect();
                 let mut of_slices = answers(&of_slices, &ranges)?.into_iter();
-                let mut above = self.answers_above(own, due)?.into_iter();
-                let next = |&at: &usize| if self.is_above(at) { above.next() } else { of_slices.next() };
+                let mut above = self.answers_above(&own, due, delta)?;
+                let next =
+                    |&at: &usize| if self.eager.has(at) { above.pop_front() } else { of_slices.next() };
                 let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
                 results.push(self.batch(query, due, &keys, &answers)?);
             }
@@ -47,25 +50,22 @@ impl Stream {
         Ok(results)
     }
 
-    /// Whether what is kept above the slices answers for this partial.
-    fn is_above(&self, partial: usize) -> bool {
-        self.eager.as_ref().is_some_and(|eager| eager.has(partial))
-    }
-
     /// Those of the partials `own` of windows that come from above the slices.
-    fn answers_above(&self, own: &[usize], due: &[Due]) -> Result<Vec<Box<dyn Partials>>> {
+    fn answers_above(
+        &mut self,
+        own: &[usize],
+        due: &[Due],
+        delta: &Delta,
+    ) -> Result<VecDeque<Box<dyn Partials>>> {
         let wanted = |due: &Due| Wanted { key: due.key, slices: due.found.lo..due.found.hi };
-        match &self.eager {
-            Some(eager) => eager.answer(&self.slices, own, due.iter().map(wanted)),
-            None => Ok(Vec::new()),
-        }
+        self.eager.answer((&self.store, delta), &self.slices, own, due.iter().map(wanted))
     }
 
     /// The slices that windows need, of those partials that nothing above the slices answers for.
     fn gather(&self, due: &[Vec<Due>], delta: &Delta) -> Result<Gathered> {
         let mut which: Vec<usize> = Vec::new();
         for (asked, _) in self.queries.asked().iter().zip(due).filter(|(_, due)| !due.is_empty()) {
-            which.extend(asked.partials.iter().filter(|&&at| !self.is_above(at)));
+            which.extend(asked.partials.iter().filter(|&&at| !self.eager.has(at)));
         }
         if which.is_empty() {
             return Ok(Gathered::default());

@@ -55,8 +55,8 @@ pub struct Stream {
     key_columns: Option<(usize, Vec<ArrayRef>)>,
     slices: Timelines,
     store: Store,
-    /// What is kept above the slices, if the store is eager.
-    eager: Option<Eager>,
+    /// What is kept above the slices.
+    eager: Eager,
     cutter: Cutter,
     /// What each window type has next, seen from the watermark.
     agenda: Agenda,
@@ -228,7 +228,7 @@ impl Stream {
         Stats {
             keys,
             slices: self.slices.len(),
-            bytes: self.slices.bytes() + self.store.bytes() + self.eager.as_ref().map_or(0, Eager::bytes),
+            bytes: self.slices.bytes() + self.store.bytes() + self.eager.bytes(),
             merges: self.slices.merges(),
             late: self.late.count(),
             ..self.counts
@@ -342,9 +342,7 @@ impl Stream {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                if let Some(eager) = &mut self.eager {
-                    eager.distrust(self.slices.changed_keys());
-                }
+                self.eager.distrust(self.slices.changed_keys());
                 self.slices.take_back();
                 return Err(error);
             }

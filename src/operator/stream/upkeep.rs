@@ -10,7 +10,7 @@ use super::options::{Options, StoreKind};
 use super::queries::{Asked, Queries};
 use crate::keys::KeyIndex;
 use crate::slice::strategy::{Order, Strategy};
-use crate::slice::{Calendar, Cutter, Delta, Eager, Store};
+use crate::slice::{Calendar, Cutter, Delta, Eager, Store, Wants};
 use crate::window::Window;
 use crate::{Error, Result};
 
@@ -39,18 +39,13 @@ impl Stream {
     /// Begins anew above the slices, if the store is eager.
     pub(super) fn plant(&mut self) {
         self.eager = eager(&self.queries, self.options, &self.store);
-        if let Some(eager) = &mut self.eager {
-            let slices = &self.slices;
-            eager.distrust((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
-        }
+        let slices = &self.slices;
+        self.eager.distrust((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
     }
 
     /// Brings what is above the slices up to date.
     pub(super) fn grow(&mut self, delta: &Delta) -> Result<()> {
-        match &mut self.eager {
-            Some(eager) => eager.update(&self.store, delta, &self.slices),
-            None => Ok(()),
-        }
+        self.eager.update(&self.store, delta, &self.slices)
     }
 
     /// Up to when windows have expired.
@@ -77,17 +72,28 @@ impl Stream {
 
     /// How slices are held, and why.
     pub fn store_told(&self) -> (&'static str, &'static str) {
+        let all = self.store.partials().len();
         let plain = self.store.partials().iter().filter(|partials| partials.is_plain()).count();
-        match (&self.eager, self.options.store) {
-            (None, StoreKind::Lazy) => ("lazy", "as asked for"),
-            (None, _) => ("lazy", "few window types: what is due is combined from slices in one go"),
-            (Some(_), _) if plain == 0 => ("lazy", "no partial is a plain state, which trees are made of"),
-            (Some(_), _) if plain < self.store.partials().len() => (
-                "eager",
-                "but for partials that are no plain states: those are combined when a window is due",
+        let runs = self.eager.runs();
+        match (self.eager.has_states(), self.options.store) {
+            (false, StoreKind::Lazy) => ("lazy", "as asked for"),
+            (_, _) if runs == all => {
+                ("eager", "values in order, runs of which are merged when a window first asks for them")
+            }
+            (false, _) if runs > 0 => (
+                "lazy",
+                "few window types; but values in order are runs, merged when a window first asks for them",
             ),
-            (Some(_), StoreKind::Eager) => ("eager", "as asked for"),
-            (Some(_), _) => (
+            (false, _) => ("lazy", "few window types: what is due is combined from slices in one go"),
+            (true, _) if plain + runs == 0 => {
+                ("lazy", "no partial is a plain state or values in order, which trees are made of")
+            }
+            (true, _) if plain + runs < all => (
+                "eager",
+                "but for partials that are no plain states or values in order: those are combined when a window is due",
+            ),
+            (true, StoreKind::Eager) => ("eager", "as asked for"),
+            (true, _) => (
                 "eager",
                 "many window types: each combines two running totals, or few nodes of a tree, instead of many slices",
             ),
@@ -98,9 +104,11 @@ impl Stream {
     pub(super) fn forget(&mut self) {
         if self.closed {
             self.slices.forget(NEVER, None);
+            self.plant();
             self.reopened.clear();
         } else if let Some(needed) = self.first_needed() {
             self.slices.forget(needed, self.queries.widest_gap());
+            self.eager.forget(&self.slices);
             let slices = &self.slices;
             let is_there =
                 |known: &Reopened| slices.of(known.key).first().is_some_and(|slice| slice.first <= known.at);
@@ -270,16 +278,16 @@ pub(super) fn checked_strategy(queries: &Queries, order: Order) -> Result<Strate
     Ok(strategy)
 }
 
-/// What is kept above the slices of these queries, if anything is.
-pub(super) fn eager(queries: &Queries, options: Options, store: &Store) -> Option<Eager> {
-    let is_eager = match options.store {
-        StoreKind::Lazy => false,
-        StoreKind::Eager => true,
-        StoreKind::Auto => {
-            queries.asked().iter().map(|asked| asked.plan.windows().len()).sum::<usize>() >= MANY_WINDOWS
-        }
+/// What is kept above the slices of these queries. Sorted runs are, unless they are not wanted, as what a window costs
+/// without is all its values.
+pub(super) fn eager(queries: &Queries, options: Options, store: &Store) -> Eager {
+    let windows = queries.asked().iter().map(|asked| asked.plan.windows().len());
+    let above = match options.store {
+        StoreKind::Lazy => Wants::Nothing,
+        StoreKind::Auto if windows.sum::<usize>() < MANY_WINDOWS => Wants::Runs,
+        StoreKind::Auto | StoreKind::Eager => Wants::All,
     };
-    is_eager.then(|| Eager::new(store, options.order == Order::InOrder))
+    Eager::new(store, above, options.order == Order::InOrder)
 }
 
 /// What cuts slices and rows.
