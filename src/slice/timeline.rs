@@ -306,14 +306,19 @@ impl Timelines {
     }
 
     /// Makes slices one that other edges no longer part: `slice_of` says which slice a time lies in.
-    pub fn remerge(&mut self, mut slice_of: impl FnMut(i64) -> (i64, i64), gap: Option<i64>) {
+    pub fn remerge(
+        &mut self,
+        mut slice_of: impl FnMut(i64) -> (i64, i64),
+        gap_at: impl Fn(i64) -> Option<i64>,
+    ) {
         for key in 0..self.keys.len() {
             let timeline = std::mem::take(&mut self.keys[key]);
             let mut merged: Vec<Slice> = Vec::with_capacity(timeline.slices.len() - timeline.from);
             for slice in &timeline.slices[timeline.from..] {
                 if let Some(one) = merged.last_mut() {
                     let (start, end) = slice_of(slice.first);
-                    let within = gap.is_none_or(|gap| slice.first <= one.last.saturating_add(gap));
+                    let within =
+                        gap_at(slice.first).is_none_or(|gap| slice.first <= one.last.saturating_add(gap));
                     if within && one.first >= start && slice.last < end && one.last < end {
                         self.next[one.tail as usize] = slice.head;
                         (one.last, one.tail) = (one.last.max(slice.last), slice.tail);

@@ -281,7 +281,6 @@ impl Stream {
             self.fold(&accepted, sorted, &mut delta)?;
         }
         delta.settle()?;
-        let gap = self.queries.edges().gap();
         let mut reopened = Vec::new();
         let mut changed: Vec<(u32, i64)> = Vec::new();
         // Before any cell is added: the call's own rows are no session that was handed out.
@@ -294,7 +293,7 @@ impl Stream {
         for at in 0..self.cutter.cells().len() {
             let cell = self.cutter.cells()[at];
             let slice = self.cutter.slice_of(cell.first);
-            self.slices.add(cell, slice, gap);
+            self.slices.add(cell, slice, self.queries.edges().gap_at(cell.first));
         }
         self.keep_open(&mut reopened);
         self.grow(&delta)?;

@@ -149,7 +149,10 @@ impl Queries {
             });
         }
         let all: Vec<Window> = windows(&asked).map(|(_, window)| window.clone()).collect();
-        let edges = Edges::of(&all);
+        let edges = Edges::since(asked.iter().flat_map(|asked| {
+            let windows = asked.plan.windows().iter();
+            windows.map(|(_, window)| (window, asked.since))
+        }));
         let schema = schema(&entries, &aggregates, several)?;
         let extents = extent_fields(leader.measure());
         let gaps = all.iter().filter_map(|window| match window {

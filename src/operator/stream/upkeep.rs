@@ -30,7 +30,8 @@ impl Stream {
         (self.queries, self.strategy, self.cutter) = (queries, strategy, cutter);
         self.expect_anew();
         let cutter = &mut self.cutter;
-        self.slices.remerge(|t| cutter.slice_of(t), self.queries.edges().gap());
+        let edges = self.queries.edges();
+        self.slices.remerge(|t| cutter.slice_of(t), |t| edges.gap_at(t));
         self.plant();
         self.forget();
         Ok(())
@@ -222,13 +223,13 @@ impl Stream {
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`.
     pub fn slices(&mut self) -> Result<RecordBatch> {
-        let gap = self.queries.edges().gap();
         let (least, most) = self.queries.edges().bounds();
         let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
         for key in 0..self.slices.keys() as u32 {
             let slices = self.slices.of(key);
             for (at, slice) in slices.iter().enumerate() {
                 let (mut start, end_of_slice) = self.cutter.slice_of(slice.first);
+                let gap = self.queries.edges().gap_at(slice.first);
                 let mut end = self.cutter.slice_of(slice.last).1.max(end_of_slice);
                 // Where there is no edge, its rows are what it begins or ends with.
                 let open = end > most && gap.is_none_or(|gap| gap == i64::MAX);
