@@ -162,8 +162,8 @@ impl Timelines {
         })
     }
 
-    /// Puts the next slot where it belongs: into a slice that overlaps it, or within `[start, end)` (and within `gap`, if there
-    /// is one, of the rows), all of which it makes one, or else as a new one. O(log n) of n slices of the key, and O(n) for a new slice
+    /// Puts the next slot where it belongs: into a slice within `[start, end)` (and within `gap`, if there is one, of the
+    /// rows), all of which it makes one, or else as a new one. O(log n) of n slices of the key, and O(n) for a new slice
     /// among them.
     pub fn add(&mut self, cell: Cell, (start, end): (i64, i64), gap: Option<i64>) {
         let Cell { key, first, last } = cell;
@@ -175,15 +175,11 @@ impl Timelines {
         let timeline = &mut self.keys[key as usize];
         let slices = &timeline.slices[timeline.from..];
         let joins = |slice: &Slice| {
-            // A slice from before a query was added may have an edge of it inside. The query has no row there, and for the
-            // others whatever lies inside is the same slice.
-            let overlaps = slice.first <= last && first <= slice.last;
-            let within = slice.first >= start && slice.last < end;
-            overlaps
-                || within
-                    && gap.is_none_or(|gap| {
-                        first <= slice.last.saturating_add(gap) && slice.first <= last.saturating_add(gap)
-                    })
+            slice.first >= start
+                && slice.last < end
+                && gap.is_none_or(|gap| {
+                    first <= slice.last.saturating_add(gap) && slice.first <= last.saturating_add(gap)
+                })
         };
         // Mostly it is the last one.
         let after = match slices.last() {
