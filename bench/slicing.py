@@ -30,7 +30,7 @@ import slicing_page
 
 MACHINE = "pc13"
 """The column of the manufacturing sample: one of few distinct values (30; the paper's has 37)."""
-FIGURES = tuple(dict.fromkeys(name.rstrip("abc") for name in slicing_page.FIGURES))
+FIGURES = tuple(dict.fromkeys(name.rstrip("abcd") for name in slicing_page.FIGURES))
 
 
 def main() -> None:
@@ -105,7 +105,7 @@ def measured(figure: str, machine: Path, options: argparse.Namespace) -> list[di
 
 def figure_of(record: dict[str, Any]) -> str:
     """Return the number of a record's figure."""
-    return str(record["figure"]).rstrip("abc")
+    return str(record["figure"]).rstrip("abcd")
 
 
 def known(page: Path) -> list[dict[str, Any]]:
