@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """General stream slicing and the techniques it is compared with: Traub et al., EDBT 2019, Figs. 8 to 17.
 
-    python bench/slicing.py                                  # everything: about half an hour
-    python bench/slicing.py --quick                          # fewer cells and shorter runs: some minutes
+    python bench/slicing.py                                  # everything: some twenty minutes
+    python bench/slicing.py --quick                          # fewer cells and shorter runs: a minute
     python bench/slicing.py --figures 8 9                    # some figures; the others stay as they were
 
 What is measured runs in Rust (``benches/slicing``), so that Python is in no clock. Sides are timed in turns,
