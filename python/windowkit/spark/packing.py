@@ -33,6 +33,8 @@ CHUNK_BYTES: Final = 4 << 20
 its header and schema do not matter."""
 
 OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
+"""A task has one core, and to hand the buffers of a chunk to threads takes longer than to decompress them."""
 
 
 def fingerprint(query: Query, schema: pa.Schema) -> bytes:
@@ -132,7 +134,7 @@ def unpack(chunk: bytes | memoryview, plan: bytes) -> tuple[int, pa.RecordBatch]
         )
     if kind not in (SLICES, ROWS):
         raise InvalidValue(f"packed slices: a chunk holds kind {kind}; kinds are {SLICES} and {ROWS}")
-    with pa.ipc.open_stream(pa.py_buffer(chunk[body:])) as stream:
+    with pa.ipc.open_stream(pa.py_buffer(chunk[body:]), options=READING) as stream:
         return kind, stream.read_next_batch()
 
 
