@@ -154,15 +154,18 @@ class TimedEngine:
 @contextmanager
 def patched(clock: Clock) -> Iterator[None]:
     """Have the steps of this worker's tasks timed."""
-    plan, pack, unpack, batches = stages.plan, packing.pack, packing.unpack, parquet.batches
+    plan, unpack, batches = stages.plan, packing.unpack, parquet.batches
+    body_of, sealed = packing.body_of, packing.sealed
     stages.plan = lambda *arguments: TimedPlan(plan(*arguments), clock)  # type: ignore[assignment]
-    packing.pack = clock.timed("pack", pack)
+    packing.body_of = clock.timed("pack", body_of)
+    packing.sealed = clock.timed("pack", sealed)
     packing.unpack = clock.timed("unpack", unpack)
     parquet.batches = lambda *arguments: clock.each("read", batches(*arguments))
     try:
         yield
     finally:
-        stages.plan, packing.pack, packing.unpack, parquet.batches = plan, pack, unpack, batches
+        stages.plan, packing.unpack, parquet.batches = plan, unpack, batches
+        packing.body_of, packing.sealed = body_of, sealed
 
 
 @dataclass(frozen=True)

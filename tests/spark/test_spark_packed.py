@@ -29,6 +29,8 @@ FILTERED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 
 Chunk = tuple[int, bytes, int, int]
 
+PLACE = packing.Place(bucket=5, task=7, number=2, all=3)
+
 
 def packed_by(pack: stages.Pack, table: pa.Table, rows: int) -> list[Chunk]:
     """Return what a task makes of a table that comes in batches of `rows` rows."""
@@ -66,7 +68,7 @@ def check(case: Case, tasks: int, partitions: int, share: float, rows: int) -> N
     def run() -> pa.Table:
         chunks: list[Chunk] = []
         for task in range(tasks):
-            chunks += packed_by(pack, table.slice(task * each, each), rows)
+            chunks += packed_by(replace(pack, task=task), table.slice(task * each, each), rows)
         assert sum(chunk[2] for chunk in chunks) <= table.num_rows
         unpack = stages.Unpack(query, table.schema, limits)
         batches = list(answered(unpack, chunks, partitions))
@@ -124,8 +126,8 @@ def test_slices_are_made_only_where_they_save_bytes(keys, step, slices):
     pack = stages.Pack(SLIDING, table.schema, 2, 4, limits=replace(stages.LIMITS, trial=1000))
     chunks = packed_by(pack, table, 500)
     assert sum(rows for _, _, rows, _ in chunks) == 3000
-    late = [packing.unpack(chunk, fingerprint(table))[0] for _, chunk, _, _ in chunks][-3:]
-    assert set(late) == {packing.SLICES if slices else packing.ROWS}
+    kinds = [packing.unpack(chunk, fingerprint(table), bucket)[0] for bucket, chunk, _, _ in chunks]
+    assert set(kinds[-3:]) == {packing.SLICES if slices else packing.ROWS}
     assert_equal(evaluate(SLIDING, table), rows_of(SLIDING, windows_of(table, chunks)))
 
 
@@ -150,29 +152,58 @@ def test_any_damaged_byte_is_noticed(kind):
     table = ordered(9, 2, 1)
     (batch,) = table.to_batches()
     print_of = fingerprint(table)
-    chunk = packing.pack(kind, batch, print_of)
-    assert packing.unpack(chunk, print_of) == (kind, batch)
+    chunk = packing.pack(kind, batch, print_of, PLACE)
+    assert packing.unpack(chunk, print_of, PLACE.bucket) == (kind, batch, PLACE)
     for at in range(len(chunk)):
         damaged = bytearray(chunk)
         damaged[at] ^= 1 << at % 8
         with pytest.raises(wk.InvalidValue, match="packed slices: "):
-            packing.unpack(bytes(damaged), print_of)
+            packing.unpack(bytes(damaged), print_of, PLACE.bucket)
     for length in range(0, len(chunk), 7):
         with pytest.raises(wk.InvalidValue, match="packed slices: a chunk of"):
-            packing.unpack(chunk[:length], print_of)
+            packing.unpack(chunk[:length], print_of, PLACE.bucket)
     with pytest.raises(wk.InvalidValue, match="packed slices: a chunk of"):
-        packing.unpack(chunk + b"\0", print_of)
+        packing.unpack(chunk + b"\0", print_of, PLACE.bucket)
+    for bucket in (PLACE.bucket + 1, None):
+        with pytest.raises(wk.InvalidValue, match=f"a chunk of bucket 5 came with bucket {bucket}"):
+            packing.unpack(chunk, print_of, bucket)
+
+
+def test_chunks_come_once_and_all():
+    # Rounds of four rows: chunks of a bucket are handed out before the last one is known.
+    table = ordered(60, 3, 1)
+    pack = stages.Pack(SLIDING, table.schema, 2, 2, limits=replace(TINY, share=9.0))
+    chunks = packed_by(replace(pack, task=0), table, 3) + packed_by(replace(pack, task=1), table, 3)
+    wanted = rows_of(SLIDING, windows_of(table, chunks))
+    places = [packing.unpack(chunk, fingerprint(table), bucket)[2] for bucket, chunk, _, _ in chunks]
+    assert max(place.number for place in places) > 2
+    for at, place in enumerate(places):
+        with pytest.raises(wk.InvalidValue, match=f"chunk {place.number} of task {place.task} came twice"):
+            windows_of(table, [*chunks, chunks[at]])
+        if [(other.bucket, other.task) for other in places].count((place.bucket, place.task)) > 1:
+            with pytest.raises(wk.InvalidValue, match=f"of task {place.task}, of .* some were lost"):
+                windows_of(table, chunks[:at] + chunks[at + 1 :])
+        moved = [(chunks[at][0] + 1, *chunks[at][1:])]
+        with pytest.raises(wk.InvalidValue, match=r"came with bucket|some were lost"):
+            windows_of(table, chunks[:at] + moved + chunks[at + 1 :])
+    assert rows_of(SLIDING, windows_of(table, chunks[::-1])) == wanted
+
+
+def test_a_null_instead_of_a_chunk_is_refused():
+    null = pa.record_batch({"bucket": pa.array([0], pa.int32()), "chunk": pa.array([None], pa.binary())})
+    with pytest.raises(wk.InvalidValue, match="packed slices: a chunk is null"):
+        list(stages.Unpack(SLIDING, ordered(1, 1, 1).schema)(iter([null])))
 
 
 def test_chunks_of_others_are_refused(monkeypatch):
     table = ordered(9, 2, 1)
     (batch,) = table.to_batches()
-    ours = packing.pack(packing.ROWS, batch, fingerprint(table))
+    ours = packing.pack(packing.ROWS, batch, fingerprint(table), PLACE)
     with pytest.raises(wk.InvalidValue, match="a chunk is of plan 0000000000000000"):
-        packing.unpack(packing.pack(packing.ROWS, batch, bytes(8)), fingerprint(table))
+        packing.unpack(packing.pack(packing.ROWS, batch, bytes(8), PLACE), fingerprint(table), PLACE.bucket)
     monkeypatch.setattr(_native, "__version__", "9.8.7")
     with pytest.raises(wk.InvalidValue, match=r"windowkit .* wrote a chunk, and 9\.8\.7 reads it"):
-        packing.unpack(ours, fingerprint(table))
+        packing.unpack(ours, fingerprint(table), PLACE.bucket)
 
 
 def test_fingerprints_tell_queries_apart():

@@ -41,8 +41,6 @@ ARROW: Final[dict[type[spark.DataType], pa.DataType]] = {
     spark.DoubleType: pa.float64(),
     spark.BinaryType: pa.binary(),
     spark.DateType: pa.date32(),
-    # Which zone does not matter: it moves no instant, and a result has the zone of the session that reads it.
-    spark.TimestampType: pa.timestamp("us", "UTC"),
     spark.TimestampNTZType: pa.timestamp("us"),
     spark.NullType: pa.null(),
 }
@@ -162,7 +160,12 @@ def bound(frame: DataFrame, query: Query) -> Job:
         for column in query.inputs
         if (position := position_of(column, names, frame)) is not None
     }
-    read = {column: arrow_type(column, frame.schema.fields[at].dataType) for column, at in positions.items()}
+    # The zone moves no instant, but users' own windows and functions see it, as they do in Spark's functions.
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+    read = {
+        column: arrow_type(column, frame.schema.fields[at].dataType, zone=zone)
+        for column, at in positions.items()
+    }
     # The other columns only have to be named where the core says which columns there are.
     at = {position: column for column, position in positions.items()}
     every = [(at[i], read[at[i]]) if i in at else (name, pa.null()) for i, name in enumerate(names)]
@@ -183,8 +186,8 @@ def position_of(column: str, names: list[str], frame: DataFrame, argument: str =
     return found[0] if found else None
 
 
-def arrow_type(column: str, kind: spark.DataType, argument: str = "query") -> pa.DataType:
-    """Return the type in which Spark sends `kind` to a worker, and takes it back.
+def arrow_type(column: str, kind: spark.DataType, argument: str = "query", zone: str = "UTC") -> pa.DataType:
+    """Return the type in which Spark sends `kind` to a worker, in a session of this zone, and takes it back.
 
     Raises
     ------
@@ -194,6 +197,8 @@ def arrow_type(column: str, kind: spark.DataType, argument: str = "query") -> pa
     """
     if type(kind) in ARROW:
         return ARROW[type(kind)]
+    if isinstance(kind, spark.TimestampType):
+        return pa.timestamp("us", zone)
     if isinstance(kind, spark.StringType) and kind == spark.StringType():
         return pa.string()
     if isinstance(kind, spark.DecimalType):
@@ -204,15 +209,16 @@ def arrow_type(column: str, kind: spark.DataType, argument: str = "query") -> pa
         return pa.time64("ns")
     if isinstance(kind, spark.ArrayType):
         return pa.list_(
-            pa.field("element", arrow_type(column, kind.elementType, argument), kind.containsNull)
+            pa.field("element", arrow_type(column, kind.elementType, argument, zone), kind.containsNull)
         )
     if isinstance(kind, spark.MapType):
-        value = pa.field("value", arrow_type(column, kind.valueType, argument), kind.valueContainsNull)
-        return pa.map_(pa.field("key", arrow_type(column, kind.keyType, argument), nullable=False), value)
+        value = pa.field("value", arrow_type(column, kind.valueType, argument, zone), kind.valueContainsNull)
+        key = pa.field("key", arrow_type(column, kind.keyType, argument, zone), nullable=False)
+        return pa.map_(key, value)
     if isinstance(kind, spark.StructType):
         return pa.struct(
             [
-                pa.field(field.name, arrow_type(column, field.dataType, argument), field.nullable)
+                pa.field(field.name, arrow_type(column, field.dataType, argument, zone), field.nullable)
                 for field in kind.fields
             ]
         )

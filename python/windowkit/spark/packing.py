@@ -2,9 +2,10 @@
 
 A chunk is a header, the version of windowkit that wrote it, and an Arrow IPC stream of one batch. The header
 (little-endian) has a magic number, the version of this format, what the batch holds, the length of the text
-that is windowkit's version, the fingerprint of the plan, the length of the stream, and a CRC-32 of all of it.
-So a chunk that was damaged, or that another job or another version wrote, is told from a good one before
-any byte of it is believed.
+that is windowkit's version, the fingerprint of the plan, its `Place`, the length of the stream, and a CRC-32
+of all of it. So a chunk that was damaged, or that another job or another version wrote, is told from a good
+one before any byte of it is believed; and, by its place, one that came to another bucket's, twice or not at
+all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -21,13 +22,28 @@ from windowkit import _native
 from windowkit.errors import InvalidValue
 from windowkit.query import Query
 
-__all__ = ["CHUNK_BYTES", "ROWS", "SLICES", "fingerprint", "pack", "pieces", "unpack"]
+__all__ = [
+    "CHUNK_BYTES",
+    "END",
+    "ROWS",
+    "SLICES",
+    "Arrived",
+    "Place",
+    "body_of",
+    "fingerprint",
+    "pack",
+    "pieces",
+    "sealed",
+    "unpack",
+]
 
 MAGIC: Final = b"wkPK"
-FORMAT: Final = 1
-HEADER: Final = struct.Struct("<4sHBB8sQI")
+FORMAT: Final = 2
+HEADER: Final = struct.Struct("<4sHBB8siqIIQI")
 SLICES: Final = 0
 ROWS: Final = 1
+END: Final = 2
+"""A chunk without a batch, whose place says how many there were before it."""
 CHUNK_BYTES: Final = 4 << 20
 """About how much a chunk holds, before compression: little enough for many to be under way, much enough that
 its header and schema do not matter."""
@@ -35,6 +51,69 @@ its header and schema do not matter."""
 OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
 """A task has one core, and to hand the buffers of a chunk to threads takes longer than to decompress them."""
+
+
+class Place(NamedTuple):
+    """Which chunk of a job one is; the same whichever attempt of a task made it.
+
+    Parameters
+    ----------
+    bucket : int
+    task : int
+        Partition of the rows that it is made of.
+    number : int
+        Of the chunks of this task and bucket, from 0.
+    all : int
+        How many these are: told by the last one, 0 in the others.
+    """
+
+    bucket: int
+    task: int
+    number: int
+    all: int
+
+
+class Arrived:
+    """The chunks of one bucket that came: each once, and of every task all. O(chunks)."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, set[int]] = {}
+        self.counts: dict[int, int] = {}
+
+    def add(self, place: Place) -> None:
+        """Note a chunk.
+
+        Raises
+        ------
+        InvalidValue
+            It came before.
+        """
+        numbers = self.numbers.setdefault(place.task, set())
+        if place.number in numbers:
+            raise InvalidValue(
+                f"packed slices: chunk {place.number} of task {place.task} came twice to bucket "
+                f"{place.bucket}"
+            )
+        numbers.add(place.number)
+        if place.all:
+            self.counts[place.task] = place.all
+
+    def check(self, bucket: int | None) -> None:
+        """Make sure that nothing is missing of what came in part.
+
+        Raises
+        ------
+        InvalidValue
+            Chunks of a task were lost.
+        """
+        for task, numbers in self.numbers.items():
+            count = self.counts.get(task)
+            if count != len(numbers):
+                of = "more" if count is None else count
+                raise InvalidValue(
+                    f"packed slices: bucket {bucket} has {len(numbers)} chunks of task {task}, of {of} that "
+                    "were written; some were lost on their way"
+                )
 
 
 def fingerprint(query: Query, schema: pa.Schema) -> bytes:
@@ -51,38 +130,53 @@ def fingerprint(query: Query, schema: pa.Schema) -> bytes:
     return blake2b(text.encode() + schema.serialize().to_pybytes(), digest_size=8).digest()
 
 
-def pack(kind: int, batch: pa.RecordBatch, plan: bytes) -> bytes:
+def body_of(batch: pa.RecordBatch) -> pa.Buffer:
+    """Return a batch as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=OPTIONS) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
+
+
+def pack(kind: int, batch: pa.RecordBatch | None, plan: bytes, place: Place) -> bytes:
     """Return a batch of slices or rows as a chunk.
 
     Parameters
     ----------
     kind : int
-        `SLICES` or `ROWS`.
-    batch : pyarrow.RecordBatch
+        `SLICES`, `ROWS` or `END`.
+    batch : pyarrow.RecordBatch or None
+        None at the end.
     plan : bytes
         Its `fingerprint`.
+    place : Place
 
     Examples
     --------
     >>> batch = pa.record_batch({"key0": ["a"], "start": [10]})
-    >>> chunk = pack(SLICES, batch, bytes(8))
-    >>> kind, there = unpack(chunk, bytes(8))
-    >>> kind == SLICES and there.equals(batch)
-    True
+    >>> chunk = pack(SLICES, batch, bytes(8), Place(bucket=3, task=7, number=0, all=1))
+    >>> kind, there, place = unpack(chunk, bytes(8), 3)
+    >>> kind == SLICES and there.equals(batch), place
+    (True, Place(bucket=3, task=7, number=0, all=1))
     """
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=OPTIONS) as stream:
-        stream.write_batch(batch)
-    body = memoryview(sink.getvalue())
+    return sealed(kind, b"" if batch is None else body_of(batch), plan, place)
+
+
+def sealed(kind: int, stream: bytes | pa.Buffer, plan: bytes, place: Place) -> bytes:
+    """Return an Arrow IPC stream of one batch as a chunk."""
+    body = memoryview(stream)
     version = _native.__version__.encode()
     length = len(body)
-    unsigned = HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, length, 0)
+    unsigned = HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, *place, length, 0)
     checksum = zlib.crc32(body, zlib.crc32(version, zlib.crc32(unsigned)))
-    return b"".join([HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, length, checksum), version, body])
+    header = HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, *place, length, checksum)
+    return b"".join([header, version, body])
 
 
-def unpack(chunk: bytes | memoryview, plan: bytes) -> tuple[int, pa.RecordBatch]:
-    """Return what a chunk holds, `SLICES` or `ROWS`, and the batch.
+def unpack(
+    chunk: bytes | memoryview, plan: bytes, bucket: int | None
+) -> tuple[int, pa.RecordBatch | None, Place]:
+    """Return what a chunk holds (`SLICES`, `ROWS` or `END`), the batch if there is one, and its place.
 
     Parameters
     ----------
@@ -90,19 +184,21 @@ def unpack(chunk: bytes | memoryview, plan: bytes) -> tuple[int, pa.RecordBatch]
         The batch refers to its memory.
     plan : bytes
         The fingerprint that it must have.
+    bucket : int or None
+        The bucket that it came to, None where that was lost.
 
     Raises
     ------
     InvalidValue
-        The chunk is not as it was written, or no chunk at all; or another version of windowkit, or another
-        query, wrote it.
+        The chunk is not as it was written, or no chunk at all, or in another bucket; or another version of
+        windowkit, or another query, wrote it.
     """
     chunk = memoryview(chunk)
     if len(chunk) < HEADER.size:
         raise InvalidValue(
             f"packed slices: a chunk of {len(chunk)} bytes is given; a chunk has a header of {HEADER.size}"
         )
-    magic, version, kind, writer, fingerprinted, length, checksum = HEADER.unpack_from(chunk)
+    magic, version, kind, writer, fingerprinted, *placed, length, checksum = HEADER.unpack_from(chunk)
     if magic != MAGIC:
         raise InvalidValue(f"packed slices: a chunk begins with {magic!r}; a chunk begins with {MAGIC!r}")
     if version != FORMAT:
@@ -115,7 +211,7 @@ def unpack(chunk: bytes | memoryview, plan: bytes) -> tuple[int, pa.RecordBatch]
         raise InvalidValue(
             f"packed slices: a chunk of {len(chunk)} bytes is given; its header says {body + length}"
         )
-    unsigned = HEADER.pack(magic, version, kind, writer, fingerprinted, length, 0)
+    unsigned = HEADER.pack(magic, version, kind, writer, fingerprinted, *placed, length, 0)
     found = zlib.crc32(chunk[HEADER.size :], zlib.crc32(unsigned))
     if found != checksum:
         raise InvalidValue(
@@ -132,10 +228,18 @@ def unpack(chunk: bytes | memoryview, plan: bytes) -> tuple[int, pa.RecordBatch]
         raise InvalidValue(
             f"packed slices: a chunk is of plan {fingerprinted.hex()}; the query's is {plan.hex()}"
         )
+    place = Place(*placed)
+    if place.bucket != bucket:
+        raise InvalidValue(
+            f"packed slices: a chunk of bucket {place.bucket} came with bucket {bucket}, so its row was "
+            "damaged"
+        )
+    if kind == END:
+        return kind, None, place
     if kind not in (SLICES, ROWS):
-        raise InvalidValue(f"packed slices: a chunk holds kind {kind}; kinds are {SLICES} and {ROWS}")
+        raise InvalidValue(f"packed slices: a chunk holds kind {kind}; kinds are {SLICES}, {ROWS} and {END}")
     with pa.ipc.open_stream(pa.py_buffer(chunk[body:]), options=READING) as stream:
-        return kind, stream.read_next_batch()
+        return kind, stream.read_next_batch(), place
 
 
 def pieces(batch: pa.RecordBatch, size: int = CHUNK_BYTES) -> Iterator[pa.RecordBatch]:

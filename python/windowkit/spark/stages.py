@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from windowkit._native import Engine, Plan
-from windowkit.errors import InvalidType
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query
 from windowkit.spark import packing, sql
@@ -101,6 +102,8 @@ class Pack:
     never : bool
         Pass all rows on; so they are, too, where `rows_instead` says why.
     limits : Limits
+    task : int, optional
+        Number of the partition of rows; by default Spark's, the same in every attempt.
     """
 
     query: Query
@@ -109,6 +112,7 @@ class Pack:
     each: int
     never: bool = False
     limits: Limits = LIMITS
+    task: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield packed slices, and packed rows, of a partition of rows."""
@@ -164,7 +168,12 @@ class Packed:
         self.limits = pack.limits
         self.fingerprint = packing.fingerprint(pack.query, pack.schema)
         self.names = names(pack.partitions, pack.each)
-        self.pending: list[tuple[int, bytes, int, int]] = []
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        self.task = partition if pack.task is None else pack.task
+        self.written: dict[int, int] = {}
+        """Chunks of each bucket."""
+        self.pending: list[Pending] = []
         self.bytes = 0
 
     def made(self, engine: Engine) -> list[tuple[int, pa.RecordBatch]]:
@@ -192,19 +201,53 @@ class Packed:
         self, bucket: int, kind: int, batch: pa.RecordBatch, rows: int, slices: int
     ) -> Iterator[pa.RecordBatch]:
         """Pack one batch; yield chunks if enough are pending."""
-        chunk = packing.pack(kind, batch, self.fingerprint)
-        self.pending.append((self.names[bucket], chunk, rows, slices))
-        self.bytes += len(chunk)
+        body = packing.body_of(batch)
+        self.add(bucket, kind, body, rows, slices)
+        self.bytes += len(body)
         if self.bytes >= self.limits.yielded:
-            yield from self.rest()
+            yield from self.sealed({})
+
+    def add(self, bucket: int, kind: int, body: bytes | pa.Buffer, rows: int, slices: int) -> None:
+        """Take in a chunk, and number it."""
+        name = self.names[bucket]
+        number = self.written.get(bucket, 0)
+        self.written[bucket] = number + 1
+        self.pending.append(Pending(name, number, kind, body, rows, slices))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is pending."""
+        """Yield what is pending, and of every bucket how many chunks there were: the task is done."""
+        there = {chunk.bucket for chunk in self.pending}
+        for bucket in [bucket for bucket in self.written if self.names[bucket] not in there]:
+            self.add(bucket, packing.END, b"", 0, 0)
+        yield from self.sealed({self.names[bucket]: count for bucket, count in self.written.items()})
+
+    def sealed(self, counts: dict[int, int]) -> Iterator[pa.RecordBatch]:
+        """Yield what is pending; the last chunks of buckets tell their counts, if these are known."""
         if self.pending:
-            columns = zip(*self.pending, strict=True)
+            columns = zip(
+                *(self.seal(chunk, counts.get(chunk.bucket, 0)) for chunk in self.pending), strict=True
+            )
             arrays = [pa.array(column, kind) for column, kind in zip(columns, CHUNKS.types, strict=True)]
             self.pending, self.bytes = [], 0
             yield pa.RecordBatch.from_arrays(arrays, schema=CHUNKS)
+
+    def seal(self, chunk: Pending, count: int) -> tuple[int, bytes, int, int]:
+        """Return a row for Spark."""
+        last = count if chunk.number + 1 == count else 0
+        place = packing.Place(chunk.bucket, self.task, chunk.number, last)
+        sealed = packing.sealed(chunk.kind, chunk.body, self.fingerprint, place)
+        return chunk.bucket, sealed, chunk.rows, chunk.slices
+
+
+class Pending(NamedTuple):
+    """A chunk without its header: whether it is its bucket's last shows later."""
+
+    bucket: int
+    number: int
+    kind: int
+    body: bytes | pa.Buffer
+    rows: int
+    slices: int
 
 
 @dataclass(frozen=True)
@@ -227,23 +270,39 @@ class Unpack:
         planned = plan(self.query, self.schema)
         expected = packing.fingerprint(self.query, self.schema)
         engine, last, size = planned.engine(), None, 0
+        arrived = packing.Arrived()
         for bucket, chunk in chain.from_iterable(map(chunks, batches)):
-            if bucket != last and size >= self.limits.joined:
-                yield from finished(engine)
-                engine, size = planned.engine(), 0
+            if bucket != last:
+                arrived.check(last)
+                arrived = packing.Arrived()
+                if size >= self.limits.joined:
+                    yield from finished(engine)
+                    engine, size = planned.engine(), 0
             last = bucket
-            kind, batch = packing.unpack(chunk, expected)
+            kind, batch, place = packing.unpack(chunk, expected, bucket)
+            arrived.add(place)
+            if batch is None:
+                continue
             size += batch.nbytes
             if kind == packing.SLICES:
                 engine.push_slices(batch)
             else:
                 engine.push(batch)
+        arrived.check(last)
         yield from finished(engine)
 
 
-def chunks(batch: pa.RecordBatch) -> Iterator[tuple[int, memoryview]]:
-    """Yield the chunks of a batch with their buckets, without copying them."""
+def chunks(batch: pa.RecordBatch) -> Iterator[tuple[int | None, memoryview]]:
+    """Yield the chunks of a batch with their buckets, without copying them.
+
+    Raises
+    ------
+    InvalidValue
+        There is a null instead of a chunk.
+    """
     buckets, packed = batch.columns
+    if packed.null_count:
+        raise InvalidValue("packed slices: a chunk is null; a chunk has a header at least")
     pairs = zip(buckets, packed, strict=True)
     return ((bucket.as_py(), memoryview(chunk.as_buffer())) for bucket, chunk in pairs)
 
