@@ -19,6 +19,7 @@ mod listing;
 mod options;
 mod part;
 mod queries;
+mod settled;
 mod snapshot;
 mod upkeep;
 
