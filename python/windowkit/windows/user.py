@@ -123,7 +123,7 @@ class ContextAware(ABC):
         changes.
 
         In a stream it is shown each row once, while rows come in order. Where one comes late, a copy of it
-        that was pickled before is shown the rows from there on, or a new one all rows if it cannot be pickled.
+        that was pickled before is shown the rows from there on, a new one all of them if there is no copy.
         """
 
 
