@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_keys_that_are_forgotten_come_back_as_new_ones() -> None:
 )
 def test_slices_that_no_window_needs_apart_are_one(windows: list[wk.Window], store: str) -> None:
     windows = [window.alias(f"w{number}") for number, window in enumerate(windows)]
-    query = wk.query(by=[], time="t", windows=windows, aggs=[wk.sum("v"), wk.max("t")])
+    query = wk.query(by=[], time="t", windows=windows, aggs=[wk.sum("v"), wk.max("t"), wk.median("t")])
     op = query.operator(order="out-of-order", allowed_lateness=20, store=store, schema=SCHEMA)
     most, told = 0, []
     for start in range(0, 6000, 50):
@@ -129,7 +130,8 @@ def test_slices_that_no_window_needs_apart_are_one(windows: list[wk.Window], sto
             within = every
         if row.get("window_name") == "w2":
             continue
-        assert (row["sum(v)"], row["max(t)"]) == (len(within), max(within))
+        expected = (len(within), max(within), statistics.median(within))
+        assert (row["sum(v)"], row["max(t)"], row["median(t)"]) == expected
 
 
 class Counting(wk.ContextAware):

@@ -53,7 +53,10 @@ impl Stream {
         let (calendar, gap) = (&mut self.calendar, self.queries.edges().gap());
         let merged = self.slices.merge_settled(|t| calendar.slice_of(t).1 <= horizon, is_needed, gap);
         if let Some(forest) = &mut self.forest {
-            forest.distrust(merged.into_iter());
+            forest.distrust(merged.iter().copied());
+        }
+        if let Some(grove) = &mut self.grove {
+            grove.distrust(merged.into_iter());
         }
     }
 }
