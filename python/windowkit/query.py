@@ -236,7 +236,8 @@ class Query:
         store : {"auto", "lazy", "eager"}
             How slices are held: in order of time, so that a window combines its slices when it is due, or
             with a tree above them, so that it combines O(log n) nodes (in order, and where the function has
-            an inverse, with running totals: O(1)).
+            an inverse, with running totals: O(1)). Slices whose rows are kept are always held in order of
+            time.
         technique : {"slicing", "tuple_buffer", "aggregate_tree", "aggregate_buckets", "tuple_buckets", \
 "pairs", "cutty"}
             General stream slicing, or one of the techniques that it is compared with; each of those refuses

@@ -24,12 +24,17 @@ __all__ = ["Operator", "Stats"]
 ORDERS: Final = ("in-order", "out-of-order")
 STORES: Final = ("auto", "lazy", "eager")
 MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
+LAZILY: Final = "their slices are combined when a window is due, whatever store= says"
 KEPT: Final = {
     "in-order": (
         "as long as a window that is not final may need them, in the order of time and arrival",
         "in order slices would do for windows of a number of rows, and between marks",
+        LAZILY,
     ),
-    "out-of-order": ("as long as a row or a window to come may need them, in the order of time and arrival",),
+    "out-of-order": (
+        "as long as a row or a window to come may need them, in the order of time and arrival",
+        LAZILY,
+    ),
 }
 
 

@@ -292,23 +292,36 @@ impl<M: Monoid> Column<M> {
         }
     }
 
-    /// Takes out of slots what those of another column hold; whether that could be done, slot by slot.
-    ///
-    /// Where values may be null it is not known whether one is left: then only what changes nothing can be taken out.
-    pub fn take_out(&mut self, slots: &[u32], lost: &Self) -> Vec<bool> {
+    /// Takes out of slots what those of another column hold; whether that could be done, slot by slot. `left` says in
+    /// which of them a value is left.
+    pub fn take_out(&mut self, slots: &[u32], lost: &Self, left: &[bool]) -> Vec<bool> {
+        if left.contains(&false) {
+            self.track_seen();
+        }
         let (monoid, states) = (&self.monoid, &mut self.states);
-        let invert = monoid.invert().filter(|_| self.seen.is_none());
-        let take_out = |(n, &slot): (usize, &u32)| {
+        let invert = monoid.invert();
+        let mut done = Vec::with_capacity(slots.len());
+        for (n, (&slot, &is_left)) in slots.iter().zip(left).enumerate() {
             let (whole, part) = (&mut states[slot as usize], lost.states[n]);
-            if lost.seen.as_ref().is_some_and(|seen| !seen[n]) || monoid.outlasts(*whole, part) {
-                return true;
+            if lost.seen.as_ref().is_some_and(|seen| !seen[n]) {
+                done.push(true);
+                continue;
             }
-            if let Some(invert) = invert {
+            if !is_left {
+                *whole = monoid.identity();
+                if let Some(seen) = &mut self.seen {
+                    seen[slot as usize] = false;
+                }
+                done.push(true);
+                continue;
+            }
+            let outlasts = monoid.outlasts(*whole, part);
+            if let Some(invert) = invert.filter(|_| !outlasts) {
                 *whole = invert(*whole, part);
             }
-            invert.is_some()
-        };
-        slots.iter().enumerate().map(take_out).collect()
+            done.push(outlasts || invert.is_some());
+        }
+        done
     }
 
     /// Bytes held.

@@ -207,13 +207,19 @@ pub trait Partials: Send + Sync {
     }
 
     /// Takes out of slots what the slots of `lost`, a column of the same kind, hold: slot n of it was combined into slot
-    /// `slots[n]`. Says of each whether that could be done; the others are as they were (Traub et al. 2019, Fig. 6).
+    /// `slots[n]`, in which `left[n]` says whether a value is left. Says of each whether that could be done; the others
+    /// are as they were (Traub et al. 2019, Fig. 6).
     ///
     /// # Errors
     /// What a user's function raises.
-    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials) -> Result<Vec<bool>> {
-        let _ = lost;
+    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials, left: &[bool]) -> Result<Vec<bool>> {
+        let _ = (lost, left);
         Ok(vec![false; slots.len()])
+    }
+
+    /// Whether [`Partials::take_out`] can take out any value.
+    fn takes_out(&self) -> bool {
+        false
     }
 
     /// Calls whatever function is still to be called for the rows so far.
@@ -308,8 +314,12 @@ impl<A: Aggregate> Partials for Column<A> {
         self.combine_slots(program);
     }
 
-    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials) -> Result<Vec<bool>> {
-        Ok(self.take_out(slots, lost.as_any().downcast_ref::<Self>().expect("columns of one kind")))
+    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials, left: &[bool]) -> Result<Vec<bool>> {
+        Ok(self.take_out(slots, lost.as_any().downcast_ref::<Self>().expect("columns of one kind"), left))
+    }
+
+    fn takes_out(&self) -> bool {
+        self.monoid().invert().is_some()
     }
 
     fn bytes(&self) -> usize {

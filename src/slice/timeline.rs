@@ -10,6 +10,9 @@ use super::forest::Dirty;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
+/// Slices of a key that may gather before those that nothing needs apart are made one.
+const MANY: usize = 8;
+
 /// A slice that holds rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
@@ -43,6 +46,8 @@ struct Timeline {
     near: usize,
     /// How many slices were forgotten since the first.
     gone: u64,
+    /// How many slices were left when they were last made as few as can be.
+    merged: usize,
 }
 
 /// What took place, to take it back.
@@ -175,11 +180,13 @@ impl Timelines {
         let timeline = &mut self.keys[key as usize];
         let slices = &timeline.slices[timeline.from..];
         let joins = |slice: &Slice| {
-            slice.first >= start
+            let within = slice.first >= start
                 && slice.last < end
                 && gap.is_none_or(|gap| {
                     first <= slice.last.saturating_add(gap) && slice.first <= last.saturating_add(gap)
-                })
+                });
+            // One that was made of several, whose edges nothing needs, has its rows on both sides.
+            within || (slice.first <= last && first <= slice.last)
         };
         // Mostly it is the last one.
         let after = match slices.last() {
@@ -262,6 +269,7 @@ impl Timelines {
             }
             timeline.from += keep;
             timeline.gone += keep as u64;
+            timeline.merged = timeline.merged.saturating_sub(keep);
             self.slices -= keep;
             if timeline.from > timeline.slices.len() / 2 {
                 timeline.slices.drain(..timeline.from);
@@ -327,6 +335,45 @@ impl Timelines {
             }
             self.keys[key] = Timeline { slices: merged, ..Timeline::default() };
         }
+    }
+
+    /// Makes slices one, where they have become many, that lie before all that can change: `is_settled` says of the times
+    /// there, `is_needed` whether an edge after the earlier and not after the later time is. Returns the keys that have
+    /// other slices now. Amortised O(1) per slice.
+    pub fn merge_settled(
+        &mut self,
+        mut is_settled: impl FnMut(i64) -> bool,
+        is_needed: impl Fn(i64, i64) -> bool,
+        gap: Option<i64>,
+    ) -> Vec<u32> {
+        let mut changed = Vec::new();
+        for (key, timeline) in (0..).zip(&mut self.keys) {
+            let before = timeline.slices.len() - timeline.from;
+            if before < 2 * timeline.merged + MANY {
+                continue;
+            }
+            let mut kept = timeline.from;
+            for at in timeline.from + 1..timeline.slices.len() {
+                let (one, next) = (timeline.slices[kept], timeline.slices[at]);
+                let within = gap.is_none_or(|gap| next.first <= one.last.saturating_add(gap));
+                if within && is_settled(one.last.max(next.last)) && !is_needed(one.last, next.first) {
+                    self.next[one.tail as usize] = next.head;
+                    timeline.slices[kept] = Slice { last: one.last.max(next.last), tail: next.tail, ..one };
+                } else {
+                    kept += 1;
+                    timeline.slices[kept] = next;
+                }
+            }
+            timeline.slices.truncate(kept + 1);
+            timeline.merged = timeline.slices.len() - timeline.from;
+            let gone = before - timeline.merged;
+            if gone > 0 {
+                changed.push(key);
+                self.slices -= gone;
+                self.merges += gone as u64;
+            }
+        }
+        changed
     }
 
     /// Drops keys without slices; entry k of the answer is the new number of key k, if it has one.

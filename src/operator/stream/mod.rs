@@ -21,6 +21,7 @@ mod names;
 mod options;
 mod part;
 mod queries;
+mod settled;
 mod snapshot;
 mod upkeep;
 

@@ -360,9 +360,11 @@ pub(in crate::operator) fn strategy<'a>(
 ) -> Result<Strategy> {
     let mut functions = Vec::new();
     for plan in plans.clone() {
+        let columns = plan.empty_partials()?;
         for (properties, partials) in plan.properties()?.into_iter().zip(plan.sources()) {
             let extremum = partials.iter().all(|&partial| is_extremum(&plan.partials()[partial].partial));
-            let (commutative, invertible) = (properties.commutative, properties.invertible);
+            let invertible = partials.iter().all(|&partial| columns[partial].takes_out());
+            let commutative = properties.commutative;
             functions.push(FunctionTraits { commutative, invertible, extremum });
         }
     }

@@ -115,6 +115,9 @@ impl Stream {
                 |known: &Reopened| slices.of(known.key).first().is_some_and(|slice| slice.first <= known.at);
             self.reopened.retain(is_there);
         }
+        if !self.closed {
+            self.merge_settled();
+        }
     }
 
     /// Moves slots together, and forgets keys, once that is worth it.
