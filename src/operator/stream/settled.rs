@@ -50,13 +50,8 @@ impl Stream {
             asked.iter().any(comes_between)
                 || windows().any(|(asked, window)| keeps_apart(asked, window, horizon, (earlier, later)))
         };
-        let (calendar, gap) = (&mut self.calendar, self.queries.edges().gap());
-        let merged = self.slices.merge_settled(|t| calendar.slice_of(t).1 <= horizon, is_needed, gap);
-        if let Some(forest) = &mut self.forest {
-            forest.distrust(merged.iter().copied());
-        }
-        if let Some(grove) = &mut self.grove {
-            grove.distrust(merged.into_iter());
-        }
+        let (cutter, gap) = (&mut self.cutter, self.queries.edges().gap());
+        let merged = self.slices.merge_settled(|t| cutter.slice_of(t).1 <= horizon, is_needed, gap);
+        self.eager.distrust(merged.into_iter());
     }
 }
