@@ -482,7 +482,7 @@ class TestSpark:
             (["--filter", "w > 1"], "filter: "),
             (
                 ["--filter", "w > 1", "--route", "rows"],
-                "--filter: there is no column 'w'; columns are 'device', 'site'",
+                "--filter: there is no column 'w'; columns are",
             ),
             (["--route", "catalyst"], "route: 'catalyst' cannot evaluate the query"),
         ):
