@@ -114,6 +114,10 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
 
 def holds(frame: DataFrame, name: str, operator: str, value: str | list[str]) -> Column:
     """Return a comparison of a column with values that are read as its type."""
+    if name.lower() not in map(str.lower, frame.columns):
+        raise ArgumentsError(
+            f"--filter: there is no column {name!r}; columns are {', '.join(map(repr, frame.columns))}"
+        )
     column = functions.col(quoted(name))
     kind = frame.select(column).schema.fields[0].dataType
     values = [functions.lit(each).cast(kind) for each in ([value] if isinstance(value, str) else value)]
