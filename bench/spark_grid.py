@@ -27,6 +27,8 @@ premade
 Spark's own takes minutes in some cells; those are run once, without warming up, and marked so.
 
     python bench/spark_grid.py --cells '16 keys*' --repeats 5
+
+With ``--page`` nothing is measured: the page is written again from the records beside it.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ import pyspark
 from plots import plot
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from spark_goals import table
 from spark_session import session
 
 import windowkit as wk
@@ -127,6 +130,10 @@ CELLS = (
 def main() -> None:
     """Measure the cells asked for; write JSON lines and a table."""
     options = arguments()
+    if options.page:
+        head, *results = map(json.loads, options.output.with_suffix(".jsonl").read_text().splitlines())
+        options.output.write_text(report(results, head["machine"], options))
+        return
     cells = [cell for cell in CELLS if any(fnmatch.fnmatch(cell.name, form) for form in options.cells)]
     spark = session()
     results: list[dict[str, Any]] = []
@@ -191,6 +198,7 @@ def arguments() -> argparse.Namespace:
         default=float("inf"),
         help="leave out Spark's side if it takes longer",
     )
+    parser.add_argument("--page", action="store_true", help="write the page from the records there are")
     parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/spark.md"))
     return parser.parse_args()
 
@@ -332,12 +340,19 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
     lines = [
         "# Spark: windowkit against Spark's own windows",
         "",
-        "Made by `bench/spark_grid.py`, whose head says what each side is. Seconds, planning included; "
+        f"Made by `python bench/spark_grid.py --repeats {options.repeats}`, whose head says what each side "
+        "is. Seconds, planning included; "
         f"medians of {options.repeats} runs, sides in turn, after one run to warm up. A figure with * is of "
         "one run, without warming up, because Spark's own takes long there; it is not run over Parquet then, "
         "and the scan is compared with it too.",
         "",
         *(f"- {name}: {fact}" for name, fact in facts.items()),
+        "",
+        "## Goals",
+        "",
+        "The worst cell counts. *windowkit* is what the planner takes without a hint.",
+        "",
+        *table(results),
         "",
         "## Against Spark's own",
         "",

@@ -236,15 +236,17 @@ def page(results: list[dict[str, Any]], facts: dict[str, str]) -> str:
     lines = [
         "# Spark: memory",
         "",
-        "Made by `bench/spark_memory.py`, whose head says what is measured. MiB; each measure in a process "
-        "of its own.",
+        "Made by `python bench/spark_memory.py`, whose head says what is measured. MiB; each measure in a "
+        "process of its own.",
         "",
         *(f"- {name}: {fact}" for name, fact in facts.items() if name != "rows"),
         "",
         "## Workers held to a limit",
         "",
         "The limit is on address space, by `spark.executor.pyspark.memory`. Peaks are of the worker that "
-        "took most; begun with is what Python, pyspark, pyarrow and windowkit take before the first row.",
+        "took most; begun with is what Python, pyspark, pyarrow and windowkit take before the first row. "
+        "Of *many slices* stages 1 and 2 are run by hand, with slices made even where they save nothing "
+        "(`share=1e9`): a job would pack rows there. The question is what it takes to hold slices.",
         "",
         "| | rows | windows out | seconds | limit | stage | tasks | address space, peak "
         "| resident, begun with | resident, peak |",

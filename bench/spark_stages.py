@@ -417,7 +417,7 @@ def page(
     lines = [
         "# Spark: where the time goes",
         "",
-        "Made by `bench/spark_stages.py`, whose head says what is measured: a scan of "
+        "Made by `python bench/spark_stages.py`, whose head says what is measured: a scan of "
         f"{result['rows']:,} rows, {options.keys:,} keys, 10 minutes by 10 s. Medians of {options.repeats} "
         "runs, sides in turn, after one to warm up; planning included.",
         "",

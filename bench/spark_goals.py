@@ -1,0 +1,139 @@
+"""The goals of the benchmark grid of Spark, and whether they are met: a table made of its records."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["table"]
+
+Record = dict[str, Any]
+MANY = "1000000 keys"
+GRID = ("16 keys", "1024 keys", MANY)
+BY_MINUTE, BY_TEN, BY_SECOND = "10 min by 1 min", "10 min by 10 s", "10 min by 1 s"
+TUMBLING, SESSION = "tumbling 10 min", "session 30 s"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is asked of the worst of some cells: at least so much, or at most."""
+
+    what: str
+    least: float | None
+    most: float | None
+    cells: tuple[str, ...]
+    """Names of cells; all there are if none is named."""
+    measure: Callable[[Record], float | None]
+
+
+def middle(record: Record, side: str) -> float | None:
+    """Return the median of a side's seconds."""
+    runs = record["seconds"].get(side)
+    return statistics.median(runs) if runs else None
+
+
+def faster(record: Record) -> float | None:
+    """Return Spark's time as a multiple of windowkit's, over a DataFrame."""
+    theirs, ours = middle(record, "spark"), middle(record, "windowkit")
+    return None if theirs is None or ours is None else theirs / ours
+
+
+def faster_from_files(record: Record) -> float | None:
+    """Return Spark's time as a multiple of the scan's; that over cached rows where there is no other."""
+    theirs, ours = middle(record, "spark parquet") or middle(record, "spark"), middle(record, "scan")
+    return None if theirs is None or ours is None else theirs / ours
+
+
+def stage_2(record: Record) -> float | None:
+    """Return the time as a multiple of that with windows made before."""
+    ours, premade = middle(record, "windowkit"), middle(record, "premade")
+    # What the planner takes is compared with the job whose stage 2 was replaced: one by Catalyst's panes.
+    if ours is None or premade is None or record["route"] != "catalyst-panes":
+        return None
+    return ours / premade
+
+
+def behind(side: str) -> Callable[[Record], float | None]:
+    """Return how the route that was chosen compares with the fastest one, as a multiple."""
+
+    def measure(record: Record) -> float | None:
+        routes = ("catalyst", "catalyst-panes", "packed", "rows")
+        times = [time for route in routes if (time := middle(record, route)) is not None]
+        chosen = middle(record, record.get(side, ""))
+        return None if chosen is None or not times else chosen / min(times)
+
+    return measure
+
+
+def named(keys: Iterable[str], *windows: str, answers: str = "") -> tuple[str, ...]:
+    """Return names of cells."""
+    return tuple(f"{key}, {window}{answers}" for key in keys for window in windows)
+
+
+def twice(what: str, asked: float, from_files: float, cells: tuple[str, ...]) -> list[Goal]:
+    """Return goals of a DataFrame and of files."""
+    return [
+        Goal(f"{what}, times as fast as Spark's own", asked, None, cells, faster),
+        Goal(f"{what}, from Parquet", from_files, None, cells, faster_from_files),
+    ]
+
+
+def of_answers(what: str, asked: float, *windows: str) -> Goal:
+    """Return the goal of one function at 16 keys."""
+    cells = named(GRID[:1], *windows, answers=f", {what}")
+    return Goal(f"{what}, {' and '.join(windows)}, times as fast", asked, None, cells, faster)
+
+
+GOALS = (
+    Goal("600 windows per row, times as fast as Spark's own", 400, None, named(GRID[:1], BY_SECOND), faster),
+    *twice("60 windows per row, 16 keys", 8, 12, named(GRID[:1], BY_TEN)),
+    *twice("60 windows per row, 1,024 keys", 10, 25, named(GRID[1:2], BY_TEN)),
+    *twice("60 windows per row, 1,000,000 keys", 10, 12, named(GRID[2:], BY_TEN)),
+    of_answers("median", 20, BY_MINUTE),
+    of_answers("median", 60, BY_TEN),
+    of_answers("M4", 10, BY_MINUTE, BY_TEN),
+    of_answers("HyperLogLog", 10, BY_MINUTE, BY_TEN),
+    *twice("sessions, 16 keys", 4, 5, named(GRID[:1], SESSION)),
+    *twice("sessions, 1,024 keys", 1.3, 3, named(GRID[1:2], SESSION)),
+    *twice("tumbling", 1, 1, named(GRID, TUMBLING)),
+    Goal("stage 2, time as a multiple of that with premade windows", None, 1.15, (), stage_2),
+    Goal(
+        "the planner's choice without a hint, time as a multiple of the best", None, 1.15, (), behind("route")
+    ),
+    Goal(
+        "the planner's choice with a hint, time as a multiple of the best", None, 1.15, (), behind("hinted")
+    ),
+)
+
+
+def table(records: list[Record]) -> list[str]:
+    """Return the lines of a table; cells that were not run are not there.
+
+    A goal is met if its worst cell meets it.
+    """
+    lines = ["| goal | asked | worst | where | |", "|---|--:|--:|---|---|"]
+    for goal in GOALS:
+        measured = {
+            record["cell"]: value
+            for record in records
+            if (not goal.cells or record["cell"] in goal.cells)
+            and (value := goal.measure(record)) is not None
+        }
+        asked = f"≥ {goal.least:g}×" if goal.least is not None else f"≤ {goal.most:g}×"
+        if not measured:
+            lines.append(f"| {goal.what} | {asked} | | | not measured |")
+            continue
+        missed = [cell for cell, value in measured.items() if not meets(goal, value)]
+        worst = (min if goal.least is not None else max)(measured, key=measured.__getitem__)
+        verdict = f"missed in {len(missed)} of {len(measured)}" if missed else "met"
+        lines.append(f"| {goal.what} | {asked} | {measured[worst]:.2f}× | {worst} | {verdict} |")
+    return lines
+
+
+def meets(goal: Goal, value: float) -> bool:
+    """Whether a value is as good as asked."""
+    if goal.least is not None:
+        return value >= goal.least
+    return goal.most is not None and value <= goal.most
