@@ -126,6 +126,12 @@ pub trait Aggregate: Monoid {
         Ok(())
     }
 
+    /// The same once they are most of what is held. Amortised O(1) per value taken in.
+    fn compact(column: &mut Column<Self>) -> Result<()> {
+        let _ = column;
+        Ok(())
+    }
+
     /// Results of all slots.
     ///
     /// # Errors
@@ -217,6 +223,12 @@ pub trait Partials: Send + Sync {
         Ok(())
     }
 
+    /// The same once they are most of what is held, where that is known without looking at all slots. Amortised O(1) per
+    /// value taken in.
+    fn compact(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Bytes held.
     fn bytes(&self) -> usize;
 
@@ -278,6 +290,10 @@ impl<A: Aggregate> Partials for Column<A> {
 
     fn shrink(&mut self) -> Result<()> {
         A::shrink(self)
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        A::compact(self)
     }
 
     fn is_plain(&self) -> bool {

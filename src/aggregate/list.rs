@@ -13,9 +13,9 @@ use super::lift::{Partials, Rows, cast_to, columns};
 use super::multiset::{list, offsets};
 use super::properties::{Kind, Properties};
 use super::store::{Position, Store};
-use crate::Result;
 use crate::dictionary::{plain, widened};
 use crate::kernels::Ranges;
+use crate::{Error, Result};
 
 /// A column of lists of values.
 pub struct List {
@@ -175,6 +175,13 @@ impl Partials for List {
         let (slots, own) = self.rows();
         for (row, &slot) in rows.slots.iter().enumerate().filter(|&(row, _)| values.is_valid(row)) {
             let (from, others) = (values.value_offsets()[row], times.value_offsets()[row]);
+            if values.value_length(row) != times.value_length(row) {
+                return Err(Error::InvalidValue(format!(
+                    "slices: row {row} has {} values and {} times",
+                    values.value_length(row),
+                    times.value_length(row)
+                )));
+            }
             for at in 0..values.value_length(row) {
                 slots.push(slot);
                 own.push((when.value((others + at) as usize), base + (from + at) as Position));

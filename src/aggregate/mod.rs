@@ -46,4 +46,5 @@ pub use multiset::Question;
 pub use nodes::Nodes;
 pub use partial::Partial;
 pub use properties::{Kind, Properties};
+pub(crate) use store::held_bytes;
 pub use user::{User, UserAggregate};

@@ -339,6 +339,7 @@ impl Running {
             rows_kept: kept.rows_kept,
             bytes: sliced.bytes + kept.bytes,
             late: self.late.count() + sliced.late,
+            late_bytes: self.late.bytes() + sliced.late_bytes,
             rows: self.past.rows + sliced.rows,
             ..added(added(self.past, sliced), kept)
         }
@@ -530,17 +531,27 @@ impl Running {
         this.past =
             Stats { rows, windows, updates, splits, merges, shifts, recomputations, ..Stats::default() };
         let sliced = from.bytes()?;
+        if this.sliced.is_some() == sliced.is_empty() {
+            return broken();
+        }
         if let Some(part) = &mut this.sliced {
             let own = this.entries.iter().filter(|entry| entry.own);
             let own = own.map(|entry| (entry.name.clone(), entry.plan.clone())).collect();
             let queries = part.queries().clone();
             *part = Stream::restore(sliced, own)?;
+            // It is closed by itself only where it is the only part.
+            if part.options() != options || part.is_closed() && !this.closed {
+                return broken();
+            }
             part.set_queries(queries);
         }
         if let Some(part) = &mut this.kept {
             *part = Keeper::load(&mut from, part.queries().clone(), options)?;
         }
-        Ok(this)
+        match from.is_empty() {
+            true => Ok(this),
+            false => broken(),
+        }
     }
 
     fn check_open(&self, call: &str) -> Result<()> {

@@ -8,7 +8,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
 use super::errors::detached;
-use super::operator::{Length, table};
+use super::operator::{Length, numbers, table};
 use super::plan::PyPlan;
 use crate::operator::{Options, StoreKind, length};
 use crate::slice::strategy::Order;
@@ -102,29 +102,9 @@ impl PyTechnique {
         })
     }
 
-    /// Keys, partials, rows kept, bytes, rows, splits, merges, recomputations, late rows, windows, updates.
-    #[allow(clippy::type_complexity, reason = "names are given to the numbers in Python")]
-    fn stats(
-        &self,
-        py: Python<'_>,
-    ) -> PyResult<(usize, usize, usize, usize, u64, u64, u64, u64, u64, u64, u64, u64)> {
-        detached(py, || {
-            let s = self.operator()?.stats();
-            Ok((
-                s.keys,
-                s.slices,
-                s.rows_kept,
-                s.bytes,
-                s.rows,
-                s.splits,
-                s.merges,
-                s.shifts,
-                s.recomputations,
-                s.late,
-                s.windows,
-                s.updates,
-            ))
-        })
+    /// See [`numbers`]; its slices are partials.
+    fn stats(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        detached(py, || Ok(numbers(self.operator()?.stats())))
     }
 }
 

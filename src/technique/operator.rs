@@ -101,9 +101,11 @@ impl Operator {
             bounds: self.plan.edges().bounds(),
         };
         let (mut accepted, mut late, mut latest) = (Vec::new(), Vec::new(), self.latest);
+        let mut before = 0;
         for batch in batches {
             check_schema(self.plan.input(), batch)?;
-            accepted.push(gate.accept(&self.plan, batch, &mut latest, (&self.late, &mut late))?.0);
+            accepted.push(gate.accept(&self.plan, (batch, before), &mut latest, (&self.late, &mut late))?.0);
+            before += batch.num_rows();
         }
         let rows = concat_batches(self.plan.input(), &accepted)?;
         let columns = Columns::of(&self.plan, self.plan.partials(), &rows)?;
@@ -177,6 +179,7 @@ impl Operator {
             bytes: own.bytes,
             rows: self.rows,
             late: self.late.count(),
+            late_bytes: self.late.bytes(),
             windows: own.windows,
             updates: own.updates,
             ..Stats::default()
