@@ -13,6 +13,7 @@ use arrow_select::filter::FilterBuilder;
 use super::column::{Column, Monoid};
 use super::nodes::Nodes;
 use super::properties::Properties;
+use super::sorted_runs::RunNodes;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 
@@ -146,6 +147,11 @@ pub trait Partials: Send + Sync {
 
     /// Its slots as nodes of a tree, where partials are plain states.
     fn nodes(&mut self) -> Option<&mut dyn Nodes> {
+        None
+    }
+
+    /// No nodes yet of trees whose nodes are sorted runs, where partials are multisets that can be such.
+    fn run_nodes(&self) -> Option<Box<dyn RunNodes>> {
         None
     }
 

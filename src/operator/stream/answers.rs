@@ -14,7 +14,7 @@ use crate::aggregate::Partials;
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
 use crate::operator::output::lowered;
-use crate::slice::{Delta, Forest, Wanted};
+use crate::slice::{Delta, Forest, Grove, Wanted};
 use crate::{Error, Result};
 
 impl Stream {
@@ -49,7 +49,8 @@ impl Stream {
         which.sort_unstable();
         which.dedup();
         let planted: &[usize] = self.forest.as_ref().map_or(&[], Forest::which);
-        which.retain(|at| !planted.contains(at));
+        let grown: &[usize] = self.grove.as_ref().map_or(&[], Grove::which);
+        which.retain(|at| !planted.contains(at) && !grown.contains(at));
         let gathered = if which.is_empty() {
             Vec::new()
         } else {
@@ -75,10 +76,16 @@ impl Stream {
                 let ranges: Vec<(u32, u32)> = due.iter().map(range).collect();
                 let mut gathered = answers(&gathered, &ranges)?.into_iter();
                 let mut planted = self.by_trees(query, due)?;
-                let next = |own: &Option<&dyn Partials>| {
-                    if own.is_some() { gathered.next() } else { planted.pop_front() }
+                let mut grown = self.by_runs(query, due, delta);
+                let by_runs: &[usize] = self.grove.as_ref().map_or(&[], Grove::which);
+                let next = |(own, at): (&Option<&dyn Partials>, &usize)| match own {
+                    Some(_) => gathered.next(),
+                    None if by_runs.contains(at) => grown.pop_front(),
+                    None => planted.pop_front(),
                 };
-                let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
+                let asked = &self.queries.asked()[query];
+                let answers: Vec<Box<dyn Partials>> =
+                    own.iter().zip(&asked.partials).filter_map(next).collect();
                 let answers: Vec<&dyn Partials> = answers.iter().map(AsRef::as_ref).collect();
                 let aggregates = lowered(&self.queries.asked()[query].plan, &answers)?;
                 results.push(self.batch(query, due, &keys, aggregates)?);
@@ -95,6 +102,13 @@ impl Stream {
             own.filter_map(|own| forest.which().iter().position(|which| which == own)).collect();
         let windows = due.iter().map(|due| Wanted { key: due.key, slices: due.found.lo..due.found.hi });
         forest.answer(&self.slices, &which, windows)
+    }
+
+    /// The partials of windows that come from sorted runs, in the order of the query.
+    fn by_runs(&mut self, query: usize, due: &[Due], delta: &Delta) -> VecDeque<Box<dyn Partials>> {
+        let Some(grove) = &mut self.grove else { return VecDeque::new() };
+        let windows = due.iter().map(|due| Wanted { key: due.key, slices: due.found.lo..due.found.hi });
+        grove.answer((&self.store, delta), &self.slices, windows, &self.queries.asked()[query].partials)
     }
 
     pub(super) fn batch(

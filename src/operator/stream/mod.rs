@@ -30,7 +30,7 @@ use arrow_schema::SchemaRef;
 use super::plan::Plan;
 use crate::keys::KeyIndex;
 use crate::slice::strategy::{Order, Strategy};
-use crate::slice::{Calendar, Cutter, Delta, Forest, Store, Timelines};
+use crate::slice::{Calendar, Cutter, Delta, Forest, Grove, Store, Timelines};
 use crate::{Error, Result};
 pub(super) use answers::answers;
 use due::{Due, Reopened};
@@ -40,7 +40,7 @@ pub use options::{Options, Stats, StoreKind, length};
 pub(super) use queries::{Asked, Entry, Queries, Told, strategy, windows};
 pub use snapshot::Contents;
 pub(super) use snapshot::{bound, head, read_keys, read_partials, read_window, write_head};
-use upkeep::{calendars, checked_strategy, is_eager};
+use upkeep::{calendars, checked_strategy, grove, is_eager};
 
 /// The stream operator.
 pub struct Stream {
@@ -54,6 +54,8 @@ pub struct Stream {
     store: Store,
     /// Trees above the slices, if the store is eager.
     forest: Option<Forest>,
+    /// Sorted runs above the slices, if the store is eager and some partials are multisets.
+    grove: Option<Grove>,
     cutter: Cutter,
     /// Where slices are cut; the cutter's also has panes as wide as the least gap.
     calendar: Calendar,
@@ -108,6 +110,7 @@ impl Stream {
         Ok(Self {
             options,
             forest,
+            grove: grove(&store, options.store),
             strategy,
             keys: KeyIndex::new(types.collect())?,
             key_columns: None,
@@ -224,7 +227,7 @@ impl Stream {
         Stats {
             keys,
             slices: self.slices.len(),
-            bytes: self.slices.bytes() + self.store.bytes() + self.forest.as_ref().map_or(0, Forest::bytes),
+            bytes: self.slices.bytes() + self.store.bytes() + self.trees_bytes(),
             merges: self.slices.merges(),
             late: self.late.count(),
             late_bytes: self.late.bytes(),
@@ -341,9 +344,7 @@ impl Stream {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                if let Some(forest) = &mut self.forest {
-                    forest.distrust(self.slices.dirty().into_iter().map(|dirty| dirty.key));
-                }
+                self.distrust();
                 self.slices.take_back();
                 return Err(error);
             }

@@ -9,7 +9,7 @@ use super::options::StoreKind;
 use super::queries::{Asked, Queries};
 use crate::keys::KeyIndex;
 use crate::slice::strategy::{Order, Strategy};
-use crate::slice::{Calendar, Cutter, Delta, Dirty, Forest, Store};
+use crate::slice::{Calendar, Cutter, Delta, Dirty, Forest, Grove, Store};
 use crate::window::Window;
 use crate::{Error, Result};
 
@@ -40,26 +40,56 @@ impl Stream {
             let slices = &self.slices;
             forest.distrust((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
         }
+        self.grove = grove(&self.store, self.options.store);
     }
 
     /// Brings trees up to date with slices.
     pub(super) fn grow(&mut self, dirty: Vec<Dirty>, delta: &Delta) -> Result<()> {
+        if let Some(grove) = &mut self.grove {
+            grove.update(&dirty, &self.slices);
+        }
         match &mut self.forest {
             Some(forest) => forest.update(dirty, &self.store, delta, &self.slices),
             None => Ok(()),
         }
     }
 
+    /// Has trees forget what a call that failed made of its rows.
+    pub(super) fn distrust(&mut self) {
+        let keys: Vec<u32> = self.slices.dirty().into_iter().map(|dirty| dirty.key).collect();
+        if let Some(forest) = &mut self.forest {
+            forest.distrust(keys.iter().copied());
+        }
+        if let Some(grove) = &mut self.grove {
+            grove.distrust(keys.into_iter());
+        }
+    }
+
+    /// Bytes of trees.
+    pub(super) fn trees_bytes(&self) -> usize {
+        self.forest.as_ref().map_or(0, Forest::bytes) + self.grove.as_ref().map_or(0, Grove::bytes)
+    }
+
     /// How slices are held, and why.
     pub fn store_told(&self) -> (&'static str, &'static str) {
+        let all = self.store.partials().len();
         let plain = self.store.partials().iter().filter(|partials| partials.is_plain()).count();
+        let runs = self.grove.as_ref().map_or(0, |grove| grove.which().len());
         match (&self.forest, self.options.store) {
             (None, StoreKind::Lazy) => ("lazy", "as asked for"),
+            (_, _) if runs == all => {
+                ("eager", "values in order, runs of which are merged when a window first asks for them")
+            }
+            (None, _) if runs > 0 => {
+                ("lazy", "few window types; but values in order are runs, merged when a window first asks for them")
+            }
             (None, _) => ("lazy", "few window types: what is due is combined from slices in one go"),
-            (Some(_), _) if plain == 0 => ("lazy", "no partial is a plain state, which trees are made of"),
-            (Some(_), _) if plain < self.store.partials().len() => (
+            (Some(_), _) if plain + runs == 0 => {
+                ("lazy", "no partial is a plain state or values in order, which trees are made of")
+            }
+            (Some(_), _) if plain + runs < all => (
                 "eager",
-                "but for partials that are no plain states: those are combined when a window is due",
+                "but for partials that are no plain states or values in order: those are combined when a window is due",
             ),
             (Some(_), StoreKind::Eager) => ("eager", "as asked for"),
             (Some(_), _) => {
@@ -72,9 +102,13 @@ impl Stream {
     pub(super) fn forget(&mut self) {
         if self.closed {
             self.slices.forget(NEVER, None);
+            self.plant();
             self.reopened.clear();
         } else if let Some(needed) = self.first_needed() {
             self.slices.forget(needed, self.queries.widest_gap());
+            if let Some(grove) = &mut self.grove {
+                grove.forget(&self.slices);
+            }
             let slices = &self.slices;
             let is_there =
                 |known: &Reopened| slices.of(known.key).first().is_some_and(|slice| slice.first <= known.at);
@@ -239,6 +273,14 @@ pub(super) fn checked_strategy(queries: &Queries, order: Order) -> Result<Strate
         )));
     }
     Ok(strategy)
+}
+
+/// Sorted runs above the slices: unless they are not wanted, as what a window costs without is all its values.
+pub(super) fn grove(store: &Store, kind: StoreKind) -> Option<Grove> {
+    match kind {
+        StoreKind::Lazy => None,
+        StoreKind::Auto | StoreKind::Eager => Grove::new(store),
+    }
 }
 
 /// Whether these queries are answered from trees above the slices.
