@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -39,7 +40,7 @@ def test_rows_out_of_order_are_refused_unless_announced() -> None:
     unchanged(op, lambda: op.push(rows([7])), wk.InvalidValue, says)
     # Neither a later batch of one push, nor one after a watermark.
     both = pa.concat_tables([rows([9]), rows([8])])
-    unchanged(op, lambda: op.push(both), wk.InvalidValue, "row 0 has time 8 in column 't', which is before 9")
+    unchanged(op, lambda: op.push(both), wk.InvalidValue, "row 1 has time 8 in column 't', which is before 9")
     op.advance(20)
     unchanged(op, lambda: op.push(rows([19])), wk.InvalidValue, "is before 20, the latest so far")
     assert op.push(rows([20])).num_rows == 0
@@ -291,3 +292,192 @@ def test_a_stream_that_breaks_off_changes_nothing() -> None:
     unchanged(op, lambda: op.push(reader), RefusalError, "the source is gone")
     with pytest.raises(wk.InvalidType, match="data: a builtins dict has no Arrow interface"):
         op.push({"k": ["a"]})
+
+
+KEPT = wk.query(by="k", time="t", windows=wk.tumbling(rows=3), aggs=wk.sum("v"))
+
+
+@pytest.mark.parametrize("query", [QUERY, KEPT])
+def test_rows_out_of_order_are_told_by_their_place_in_the_push(query: wk.Query) -> None:
+    op = query.operator(schema=SCHEMA)
+    with pytest.raises(wk.InvalidValue, match="row 3 has time 6 in column 't', which is before 7"):
+        op.push(rows([None, None, 7, 6]))
+    with pytest.raises(wk.InvalidValue, match="row 5 has time 3 in column 't', which is before 4"):
+        op.push(pa.concat_tables([rows([1, None]), rows([]), rows([2, 4]), rows([None, 3])]))
+
+
+def test_a_technique_tells_rows_out_of_order_by_their_place_in_the_push() -> None:
+    op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")).operator(technique="pairs")
+    with pytest.raises(wk.InvalidValue, match="row 3 has time 6 in column 't', which is before 7"):
+        op.push(pa.concat_tables([rows([None, None]), rows([7, 6])]))
+
+
+def test_a_first_push_that_fails_leaves_the_operator_new() -> None:
+    op = QUERY.operator()
+    other = rows([5, 1]).set_column(2, "v", pa.array([1, 2], pa.int32())).append_column("w", pa.array([1, 2]))
+    with pytest.raises(wk.InvalidValue, match="row 1 has time 1"):
+        op.push(other)
+    with pytest.raises(wk.InvalidValue, match="the schema of the stream is not known yet"):
+        op.advance(1)
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield other.slice(0, 1).to_batches()[0]
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        op.push(pa.RecordBatchReader.from_batches(other.schema, broken()))
+    assert op.stats().rows == 0
+    assert op.push(rows([1, 5])).num_rows == 0
+    assert op.close()["sum(v)"].to_pylist() == [2, 2]
+
+
+def test_a_function_of_the_first_push_cannot_call_its_operator() -> None:
+    refused: list[str] = []
+
+    def lift(values: pa.Array) -> pa.Array:
+        for call in (lambda: op.push(rows([1])), lambda: op.add(QUERY), op.close, lambda: op.remove("q1")):
+            with pytest.raises(wk.InvalidValue) as error:
+                call()
+            refused.append(str(error.value))
+        return values
+
+    total = wk.aggregate("total", lift=lift, combine=pc.add, lower=lambda states: states)
+    op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=total("v").alias("total")).operator()
+    op.push(rows([1, 2]))
+    assert all("called by a function that it has called itself" in text for text in refused)
+    assert [text.split(":")[0] for text in refused[:4]] == ["push", "add", "close", "remove"]
+    assert list(op.queries) == ["q1"]
+    assert op.close()["total"].to_pylist() == [2]
+
+
+def test_first_pushes_of_several_threads_are_all_taken() -> None:
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+    batch = pa.table({"t": list(range(50))})
+    for _ in range(50):
+        op = query.operator(order="out-of-order")
+        barrier = threading.Barrier(4)
+
+        def push(op: wk.Operator = op, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait()
+            op.push(batch)
+
+        threads = [threading.Thread(target=push) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert op.stats().rows == 200
+        assert sum(op.close()["n"].to_pylist()) == 200
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars", "duckdb"])
+def test_the_schema_of_a_stream_has_all_columns_of_the_first_push(library: str) -> None:
+    def given(times: list[int]) -> Any:
+        arrow = rows(times).append_column("note", pa.array([f"n{t}" for t in times]))
+        if library == "pandas":
+            return arrow.to_pandas()
+        if library == "polars":
+            return pytest.importorskip("polars").from_arrow(arrow)
+        return pytest.importorskip("duckdb").from_arrow(arrow) if library == "duckdb" else arrow
+
+    op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")).operator(order="out-of-order")
+    op.push(given([1, 30]))
+    op.add(
+        wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.last("note").alias("note")), name="notes"
+    )
+    op.advance(35)
+    op.push(given([3, 41]))
+    late = op.take_late()
+    assert late.column_names == ["k", "t", "v", "note", "late_reason"]
+    assert late["note"].to_pylist() == ["n3"]
+    told = op.close().to_pylist()
+    assert [row["note"] for row in told if row["query_name"] == "notes"] == ["n41"]
+
+
+UTC = datetime.timezone.utc
+
+
+@pytest.mark.parametrize(
+    ("kind", "watermark", "says"),
+    [
+        (
+            pa.timestamp("us", "UTC"),
+            datetime.datetime(2026, 1, 1),
+            "has no zone; allowed are times with a zone",
+        ),
+        (pa.timestamp("us", "UTC"), datetime.date(2026, 1, 1), "has no zone"),
+        (pa.timestamp("us", "UTC"), pa.scalar(0, pa.timestamp("us")), "has no zone"),
+        (pa.timestamp("us", "UTC"), "2026-01-01T12:00:00", "add Z or an offset such as +01:00 to a text"),
+        (
+            pa.timestamp("us"),
+            datetime.datetime(2026, 1, 1, tzinfo=UTC),
+            "has a zone; allowed are times without",
+        ),
+        (pa.timestamp("us"), "2026-01-01T12:00:00Z", "allowed are times without a zone or an offset"),
+        (pa.date32(), datetime.datetime(2026, 1, 1, 12), "has a time of day; allowed are dates without"),
+        (pa.date32(), datetime.datetime(2026, 1, 1, tzinfo=UTC), "has a zone"),
+        (pa.duration("s"), "1.5 seconds", "is no time of type duration[s]"),
+        (pa.duration("s"), datetime.timedelta(milliseconds=1), "is no time of type duration[s]"),
+    ],
+)
+def test_watermarks_that_would_be_changed_are_refused(
+    kind: pa.DataType, watermark: object, says: str
+) -> None:
+    size = "1 day" if pa.types.is_date(kind) else "1 minute"
+    query = wk.query(by=[], time="t", windows=wk.tumbling(size), aggs=wk.count().alias("n"))
+    op = query.operator(schema=pa.schema({"t": kind}))
+    unchanged(op, lambda: op.advance(watermark), wk.InvalidType, says)
+
+
+@pytest.mark.parametrize(
+    ("kind", "watermark", "reached"),
+    [
+        (pa.timestamp("us", "Europe/Berlin"), datetime.datetime(1970, 1, 1, 1, tzinfo=UTC), 3_600_000_000),
+        (pa.timestamp("s", "Europe/Berlin"), "1970-01-01T01:00:00+01:00", 0),
+        (pa.timestamp("s"), datetime.datetime(1970, 1, 1, 1), 3_600),
+        (pa.timestamp("s"), datetime.date(1970, 1, 2), 86_400),
+        (pa.timestamp("ms"), 1_500, 1_500),
+        (pa.date32(), datetime.datetime(1970, 1, 3), 2),
+        (pa.date32(), datetime.date(1970, 1, 3), 2),
+        (pa.duration("s"), "3 hours", 10_800),
+        (pa.duration("ms"), datetime.timedelta(hours=3), 10_800_000),
+        (pa.duration("ns"), "1.000000001 seconds", 1_000_000_001),
+    ],
+)
+def test_watermarks_of_every_type_of_times(kind: pa.DataType, watermark: object, reached: int) -> None:
+    size = "1 day" if pa.types.is_date(kind) else "1 minute"
+    query = wk.query(by=[], time="t", windows=wk.tumbling(size), aggs=wk.count().alias("n"))
+    op = query.operator(schema=pa.schema({"t": kind}))
+    op.advance(watermark)
+    assert op.watermark.cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).as_py() == reached
+    assert op.watermark.type == kind
+
+
+@pytest.mark.parametrize("argument", ["allowed_lateness", "max_delay"])
+@pytest.mark.parametrize("length", ["5 rows", wk.rows(5)])
+def test_lengths_of_waiting_are_no_rows(argument: str, length: object) -> None:
+    with pytest.raises(
+        wk.InvalidType, match=f"{argument}: 5 rows is a number of rows; {argument} is a duration"
+    ):
+        QUERY.operator(order="out-of-order", **{argument: length})  # type: ignore[arg-type]
+
+
+def test_lengths_of_rows_are_refused_in_good_english() -> None:
+    with pytest.raises(wk.InvalidType, match="every: 5 rows is a number of rows; an every is a duration"):
+        wk.landmark("5 rows", start=0)
+
+
+def test_late_rows_are_held_until_they_are_taken_and_counted_until_then() -> None:
+    op = QUERY.operator(order="out-of-order")
+    op.push(rows([1]))
+    op.advance(100)
+    assert op.stats().late_bytes == 0
+    op.push(rows([3] * 1_000))
+    held = op.stats().late_bytes
+    # Key, time, value and reason: at least 20 bytes a row.
+    assert 20_000 <= held < 200_000
+    again = wk.Operator.restore(op.snapshot(), QUERY)
+    assert again.stats().late_bytes >= 20_000
+    assert op.take_late().num_rows == again.take_late().num_rows == 1_000
+    assert op.stats().late_bytes == again.stats().late_bytes == 0
+    assert op.late == again.late == 1_000

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -147,3 +151,117 @@ def test_functions_of_ones_own_travel_as_their_states() -> None:
         {"window": {"start": -5, "end": 5}, "all": "2-3-7", "update": False},
         {"window": {"start": 0, "end": 10}, "all": "2-3-7", "update": False},
     ]
+
+
+def sealed(snapshot: bytes, body: bytes) -> bytes:
+    """Return other contents under the head of a snapshot, with the length and the checksum that they have."""
+    return snapshot[:12] + struct.pack("<QI", len(body), zlib.crc32(body)) + body
+
+
+ROWS = pa.table(
+    {
+        "k": pa.array(["a", "b", "a", None, "b", "a"]),
+        "t": [1, 5, 3, 9, 12, None],
+        "v": [1, 2, 3, None, 5, 6],
+        "s": pa.array(["x", "a text of more than twelve bytes", None, "y", "x", "z"]).dictionary_encode(),
+        "m": [False, True, False, False, True, False],
+    }
+)
+TOTAL = wk.aggregate("total", lift=lambda v: v, combine=pc.add, lower=lambda s: s, commutative=False)
+FORGED = {
+    "slices": wk.query(
+        by="k",
+        time="t",
+        windows=[wk.sliding(10, 5).alias("a"), wk.session(2).alias("b")],
+        aggs=[
+            wk.sum("v"), wk.median("v"), wk.mode("s").alias("mode"), wk.first("s"), wk.max("s"),
+            wk.arg_max("v", by="s"), wk.stddev_pop("v"), wk.approx_quantile("v", 0.5),
+            wk.approx_count_distinct("v"), wk.collect_list("s").alias("list"), wk.min_count("s"),
+        ],
+    ),
+    "one key": wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n")),
+    "rows": wk.query(
+        by=["k", "s"],
+        time="t",
+        windows=[wk.tumbling(rows=2).alias("a"), wk.punctuation("m").alias("b")],
+        aggs=[wk.sum("v"), TOTAL("v").alias("total"), wk.last("s").alias("last"), wk.median("v")],
+    ),
+    "both": wk.query(by="k", time="t", windows=wk.session(3), aggs=wk.sum("v")),
+}  # fmt: skip
+
+
+def restored(snapshot: bytes, queries: dict[str, wk.Query]) -> wk.Operator | None:
+    # A forged schema is one that the queries do not fit, or are not bound to.
+    refusals = (wk.InvalidValue, wk.InvalidType, wk.UnknownColumn)
+    try:
+        return wk.Operator.restore(snapshot, queries)
+    except refusals:
+        return None
+
+
+def defect(call: Callable[..., object], arguments: list[object]) -> str | None:
+    try:
+        call(*arguments)
+    except (wk.InvalidValue, wk.Overflow):
+        return None
+    except wk.InternalError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_bytes_are_refused_or_run(name: str) -> None:
+    query = FORGED[name]
+    op = query.operator(order="out-of-order", allowed_lateness=50, schema=ROWS.schema)
+    if name == "both":
+        op.add(
+            wk.query(by="k", time="t", windows=wk.tumbling(rows=2).alias("r"), aggs=wk.sum("v")), name="kept"
+        )
+    op.push(ROWS)
+    op.advance(11)
+    op.push(ROWS.slice(0, 3))
+    queries, whole = dict(op.queries), op.snapshot()
+    body = whole[24:]
+    assert sealed(whole, body) == whole
+    random = Random(7)
+    # Numbers of eight bytes that are lengths, places and times somewhere, and those that overflow.
+    numbers = [struct.pack("<q", n) for n in (-1, 0, 1, 7, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63))]
+    refused = 0
+    for _ in range(400):
+        forged = bytearray(body)
+        for _ in range(random.choice([1, 1, 2, 8])):
+            at = random.randrange(len(forged))
+            if random.random() < 0.5:
+                forged[at] = random.randrange(256)
+            else:
+                at -= at % 8
+                forged[at : at + 8] = random.choice(numbers)
+        if random.random() < 0.1:
+            del forged[random.randrange(len(forged)) :]
+        again = restored(sealed(whole, bytes(forged)), queries)
+        if again is None:
+            refused += 1
+            continue
+        # What is taken for whole has numbers of another's, and runs or refuses calls as that one's would.
+        # Whether kept rows are cut and told as their windows are is not looked at before a window needs it.
+        calls: list[tuple[Callable[..., object], list[object]]] = [
+            (again.push, [ROWS]), (again.advance, [70]), (again.close, []), (again.snapshot, []),
+        ]  # fmt: skip
+        for call, arguments in calls:
+            told = defect(call, arguments)
+            assert told is None or name in ("rows", "both"), told
+    assert refused > 100
+
+
+def test_a_snapshot_is_of_functions_of_the_same_properties() -> None:
+    def query(**properties: Any) -> wk.Query:
+        total = wk.aggregate("total", lift=lambda v: v, combine=pc.add, lower=lambda s: s, **properties)
+        return wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=total("v").alias("total"))
+
+    op = query(commutative=True).operator(order="out-of-order")
+    op.push(pa.table({"k": ["a", "a"], "t": [1, 2], "v": [1, 2]}))
+    bytes_ = op.snapshot()
+    assert wk.Operator.restore(bytes_, query(commutative=True)).close()["total"].to_pylist() == [3]
+    for other in (query(commutative=False), query(commutative=True, invert=pc.subtract)):
+        with pytest.raises(wk.InvalidValue, match="queries: 'q1' is not 'q1', which the snapshot is of"):
+            wk.Operator.restore(bytes_, other)

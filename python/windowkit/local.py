@@ -164,8 +164,8 @@ class Source:
     because the data failed is replaced by the data's own exception.
     """
 
-    def __init__(self, data: Any, columns: Sequence[str]) -> None:
-        self._reader = reader_of(narrowed(data, columns))
+    def __init__(self, data: Any, columns: Sequence[str] | None = None) -> None:
+        self._reader = reader_of(data if columns is None else narrowed(data, columns))
         self._may_fail = not isinstance(data, pa.Table | pa.RecordBatch)
         self._failure: BaseException | None = None
 

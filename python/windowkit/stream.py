@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import operator as operators
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -11,10 +14,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.durations import Duration, Length, length
+from windowkit._columns import is_a
+from windowkit.durations import Duration, Length, Rows, duration, length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of
-from windowkit.processing import PROCESSING_TIME, Clock, ProcessingTime, Stamps
+from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.query import Query, items
 from windowkit.techniques import STORED, TECHNIQUES
 from windowkit.windows import checked_name, quoted, units
@@ -46,13 +50,16 @@ class Stats:
     ----------
     keys, slices, rows_kept, bytes : int
         What is there now: keys with slices, slices, rows beside slices (none where partial aggregates do),
-        and the memory of slices, their partial aggregates and what these point to.
+        and the memory of slices, their partial aggregates and what these point to. A buffer that a partial
+        aggregate points into counts as a whole, since it is held as a whole, and once.
     rows, late, windows, updates : int
         Rows taken in, rows that came too late or without a time, windows handed out, and how many of these
         were updates.
     splits, merges, shifts, recomputations : int
         Slices that were cut in two or made one, rows that were moved to the next slice as a row came before
         them, and slices computed anew from rows (Traub et al. 2019, §5.2).
+    late_bytes : int
+        The memory of late rows that `Operator.take_late` has not handed out, which are held until it does.
     """
 
     keys: int
@@ -67,6 +74,7 @@ class Stats:
     late: int
     windows: int
     updates: int
+    late_bytes: int
 
 
 class Operator:
@@ -85,7 +93,9 @@ class Operator:
     -----
     General stream slicing (Traub et al., EDBT 2019): all queries share slices, non-overlapping chunks of a
     key's time line between window edges, with partial aggregates and no rows. Memory is O(slices that some
-    window still needs), whatever the number of rows.
+    window still needs), whatever the number of rows; of functions whose partial aggregates are as large as
+    their rows make them (exact quantiles, mode, distinct values, lists) it is O(values in these). Late rows
+    are held until `take_late`.
 
     Examples
     --------
@@ -145,12 +155,15 @@ class Operator:
         self._queries: dict[str, Query] = {}
         self._added = 0
         self._closed = False
-        self._native: _native.Operator | None = None
         self._schema: pa.Schema | None = None
+        self._native: _native.Operator | None = None
+        # Held by the first push, and its thread.
+        self._first, self._pusher = threading.Lock(), 0
         self._enter(query, name)
         if schema is not None:
             given = schema_of(schema)
-            self._bind(given if self._stamps is None else self._stamps.schema(given))
+            self._schema = given if self._stamps is None else self._stamps.schema(given)
+            self._native = self._made(self._schema)
 
     @property
     def queries(self) -> Mapping[str, Query]:
@@ -190,7 +203,8 @@ class Operator:
         Parameters
         ----------
         batch : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
-            Rows, as for `windowkit.Query.run`. The first one's schema is that of the stream.
+            Rows, as for `windowkit.Query.run`. The schema of the first one that is taken, with all its
+            columns, is that of the stream.
 
         Returns
         -------
@@ -209,26 +223,19 @@ class Operator:
 
         Notes
         -----
-        O(rows + windows). A row is too late, and goes to `take_late`, if every window that it would open by
-        itself has expired: ended at or before the watermark less the allowed lateness.
+        O(rows + slices combined for the windows handed out), and O(keys with slices) where the watermark
+        moves. A row is too late, and goes to `take_late`, if every window that it would open by itself has
+        expired: ended at or before the watermark less the allowed lateness.
         """
         self._check_open("push")
-        names = list(dict.fromkeys(name for query in self._queries.values() for name in query.inputs))
-        if self._schema is not None:
-            names = self._schema.names
-        stamps = self._stamps
-        source = Source(batch, [name for name in names if stamps is None or name != PROCESSING_TIME])
         native = self._native
         if native is None:
-            native = self._bind(source.schema if stamps is None else stamps.schema(source.schema))
-        if stamps is None:
-            with source:
-                return table(native.push(source))
-        now = stamps.now()
-        with source:
-            told = table(native.push(stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
-        stamps.last = now
-        return told
+            # What comes first, comes alone: the others find an operator that has a schema, or is new again.
+            with self._first:
+                native = self._native
+                if native is None:
+                    return self._push_first(batch)
+        return self._taken(native, Source(batch))
 
     def advance(self, watermark: Any = None) -> pa.Table:
         """Say that the stream is complete up to a time: rows before it are late.
@@ -236,8 +243,11 @@ class Operator:
         Parameters
         ----------
         watermark : datetime, date, timedelta, str, int or pyarrow.Scalar
-            What the time column's type can hold exactly; a str like ``"2026-01-01T12:00:00"`` for timestamps.
-            None, and nothing else, over `windowkit.PROCESSING_TIME`: the time of the clock.
+            What the time column's type can hold exactly. Of timestamps a datetime, or a str like
+            ``"2026-01-01T12:00:00"``, with a zone or an offset if the column has a zone, and without if it
+            has none; of dates a date; of durations a timedelta, or a str like ``"3 hours"``. An int is in the
+            units of the time column, whatever its type: microseconds since 1970 of ``timestamp("us")``. None,
+            and nothing else, over `windowkit.PROCESSING_TIME`: the time of the clock.
 
         Returns
         -------
@@ -270,8 +280,9 @@ class Operator:
     def close(self) -> pa.Table:
         """End the stream, and return all windows that are left."""
         self._check_open("close")
-        rest = pa.table({}) if self._native is None else table(self._native.close())
-        self._closed = True
+        with self._settled():
+            rest = pa.table({}) if self._native is None else table(self._native.close())
+            self._closed = True
         return rest
 
     def punctuate(self, time: Any = None, key: Any = None) -> pa.Table:
@@ -280,8 +291,8 @@ class Operator:
         Parameters
         ----------
         time : datetime, date, timedelta, str, int or pyarrow.Scalar
-            Rows up to this time that have come lie before the punctuation, all others after it. None, and
-            nothing else, over `windowkit.PROCESSING_TIME`: the time of the clock.
+            A time as for `advance`. Rows up to this time that have come lie before the punctuation, all
+            others after it. None, and nothing else, over `windowkit.PROCESSING_TIME`: the time of the clock.
         key : object or mapping of str to object, optional
             The key whose windows are meant; a mapping by column if there are several. All keys by default.
 
@@ -328,7 +339,7 @@ class Operator:
         -------
         pyarrow.Table
             The rows since the last call, with all their columns and ``late_reason``: ``too late`` or ``null
-            time``.
+            time``. They are held until they are taken: `Stats.late_bytes` says in how much memory.
         """
         return pa.table({}) if self._native is None else table(self._native.take_late())
 
@@ -358,8 +369,9 @@ class Operator:
         that begin there: of others it has not seen all rows.
         """
         self._check_open("add")
-        self._slicing("add")
-        return self._enter(query, name)
+        with self._settled():
+            self._slicing("add")
+            return self._enter(query, name)
 
     def remove(self, query: Query | str) -> None:
         """Remove a query; what only it needed is stored no longer.
@@ -375,23 +387,24 @@ class Operator:
             There is no such query, or it is the only one.
         """
         self._check_open("remove")
-        native = self._slicing("remove")
-        alike = [name for name, other in self._queries.items() if query in (name, other)]
-        if not alike:
-            raise InvalidValue(
-                f"query: {query!r} is not one of this operator; its queries are "
-                f"{', '.join(map(repr, self._queries))}"
-            )
-        name = alike[0]
-        if len(self._queries) == 1:
-            raise InvalidValue(f"query: {name!r} is the only one; an operator has at least one query")
-        if native is not None:
-            native.remove(name)
-        del self._queries[name]
+        with self._settled():
+            native = self._slicing("remove")
+            alike = [name for name, other in self._queries.items() if query in (name, other)]
+            if not alike:
+                raise InvalidValue(
+                    f"query: {query!r} is not one of this operator; its queries are "
+                    f"{', '.join(map(repr, self._queries))}"
+                )
+            name = alike[0]
+            if len(self._queries) == 1:
+                raise InvalidValue(f"query: {name!r} is the only one; an operator has at least one query")
+            if native is not None:
+                native.remove(name)
+            del self._queries[name]
 
     def stats(self) -> Stats:
         """Say what the operator holds and did."""
-        return Stats(*([0] * 12 if self._native is None else self._native.stats()))
+        return Stats(*([0] * 13 if self._native is None else self._native.stats()))
 
     def slices(self) -> pa.Table:
         """Return the slices: keys, ``t_start``, ``t_end``, and ``t_first`` and ``t_last`` of their rows.
@@ -491,7 +504,8 @@ class Operator:
             What `Operator.snapshot` returned.
         queries : Query, or sequence of Query, or mapping of str to Query
             The operator's queries, in the order of `Operator.queries`, or by name: a snapshot has no code of
-            aggregate functions.
+            aggregate functions. Functions of one's own must have the same name and properties; one that has
+            these, and states of the same types, but another body, cannot be told apart.
         clock : callable, optional
             As of `windowkit.Query.operator`.
 
@@ -516,6 +530,7 @@ class Operator:
         if len(asked) != len(names):
             raise InvalidValue(f"queries: {len(asked)} given; the snapshot is of {len(names)}: {names}")
         this = cls.__new__(cls)
+        this._first, this._pusher = threading.Lock(), 0
         this._queries = dict(zip(names, asked, strict=True))
         this._added = len(names)
         this._order, this._technique = order, "slicing"
@@ -549,16 +564,42 @@ class Operator:
         self._added += 1
         return given
 
-    def _bind(self, schema: pa.Schema) -> _native.Operator:
+    def _settled(self) -> AbstractContextManager[object]:
+        """Wait for a first push that is under way: it makes the core's operator of the queries there are."""
+        return self._first if self._native is None else nullcontext()
+
+    def _made(self, schema: pa.Schema) -> _native.Operator:
         plans = [(name, plan(query, schema)) for name, query in self._queries.items()]
         if self._technique == "slicing":
-            self._native = _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
-        else:
-            self._native = _native.Operator.technique(
-                plans[0][1], self._order, self._lateness, self._delay, self._technique
-            )
+            return _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
+        return _native.Operator.technique(
+            plans[0][1], self._order, self._lateness, self._delay, self._technique
+        )
+
+    def _push_first(self, batch: Any) -> pa.Table:
+        self._pusher = threading.get_ident()
+        try:
+            source = Source(batch)
+            schema = source.schema if self._stamps is None else self._stamps.schema(source.schema)
+            native = self._made(schema)
+            told = self._taken(native, source)
+        finally:
+            self._pusher = 0
+        # Whoever sees the one sees the other, too.
         self._schema = schema
-        return self._native
+        self._native = native
+        return told
+
+    def _taken(self, native: _native.Operator, source: Source) -> pa.Table:
+        stamps = self._stamps
+        if stamps is None:
+            with source:
+                return table(native.push(source))
+        now = stamps.now()
+        with source:
+            told = table(native.push(stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
+        stamps.last = now
+        return told
 
     def _bound(self, call: str) -> _native.Operator:
         if self._native is None:
@@ -583,6 +624,11 @@ class Operator:
     def _check_open(self, call: str) -> None:
         if self._closed:
             raise InvalidValue(f"{call}: the operator is closed; nothing comes after close()")
+        if self._pusher == threading.get_ident():
+            raise InvalidValue(
+                f"{call}: the operator is called by a function that it has called itself; an operator does "
+                "one call at a time, so that functions and windows of one's own must leave it alone"
+            )
 
     def _time_type(self) -> pa.DataType:
         assert self._schema is not None, "only asked for once bound"
@@ -634,13 +680,18 @@ class Operator:
             if not -(2**63) <= given < 2**63:
                 raise InvalidValue(f"{argument}: {given} is out of range; allowed are integers of 64 bits")
             return given
+        if pa.types.is_duration(kind) and (
+            isinstance(time, str | datetime.timedelta | Duration) or is_a(time, "numpy", "timedelta64")
+        ):
+            return in_units(argument, duration(argument, time), kind)
         try:
-            cast = (given if isinstance(given, pa.Scalar) else pa.scalar(given)).cast(kind)
+            scalar = given if isinstance(given, pa.Scalar) else pa.scalar(given)
+            cast = scalar.cast(kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise InvalidType(
-                f"{argument}: {time!r} is no time of type {kind} ({error}); allowed is what the time column "
-                "can hold"
+                f"{argument}: {time!r} is no time of type {kind} ({error}); {allowed_times(kind)}"
             ) from None
+        refuse_unlike(argument, time, scalar, kind)
         if not cast.is_valid:
             raise InvalidValue(f"{argument}: it is null; allowed are times")
         return int(cast.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
@@ -674,9 +725,54 @@ def one_of(argument: str, given: object, allowed: tuple[str, ...]) -> None:
         raise InvalidValue(f"{argument}: {given!r} is unknown; allowed are {', '.join(map(repr, allowed))}")
 
 
+def allowed_times(kind: pa.DataType) -> str:
+    """Return what may be given for a time of a type."""
+    if pa.types.is_timestamp(kind):
+        zone = (
+            "without a zone or an offset, as the time column has none"
+            if kind.tz is None
+            else "with a zone or an offset (add Z or an offset such as +01:00 to a text), as the time column "
+            f"is in {kind.tz}"
+        )
+        return f"allowed are times {zone}, as exact as the time column"
+    if pa.types.is_date(kind):
+        return "allowed are dates without a time of day"
+    return "allowed is what the time column can hold"
+
+
+def refuse_unlike(argument: str, given: object, scalar: pa.Scalar, kind: pa.DataType) -> None:
+    """Refuse what Arrow casts to a type of times, and in doing so adds a zone or takes a time of day away."""
+    is_zoned = pa.types.is_timestamp(scalar.type) and scalar.type.tz is not None
+    why = None
+    if pa.types.is_timestamp(kind) and (pa.types.is_timestamp(scalar.type) or pa.types.is_date(scalar.type)):
+        if is_zoned != (kind.tz is not None):
+            why = "has a zone" if is_zoned else "has no zone"
+    elif pa.types.is_date(kind) and pa.types.is_timestamp(scalar.type) and scalar.is_valid:
+        if is_zoned:
+            why = "has a zone"
+        elif scalar.cast(kind).cast(scalar.type) != scalar:
+            why = "has a time of day"
+    if why is not None:
+        raise InvalidType(f"{argument}: {given!r} {why}; {allowed_times(kind)}")
+
+
+def in_units(argument: str, given: Duration, kind: pa.DataType) -> int:
+    """Return a duration in the units of a type of durations."""
+    per_unit = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[kind.unit]
+    count, rest = divmod(given.nanoseconds, per_unit)
+    if rest:
+        raise InvalidType(f"{argument}: {given.text!r} is no time of type {kind}; {allowed_times(kind)}")
+    return count
+
+
 def given_length(argument: str, value: Length) -> tuple[int, bool]:
     """Return a length that may be zero, and whether it is a duration."""
     measure = length(argument, value)
+    if isinstance(measure, Rows):
+        raise InvalidType(
+            f"{argument}: {measure} is a number of rows; {argument} is a duration, or an int in the units of "
+            "an integer column"
+        )
     if units(measure) < 0:
         raise InvalidValue(f"{argument}: {value!r} is below zero; it is a length of at least zero")
     return units(measure), isinstance(measure, Duration)

@@ -100,10 +100,7 @@ impl<K: Keys> ArgExtremum<K> {
         let keys = monoid.by.read(by)?;
         let witness = |row: usize| Witness { by: keys[row], time: times[row], at: base + row as Position };
         column.fold(rows, by.logical_nulls().as_ref(), len, witness);
-        let (monoid, states) = column.parts_mut();
-        monoid.store.compact(states.len(), states.iter_mut().map(|state| &mut state.at))?;
-        let live = states.iter_mut().filter(|state| state.at != NOWHERE).map(|state| &mut state.by);
-        monoid.by.compact(live.size_hint().1.unwrap_or(0), live)
+        <Self as Aggregate>::compact(column)
     }
 }
 
@@ -132,6 +129,18 @@ impl<K: Keys> Aggregate for ArgExtremum<K> {
         let base = own.store.append(store);
         states.iter_mut().filter(|state| state.at != NOWHERE).for_each(|state| state.at += base);
         column.append(other);
+    }
+
+    fn compact(column: &mut Column<Self>) -> Result<()> {
+        let (monoid, states) = column.parts_mut();
+        monoid.store.compact(states.len(), states.iter_mut().map(|state| &mut state.at))?;
+        let live = states.iter_mut().filter(|state| state.at != NOWHERE).map(|state| &mut state.by);
+        monoid.by.compact(live.size_hint().1.unwrap_or(0), live)
+    }
+
+    fn renumber(column: &mut Column<Self>) -> Result<()> {
+        let (monoid, states) = column.parts_mut();
+        monoid.store.renumber(states.iter_mut().map(|state| &mut state.at))
     }
 
     fn shrink(column: &mut Column<Self>) -> Result<()> {

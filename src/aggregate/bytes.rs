@@ -78,8 +78,7 @@ impl Aggregate for BytesExtremum {
         let values = views(input)?;
         let base = column.monoid_mut().store.push(values.clone());
         column.fold(rows, values.nulls(), len, |row| base + row as Position);
-        let (monoid, states) = column.parts_mut();
-        monoid.store.compact(states.len(), states.iter_mut())
+        Self::compact(column)
     }
 
     fn append(column: &mut Column<Self>, mut other: Column<Self>) {
@@ -88,6 +87,11 @@ impl Aggregate for BytesExtremum {
             *state += base;
         }
         column.append(other);
+    }
+
+    fn compact(column: &mut Column<Self>) -> Result<()> {
+        let (monoid, states) = column.parts_mut();
+        monoid.store.compact(states.len(), states.iter_mut())
     }
 
     fn shrink(column: &mut Column<Self>) -> Result<()> {

@@ -110,6 +110,16 @@ impl Aggregate for FirstLast {
         column.append(other);
     }
 
+    fn compact(column: &mut Column<Self>) -> Result<()> {
+        let (monoid, states) = column.parts_mut();
+        monoid.store.compact(states.len(), states.iter_mut().map(|state| &mut state.at))
+    }
+
+    fn renumber(column: &mut Column<Self>) -> Result<()> {
+        let (monoid, states) = column.parts_mut();
+        monoid.store.renumber(states.iter_mut().map(|state| &mut state.at))
+    }
+
     fn shrink(column: &mut Column<Self>) -> Result<()> {
         let (monoid, states) = column.parts_mut();
         monoid.store.squeeze(states.iter_mut().map(|state| &mut state.at))
@@ -138,6 +148,5 @@ fn stamp(
     let values = cast_to(values, column.monoid().store.data_type())?;
     let base = column.monoid_mut().store.push(values);
     column.fold(rows, nulls, len, |row| Stamped { time: times[row], at: base + row as Position });
-    let (monoid, states) = column.parts_mut();
-    monoid.store.compact(states.len(), states.iter_mut().map(|state| &mut state.at))
+    FirstLast::compact(column)
 }

@@ -128,6 +128,18 @@ pub trait Aggregate: Monoid {
         Ok(())
     }
 
+    /// The same once they are most of what is held. Amortised O(1) per value taken in.
+    fn compact(column: &mut Column<Self>) -> Result<()> {
+        let _ = column;
+        Ok(())
+    }
+
+    /// See [`Partials::renumber`].
+    fn renumber(column: &mut Column<Self>) -> Result<()> {
+        let _ = column;
+        Ok(())
+    }
+
     /// Results of all slots.
     ///
     /// # Errors
@@ -235,6 +247,18 @@ pub trait Partials: Send + Sync {
         Ok(())
     }
 
+    /// The same once they are most of what is held, where that is known without looking at all slots. Amortised O(1) per
+    /// value taken in.
+    fn compact(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Has rows of one time that are in different slots be in the order of the slots, where they were in the order in which
+    /// they were folded. O(values).
+    fn renumber(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Bytes held.
     fn bytes(&self) -> usize;
 
@@ -296,6 +320,14 @@ impl<A: Aggregate> Partials for Column<A> {
 
     fn shrink(&mut self) -> Result<()> {
         A::shrink(self)
+    }
+
+    fn renumber(&mut self) -> Result<()> {
+        A::renumber(self)
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        A::compact(self)
     }
 
     fn is_plain(&self) -> bool {

@@ -13,9 +13,9 @@ use super::lift::{Partials, Rows, cast_to, columns};
 use super::multiset::{list, offsets};
 use super::properties::{Kind, Properties};
 use super::store::{Position, Store};
-use crate::Result;
 use crate::dictionary::{plain, widened};
 use crate::kernels::Ranges;
+use crate::{Error, Result};
 
 /// A column of lists of values.
 pub struct List {
@@ -175,6 +175,13 @@ impl Partials for List {
         let (slots, own) = self.rows();
         for (row, &slot) in rows.slots.iter().enumerate().filter(|&(row, _)| values.is_valid(row)) {
             let (from, others) = (values.value_offsets()[row], times.value_offsets()[row]);
+            if values.value_length(row) != times.value_length(row) {
+                return Err(Error::InvalidValue(format!(
+                    "slices: row {row} has {} values and {} times",
+                    values.value_length(row),
+                    times.value_length(row)
+                )));
+            }
             for at in 0..values.value_length(row) {
                 slots.push(slot);
                 own.push((when.value((others + at) as usize), base + (from + at) as Position));
@@ -239,6 +246,14 @@ impl Partials for List {
     fn lower(&self) -> Result<ArrayRef> {
         let offsets = offsets(&self.ends())?;
         Ok(list(offsets, self.values((0..self.len).flat_map(|slot| self.slot(slot)))?))
+    }
+
+    fn renumber(&mut self) -> Result<()> {
+        let mut store = self.store.clone();
+        let (_, rows) = self.rows();
+        store.renumber(rows.iter_mut().map(|row| &mut row.1))?;
+        self.store = store;
+        Ok(())
     }
 
     fn shrink(&mut self) -> Result<()> {

@@ -49,5 +49,6 @@ pub use nodes::Nodes;
 pub use partial::Partial;
 pub use properties::{Kind, Properties};
 pub use sorted_runs::RunNodes;
+pub(crate) use store::held_bytes;
 pub use totals::Totals;
 pub use user::{User, UserAggregate};

@@ -93,9 +93,7 @@ impl<K: Keys> Ties<K> {
         let keys = column.monoid_mut().keys.read(values)?;
         let tied = |row: usize| Tied { key: keys[row], count: counts(row) };
         column.fold(rows, values.logical_nulls().as_ref(), len, tied);
-        let (monoid, states) = column.parts_mut();
-        let live = states.iter_mut().filter(|state| state.count > 0).map(|state| &mut state.key);
-        monoid.keys.compact(live.size_hint().1.unwrap_or(0), live)
+        <Self as Aggregate>::compact(column)
     }
 }
 
@@ -123,6 +121,12 @@ impl<K: Keys> Aggregate for Ties<K> {
         let live = states.iter_mut().filter(|state| state.count > 0).map(|state| &mut state.key);
         column.monoid_mut().keys.adopt(keys, live);
         column.append(other);
+    }
+
+    fn compact(column: &mut Column<Self>) -> Result<()> {
+        let (monoid, states) = column.parts_mut();
+        let live = states.iter_mut().filter(|state| state.count > 0).map(|state| &mut state.key);
+        monoid.keys.compact(live.size_hint().1.unwrap_or(0), live)
     }
 
     fn shrink(column: &mut Column<Self>) -> Result<()> {

@@ -245,8 +245,11 @@ impl Plan {
         lines.extend(self.windows.iter().map(|(name, window)| format!("{name:?} {window:?}")));
         lines.extend(aggregates.iter().map(
             |AggregateSpec { function, columns, name, filter, parameters, user }| {
-                let user = user.as_ref().map(|user| user.0.name());
-                format!("{function:?} {columns:?} {name:?} {filter:?} {parameters:?} {user:?}")
+                let told = format!("{function:?} {columns:?} {name:?} {filter:?} {parameters:?}");
+                match user {
+                    Some(user) => format!("{told} {:?} {:?}", Some(user.0.name()), user.0.properties()),
+                    None => format!("{told} None"),
+                }
             },
         ));
         lines.join("\n")

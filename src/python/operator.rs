@@ -13,7 +13,7 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::detached;
 use super::plan::PyPlan;
-use crate::operator::{Contents, Face, Options, Plan, Running, StoreKind, length};
+use crate::operator::{Contents, Face, Options, Plan, Running, Stats, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
 use crate::technique::{self, Method};
 use crate::{Error, Result};
@@ -201,29 +201,9 @@ impl PyOperator {
         detached(py, || self.stream()?.slicing()?.remove(name))
     }
 
-    /// Keys, slices, rows kept, bytes, rows, splits, merges, shifts, recomputations, late rows, windows, updates.
-    #[allow(clippy::type_complexity, reason = "names are given to the numbers in Python")]
-    fn stats(
-        &self,
-        py: Python<'_>,
-    ) -> PyResult<(usize, usize, usize, usize, u64, u64, u64, u64, u64, u64, u64, u64)> {
-        detached(py, || {
-            let s = self.stream()?.stats();
-            Ok((
-                s.keys,
-                s.slices,
-                s.rows_kept,
-                s.bytes,
-                s.rows,
-                s.splits,
-                s.merges,
-                s.shifts,
-                s.recomputations,
-                s.late,
-                s.windows,
-                s.updates,
-            ))
-        })
+    /// See [`numbers`].
+    fn stats(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        detached(py, || Ok(numbers(self.stream()?.stats())))
     }
 
     /// All slices.
@@ -332,6 +312,13 @@ fn options(
         disorder: disorder.map(|given| bind("max_delay", given)).transpose()?,
         store,
     })
+}
+
+/// What an operator holds and did, in the order of `windowkit.stream.Stats`.
+fn numbers(s: Stats) -> Vec<u64> {
+    let held = [s.keys, s.slices, s.rows_kept, s.bytes].map(|number| number as u64);
+    let done = [s.rows, s.splits, s.merges, s.shifts, s.recomputations, s.late, s.windows, s.updates];
+    [&held[..], &done, &[s.late_bytes as u64]].concat()
 }
 
 fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {

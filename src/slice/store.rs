@@ -15,7 +15,7 @@ use crate::aggregate::{Input, Partials, Rows, Run};
 /// Slots that may gather before any are moved.
 const FIRST: usize = 4096;
 
-/// Rows that may come before values that no slot points to are dropped.
+/// Rows that may come before what slots hold is put together anew.
 const ROWS: usize = 1 << 20;
 
 /// Slices of a key: places in [`Timelines::of`].
@@ -176,6 +176,14 @@ impl Store {
         }
         self.slots += delta.slots;
         self.rows += delta.rows;
+    }
+
+    /// Drops values that no slot points to, where they are most of what is held.
+    ///
+    /// # Errors
+    /// None but those of memory; nothing is changed then.
+    pub fn drop_values(&mut self) -> Result<()> {
+        self.partials.iter_mut().try_for_each(|partials| partials.compact())
     }
 
     /// Whether slots are worth moving: they have doubled, or many rows came.

@@ -4,13 +4,16 @@
 //! IPC streams, in an order that only its operator knows. Bytes that are not one, or damaged, or of another version are
 //! refused, each with its own reason, before anything of the body is read.
 
+mod stream;
+
 use std::io::Cursor;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 
 use crate::{Error, Result};
 
@@ -137,9 +140,14 @@ impl<'a> Reader<'a> {
         Ok(bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
 
-    /// Reads a number of things that are counted in memory.
+    /// Reads a number of bytes, or of things that follow and take at least one each.
     pub fn count(&mut self) -> Result<usize> {
-        usize::try_from(self.number()?).or_else(|_| broken())
+        usize::try_from(self.number()?).ok().filter(|&count| count <= self.rest.len()).map_or_else(broken, Ok)
+    }
+
+    /// Reads the place of a thing among `len` ones.
+    pub fn place(&mut self, len: usize) -> Result<usize> {
+        usize::try_from(self.number()?).ok().filter(|&place| place < len).map_or_else(broken, Ok)
     }
 
     /// Reads a number that may not be there.
@@ -156,9 +164,22 @@ impl<'a> Reader<'a> {
 
     /// Reads batches of one schema.
     pub fn batches(&mut self) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-        let stream = StreamReader::try_new(Cursor::new(self.bytes()?), None)?;
-        let schema = stream.schema();
-        Ok((schema, stream.collect::<std::result::Result<_, _>>()?))
+        let bytes = self.bytes()?;
+        if stream::check(bytes).is_none() {
+            return broken();
+        }
+        let read = || -> std::result::Result<_, ArrowError> {
+            let stream = StreamReader::try_new(Cursor::new(bytes), None)?;
+            let schema = stream.schema();
+            Ok((schema, stream.collect::<std::result::Result<_, _>>()?))
+        };
+        // Arrow panics at some schemas and arrays that no writer makes, and owns nothing of ours then.
+        catch_unwind(read).ok().and_then(std::result::Result::ok).map_or_else(broken, Ok)
+    }
+
+    /// Whether all was read.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
     }
 
     /// Reads columns, and how many rows they have.

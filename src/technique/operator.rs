@@ -167,9 +167,11 @@ impl Face for Operator {
             bounds: plan.edges().bounds(),
         };
         let (mut accepted, mut late, mut latest) = (Vec::new(), Vec::new(), self.latest);
+        let mut before = 0;
         for batch in batches {
             check_schema(plan.input(), batch)?;
-            accepted.push(gate.accept(plan, batch, &mut latest, (&self.late, &mut late))?.0);
+            accepted.push(gate.accept(plan, (batch, before), &mut latest, (&self.late, &mut late))?.0);
+            before += batch.num_rows();
         }
         let rows = if accepted.is_empty() { None } else { Some(self.rows(&accepted)?) };
         let now = match (self.options.order, self.options.disorder, latest) {
@@ -240,6 +242,7 @@ impl Face for Operator {
             bytes: own.bytes,
             rows: self.rows,
             late: self.late.count(),
+            late_bytes: self.late.bytes(),
             windows: own.windows,
             updates: own.updates,
             ..Stats::default()

@@ -131,17 +131,23 @@ def optional_length(argument: str, value: Length | None) -> Measure | None:
     return None if value is None else length(argument, value)
 
 
+def one(argument: str) -> str:
+    return f"{'an' if argument[0] in 'aeiou' else 'a'} {argument}"
+
+
 def require_positive(argument: str, measure: Measure) -> None:
     if units(measure) <= 0:
-        raise InvalidValue(f"{argument}: {shown(measure)} is not positive; a {argument} is greater than zero")
+        raise InvalidValue(
+            f"{argument}: {shown(measure)} is not positive; {one(argument)} is greater than zero"
+        )
 
 
 def require_no_rows(argument: str, measure: Measure | None) -> None:
     """Refuse a number of rows where a stretch of the time column is meant."""
     if isinstance(measure, Rows):
         raise InvalidType(
-            f"{argument}: {measure} is a number of rows; a {argument} is a duration, or an int in the units "
-            "of an integer column"
+            f"{argument}: {measure} is a number of rows; {one(argument)} is a duration, or an int in the "
+            "units of an integer column"
         )
 
 

@@ -7,7 +7,7 @@ use arrow_select::filter::filter_record_batch;
 use super::fresh::Fresh;
 use super::{Keeper, Outcome};
 use crate::operator::parts::out_of_bounds;
-use crate::operator::stream::check_order;
+use crate::operator::stream::{check_order, nth_valid};
 use crate::slice::strategy::Order;
 use crate::window::Punctuation;
 use crate::{Error, Result};
@@ -21,8 +21,10 @@ impl Keeper {
     pub(in crate::operator) fn take_in(&mut self, batches: &[RecordBatch]) -> Result<Outcome> {
         let mut latest = self.latest;
         let mut rows = Vec::new();
+        let mut before = 0;
         for batch in batches {
-            rows.push(self.accept(batch, &mut latest)?);
+            rows.push(self.accept((batch, before), &mut latest)?);
+            before += batch.num_rows();
         }
         let fresh = self.put(rows)?;
         let watermark = match (self.options.order, self.options.disorder, latest) {
@@ -34,8 +36,12 @@ impl Keeper {
         Ok(Outcome { latest, ..self.process(fresh, None, call)? })
     }
 
-    /// The rows of a batch that windows take, and their times.
-    fn accept(&self, batch: &RecordBatch, latest: &mut Option<i64>) -> Result<(RecordBatch, Vec<i64>)> {
+    /// The rows of a batch that windows take, and their times; `before` rows of the same call come before it.
+    fn accept(
+        &self,
+        (batch, before): (&RecordBatch, usize),
+        latest: &mut Option<i64>,
+    ) -> Result<(RecordBatch, Vec<i64>)> {
         let leader = self.queries.leader();
         let mut accepted = batch.clone();
         let time = batch.column(leader.time());
@@ -47,7 +53,8 @@ impl Keeper {
             return Ok((accepted, Vec::new()));
         };
         if self.options.order == Order::InOrder {
-            check_order(leader, &times, times.is_sorted(), (*latest).max(self.watermark))?;
+            let place = |row| before + nth_valid(time, row);
+            check_order(leader, &times, times.is_sorted(), (*latest).max(self.watermark), place)?;
         }
         let bounds = self.queries.edges().bounds();
         if let Some(&outside) = [least, most].iter().find(|&&t| t < bounds.0 || t > bounds.1) {

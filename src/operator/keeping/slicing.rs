@@ -305,10 +305,7 @@ impl Fit {
             self.bases[new].is_empty() || change.added.first().is_none_or(|&at| at > last_taken);
         change.folds_again = change.added.iter().any(|place| !is_new(place));
         let follows = change.known && refolded.is_some_and(|time| time == line.times[lo]);
-        // Slices that become one may have been folded one before the other, whatever their order.
-        let ties = |place: usize| line.times[place] == line.times[place - 1];
-        let joins = self.bases[new].len() > 1 && (lo + 1..hi).any(ties);
-        change.refolds = !change.removed.is_empty() || change.folds_again || follows || joins;
+        change.refolds = !change.removed.is_empty() || change.folds_again || follows;
         if change.refolds {
             *refolded = Some(line.times[hi - 1]);
         }

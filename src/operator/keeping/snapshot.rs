@@ -12,7 +12,7 @@ use super::{Keeper, Store};
 use crate::Result;
 use crate::aggregate::Rows;
 use crate::dictionary::plain;
-use crate::operator::stream::{Options, Queries, Stats};
+use crate::operator::stream::{Options, Queries, Stats, read_keys, read_partials, read_window};
 use crate::state::{Reader, Writer, broken};
 use crate::window::Window;
 
@@ -126,12 +126,7 @@ impl Keeper {
         };
         this.counts =
             Stats { rows, windows, updates, splits, merges, shifts, recomputations, ..Stats::default() };
-        let (keys, key_count) = from.columns()?;
-        let mut ids = Vec::new();
-        this.keys.assign(&keys, key_count, &mut ids)?;
-        if !ids.iter().copied().eq(0..key_count as u32) && !keys.is_empty() {
-            return broken();
-        }
+        let key_count = read_keys(from, &mut this.keys)?;
         this.lines.resize_with(key_count, Line::default);
         let (rows, row_count) = from.columns()?;
         let [keys, times, ats, marks] = &rows[..] else { return broken() };
@@ -199,26 +194,25 @@ impl Keeper {
         }
         let own: Vec<u32> = (0..slice_count as u32).collect();
         let mut partials = this.queries.columns(None, 0)?;
-        for partials in &mut partials {
-            let (states, count) = from.columns()?;
-            if count != slice_count || states.iter().any(|state| state.len() != slice_count) {
-                return broken();
-            }
-            if slice_count > 0 {
-                partials.merge(&states, Rows { slots: &own, times: &firsts, sparse: true }, slice_count)?;
-            }
+        for (partials, stored) in partials.iter_mut().zip(this.queries.stored()) {
+            let rows = Rows { slots: &own, times: &firsts, sparse: true };
+            read_partials(from, &stored.partial, &mut **partials, rows)?;
         }
         this.store = Store::new(partials, this.queries.stored(), slice_count);
-        while let Some(key) = from.count()?.checked_sub(1) {
-            let Some(line) = this.lines.get_mut(key) else { return broken() };
-            read_told(from, line)?;
+        while let Some(key) = from.place(key_count + 1)?.checked_sub(1) {
+            read_told(from, &this.queries, row_count, &mut this.lines[key])?;
             this.restore_shown(key)?;
         }
         for _ in 0..from.count()? {
-            let (time, at, key) = (from.number()? as i64, from.number()?, from.option()?);
+            let (time, at, key) = (from.number()? as i64, from.place(row_count + 1)? as u64, from.option()?);
             let key = key.map(u32::try_from).transpose();
-            let Ok(key) = key else { return broken() };
+            let Some(key) = key.ok().filter(|key| key.is_none_or(|key| (key as usize) < key_count)) else {
+                return broken();
+            };
             this.points.push(Point { time, at, key });
+        }
+        if !from.is_empty() {
+            return broken();
         }
         // What is due is found by the next watermark.
         this.lines.iter_mut().for_each(|line| line.due = (line.len() > 0).then_some(i64::MIN));
@@ -251,21 +245,23 @@ impl Keeper {
     }
 }
 
-fn read_told(from: &mut Reader<'_>, line: &mut Line) -> Result<()> {
+/// Reads what was told of a key; rows are numbered up to `rows`.
+fn read_told(from: &mut Reader<'_>, queries: &Queries, rows: usize, line: &mut Line) -> Result<()> {
     line.gone = (0..from.count()?).map(|_| from.number()).collect::<Result<_>>()?;
+    let row = |from: &mut Reader<'_>| -> Result<u64> { Ok(from.place(rows + 1)? as u64) };
     for _ in 0..from.count()? {
-        let (query, window, number) = (from.count()?, from.count()?, from.number()? as i64);
-        let (time, first, last) = (from.number()? as i64, from.number()?, from.number()?);
+        let ((query, window), number) = (read_window(from, queries)?, from.number()? as i64);
+        let (time, first, last) = (from.number()? as i64, row(from)?, row(from)?);
         let Ok(rows) = u32::try_from(from.number()?) else { return broken() };
         line.told.push(Told { query, window, number, time, first, last, rows });
     }
     for _ in 0..from.count()? {
-        let (query, window, next) = (from.count()?, from.count()?, from.number()? as i64);
-        let (time, at) = (from.option()?, from.number()?);
+        let ((query, window), next) = (read_window(from, queries)?, from.number()? as i64);
+        let (time, at) = (from.option()?, row(from)?);
         line.numbers.push(Numbered { query, window, next, from: time.map(|time| (time, at)) });
     }
     for _ in 0..from.count()? {
-        let (query, window, at) = (from.count()?, from.count()?, from.number()? as i64);
+        let ((query, window), at) = (read_window(from, queries)?, from.number()? as i64);
         line.reopened.push(Reopened { query, window, at });
     }
     Ok(())

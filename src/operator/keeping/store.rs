@@ -148,7 +148,7 @@ impl Store {
         lines: &[Line],
         recomputed: &mut [bool],
     ) -> Result<Box<dyn Partials>> {
-        let Stretch { like: own, kind, .. } = column;
+        let kind = column.kind;
         let whole = |change: &Change| -> Vec<(u64, i64)> {
             let line = &lines[change.key as usize];
             (change.lo..change.hi).map(|place| (line.ats[place], line.times[place])).collect()
@@ -159,7 +159,7 @@ impl Store {
         };
         // The slices that keep what they had, less what they lost.
         let mended: Vec<usize> = (0..changes.len()).filter(|&at| mends(&changes[at])).collect();
-        let mut kept = self.merged(own, mended.iter().map(|&at| &changes[at].bases[..]))?;
+        let mut kept = self.merged(column, mended.iter().map(|&at| &changes[at].bases[..]))?;
         // The slot of each change among them, if it is mended indeed.
         let mut place: Vec<Option<u32>> = vec![None; changes.len()];
         mended.iter().zip(0..).for_each(|(&at, slot)| place[at] = Some(slot));
@@ -207,7 +207,7 @@ impl Store {
     /// A column with a slot for each group of slots, combined in their order.
     fn merged<'a>(
         &self,
-        partials: &dyn Partials,
+        column: Stretch<'_>,
         groups: impl Iterator<Item = &'a [u32]>,
     ) -> Result<Box<dyn Partials>> {
         let (mut slots, mut firsts) = (Vec::new(), Vec::new());
@@ -215,7 +215,7 @@ impl Store {
             firsts.push(slots.len() as u32);
             slots.extend_from_slice(group);
         }
-        merge(partials, &slots, &firsts)
+        merge(column.like, column.kind, &slots, &firsts)
     }
 
     /// The partials `which` of slices, a slot each, in the order given; those of `delta` come after the store's own.
@@ -249,7 +249,7 @@ impl Store {
             if !fresh.is_empty() {
                 both.append(copied(delta.partials[which].as_ref(), &fresh)?);
             }
-            merge(both.as_ref(), &places, &groups)
+            merge(both.as_ref(), &self.kinds[which], &places, &groups)
         });
         gathered.collect()
     }
@@ -314,9 +314,12 @@ fn copied(partials: &dyn Partials, slots: &[u32]) -> Result<Box<dyn Partials>> {
 }
 
 /// Groups of slots made one, in their order: slots may lie in any order in the column, and a column of entries puts
-/// those of one time in the order in which they lie.
-fn merge(partials: &dyn Partials, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-    let each = copied(partials, slots)?;
+/// those of one time in the order in which they lie, or were folded.
+fn merge(partials: &dyn Partials, kind: &Kind, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
+    let mut each = copied(partials, slots)?;
+    if kind.ordered && slots.len() > 1 {
+        each.renumber()?;
+    }
     if slots.len() == groups.len() {
         return Ok(each);
     }

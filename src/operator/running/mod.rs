@@ -252,6 +252,7 @@ impl Running {
             rows_kept: kept.rows_kept,
             bytes: sliced.bytes + kept.bytes,
             late: self.late.count() + sliced.late,
+            late_bytes: self.late.bytes() + sliced.late_bytes,
             rows: self.past.rows + sliced.rows,
             ..added(added(self.past, sliced), kept)
         }

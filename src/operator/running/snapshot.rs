@@ -70,16 +70,26 @@ impl Running {
         this.past =
             Stats { rows, windows, updates, splits, merges, shifts, recomputations, ..Stats::default() };
         let sliced = from.bytes()?;
+        if this.sliced.is_some() == sliced.is_empty() {
+            return broken();
+        }
         if let Some(part) = &mut this.sliced {
             let own = this.entries.iter().filter(|entry| entry.own);
             let own = own.map(|entry| (entry.name.clone(), entry.plan.clone())).collect();
             let queries = part.queries().clone();
             *part = Stream::restore(sliced, own)?;
+            // It is closed by itself only where it is the only part.
+            if part.options() != options || part.is_closed() && !this.closed {
+                return broken();
+            }
             part.set_queries(queries);
         }
         if let Some(part) = &mut this.kept {
             *part = Keeper::load(&mut from, part.queries().clone(), options)?;
         }
-        Ok(this)
+        match from.is_empty() {
+            true => Ok(this),
+            false => broken(),
+        }
     }
 }

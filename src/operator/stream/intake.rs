@@ -56,11 +56,12 @@ pub(crate) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
 }
 
 impl Gate {
-    /// The rows of a batch that are taken, and whether they are in order; the others go to `refused`.
+    /// The rows of a batch that are taken, and whether they are in order; the others go to `refused`. `before` rows of
+    /// the same call come before it.
     pub(crate) fn accept(
         &self,
         plan: &Plan,
-        batch: &RecordBatch,
+        (batch, before): (&RecordBatch, usize),
         latest: &mut Option<i64>,
         (late, refused): (&Late, &mut Vec<RecordBatch>),
     ) -> Result<(RecordBatch, bool)> {
@@ -80,7 +81,9 @@ impl Gate {
             (least, most) = simd::span(&times).unwrap_or((first, first));
         }
         if self.order == Order::InOrder {
-            check_order(plan, &times, sorted, (*latest).max(self.watermark))?;
+            check_order(plan, &times, sorted, (*latest).max(self.watermark), |row| {
+                before + nth_valid(time, row)
+            })?;
         }
         if let Some(&outside) = [least, most].iter().find(|&&t| t < self.bounds.0 || t > self.bounds.1) {
             return Err(out_of_bounds(plan, outside));
@@ -96,8 +99,22 @@ impl Gate {
     }
 }
 
-/// Refuses rows that step back behind each other, or behind `last`.
-pub(crate) fn check_order(plan: &Plan, times: &[i64], sorted: bool, last: Option<i64>) -> Result<()> {
+/// Which row of a column is its row `row` of those that are not null.
+pub(crate) fn nth_valid(column: &ArrayRef, row: usize) -> usize {
+    match column.logical_nulls() {
+        Some(nulls) => nulls.inner().set_indices().nth(row).unwrap_or(row),
+        None => row,
+    }
+}
+
+/// Refuses rows that step back behind each other, or behind `last`; `place` is where the caller of the operator finds one.
+pub(crate) fn check_order(
+    plan: &Plan,
+    times: &[i64],
+    sorted: bool,
+    last: Option<i64>,
+    place: impl Fn(usize) -> usize,
+) -> Result<()> {
     let first = last.filter(|&last| times[0] < last).map(|last| (0, last));
     let back = first.or_else(|| {
         (!sorted)
@@ -107,8 +124,9 @@ pub(crate) fn check_order(plan: &Plan, times: &[i64], sorted: bool, last: Option
     match back {
         None => Ok(()),
         Some((row, before)) => Err(Error::InvalidValue(format!(
-            "batch: row {row} has time {} in column '{}', which is before {before}, the latest so far; rows come in \
+            "batch: row {} has time {} in column '{}', which is before {before}, the latest so far; rows come in \
              order unless order='out-of-order' is given",
+            place(row),
             times[row],
             plan.measure().column()
         ))),

@@ -6,6 +6,7 @@ use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::Result;
+use crate::aggregate::held_bytes;
 
 /// Why a row is in no window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +64,11 @@ impl Late {
     /// Those not handed out.
     pub(crate) fn batches(&self) -> &[RecordBatch] {
         &self.batches
+    }
+
+    /// Bytes of those not handed out; a buffer that several batches share is counted once.
+    pub(crate) fn bytes(&self) -> usize {
+        held_bytes(self.batches.iter().flat_map(RecordBatch::columns))
     }
 
     /// Rows with their reason.

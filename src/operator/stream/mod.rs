@@ -38,12 +38,12 @@ use crate::{Error, Result};
 use agenda::Agenda;
 pub(super) use answers::answers;
 use due::{Due, Reopened};
-pub(crate) use intake::{Gate, check_order, check_schema};
+pub(crate) use intake::{Gate, check_order, check_schema, nth_valid};
 pub(crate) use late::{Late, Reason};
 pub use options::{Options, Stats, StoreKind, length};
 pub(super) use queries::{Asked, Entry, Queries, Told, strategy, windows};
 pub use snapshot::Contents;
-pub(super) use snapshot::{bound, head, write_head};
+pub(super) use snapshot::{bound, head, read_keys, read_partials, read_window, write_head};
 use upkeep::{checked_strategy, cutter, eager};
 
 /// The stream operator.
@@ -232,6 +232,7 @@ impl Stream {
             bytes: self.slices.bytes() + self.store.bytes() + self.eager.bytes(),
             merges: self.slices.merges(),
             late: self.late.count(),
+            late_bytes: self.late.bytes(),
             ..self.counts
         }
     }
@@ -275,9 +276,12 @@ impl Stream {
         let mut delta = self.store.delta();
         self.cutter.begin();
         let gate = self.gate();
+        let mut before = 0;
         for batch in batches {
             let leader = self.queries.leader();
-            let (accepted, sorted) = gate.accept(leader, batch, &mut latest, (&self.late, &mut late))?;
+            let (accepted, sorted) =
+                gate.accept(leader, (batch, before), &mut latest, (&self.late, &mut late))?;
+            before += batch.num_rows();
             rows += accepted.num_rows() as u64;
             self.fold(&accepted, sorted, &mut delta)?;
         }

@@ -52,6 +52,8 @@ pub struct Stats {
     pub recomputations: u64,
     /// Rows that came too late or without a time.
     pub late: u64,
+    /// Bytes of those that were not handed out yet.
+    pub late_bytes: usize,
     /// Windows handed out.
     pub windows: u64,
     /// Those of them that were updates.

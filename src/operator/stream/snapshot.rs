@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, Int64Array, UInt32Array, cast::AsArray, types::*};
+use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, cast::AsArray, types::*};
 use arrow_schema::{Schema, SchemaRef};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -11,7 +11,9 @@ use super::due::Reopened;
 use super::late::Late;
 use super::options::{Options, Stats, StoreKind};
 use super::queries::Queries;
-use crate::aggregate::Rows;
+use crate::aggregate::{Partial, Partials, Rows};
+use crate::dictionary::plain;
+use crate::keys::KeyIndex;
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
 use crate::slice::{Cell, Store, Timelines};
@@ -109,12 +111,7 @@ impl Stream {
         if late_schema.fields() != this.late.schema().fields() {
             return broken();
         }
-        let (keys, key_count) = from.columns()?;
-        let mut ids = Vec::new();
-        this.keys.assign(&keys, key_count, &mut ids)?;
-        if !ids.iter().copied().eq(0..key_count as u32) && !keys.is_empty() {
-            return broken();
-        }
+        let key_count = read_keys(&mut from, &mut this.keys)?;
         let (slices, slots) = from.columns()?;
         let (keys, firsts, lasts) = match slices.as_slice() {
             [keys, firsts, lasts] => {
@@ -130,33 +127,86 @@ impl Stream {
         let cells: Vec<Cell> = (0..slots)
             .map(|slot| Cell { key: keys.value(slot), first: firsts.value(slot), last: lasts.value(slot) })
             .collect();
-        let ascending = |a: &Cell, b: &Cell| (a.key, a.first) <= (b.key, b.first);
-        if !cells.is_sorted_by(ascending) || cells.iter().any(|cell| cell.key as usize >= key_count) {
+        let ascending = |a: &Cell, b: &Cell| (a.key, a.last) < (b.key, b.first);
+        let is_one = |cell: &Cell| (cell.key as usize) < key_count && cell.first <= cell.last;
+        if !cells.is_sorted_by(ascending) || !cells.iter().all(is_one) {
             return broken();
         }
         this.slices = Timelines::restore(cells.into_iter(), merges);
         let own: Vec<u32> = (0..slots as u32).collect();
         let mut partials = this.queries.columns(None, 0)?;
-        for partials in &mut partials {
-            let (states, rows) = from.columns()?;
-            if rows != slots || states.iter().any(|state| state.len() != slots) {
-                return broken();
-            }
-            if slots > 0 {
-                partials.merge(&states, Rows::all(&own, firsts.values()), slots)?;
-            }
+        for (partials, stored) in partials.iter_mut().zip(this.queries.stored()) {
+            read_partials(&mut from, &stored.partial, &mut **partials, Rows::all(&own, firsts.values()))?;
         }
         this.store = Store::new(partials, slots);
         this.plant();
         for _ in 0..from.count()? {
-            let (query, window) = (from.count()?, from.count()?);
-            let (Ok(key), at) = (u32::try_from(from.number()?), from.number()? as i64) else {
-                return broken();
-            };
+            let (query, window) = read_window(&mut from, &this.queries)?;
+            let (key, at) = (from.place(key_count)? as u32, from.number()? as i64);
             this.reopened.push(Reopened { query, window, key, at });
         }
-        Ok(this)
+        match from.is_empty() {
+            true => Ok(this),
+            false => broken(),
+        }
     }
+}
+
+/// Reads the keys of a stream, all different, and how many there are.
+pub(in crate::operator) fn read_keys(from: &mut Reader<'_>, keys: &mut KeyIndex) -> Result<usize> {
+    let (columns, count) = from.columns()?;
+    let own = keys.values()?;
+    let types = own.iter().map(|column| plain(column.data_type()));
+    // Without columns, or where they are of types that have one value, there is one key.
+    let held: usize = columns.iter().map(|column| column.get_array_memory_size()).sum();
+    if !columns.iter().map(|column| column.data_type()).eq(types)
+        || u32::try_from(count).is_err()
+        || count > 1 + 8 * held
+        || columns.is_empty() && count > 1
+    {
+        return broken();
+    }
+    let mut ids = Vec::new();
+    keys.assign(&columns, count, &mut ids)?;
+    match columns.is_empty() || ids.iter().copied().eq(0..count as u32) {
+        true => Ok(count),
+        false => broken(),
+    }
+}
+
+/// Reads the partials of slices, one per row of `rows`.
+pub(in crate::operator) fn read_partials(
+    from: &mut Reader<'_>,
+    kind: &Partial,
+    partials: &mut dyn Partials,
+    rows: Rows<'_>,
+) -> Result<()> {
+    let (states, count) = from.columns()?;
+    if count != rows.slots.len() || states.iter().any(|state| state.len() != count) {
+        return broken();
+    }
+    // The states of a function of the user's own are what it makes them; it says itself what is wrong with them.
+    let is_own = matches!(kind, Partial::User(_));
+    let types =
+        |states: &[ArrayRef]| states.iter().map(|state| state.data_type().clone()).collect::<Vec<_>>();
+    if !is_own && types(&states) != types(&partials.state()?) {
+        return broken();
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    partials.merge(&states, rows, count).map_err(|error| match error {
+        Error::InvalidValue(why) | Error::InvalidType(why) => {
+            Error::InvalidValue(format!("snapshot: it is damaged: {why}"))
+        }
+        other => other,
+    })
+}
+
+/// Reads which window of which query is meant.
+pub(in crate::operator) fn read_window(from: &mut Reader<'_>, queries: &Queries) -> Result<(usize, usize)> {
+    let query = from.place(queries.asked().len())?;
+    Ok((query, from.place(queries.asked()[query].plan.windows().len())?))
 }
 
 /// Writes what must be known to bind queries again: the schema, how the stream comes, names and fingerprints.
@@ -213,6 +263,9 @@ pub(in crate::operator) fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Opt
     let (schema, _) = from.batches()?;
     let order = if from.number()? == 0 { Order::InOrder } else { Order::OutOfOrder };
     let (allowed_lateness, disorder) = (from.number()? as i64, from.option()?);
+    if allowed_lateness < 0 || disorder.is_some_and(|disorder| disorder < 0) {
+        return broken();
+    }
     let store = match from.number()? {
         0 => StoreKind::Auto,
         1 => StoreKind::Lazy,

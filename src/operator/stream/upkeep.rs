@@ -126,6 +126,8 @@ impl Stream {
             // A user's function that fails here fails again where a window needs it, in the call that asks for that.
             let _ = self.store.compact(&mut self.slices);
         }
+        // What could not be dropped now is by the next call.
+        let _ = self.store.drop_values();
         let known = self.keys.len();
         if known > IDLE_KEYS && self.slices.len() < known / 2 {
             self.drop_keys();
