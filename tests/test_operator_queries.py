@@ -49,6 +49,8 @@ def test_a_late_row_within_a_slice_that_is_older_than_an_edge_inside_it() -> Non
     sessions = op.advance(6)
     assert sessions["window"].to_pylist() == [{"start": -13, "end": 5}]
     assert sessions["count(1)"].to_pylist() == [3]
+
+
 COARSE = [wk.session(5), wk.session(12), wk.tumbling(30), wk.sliding(20, 7), wk.global_window()]
 FINE = [wk.tumbling(3), wk.session(2), wk.sliding(5, 2), wk.band(8, 17), wk.landmark(4, start=6)]
 ROWS = pa.schema({"t": pa.int64(), "v": pa.int64()})

@@ -176,3 +176,35 @@ def test_explain_says_what_catalyst_holds(frame):
         "when p is not null then double('NaN') end)",
         "  partial: count(p)",
     ]
+
+
+@pytest.mark.parametrize("windows", WINDOWS[:2], ids=str)
+def test_quantiles_of_times(spark, windows):
+    # Spark has none: the definition, of times as microseconds and half-way between the two in the middle.
+    frame = spark.sql(
+        "select id % 2 as k, timestamp_seconds(id) as ts, timestamp_micros(id * id * 1000003) as seen, "
+        "cast(timestamp_micros(id * 10) as timestamp_ntz) as there from range(0, 60, 1, 3)"
+    )
+    aggs = [wk.median("seen"), wk.quantile("seen", 1.0).alias("most"), wk.median("there").alias("there")]
+    query = wk.query(by="k", time="ts", windows=windows, aggs=aggs)
+    micros = "k, window.start as start, unix_micros(`median(seen)`), unix_micros(most), there"
+    windowed = wk.query(by="k", time="ts", windows=windows, aggs=wk.collect_list("seen"))
+    lists = windowed.run(frame).selectExpr(
+        "k", "window.start as start", "transform(`collect_list(seen)`, x -> unix_micros(x)) as seen"
+    )
+    wanted = {}
+    for key, start, seen in lists.collect():
+        low, high = seen[(len(seen) - 1) // 2], seen[len(seen) // 2]
+        wanted[key, start] = low + (high - low) // 2, seen[-1]
+    for route in (None, "packed", "rows"):
+        result = query.run(frame, route=route)
+        assert result.schema["there"].dataType.simpleString() == "timestamp_ntz"
+        found = result.selectExpr(*micros.split(", ")).collect()
+        assert len(found) == len(wanted)
+        for key, start, median, most, _ in found:
+            between, last = wanted[key, start]
+            # A half is rounded to even.
+            assert 0 <= median - between <= 1
+            assert most == last
+    with pytest.raises(wk.InvalidType, match="Spark's quantiles are of numbers and intervals"):
+        wk.spark.reference(frame, query)

@@ -85,6 +85,43 @@ def test_a_failure_of_a_users_function_names_the_query(readings):
     )
 
 
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+def test_a_users_function_that_would_end_the_worker_fails_the_job(raised):
+    def lift(values):
+        if len(values):
+            raise raised
+        return values
+
+    own = wk.aggregate("own", lift=lift, combine=lambda a, b: a, lower=lambda s: s, commutative=True)
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=own("v"))
+    table = pa.table({"k": [1], "t": [5], "v": [2.0]})
+    with pytest.raises(
+        wk.InvalidValue, match=r"was raised; in the query by k over t, windows tumbling\(10\)"
+    ):
+        list(shipped(Rows(query))(iter(table.to_batches())))
+
+
+def test_where_memory_is_short_the_error_says_so(tmp_path):
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    (tmp_path / "task").write_bytes(cloudpickle.dumps(shipped(Rows(query))))
+    (tmp_path / "windowkit").mkdir()
+    text = "_native.so: failed to map segment from shared object"
+    (tmp_path / "windowkit" / "__init__.py").write_text(f"raise ImportError({text!r})\n")
+    printed = program(
+        """
+        import pickle
+        run = pickle.load(open("TASK", "rb"))
+        try:
+            list(run(iter([])))
+        except RuntimeError as error:
+            print(error)
+        """.replace("TASK", str(tmp_path / "task")),
+        path=str(tmp_path),
+    )
+    assert "memory may be short there: spark.executor.pyspark.memory" in printed
+    assert "install windowkit" not in printed
+
+
 def test_where_windowkit_is_missing_the_error_says_so(tmp_path):
     query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
     (tmp_path / "task").write_bytes(cloudpickle.dumps(shipped(Rows(query))))

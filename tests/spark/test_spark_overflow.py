@@ -95,3 +95,35 @@ def test_timestamps_at_the_ends_of_int64_fail_by_name(spark, settings, ansi, win
         far = pytest.raises(PySparkException, match="column `my time` holds a time so near the end of int64")
         with settings({"spark.sql.ansi.enabled": ansi}), far:
             query.run(spark.sql(text)).collect()
+
+
+@pytest.mark.parametrize("windows", [TUMBLING, SLIDING, SESSION], ids=str)
+def test_sums_of_intervals_whose_parts_do_not_fit(spark, windows):
+    # Two and two of these are beyond what an interval holds; all of them are nothing.
+    frame = spark.sql(
+        "select 1 as k, timestamp_seconds(id) as ts, "
+        "make_dt_interval(if(id < 2, 100000000, -100000000)) as d from range(0, 4, 1, 1)"
+    )
+    query = wk.query(by="k", time="ts", windows=windows, aggs=[wk.sum("d"), wk.mean("d").alias("mean")])
+    for row in query.run(frame).collect():
+        assert row["sum(d)"].total_seconds() == row["mean"].total_seconds() == 0
+    for route in ("catalyst", "catalyst-panes"):
+        if route == "catalyst" and windows is not TUMBLING:
+            continue
+        with pytest.raises(wk.InvalidValue, match="a part of a sum of d, of intervals, may not fit"):
+            query.run(frame, route=route)
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("aggregate", [wk.sum("big"), wk.mean("big"), wk.sum("n")], ids=str)
+def test_an_overflow_in_catalyst_names_the_query_and_the_column(spark, settings, aggregate, ansi):
+    frame = spark.sql(
+        f"select 1 as k, timestamp_seconds(id) as ts, cast('{'9' * 38}' as decimal(38, 0)) as big, "
+        f"bigint('{GREATEST}') as n from range(0, 20, 1, 2)"
+    )
+    query = wk.query(by="k", time="ts", windows=TUMBLING, aggs=aggregate)
+    said = (
+        rf"\({aggregate.column}\): the (sum|mean) of a window does not fit its type; in the query by k over"
+    )
+    with settings({"spark.sql.ansi.enabled": ansi}), pytest.raises(PySparkException, match=said):
+        query.run(frame, route="catalyst").collect()

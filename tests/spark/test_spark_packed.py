@@ -131,6 +131,19 @@ def test_slices_are_made_only_where_they_save_bytes(keys, step, slices):
     assert_equal(evaluate(SLIDING, table), rows_of(SLIDING, windows_of(table, chunks)))
 
 
+def test_slices_are_tried_again_after_some_rows():
+    # First a key per row, then few keys.
+    table = pa.concat_tables([ordered(1000, 997, 10), ordered(9000, 4, 1)])
+    limits = replace(stages.LIMITS, trial=500, again=1500, bytes=8000)
+    chunks = packed_by(stages.Pack(SLIDING, table.schema, 2, 4, limits=limits), table, 100)
+    kinds = [packing.unpack(chunk, fingerprint(table), bucket)[0] for bucket, chunk, _, _ in chunks]
+    assert packing.ROWS in kinds[:10]
+    assert packing.ROWS not in kinds[-3:]
+    assert sum(rows for _, _, rows, _ in chunks) == 10_000
+    assert sum(slices for *_, slices in chunks) < 5_000
+    assert_equal(evaluate(SLIDING, table), rows_of(SLIDING, windows_of(table, chunks)))
+
+
 def fingerprint(table: pa.Table) -> bytes:
     return packing.fingerprint(SLIDING, table.schema)
 
@@ -235,7 +248,7 @@ def test_slices_of_another_query_are_refused_by_the_core():
 
 def test_buckets_follow_the_partitions(readings, settings):
     query = wk.query(by="device", time="ts", windows=wk.session("1 minute"), aggs=wk.median("v"))
-    for partitions, each in (("1", 64), ("4", 64), ("200", 5), ("1000", 4)):
+    for partitions, each in (("1", 64), ("4", 64), ("200", 5), ("1000", 1), ("8000", 1)):
         with settings({"spark.sql.shuffle.partitions": partitions}):
             assert packed.buckets(job(readings, query)) == (int(partitions), each)
     assert packed.buckets(job(readings, replace(query, by=()))) == (1, 1)
@@ -314,6 +327,14 @@ def test_metrics_count_what_goes_through(readings):
         if route != "rows":
             assert 0 < counted["slices"] <= rows
         assert f"rows in: {rows:,}" in str(metrics)
+        assert repr(metrics) == f"<windowkit.spark.Metrics: {metrics}>"
+        assert (
+            f"<tr><th>rows in</th><td style='text-align: right'>{rows:,}</td></tr>" in metrics._repr_html_()
+        )
+    with pytest.raises(wk.InvalidType, match="timeout: 'x' is a str"):
+        metrics.values("x")
+    assert repr(windowkit.spark.Metrics()) == "<windowkit.spark.Metrics: metrics of no action yet>"
+    assert "metrics of no action yet" in windowkit.spark.Metrics()._repr_html_()
     with pytest.raises(wk.InvalidValue, match="they belong to a result already"):
         windowkit.spark.aggregate(readings, query, metrics=metrics)
     with pytest.raises(wk.InvalidValue, match="they belong to no result yet"):

@@ -120,6 +120,11 @@ def test_several_windows_have_ranks_where_they_are_by_rows(frame):
     own = wk.query(by="k", time="ts", windows=windows[1], aggs=AGGS)
     of_time = result.where("window_name = 'time'").drop("window_name", "window_rows")
     assert collected(of_time) == collected(own.run(frame))
+    table = result.toArrow()
+    assert table.num_rows == result.count()
+    assert table["window_rows"].null_count == sum(every for ranked, every in by_name.values() if not ranked)
+    # As it is of a stream of batches that was written and read again.
+    table.validate(full=True)
 
 
 def high_values():

@@ -16,8 +16,9 @@ from windowkit.aggregates import Aggregate
 from windowkit.spark import sql
 from windowkit.spark.job import Job, identifier
 from windowkit.spark.metrics import observed_count
-from windowkit.spark.reference import named, output_schema, own, uncounted
+from windowkit.spark.reference import named, output_schema, own, uncounted, unranked
 from windowkit.spark.route import Route
+from windowkit.spark.shipping import described as told
 from windowkit.windows import Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
@@ -59,6 +60,17 @@ def unheld(job: Job, aggregate: Aggregate) -> str | None:
     if uncounted(job, aggregate):
         kind = job.type_of(aggregate.columns[0]).simpleString()
         return f"Spark's sketches do not take the {kind} of {aggregate}"
+    if unranked(job, aggregate):
+        return f"Spark has no quantiles between times, as of {aggregate}"
+    if aggregate.function in (*sql.SUMS, "mean"):
+        return overflowing(job, aggregate.columns[0])
+    return None
+
+
+def overflowing(job: Job, column: str) -> str | None:
+    """Say why Spark may overflow where a sum fits, if so; see `stages.rows_instead`."""
+    if isinstance(job.type_of(column), spark.DayTimeIntervalType):
+        return f"a part of a sum of {identifier(column)}, of intervals, may not fit where the sum does"
     return None
 
 
@@ -93,13 +105,16 @@ def checked(job: Job, aggregate: Aggregate) -> Column:
     Without ANSI mode Spark wraps a bigint sum that overflows, and makes a decimal one null. The expression
     does not look at the mode: that may change until an action runs the query.
     """
-    plain = expr(own(job, aggregate))
+    text = own(job, aggregate)
     if aggregate.column is None:
-        return plain
+        return expr(text)
     column, kind = job.internal(aggregate.column), job.type_of(aggregate.column)
     where = None if aggregate.filter is None else job.internal(aggregate.filter)
     overflow = raise_error(
-        lit(f"{aggregate.name}: the {aggregate.function} of a window does not fit its type")
+        lit(
+            f"windowkit.errors.Overflow: {aggregate.name}: the {aggregate.function} of a window does not fit "
+            f"its type; in the {told(job.query)}"
+        )
     )
     if aggregate.function in sql.SUMS and isinstance(kind, spark.LongType):
         high, low = (expr(text) for text in sql.partial("sum", [kind], [column], job.time, where))
@@ -108,8 +123,10 @@ def checked(job: Job, aggregate: Aggregate) -> Column:
         return when(fits, shiftleft(high, 32).bitwiseOR(low)).otherwise(overflow)
     if aggregate.function in (*sql.SUMS, "mean") and is_wide(kind):
         counted = expr(sql.aggregate("count", [column], job.time, where))
-        return when(plain.isNull() & (counted > 0), overflow).otherwise(plain)
-    return plain
+        # In ANSI mode Spark's own would fail first, and name a column of ours.
+        tried = expr(f"try_{text}")
+        return when(tried.isNull() & (counted > 0), overflow).otherwise(tried)
+    return expr(text)
 
 
 def is_wide(kind: spark.DataType) -> bool:

@@ -9,7 +9,7 @@ from pyspark.sql import Observation
 from pyspark.sql.functions import coalesce, count, length, lit
 from pyspark.sql.functions import sum as total
 
-from windowkit.errors import InvalidValue
+from windowkit.errors import InvalidType, InvalidValue
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,7 +21,9 @@ class Metrics:
     """What is counted while a result is computed, by Spark's own observations; classic and Connect.
 
     Give one to `windowkit.spark.aggregate` or `windowkit.spark.scan`, and print it after an action on their
-    result. Stages that Spark runs twice, as it does where an executor is lost, are counted twice.
+    result. Stages that Spark runs twice, as it does where an executor is lost, are counted twice. Spark tells
+    of actions of DataFrames: not of ``foreach`` and ``rdd``, and of ``toLocalIterator`` nothing of the last
+    stage. Of an action that fails it tells what was counted, or zeros, as of one that succeeds.
 
     Examples
     --------
@@ -51,7 +53,13 @@ class Metrics:
         ------
         InvalidValue
             No result was made with these metrics, or no action on it was done in time.
+        InvalidType
+            `timeout` is no number.
         """
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+            raise InvalidType(
+                f"timeout: {timeout!r} is a {type(timeout).__name__}; timeout is a number of seconds"
+            )
         if not self._observations:
             raise InvalidValue("metrics: they belong to no result yet; give them to aggregate or scan")
         told = self._told(timeout)
@@ -67,6 +75,20 @@ class Metrics:
         if told is None:
             return "metrics of no action yet"
         return ", ".join(f"{name}: {count:,}" for name, count in told.items())
+
+    def __repr__(self) -> str:
+        return f"<windowkit.spark.Metrics: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table, for notebooks."""
+        told = self._told(0.5) if self._observations else None
+        if told is None:
+            return f"<p>{self}</p>"
+        rows = "".join(
+            f"<tr><th>{name}</th><td style='text-align: right'>{count:,}</td></tr>"
+            for name, count in told.items()
+        )
+        return f"<table>{rows}</table>"
 
     def _told(self, timeout: float) -> dict[str, int] | None:
         """Return the counts, or None if there are none in time."""

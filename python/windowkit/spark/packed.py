@@ -28,7 +28,7 @@ __all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "rows_instead", "windows"]
 
 CHUNKS: Final = "bucket int, chunk binary, rows bigint, slices bigint"
 MOST_BUCKETS: Final = 1024
-LEAST_EACH: Final = 4
+LEAST_EACH: Final = 1
 MOST_EACH: Final = 64
 
 

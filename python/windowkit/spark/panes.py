@@ -14,7 +14,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.functions import col, expr
 
 from windowkit.spark import sql, worker
-from windowkit.spark.catalyst import is_wide
+from windowkit.spark.catalyst import is_wide, overflowing
 from windowkit.spark.job import Job, identifier
 from windowkit.spark.metrics import observed_count
 from windowkit.spark.reference import output_schema
@@ -49,7 +49,9 @@ def refusal(job: Job) -> str | None:
         if kind in sql.UNHELD or kind.startswith("user:"):
             what = UNHELD.get(kind, kind.removeprefix("user:"))
             return f"Catalyst cannot hold {what} of {', '.join(map(identifier, columns))} in columns"
-        if kind in ("sum", "sum_without_invert") and is_wide(job.type_of(columns[0])):
+        if kind in sql.SUMS and (reason := overflowing(job, columns[0])) is not None:
+            return reason
+        if kind in sql.SUMS and is_wide(job.type_of(columns[0])):
             return (
                 f"Catalyst cannot hold sums of {identifier(columns[0])}, a "
                 f"{job.type_of(columns[0]).simpleString()}, beyond 38 digits"

@@ -27,7 +27,8 @@ TUMBLING: Final = tumbling("1 second")
 OVERLAPPING: Final = sliding("2 seconds", "1 second")
 RANKS: Final = spark.StructField(
     "window_rows",
-    spark.StructType([spark.StructField(name, spark.LongType(), False) for name in ("start", "end")]),
+    # Nullable, as they are null with their struct: of windows over time beside windows by rows.
+    spark.StructType([spark.StructField(name, spark.LongType()) for name in ("start", "end")]),
 )
 
 
@@ -60,6 +61,11 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
     for aggregate in query.aggs:
         if aggregate.user is not None:
             raise InvalidValue(f"aggs: {aggregate} is a user's own function; Spark has none like it")
+        if unranked(checked, aggregate):
+            kind = checked.type_of(aggregate.columns[0]).simpleString()
+            raise InvalidType(
+                f"aggs: {aggregate} is of a {kind}; Spark's quantiles are of numbers and intervals"
+            )
         if uncounted(checked, aggregate):
             kind = checked.type_of(aggregate.columns[0]).simpleString()
             raise InvalidType(
@@ -121,12 +127,21 @@ def uncounted(checked: Job, aggregate: Aggregate) -> bool:
     return sketched and sql.counted(checked.type_of(aggregate.columns[0]), "") is None
 
 
+def unranked(checked: Job, aggregate: Aggregate) -> bool:
+    """Whether an aggregate is a quantile between times, of which Spark has none."""
+    if aggregate.function not in ("median", "quantile"):
+        return False
+    return isinstance(checked.type_of(aggregate.columns[0]), spark.TimestampType | spark.TimestampNTZType)
+
+
 def own(checked: Job, aggregate: Aggregate) -> str:
     """Return Spark's own aggregate, by internal names; where Spark has none no more than its type."""
     if aggregate.user is not None:
         kind = pa.schema(checked.plan.output_schema).field(aggregate.name).type
         return f"cast(null as {from_arrow_type(kind).simpleString()})"
     values = [checked.internal(column) for column in aggregate.columns]
+    if unranked(checked, aggregate):
+        return f"max({values[0]})"
     if uncounted(checked, aggregate):
         values = ["bigint(null)"]
     elif aggregate.function in sql.SKETCHES:

@@ -84,6 +84,11 @@ def importing() -> Callable[[], None]:
         try:
             import windowkit
         except ImportError as error:
+            if "failed to map segment" in str(error) or "allocate memory" in str(error):
+                advice = (
+                    "memory may be short there: spark.executor.pyspark.memory, which the cores of an "
+                    "executor share, limits the address space of a worker"
+                )
             raise RuntimeError(f"windowkit: {where} cannot import windowkit ({error}); {advice}") from None
         if windowkit.__version__ != wanted:
             raise RuntimeError(
@@ -120,6 +125,9 @@ def running(payload: bytes, given: Any) -> Batches:
         raise type(error)(f"{error}; in the {told}") from error
     except pa.ArrowException as error:
         raise InvalidValue(f"data: {error}; in the {told}") from error
+    except (SystemExit, KeyboardInterrupt) as error:
+        # Of a user's function: it must not end a worker without a word.
+        raise InvalidValue(f"data: {error!r} was raised; in the {told}") from error
 
 
 def described(query: Query) -> str:

@@ -39,12 +39,14 @@ class Limits:
     ----------
     slots : int
         Slots of a round of slicing; some hundred bytes each at most.
-    rows : int
-        Rows of a round, where slices hold all values of their rows.
+    rows, held : int
+        Rows of a round, and their bytes, where slices hold all values of their rows.
     trial : int
         Rows after which a task looks for the first time whether slices save anything.
     share : float
         Slices are made only while they have at most this share of their rows' bytes.
+    again : int
+        Rows passed on after which slices are tried once more; the next time after twice as many, and so on.
     bytes : int
         Of rows that gather before they are passed on.
     chunk, yielded : int
@@ -55,8 +57,10 @@ class Limits:
 
     slots: int = 1 << 21
     rows: int = 1 << 21
+    held: int = 256 << 20
     trial: int = 1 << 18
     share: float = 0.7
+    again: int = 1 << 20
     bytes: int = 32 << 20
     chunk: int = packing.CHUNK_BYTES
     yielded: int = 8 << 20
@@ -90,7 +94,8 @@ class Pack:
     """Makes slices of rows and packs them, or packs the rows where slices would be no fewer.
 
     A round of rows ends when many slots have gathered. If its slices have more than a share of the bytes of
-    its rows, later rows are passed on as they are (Larson 2002): to slice them would save little.
+    its rows, later rows are passed on as they are (Larson 2002): to slice them would save little. Now and
+    then some are sliced nevertheless, as rows may change.
 
     Parameters
     ----------
@@ -119,20 +124,27 @@ class Pack:
         planned = plan(self.query, self.schema)
         grows = any(kind in HOLDING or kind.startswith("user:") for kind, _, _ in planned.partials)
         out = Packed(self, planned)
-        slicing = not self.never and rows_instead(self.query, self.schema, planned) is None
+        may = not self.never and rows_instead(self.query, self.schema, planned) is None
+        slicing = may
         engine = planned.engine()
         limits = self.limits
         current, trial = Round(), limits.trial
+        passed, again = 0, limits.again
         for batch in batches:
             rows = conformed(batch, self.schema)
             current.add(rows, keep=not slicing)
             if not slicing:
-                if current.bytes >= limits.bytes:
+                passed += rows.num_rows
+                slicing = may and passed >= again
+                if slicing or current.bytes >= limits.bytes:
                     yield from out.rows(current)
                     current = Round()
+                if slicing:
+                    passed, again, trial = 0, 2 * again, limits.trial
                 continue
             engine.push(rows)
-            full = engine.slots >= limits.slots or (grows and current.count >= limits.rows)
+            large = current.count >= limits.rows or current.bytes >= limits.held
+            full = engine.slots >= limits.slots or (grows and large)
             # Few slots are worthwhile without a closer look; slots may be more than slices, never fewer.
             if full or (current.count >= trial and (grows or 4 * engine.slots > current.count)):
                 parts = out.made(engine)
