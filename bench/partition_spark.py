@@ -31,9 +31,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,6 +43,7 @@ import pyspark
 from partition_data import STREAMS
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from spark_session import session
 
 import windowkit as wk
 import windowkit.spark
@@ -62,7 +61,10 @@ Side = Callable[[DataFrame], DataFrame]
 def main() -> None:
     """Measure the jobs asked for; write JSON lines, a page and a picture."""
     options = arguments()
-    spark = session(options)
+    most = max(options.partitions)
+    # As many partitions for adaptive execution to aim at as the other sides have: about 16 bytes a row.
+    size = 16 * options.rows // most
+    spark = session("OFF", sql_shuffle_partitions=most, sql_adaptive_advisoryPartitionSizeInBytes=size)
     results: list[dict[str, Any]] = []
     for name in options.jobs:
         is_skewed = name in (SKEWED, SKEWED_FILES)
@@ -109,27 +111,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=PAGE)
     return parser.parse_args()
-
-
-def session(options: argparse.Namespace) -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("windowkit bench")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "4g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": str(max(options.partitions)),
-        "spark.sql.session.timeZone": "UTC",
-        # As many partitions for adaptive execution to aim at as the other sides have: about 16 bytes a row.
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(16 * options.rows // max(options.partitions)),
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
 
 
 def skewed(spark: SparkSession, options: argparse.Namespace) -> tuple[DataFrame, list[str]]:

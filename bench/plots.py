@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 COLORS = ("#e0a526", "#2f6fb7", "#8fb4dd")
 LINES = ("#2f6fb7", "#e0a526", "#3a9b62", "#7d5ba6", "#8fb4dd", "#b5713a", "#202020", "#d48cb0")
@@ -73,32 +75,67 @@ def curves(
     linear_x : bool
         Whether `x` has a linear scale, as it must if it has zeros.
     """
+    with picture(title, path, 4.6) as axes:
+        for number, (side, points) in enumerate(lines.items()):
+            ours = side == "windowkit"
+            copying = side.startswith("memcpy")
+            axes.plot(
+                *zip(*points, strict=True),
+                marker="o",
+                markersize=5 if ours else 3.5,
+                linewidth=2.4 if ours else 1.3,
+                linestyle=":" if copying else "-",
+                color="#c0392b" if ours else "0.55" if copying else LINES[number % len(LINES)],
+                label=side,
+                zorder=3 if ours else 2,
+            )
+        axes.set_yscale("log")
+        if not (linear_x or x.endswith("%")):
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+
+
+def dots(
+    rows: Sequence[str], values: Mapping[str, Mapping[str, float]], title: str, x: str, path: Path
+) -> None:
+    """Draw a row of dots for each of `rows`, one a side, on a logarithmic scale.
+
+    Parameters
+    ----------
+    rows : sequence of str
+        From top to bottom.
+    values : mapping of str to mapping of str to float
+        For each side, in the order of the legend, its value in each row that it is in.
+    title, x : str
+        Of the picture and its scale.
+    path : Path
+        Of the PNG.
+    """
+    with picture(title, path, 0.3 * len(rows) + 1.4) as axes:
+        for number, (side, own) in enumerate(values.items()):
+            points = [(own[row], at) for at, row in enumerate(rows) if row in own]
+            color = LINES[number % len(LINES)]
+            axes.plot(*zip(*points, strict=True), "o", markersize=5, color=color, label=side)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.invert_yaxis()
+        axes.set_xlabel(x)
+
+
+@contextmanager
+def picture(title: str, path: Path, height: float) -> Iterator[Any]:
+    """Hand out axes to draw on, and write them with a frame and a legend."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(8.5, 4.6), layout="constrained")
-    for number, (side, points) in enumerate(lines.items()):
-        ours = side == "windowkit"
-        copying = side.startswith("memcpy")
-        axes.plot(
-            *zip(*points, strict=True),
-            marker="o",
-            markersize=5 if ours else 3.5,
-            linewidth=2.4 if ours else 1.3,
-            linestyle=":" if copying else "-",
-            color="#c0392b" if ours else "0.55" if copying else LINES[number % len(LINES)],
-            label=side,
-            zorder=3 if ours else 2,
-        )
-    axes.set_yscale("log")
-    if not (linear_x or x.endswith("%")):
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    figure, axes = pyplot.subplots(figsize=(8.5, height), layout="constrained")
+    yield axes
     axes.set_title(title, loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, which="major", color="0.92")

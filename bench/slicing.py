@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """General stream slicing and the techniques it is compared with: Traub et al., EDBT 2019, Figs. 8 to 17.
 
-    python bench/slicing.py                                  # everything: about half an hour
-    python bench/slicing.py --quick                          # fewer cells and shorter runs: some minutes
+    python bench/slicing.py                                  # everything: some twenty minutes
+    python bench/slicing.py --quick                          # fewer cells and shorter runs: a minute
     python bench/slicing.py --figures 8 9                    # some figures; the others stay as they were
 
 What is measured runs in Rust (``benches/slicing``), so that Python is in no clock. Sides are timed in turns,
@@ -30,7 +30,7 @@ import slicing_page
 
 MACHINE = "pc13"
 """The column of the manufacturing sample: one of few distinct values (30; the paper's has 37)."""
-FIGURES = tuple(dict.fromkeys(name.rstrip("abc") for name in slicing_page.FIGURES))
+FIGURES = tuple(dict.fromkeys(name.rstrip("abcd") for name in slicing_page.FIGURES))
 
 
 def main() -> None:
@@ -105,7 +105,7 @@ def measured(figure: str, machine: Path, options: argparse.Namespace) -> list[di
 
 def figure_of(record: dict[str, Any]) -> str:
     """Return the number of a record's figure."""
-    return str(record["figure"]).rstrip("abc")
+    return str(record["figure"]).rstrip("abcd")
 
 
 def known(page: Path) -> list[dict[str, Any]]:

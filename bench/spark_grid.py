@@ -6,7 +6,7 @@ Parquet file, and writes to Spark's ``noop`` sink. Sides, measured one after the
 spark
     Spark's own ``groupBy(key, window(...)).agg(sum(v), max(v))``.
 windowkit
-    ``query.run(df)``, by the route the planner chooses when it knows nothing of the rows.
+    ``query.run(df)``, by the route the planner chooses after a look at some rows, which takes a part of it.
 hinted
     ``query.run(df, rows_per_slice=...)`` with the number there are: what a caller knows, or can count.
 catalyst-panes, packed, rows
@@ -39,7 +39,6 @@ import json
 import os
 import platform
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -56,9 +55,10 @@ from plots import plot
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from spark_goals import table
+from spark_session import session
 
 import windowkit as wk
-from windowkit.spark import choice, panes, sql
+from windowkit.spark import choice, panes, planner, sql
 from windowkit.spark.job import job
 from windowkit.spark.reference import output_schema
 
@@ -203,25 +203,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def session() -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("windowkit bench")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "4g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
-
-
 def rows(spark: SparkSession, count: int, keys: int) -> DataFrame:
     frame = spark.range(0, count, 1, 4).select(
         sf.pmod(sf.hash("id"), sf.lit(keys)).alias("k"),
@@ -263,7 +244,7 @@ def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace
     result: dict[str, Any] = {"cell": cell.name, "keys": cell.keys, "window": cell.label}
     result |= {"windows per row": cell.per_row, "rows": options.rows, "windows": windows}
     result["answers"] = cell.answers
-    result["route"] = choice.choose(checked, None, choice.expected(None)).route.name
+    result["route"] = planner.chosen(checked, None, None).route.name
     sides: dict[str, Callable[[], DataFrame]] = {
         "spark": lambda: own(frame),
         "windowkit": lambda: query.run(frame),
@@ -396,7 +377,8 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
         "",
         "## Routes",
         "",
-        "*unhinted* and *hinted* are what the planner chooses, and how far that is behind the fastest route.",
+        "*unhinted* and *hinted* are what the planner chooses, and how far that, with its look at rows, is "
+        "behind the fastest route.",
         "",
         "| keys | window | answers | slices | unhinted | behind | hinted | behind "
         f"| {' | '.join(ROUTES)} | identity | premade | windowkit / premade |",
@@ -411,9 +393,9 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
                 *cell_of(result),
                 f"{result['slices']:,}" if "slices" in result else "",
                 result["route"],
-                behind(median(times.get(result["route"])), best),
+                behind(ours, best),
                 result.get("hinted", ""),
-                behind(median(times.get(result.get("hinted", ""))), best),
+                behind(median(times.get("hinted")), best),
                 *(shown(median(times.get(side))) for side in (*ROUTES, "identity")),
                 shown(premade),
                 "" if premade is None or ours is None else f"{ours / premade:.2f}",

@@ -38,6 +38,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from spark_grid import BY_MINUTE, BY_TEN, machine
+from spark_session import session
 from spark_stages import write
 
 import windowkit as wk
@@ -49,6 +50,7 @@ from windowkit.spark.shipping import shipped
 LIMITED = ("many slices", "hot key", "many keys")
 ROUTES = ("Spark's own", "catalyst-panes", "packed", "rows", "scan")
 AGGS = [wk.sum("v"), wk.max("v")]
+HEAP = {"driver_memory": "3g"}
 
 
 @dataclass(frozen=True)
@@ -83,27 +85,6 @@ def status(process: int) -> dict[str, int]:
     return {words[0].rstrip(":"): int(words[1]) for words in lines if words[0].startswith("Vm")}
 
 
-def session(**settings: str) -> SparkSession:
-    """Return a session; `settings` have underscores for dots."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("windowkit memory")
-    fixed = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "3g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "4",
-    }
-    named = {f"spark.{name.replace('_', '.')}": value for name, value in settings.items()}
-    for name, value in {**fixed, **named}.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
-
-
 def readings(spark: SparkSession, rows: int, keys: int) -> DataFrame:
     return spark.range(0, rows, 1, 8).select(
         (sf.col("id") % keys).alias("k"),
@@ -126,7 +107,7 @@ def limited(name: str, options: argparse.Namespace) -> dict[str, Any]:
     partitions = 4 if name == "many keys" else 1
     most = options.limit + start() if options.limit else 0
     settings = {"executor_pyspark_memory": f"{most}m"} if most else {}
-    spark = session(sql_shuffle_partitions=str(partitions), python_worker_reuse="false", **settings)
+    spark = session(**HEAP, sql_shuffle_partitions=partitions, python_worker_reuse=False, **settings)
     query = wk.query(by="k", time="ts", windows=window, aggs=AGGS)
     checked = job(readings(spark, rows, keys), query)
     # Of many slices the question is what holding them takes, though they save nothing.
@@ -164,7 +145,7 @@ def routed(name: str, options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/rows.parquet"
         write(path, options.rows, 1024)
-        spark = session()
+        spark = session(**HEAP)
         jvm = spark._jvm
         assert jvm is not None
         query = wk.query(by="k", time="ts", windows=BY_TEN[1], aggs=AGGS)
@@ -240,7 +221,7 @@ def main() -> None:
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         results.append(json.loads(done.stdout.splitlines()[-1]))
         print(json.dumps(results[-1]), flush=True)
-    spark = session()
+    spark = session(**HEAP)
     facts = machine(spark, options)
     spark.stop()
     facts["settings"] = "local[2], 3 GB heap, adaptive execution on"

@@ -40,7 +40,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
-from spark_grid import BY_TEN, ROW_GROUP, START, machine, ones, seconds, session
+from spark_grid import BY_TEN, ROW_GROUP, START, machine, ones, seconds
+from spark_session import session
 
 import windowkit as wk
 from windowkit.spark import packed, packing, parquet, stages

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
@@ -424,6 +425,70 @@ class TestSpark:
         overflow += ["--time", "t", "--window", "sliding(10, 3)", "--agg", "sum(v)"]
         assert "does not fit" in refused(capsys, overflow, status=1)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.parquet", source.name]
+
+    def test_filters_routes_and_metrics(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        table = TABLE.drop_columns("unused").set_column(2, "ts", TABLE["ts"].cast(pa.timestamp("us", "UTC")))
+        pa.parquet.write_table(table, source)
+        taken = table.filter((pc.field("device") == "a") & (pc.field("v") > 0.5))
+        wanted = QUERY.run(taken)
+        types = pa.schema([(field.name, field.type) for field in wanted.schema])
+        text = tmp_path / "in.csv"
+        pa.csv.write_csv(table.set_column(2, "ts", table["ts"].cast(pa.timestamp("s"))), text)
+        chosen = ["--filter", "device in ('a', c)", "--filter", "v > 0", "--metrics"]
+        output = tmp_path / "out.parquet"
+        for number, route in (
+            (source, None),
+            (source, "scan"),
+            (source, "packed"),
+            (source, "rows"),
+            (text, None),
+        ):
+            asked = ["--input", number, *ASKED, *self.OPTIONS, *chosen, "--output", output, "--overwrite"]
+            status, out, err = run(capsys, asked + ([] if route is None else ["--route", route]))
+            assert (status, out) == (0, ""), err
+            found = pa.dataset.dataset(output).to_table()
+            assert rows(found.select(["device", "site", "total"])) == rows(
+                wanted.select(["device", "site", "total"])
+            )
+            if number == source:
+                assert rows(found.cast(types)) == rows(wanted)
+            told = err.splitlines()[-1]
+            assert "rows in: 3" in told
+            assert f"windows out: {wanted.num_rows}" in told
+        explained = ["--input", source, *ASKED, *self.OPTIONS, "--explain", "--filter", "v >= 3"]
+        assert "(v >= 3)" in run(capsys, explained)[1]
+        assert "route: rows, as asked" in run(capsys, [*explained, "--route", "rows"])[1]
+
+    def test_filters_and_routes_that_are_refused(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        asked = ["--input", source, *ASKED, "--output", tmp_path / "out.parquet"]
+        for given, said in (
+            (["--filter", "v > 0"], "--filter: ['v > 0'] is given without --engine spark; it is for Spark"),
+            (["--route", "rows"], "--route: 'rows' is given without --engine spark; it is for Spark"),
+            (["--metrics"], "--metrics: is given without --engine spark; it is for Spark"),
+        ):
+            assert refused(capsys, [*asked, *given]) == said
+        for given, said in (
+            (
+                ["--filter", "v like 0"],
+                "filter: 'v like 0' is no comparison; filters are 'day >= 2024-05-01'",
+            ),
+            (["--filter", "v in 0"], "filter: 'v in 0' is no comparison"),
+            (["--filter", "v > soon"], "filter: 'soon' is compared with 'v', a column of double"),
+            (["--filter", "w > 1"], "filter: "),
+            (["--filter", "w > 1", "--route", "rows"], "[UNRESOLVED_COLUMN"),
+            (["--route", "catalyst"], "route: 'catalyst' cannot evaluate the query"),
+        ):
+            assert refused(capsys, [*asked, *self.OPTIONS, *given]).startswith(said)
+        text = tmp_path / "in.csv"
+        pa.csv.write_csv(TABLE.drop_columns("unused"), text)
+        scanned = ["--input", text, *ASKED, *self.OPTIONS, "--output", tmp_path / "out.parquet"]
+        assert refused(capsys, [*scanned, "--route", "scan"]) == (
+            "--route: 'scan' is given, and reads Parquet files of this machine; the input is csv"
+        )
 
     def test_threads_are_not_for_spark(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

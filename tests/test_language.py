@@ -467,7 +467,7 @@ class TestExplain:
         lines = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=aggs).explain().splitlines()
         stored = "sum(v), count(v), moments(v), min(v), max(v), first(v, ignore_nulls), last(v, ignore_nulls)"
         stored += ", arg_min(t, v), arg_max(t, v), max(v) where ok, log_sum(v), values(v), list(v), sketch(v)"
-        stored += ", hyperloglog(v), hyperloglog(v), arg_max(w, v), count(*) where `is it`"
+        stored += ", hyperloglog(v, 12), hyperloglog(v, 10), arg_max(w, v), count(*) where `is it`"
         assert f"  store {stored}" in lines
         commutes = "associative, commutative"
         assert lines[lines.index("aggregates from what slices store") + 1 :] == [
@@ -485,9 +485,9 @@ class TestExplain:
             f"  count(DISTINCT v): values(v); holistic, {commutes}, invertible",
             f"  collect_list(v): list(v); holistic, {commutes}",
             f"  approx_quantile(v, 0.1): sketch(v); algebraic, {commutes}",
-            f"  approx_count_distinct(v, 12): hyperloglog(v); algebraic, {commutes}",
-            f"  hll_sketch_agg(v, 12): hyperloglog(v); algebraic, {commutes}",
-            f"  approx_count_distinct(v, 10): hyperloglog(v); algebraic, {commutes}",
+            f"  approx_count_distinct(v, 12): hyperloglog(v, 12); algebraic, {commutes}",
+            f"  hll_sketch_agg(v, 12): hyperloglog(v, 12); algebraic, {commutes}",
+            f"  approx_count_distinct(v, 10): hyperloglog(v, 10); algebraic, {commutes}",
             f"  max_by(w, v): arg_max(w, v); distributive, {commutes}",
             f"  count(1) FILTER (WHERE is it): count(*) where `is it`; distributive, {commutes}, invertible",
         ]

@@ -331,11 +331,18 @@ class Growing(wk.ContextAware):
 
     columns = ("v",)
 
-    def open(self) -> Growing:
-        return Growing()
+    def open(self) -> Grown:
+        return Grown()
+
+
+class Grown:
+    rows = 0
 
     def notify(self, first: int, times: pa.Array, v: pa.Array) -> Iterable[object]:
-        return [] if min(v.to_pylist()) < 0 else [wk.Add(0, len(v))]
+        before, self.rows = self.rows, first + len(v)
+        if min(v.to_pylist()) < 0:
+            return [wk.Remove(0, before)]
+        return [wk.Shift(0, before, to=(0, self.rows))] if before else [wk.Add(0, self.rows)]
 
     def finish(self, rows: int) -> Iterable[object]:
         return []

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import extents, in_units, plain
 from stream_oracle import assert_same, results
-from test_operator_oracle import Case, cases, queries, start, step
+from test_operator_oracle import Call, Case, cases, queries, start, step
 
 import windowkit as wk
 
@@ -33,6 +33,50 @@ def test_queries_come_and_go(case: Case, data: st.DataObject) -> None:
             op.remove(gone)
             oracle.remove(gone)
         step(op, oracle, call, time)
+    assert_same(oracle.close(), results(op, op.close()))
+
+
+def test_a_late_row_within_a_slice_that_is_older_than_an_edge_inside_it() -> None:
+    """What was a slice before a query came stays one, also for late rows: its edges cut what is later."""
+    schema = pa.schema({"t": pa.int64()})
+    query = wk.query(by=[], time="t", windows=wk.session(13), aggs=wk.count())
+    op = query.operator(order="out-of-order", max_delay=0, store="lazy", schema=schema)
+    op.push(pa.table({"t": [-13, -8]}, schema=schema))
+    op.add(wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=wk.count()))
+    op.push(pa.table({"t": [-12]}, schema=schema))
+    assert [plain(op.slices()[name]) for name in ("t_first", "t_last")] == [[-13], [-8]]
+    op.advance(4)
+    sessions = op.advance(6)
+    assert sessions["window"].to_pylist() == [{"start": -13, "end": 5}]
+    assert sessions["count(1)"].to_pylist() == [3]
+COARSE = [wk.session(5), wk.session(12), wk.tumbling(30), wk.sliding(20, 7), wk.global_window()]
+FINE = [wk.tumbling(3), wk.session(2), wk.sliding(5, 2), wk.band(8, 17), wk.landmark(4, start=6)]
+ROWS = pa.schema({"t": pa.int64(), "v": pa.int64()})
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from(COARSE),
+    st.lists(st.sampled_from(FINE), min_size=1, max_size=2),
+    st.lists(st.lists(st.integers(0, 25), min_size=1, max_size=8), min_size=2, max_size=6),
+    st.sampled_from(["lazy", "eager"]),
+)
+def test_late_rows_find_their_slices_whatever_was_added(
+    window: wk.Window, fine: list[wk.Window], pushed: list[list[int]], store: str
+) -> None:
+    """The edges of a query that is added cut nothing of the time before it, where late rows still come."""
+    aggs = [wk.collect_list("v"), wk.max("v")]
+    query = wk.query(by=[], time="t", windows=window, aggs=aggs)
+    case = Case(query, ROWS, "out-of-order", 1000, None, store, [])
+    op, oracle = start(case)
+    for number, times in enumerate(pushed):
+        if number in range(1, len(fine) + 1):
+            other = wk.query(by=[], time="t", windows=fine[number - 1], aggs=wk.count().alias(f"n{number}"))
+            oracle.add(op.add(other), other)
+        shifted = [t + 6 * number for t in times]
+        batch = pa.table({"t": shifted, "v": [10 * number + at for at in range(len(times))]}, schema=ROWS)
+        step(op, oracle, Call(batch, 0), pa.int64())
+        step(op, oracle, Call(None, 12), pa.int64())
     assert_same(oracle.close(), results(op, op.close()))
 
 

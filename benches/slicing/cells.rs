@@ -7,11 +7,11 @@ use arrow_array::{ArrayRef, Int64Array};
 use stats_alloc::{Region, StatsAlloc};
 use windowkit::aggregate::Rows;
 use windowkit::kernels::Ranges;
-use windowkit::window::{Sliding, Window};
+use windowkit::window::{Counted, Sliding, Window};
 
 use crate::Options;
 use crate::data::{Batch, RATE, SECOND, Stream, Values, noise};
-use crate::sides::{Side, Worker, Workload, concurrent, sides, with_session};
+use crate::sides::{Side, Splitting, Worker, Workload, concurrent, counted, sides, with_session};
 
 /// Rows that a side has taken in before its time counts: what the longest window holds.
 const BEFORE: usize = 20 * RATE as usize;
@@ -67,7 +67,8 @@ fn in_turns(
 ) {
     let mut all: Vec<Vec<f64>> = sides.iter().map(|_| Vec::new()).collect();
     for _ in 0..options.repeats {
-        for (side, values) in sides.iter().zip(&mut all) {
+        for (side, values) in sides.iter().zip(&mut all).filter(|(side, _)| options.wants_side(side.name, x))
+        {
             values.extend(measure(side));
         }
     }
@@ -136,9 +137,16 @@ pub fn throughput(options: &Options) {
             ("median", &[]),
             ("quantile", &[0.9]),
         ];
+        // Invertible, not, an extremum, and holistic.
+        let some = ["sum", "sum_without_invert", "max", "median"];
         for (function, parameters) in functions {
-            let workload = twenty().function(function, parameters);
-            cell("13", function, &workload, &Values::Football, 0.2, two_seconds);
+            if options.quick && !some.contains(&function) {
+                continue;
+            }
+            let [by_time, by_rows] = [twenty(), Workload::new(counted(20)).out_of_order()]
+                .map(|workload| workload.function(function, parameters));
+            cell("13a", function, &by_time, &Values::Football, 0.2, two_seconds);
+            cell("13b", function, &by_rows, &Values::Football, 0.2, two_seconds);
         }
     }
     if options.wants("14") {
@@ -153,8 +161,10 @@ pub fn throughput(options: &Options) {
     }
     if options.wants("16") {
         for &n in windows {
-            let workload = Workload::new(concurrent(n)).out_of_order();
-            cell("16", &format!("time: {n}"), &workload, &Values::Football, 0.2, two_seconds);
+            for (figure, windows) in [("16a", concurrent(n)), ("16b", counted(n))] {
+                let workload = Workload::new(windows).out_of_order();
+                cell(figure, &n.to_string(), &workload, &Values::Football, 0.2, two_seconds);
+            }
         }
     }
 }
@@ -165,18 +175,26 @@ pub fn bytes(options: &Options, allocator: &StatsAlloc<std::alloc::System>) {
         return;
     }
     let most = if options.quick { 10_000 } else { 1_000_000 };
-    let slices = [10, 100, 1_000, 10_000].map(|slices| ("10a", slices, slices, 50_000));
-    let rows = [500, 5_000, 50_000, 500_000].map(|rows| ("10b", rows, 500, rows));
-    for (figure, x, slices, rows) in slices.into_iter().chain(rows) {
+    // Figure, what varies, slices, rows, and whether slices are of so many rows, and not of a time.
+    let cells =
+        [("10a", "10b", false), ("10c", "10d", true)].into_iter().flat_map(|(first, second, by_rows)| {
+            let slices = [10, 100, 1_000, 10_000].map(|slices| (first, slices, slices, 50_000, by_rows));
+            let rows = [500, 5_000, 50_000, 500_000].map(|rows| (second, rows, 500, rows, by_rows));
+            slices.into_iter().chain(rows)
+        });
+    for (figure, x, slices, rows, by_rows) in cells {
         if rows.max(slices) > most {
             continue;
         }
         for side in sides() {
             // All of the slices, one a window, are within the allowed lateness.
             let span = 1_000_000_000i64;
-            let size = span / slices as i64;
-            let mut workload =
-                Workload::new(vec![Window::Sliding(Sliding::new(size, size, 0))]).out_of_order();
+            let (size, counts) = (span / slices as i64, rows / slices);
+            let window = match by_rows {
+                true => Window::Counted(Counted::new(counts, counts, false)),
+                false => Window::Sliding(Sliding::new(size, size, 0)),
+            };
+            let mut workload = Workload::new(vec![window]).out_of_order();
             workload.lateness = 2 * span;
             let region = Region::new(allocator);
             let Ok(mut worker) = (side.make)(&workload) else { continue };
@@ -238,7 +256,8 @@ pub fn latency(options: &Options) {
     }
 }
 
-/// Fig. 15: how long it takes to compute a slice's aggregate anew, as a split must.
+/// Fig. 15: how long it takes to compute a slice's aggregate anew, and to split a slice in the operator, where what is
+/// computed anew is one half of it.
 pub fn recomputation(options: &Options) {
     if !options.wants("15") {
         return;
@@ -266,8 +285,20 @@ pub fn recomputation(options: &Options) {
                 }
                 start.elapsed().as_nanos() as f64
             };
-            let runs = (0..options.repeats.max(5)).map(|_| run()).collect();
+            let repeats = options.repeats.max(5);
+            let runs = (0..repeats).map(|_| run()).collect();
             options.print("15", &rows.to_string(), function, "ns", runs);
+            let split = || {
+                let batch = Batch::new(times.clone(), (0..rows as u64).map(|at| (noise(at) % 84_232) as i64));
+                let mut slicing = Splitting::of(&workload, batch).expect("rows of one slice");
+                let start = Instant::now();
+                let splits = slicing.split(rows as i64 / 2).expect("a time among them");
+                let took = start.elapsed();
+                assert_eq!(splits, 1, "the slice was cut in two");
+                took.as_nanos() as f64
+            };
+            let runs = (0..repeats).map(|_| split()).collect();
+            options.print("15", &rows.to_string(), &format!("{function}, a split"), "ns", runs);
         }
     }
 }

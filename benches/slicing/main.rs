@@ -1,7 +1,8 @@
 //! The experiments of Traub et al. 2019, §6, with every technique of the crate: Figs. 8 to 17 in shape.
 //!
 //! `cargo bench --bench slicing` goes once through the smaller cells of all figures and prints a line per measurement;
-//! `-- --figures 8 9` goes through all cells of some. `--seconds 0.2` (of each side in each cell, and repetition),
+//! `-- --figures 8 9` goes through all cells of some, `--sides cutty "slicing eager"` and `--cells 20 100` through those of
+//! some sides and places on the x axis only. `--seconds 0.2` (of each side in each cell, and repetition),
 //! `--repeats 3`, `--batch 4096` and `--machine PATH` (integers, one a line) say how, and `--json` prints a JSON record a
 //! line, which `bench/slicing.py` makes a page of. Criterion repeats a function of one size; here a side runs for as
 //! long as it is given, whatever it does in that time.
@@ -24,6 +25,8 @@ static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
 pub struct Options {
     json: bool,
     figures: Vec<String>,
+    sides: Vec<String>,
+    cells: Vec<String>,
     /// For how long a side runs.
     pub seconds: f64,
     /// How often each side runs.
@@ -41,6 +44,8 @@ impl Options {
         let mut options = Self {
             json: false,
             figures: Vec::new(),
+            sides: Vec::new(),
+            cells: Vec::new(),
             seconds: 0.2,
             repeats: 3,
             batch: 4096,
@@ -55,9 +60,14 @@ impl Options {
             match argument.as_str() {
                 "--json" => options.json = true,
                 "--quick" => options.quick = true,
-                "--figures" => {
-                    while let Some(figure) = arguments.next_if(|next| !next.starts_with("--")) {
-                        options.figures.push(figure);
+                "--figures" | "--sides" | "--cells" => {
+                    let list = match argument.as_str() {
+                        "--figures" => &mut options.figures,
+                        "--sides" => &mut options.sides,
+                        _ => &mut options.cells,
+                    };
+                    while let Some(name) = arguments.next_if(|next| !next.starts_with("--")) {
+                        list.push(name);
                     }
                 }
                 "--seconds" => options.seconds = number(arguments.next(), "--seconds"),
@@ -83,6 +93,12 @@ impl Options {
     pub fn wants(&self, figure: &str) -> bool {
         self.figures.is_empty()
             || self.figures.iter().any(|asked| figure.trim_matches(char::is_alphabetic) == asked)
+    }
+
+    /// Whether a side is asked for in a place on the x axis.
+    pub fn wants_side(&self, side: &str, x: &str) -> bool {
+        let among = |names: &[String], name: &str| names.is_empty() || names.iter().any(|own| own == name);
+        among(&self.sides, side) && among(&self.cells, x)
     }
 
     /// Prints what was measured of a side in a cell: of several runs, each and their median.

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use windowkit::aggregate::{Function, Input, Operand, Partials};
-use windowkit::operator::{AggregateSpec, Length, Options, Plan, StoreKind, WindowKind, WindowSpec};
+use windowkit::operator::{AggregateSpec, Length, Options, Plan, Running, StoreKind, WindowKind, WindowSpec};
 use windowkit::slice::strategy::Order;
 use windowkit::technique::{Method, Setting, Technique};
-use windowkit::window::{Session, Sliding, Window};
-use windowkit::{Error, Result, operator};
+use windowkit::window::{Counted, Mark, Session, Sliding, Window};
+use windowkit::{Error, Result};
 
-use crate::data::{Batch, SECOND};
+use crate::data::{Batch, RATE, SECOND};
 
 /// A query over one column of integers, and its stream's order.
 #[derive(Clone)]
@@ -44,7 +44,8 @@ pub struct Side {
     pub make: fn(&Workload) -> Result<Box<dyn Worker>>,
 }
 
-/// All sides. A side that refuses a workload is left out where it does.
+/// All sides. A side that refuses a workload is left out where it does. Slicing keeps rows beside its slices where a
+/// workload needs them, as windows of a number of rows do; these it holds in one way only, the lazy one.
 pub fn sides() -> Vec<Side> {
     vec![
         Side { name: "slicing lazy", make: |workload| Slicing::make(workload, StoreKind::Lazy) },
@@ -63,7 +64,7 @@ pub fn sides() -> Vec<Side> {
 
 /// General stream slicing: the stream operator as Python has it, Arrow batches in and out.
 struct Slicing {
-    stream: operator::Stream,
+    running: Running,
     plan: Arc<Plan>,
     loaded: Option<RecordBatch>,
 }
@@ -73,11 +74,11 @@ impl Slicing {
         let plan = Arc::new(workload.plan()?);
         let options =
             Options { order: workload.order, allowed_lateness: workload.lateness, disorder: None, store };
-        let stream = operator::Stream::new(vec![("q".into(), plan.clone())], options)?;
-        if store == StoreKind::Eager && stream.store_told().0 != "eager" {
-            return Err(Error::InvalidValue(format!("store: not eager: {}", stream.store_told().1)));
+        let running = Running::new(vec![("q".into(), plan.clone())], options)?;
+        if store == StoreKind::Eager && running.store_told().is_none_or(|(how, _)| how != "eager") {
+            return Err(Error::InvalidValue("store: what this workload stores is not held in a tree".into()));
         }
-        Ok(Box::new(Self { stream, plan, loaded: None }))
+        Ok(Box::new(Self { running, plan, loaded: None }))
     }
 }
 
@@ -90,15 +91,15 @@ impl Worker for Slicing {
 
     fn push(&mut self) -> Result<usize> {
         let batch = self.loaded.take().expect("a batch was loaded");
-        Ok(self.stream.push(&[batch])?.iter().map(RecordBatch::num_rows).sum())
+        Ok(self.running.push(&[batch])?.iter().map(RecordBatch::num_rows).sum())
     }
 
     fn advance(&mut self, watermark: i64) -> Result<usize> {
-        Ok(self.stream.advance(watermark)?.iter().map(RecordBatch::num_rows).sum())
+        Ok(self.running.advance(watermark)?.iter().map(RecordBatch::num_rows).sum())
     }
 
     fn bytes(&self) -> usize {
-        self.stream.stats().bytes
+        self.running.stats().bytes
     }
 }
 
@@ -168,6 +169,7 @@ impl Workload {
     fn plan(&self) -> Result<Plan> {
         let field = |name: &str| Field::new(name, DataType::Int64, false);
         let units = |length: i64| Length::Units(length.into());
+        let rows = |rows: usize| Length::Rows(rows as i128);
         let kind = |window: &Window| match window {
             Window::Sliding(window) => Ok(WindowKind::Sliding {
                 size: units(window.size()),
@@ -176,6 +178,12 @@ impl Workload {
                 partial: false,
             }),
             Window::Session(session) => Ok(WindowKind::Session { gap: units(session.gap()) }),
+            Window::Counted(counted) => Ok(WindowKind::Sliding {
+                size: rows(counted.size()),
+                slide: rows(counted.slide()),
+                start_time: None,
+                partial: counted.partial(),
+            }),
             other => Err(Error::Internal(format!("no experiment has {other:?}"))),
         };
         let spec = |(at, window)| Ok(WindowSpec { name: format!("w{at}"), kind: kind(window)? });
@@ -221,4 +229,46 @@ pub fn concurrent(windows: usize) -> Vec<Window> {
 pub fn with_session(windows: usize) -> Vec<Window> {
     let session = Window::Session(Session::new(SECOND));
     concurrent(windows).into_iter().chain([session]).collect()
+}
+
+/// So many concurrent tumbling windows of a number of rows: as many as come in 1 to 20 seconds, at equal distances
+/// (§6.3.2, §6.3.4).
+pub fn counted(windows: usize) -> Vec<Window> {
+    let rows = |at: usize| match windows {
+        1 => 20 * RATE as usize,
+        _ => RATE as usize + 19 * RATE as usize * at / (windows - 1),
+    };
+    (0..windows).map(rows).map(|rows| Window::Counted(Counted::new(rows, rows, false))).collect()
+}
+
+/// Slicing of windows between marks that calls tell, of rows out of order: a call in the past splits a slice.
+pub struct Splitting {
+    running: Running,
+}
+
+impl Splitting {
+    /// One slice of these rows, with the function of a workload.
+    pub fn of(workload: &Workload, batch: Batch) -> Result<Self> {
+        let field = |name: &str, kind| Field::new(name, kind, false);
+        let fields =
+            [field("t", DataType::Int64), field("v", DataType::Int64), field("m", DataType::Boolean)];
+        let schema = Arc::new(Schema::new(fields.to_vec()));
+        let kind = WindowKind::Punctuation { column: "m".into(), mark: Mark::End };
+        let windows = vec![WindowSpec { name: "w".into(), kind }];
+        let aggregate = AggregateSpec::new(workload.function, &["v"], "result");
+        let plan = Arc::new(Plan::new(schema.clone(), Vec::new(), "t".into(), windows, vec![aggregate])?);
+        let options =
+            Options { order: Order::OutOfOrder, allowed_lateness: 0, disorder: None, store: StoreKind::Auto };
+        let mut running = Running::new(vec![("q".into(), plan)], options)?;
+        let marks: ArrayRef = Arc::new(BooleanArray::from(vec![false; batch.times.len()]));
+        let times: ArrayRef = Arc::new(Int64Array::from(batch.times));
+        running.push(&[RecordBatch::try_new(schema, vec![times, batch.values, marks])?])?;
+        Ok(Self { running })
+    }
+
+    /// Splits the slice; how often that was done so far.
+    pub fn split(&mut self, at: i64) -> Result<u64> {
+        self.running.punctuate(at, None)?;
+        Ok(self.running.stats().splits)
+    }
 }

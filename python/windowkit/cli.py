@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import secrets
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 import pyarrow as pa
 import pyarrow.csv
@@ -27,10 +26,7 @@ from windowkit.errors import WindowKitError
 from windowkit.query import Query, query
 from windowkit.windows import COMMA, unquoted
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-__all__ = ["main"]
+__all__ = ["ArgumentsError", "JobError", "main"]
 
 REFUSED: Final = 2
 FAILED: Final = 1
@@ -121,6 +117,19 @@ def parser() -> Parser:
     add("--agg", action="append", required=True, metavar="AGGREGATE", help="repeatable; see below")
     add("--engine", choices=["local", "spark"], default="local", help="where to run (default: local)")
     add("--master", metavar="URL", help="Spark's master (default: local[*])")
+    add(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="COMPARISON",
+        help="which rows are read, as 'day >= 2024-05-01' or 'device in (a, b)'; all of several hold",
+    )
+    add(
+        "--route",
+        choices=["scan", "catalyst", "catalyst-panes", "packed", "rows"],
+        help="how Spark evaluates the query (default: scan of Parquet files that are here, else by rule)",
+    )
+    add("--metrics", action="store_true", help="print how many rows, slices and windows there were, of Spark")
     add("--threads", type=int, metavar="N", help="threads of the local engine (default: all usable cores)")
     add("--format", choices=["parquet", "csv"], help="of paths that do not end in .parquet, .pq or .csv")
     add("--overwrite", action="store_true", help="replace an existing output")
@@ -140,11 +149,23 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
     if arguments.output is None and not arguments.explain:
         raise ArgumentsError("--output: none is given; a job writes to a path, unless --explain is given")
     if arguments.engine == "spark":
+        try:
+            from windowkit.cli_spark import prepare_spark
+        except ImportError as error:
+            raise ArgumentsError(
+                f"--engine: spark needs pyspark, which cannot be imported ({error}); "
+                'pip install "windowkit[spark]"'
+            ) from None
         return prepare_spark(made, arguments)
     if arguments.master is not None:
         raise ArgumentsError(
             f"--master: {arguments.master!r} is given without --engine spark; only Spark has a master"
         )
+    for name in ("filter", "route", "metrics"):
+        given = getattr(arguments, name)
+        if given:
+            told = "" if given is True else f"{given!r} "
+            raise ArgumentsError(f"--{name}: {told}is given without --engine spark; it is for Spark")
     return prepare_local(made, arguments)
 
 
@@ -320,100 +341,3 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-# The Spark engine: the same files, read and written by Spark.
-
-
-def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise ArgumentsError(
-            f"--engine: spark needs pyspark, which cannot be imported ({error}); "
-            'pip install "windowkit[spark]"'
-        ) from None
-    if arguments.threads is not None:
-        raise ArgumentsError(
-            f"--threads: {arguments.threads} is given with --engine spark; Spark has its own tasks"
-        )
-    master = arguments.master or "local[*]"
-    # Elsewhere than in local mode a path is of the cluster's file system, and Spark's own affair.
-    here = master.startswith("local")
-    source = Path(arguments.input)
-    given = arguments.format
-    source_kind = format_of_input(source, given) if here else format_of("--input", source, given)
-    if arguments.output is not None:
-        output = Path(arguments.output).absolute()
-        kind = format_of("--output", output, given)
-        if here:
-            refuse_output(output, arguments.overwrite)
-        if kind == "csv":
-            refuse_csv(made)
-
-    if here:
-        # Workers import windowkit, which another python3 of the PATH may not have.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = SparkSession.builder.master(master).appName("windowkit").getOrCreate()
-    with spark_errors(ArgumentsError):
-        if here and source_kind == "parquet":
-            # Tasks read the files themselves: no row enters the JVM.
-            from windowkit.spark import explain_scan, scan
-
-            if arguments.explain:
-                text = explain_scan(session, arguments.input, made)
-                return lambda: print(text)
-            result = scan(session, arguments.input, made)
-        else:
-            frame = session.read.load(
-                f"file://{source.absolute()}" if here else arguments.input,
-                source_kind,
-                header=True,
-                inferSchema=True,
-            )
-            if arguments.explain:
-                text = made.explain(frame)
-                return lambda: print(text)
-            result = made.run(frame)
-
-    def run() -> None:
-        flattened = flat_frame(result, structs(made)) if kind == "csv" else result
-        writer = flattened.write.format(kind).option("header", True)
-        with spark_errors(JobError):
-            if here:
-                with replacing(output) as temporary:
-                    writer.save(f"file://{temporary}")
-            else:
-                writer.mode("overwrite" if arguments.overwrite else "error").save(arguments.output)
-
-    return run
-
-
-@contextmanager
-def spark_errors(kind: type[Exception]) -> Iterator[None]:
-    """Raise `kind`, with one line, for what Spark raises."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        # Our own errors come out of a worker within the text of Spark's.
-        ours = re.search(r"windowkit\.errors\.\w+: (.*)", str(error))
-        first, *_ = str(error).splitlines() or [type(error).__name__]
-        raise kind(ours[1] if ours else first) from None
-
-
-def flat_frame(frame: DataFrame, structs: Sequence[tuple[str, str]]) -> DataFrame:
-    """Replace each column of starts and ends by two; see `flat`."""
-    from pyspark.sql import functions
-
-    columns: list[Column] = []
-    for name in frame.columns:
-        column = functions.col("`" + name.replace("`", "``") + "`")
-        prefix = dict(structs).get(name)
-        if prefix is not None:
-            columns += [column.getField(edge).alias(f"{prefix}_{edge}") for edge in ("start", "end")]
-        else:
-            columns.append(column)
-    return frame.select(*columns)

@@ -27,7 +27,7 @@ from windowkit.windows import (
     units,
 )
 
-__all__ = ["explain"]
+__all__ = ["explain", "sizes"]
 
 SLIDING: Final = "O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks"
 OVERLAPPING: Final[dict[type[Window], str]] = {Sliding: "sliding", Landmark: "landmark"}
@@ -65,7 +65,9 @@ def explain(query: Query, data: Any = None) -> str:
     bound = data is not None
     schema = schema_of(data) if bound else assumed(query)
     planned = plan(query, schema)
-    stored = [partial(*each) for each in planned.partials]
+    stored = [
+        partial(*each, size) for each, size in zip(planned.partials, sizes(query, planned), strict=True)
+    ]
     unit = nanoseconds_per_unit(schema.field(query.time).type)
     lines = [
         f"query by {', '.join(query.by) or 'nothing'} over {query.time}",
@@ -210,7 +212,17 @@ def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> s
     return ", ".join([kind, *(name for name, is_so in holds.items() if is_so)])
 
 
-def partial(kind: str, columns: Sequence[str], where: str | None) -> str:
+def sizes(query: Query, planned: _native.Plan) -> list[str]:
+    """Return what tells sketches of one column apart, as ``", 14"``, of each partial; mostly nothing."""
+    told = [""] * len(planned.partials)
+    for aggregate, sources in zip(query.aggs, planned.sources, strict=True):
+        for at in sources:
+            if planned.partials[at][0] == "hyperloglog":
+                told[at] = f", {aggregate.parameters[0]:g}"
+    return told
+
+
+def partial(kind: str, columns: Sequence[str], where: str | None, size: str = "") -> str:
     """Return the text form of a partial aggregate."""
     filtered = "" if where is None else f" where {bare(where)}"
     if not columns:
@@ -218,4 +230,4 @@ def partial(kind: str, columns: Sequence[str], where: str | None) -> str:
     kind = kind.removeprefix("user:")
     function = kind.removesuffix("_valid")
     option = "" if function == kind else ", ignore_nulls"
-    return f"{function}({', '.join(map(quoted, columns))}{option}){filtered}"
+    return f"{function}({', '.join(map(quoted, columns))}{option}{size}){filtered}"

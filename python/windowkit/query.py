@@ -235,7 +235,9 @@ class Query:
             Have the watermark follow the latest row at this distance (out of order).
         store : {"auto", "lazy", "eager"}
             How slices are held: in order of time, so that a window combines its slices when it is due, or
-            with a tree above them, so that it combines O(log n) nodes.
+            with a tree above them, so that it combines O(log n) nodes (in order, and where the function has
+            an inverse, with running totals: O(1)). Slices whose rows are kept are always held in order of
+            time.
         technique : {"slicing", "tuple_buffer", "aggregate_tree", "aggregate_buckets", "tuple_buckets", \
 "pairs", "cutty"}
             General stream slicing, or one of the techniques that it is compared with; each of those refuses

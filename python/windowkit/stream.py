@@ -24,12 +24,17 @@ __all__ = ["Operator", "Stats"]
 ORDERS: Final = ("in-order", "out-of-order")
 STORES: Final = ("auto", "lazy", "eager")
 MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
+LAZILY: Final = "their slices are combined when a window is due, whatever store= says"
 KEPT: Final = {
     "in-order": (
         "as long as a window that is not final may need them, in the order of time and arrival",
         "in order slices would do for windows of a number of rows, and between marks",
+        LAZILY,
     ),
-    "out-of-order": ("as long as a row or a window to come may need them, in the order of time and arrival",),
+    "out-of-order": (
+        "as long as a row or a window to come may need them, in the order of time and arrival",
+        LAZILY,
+    ),
 }
 
 
@@ -140,7 +145,7 @@ class Operator:
         self._queries: dict[str, Query] = {}
         self._added = 0
         self._closed = False
-        self._native: _native.Operator | _native.Technique | None = None
+        self._native: _native.Operator | None = None
         self._schema: pa.Schema | None = None
         self._enter(query, name)
         if schema is not None:
@@ -538,24 +543,24 @@ class Operator:
                     f"query: it is by {list(query.by)} over {query.time!r}, and the operator's queries by "
                     f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
                 )
-        if isinstance(self._native, _native.Operator) and self._schema is not None:
+        if self._native is not None and self._schema is not None:
             self._native.add(given, plan(query, self._schema))
         self._queries[given] = query
         self._added += 1
         return given
 
-    def _bind(self, schema: pa.Schema) -> _native.Operator | _native.Technique:
+    def _bind(self, schema: pa.Schema) -> _native.Operator:
         plans = [(name, plan(query, schema)) for name, query in self._queries.items()]
         if self._technique == "slicing":
             self._native = _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
         else:
-            self._native = _native.Technique(
+            self._native = _native.Operator.technique(
                 plans[0][1], self._order, self._lateness, self._delay, self._technique
             )
         self._schema = schema
         return self._native
 
-    def _bound(self, call: str) -> _native.Operator | _native.Technique:
+    def _bound(self, call: str) -> _native.Operator:
         if self._native is None:
             raise unbound(call)
         return self._native
@@ -567,7 +572,6 @@ class Operator:
                 f"{call}: technique={self._technique!r} is there to compare with: it has one query, no "
                 "slices to show and no snapshots; use technique='slicing'"
             )
-        assert not isinstance(self._native, _native.Technique), "there is none of slicing"
         return self._native
 
     def _sliced(self, call: str) -> _native.Operator:

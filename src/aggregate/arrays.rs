@@ -11,6 +11,7 @@
 //! all slots at once, and windows are put together from aligned blocks of slices, one level of blocks after the other.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array};
@@ -574,6 +575,40 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         let nothing = self.signature.identity.is_some().then_some(reduced.states.len() as u32);
         let places: UInt32Array = (0..self.len).map(|slot| reduced.place(slot).or(nothing)).collect();
         Ok(take(&results, &places, None)?)
+    }
+
+    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials, left: &[bool]) -> Result<Vec<bool>> {
+        if !self.takes_out() {
+            return Ok(vec![false; slots.len()]);
+        }
+        let lost = lost.as_any().downcast_ref::<Self>().expect("columns of one kind").reduced()?.clone();
+        let Entries { slots: own, times, states, .. } = self.reduced()?.clone();
+        let places: HashMap<u32, u32> = own.iter().copied().zip(0..).collect();
+        // What is left of slots that lost something, as places of states; of those without a value nothing.
+        let mut kept: Vec<Option<u32>> = (0..own.len() as u32).map(Some).collect();
+        let (mut wholes, mut parts) = (Vec::new(), Vec::new());
+        for (n, (slot, &is_left)) in slots.iter().zip(left).enumerate() {
+            let (Some(&whole), Some(part)) = (places.get(slot), lost.place(n)) else { continue };
+            kept[whole as usize] = is_left.then_some((own.len() + wholes.len()) as u32);
+            if is_left {
+                wholes.push(whole);
+                parts.push(part);
+            }
+        }
+        let (wholes, parts) = (picked(&states, wholes)?, picked(&lost.states, parts)?);
+        let Some(rests) = self.function.invert(&wholes, &parts) else { return Ok(vec![false; slots.len()]) };
+        let rests = checked(&*self.function, "invert", rests?, wholes.len(), Some(&self.signature.state))?;
+        let both = concat(&[states.as_ref(), rests.as_ref()])?;
+        let live = || (0..own.len()).filter(|&entry| kept[entry].is_some());
+        let (slots_left, times) = (live().map(|at| own[at]).collect(), live().map(|at| times[at]).collect());
+        let states = picked(&both, kept.iter().copied().flatten().collect())?;
+        *self = self.of(self.len, slots_left, times, states);
+        Ok(vec![true; slots.len()])
+    }
+
+    fn takes_out(&self) -> bool {
+        let properties = self.function.properties();
+        properties.commutative && properties.invertible
     }
 
     fn settle(&mut self) -> Result<()> {

@@ -18,6 +18,9 @@ pub trait Codes: Clone + Send + Sync + 'static {
     /// A value's code.
     type Code: Copy + Default + Ord + Send + Sync + 'static;
 
+    /// Whether codes themselves compare as the values do.
+    const ORDERED: bool;
+
     /// Codes of values; those of nulls mean nothing.
     fn read(&mut self, values: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Vec<Self::Code>>;
 
@@ -58,6 +61,7 @@ pub trait Codes: Clone + Send + Sync + 'static {
 
 impl Codes for Words {
     type Code = u64;
+    const ORDERED: bool = true;
 
     fn read(&mut self, values: &ArrayRef, _: Option<&NullBuffer>) -> Result<Vec<u64>> {
         Keys::read(self, values)
@@ -98,6 +102,7 @@ impl Codes for Words {
 
 impl Codes for Wides {
     type Code = i128;
+    const ORDERED: bool = true;
 
     fn read(&mut self, values: &ArrayRef, _: Option<&NullBuffer>) -> Result<Vec<i128>> {
         Keys::read(self, values)
@@ -205,6 +210,7 @@ impl Interned {
 
 impl Codes for Interned {
     type Code = u64;
+    const ORDERED: bool = false;
 
     fn read(&mut self, values: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Vec<u64>> {
         let values = views(values)?;

@@ -101,6 +101,16 @@ impl<M: Monoid> Column<M> {
         Self { monoid, states: Vec::new(), seen: None }
     }
 
+    /// A column of these states; of some `seen` may say that they saw no value.
+    pub(super) fn with(monoid: M, states: Vec<M::State>, seen: Option<Vec<bool>>) -> Self {
+        Self { monoid, states, seen }
+    }
+
+    /// Which slots saw a value; `None` if all did.
+    pub(super) fn seen(&self) -> Option<&[bool]> {
+        self.seen.as_deref()
+    }
+
     /// The monoid.
     pub fn monoid(&self) -> &M {
         &self.monoid
@@ -215,19 +225,29 @@ impl<M: Monoid> Column<M> {
         Self { monoid: monoid.clone(), states, seen }
     }
 
-    /// As [`Column::answer`] for ranges in any order: from a tree over the slots where that takes fewer combinations than
-    /// to go through each range (FlatFAT: Tangwongsan et al., VLDB 2015).
+    /// As [`Column::answer`] for ranges in any order: where that takes fewer combinations than to go through each range, from
+    /// running totals if there is an inverse, else from a tree over the slots (FlatFAT: Tangwongsan et al., VLDB 2015).
     pub fn answer_any(&self, ranges: &[(u32, u32)]) -> Self {
         let monoid = &self.monoid;
         let combine = |a, b| monoid.combine(a, b);
         let slots = self.states.len();
         let each: usize = ranges.iter().map(|&(lo, hi)| (hi - lo) as usize).sum();
         let height = (usize::BITS - slots.leading_zeros()) as usize;
-        let states = if each <= slots + 2 * height * ranges.len() {
+        let invert = monoid.invert();
+        let steps = if invert.is_some() { 1 } else { 2 * height };
+        let states = if each <= slots + steps * ranges.len() {
             let range = |&(lo, hi): &(u32, u32)| {
                 self.states[lo as usize..hi as usize].iter().copied().reduce(combine)
             };
             ranges.iter().map(|each| range(each).unwrap_or(monoid.identity())).collect()
+        } else if let Some(invert) = invert {
+            let mut totals = Vec::with_capacity(slots + 1);
+            totals.push(monoid.identity());
+            totals.extend(self.states.iter().scan(monoid.identity(), |total, &state| {
+                *total = combine(*total, state);
+                Some(*total)
+            }));
+            ranges.iter().map(|&(lo, hi)| invert(totals[hi as usize], totals[lo as usize])).collect()
         } else {
             let tree = tree(&self.states, monoid.identity(), combine);
             ranges.iter().map(|&(lo, hi)| within(&tree, lo, hi, monoid.identity(), combine)).collect()
@@ -272,23 +292,36 @@ impl<M: Monoid> Column<M> {
         }
     }
 
-    /// Takes out of slots what those of another column hold; whether that could be done, slot by slot.
-    ///
-    /// Where values may be null it is not known whether one is left: then only what changes nothing can be taken out.
-    pub fn take_out(&mut self, slots: &[u32], lost: &Self) -> Vec<bool> {
+    /// Takes out of slots what those of another column hold; whether that could be done, slot by slot. `left` says in
+    /// which of them a value is left.
+    pub fn take_out(&mut self, slots: &[u32], lost: &Self, left: &[bool]) -> Vec<bool> {
+        if left.contains(&false) {
+            self.track_seen();
+        }
         let (monoid, states) = (&self.monoid, &mut self.states);
-        let invert = monoid.invert().filter(|_| self.seen.is_none());
-        let take_out = |(n, &slot): (usize, &u32)| {
+        let invert = monoid.invert();
+        let mut done = Vec::with_capacity(slots.len());
+        for (n, (&slot, &is_left)) in slots.iter().zip(left).enumerate() {
             let (whole, part) = (&mut states[slot as usize], lost.states[n]);
-            if lost.seen.as_ref().is_some_and(|seen| !seen[n]) || monoid.outlasts(*whole, part) {
-                return true;
+            if lost.seen.as_ref().is_some_and(|seen| !seen[n]) {
+                done.push(true);
+                continue;
             }
-            if let Some(invert) = invert {
+            if !is_left {
+                *whole = monoid.identity();
+                if let Some(seen) = &mut self.seen {
+                    seen[slot as usize] = false;
+                }
+                done.push(true);
+                continue;
+            }
+            let outlasts = monoid.outlasts(*whole, part);
+            if let Some(invert) = invert.filter(|_| !outlasts) {
                 *whole = invert(*whole, part);
             }
-            invert.is_some()
-        };
-        slots.iter().enumerate().map(take_out).collect()
+            done.push(outlasts || invert.is_some());
+        }
+        done
     }
 
     /// Bytes held.

@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, types::*};
 use arrow_schema::DataType;
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, Run, cast_to, columns, fold_primitive, fold_runs};
+use super::lift::{Aggregate, LONG, Partials, Rows, Run, cast_to, columns, fold_primitive, fold_runs};
 use super::properties::{Kind, Properties};
 use crate::Result;
 use crate::dictionary::{plain, widened};
@@ -166,7 +166,14 @@ impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Aggregate for Extr
         let physical = column.monoid().physical.clone();
         let identity = column.monoid().identity();
         let extreme = |values: &[T::Native]| T::Native::extreme(values, MAX).unwrap_or(identity);
-        fold_runs::<T, _>(column, &columns::<1>(inputs)?[0], &physical, runs, len, (|value| value, extreme))
+        fold_runs::<T, _>(
+            column,
+            &columns::<1>(inputs)?[0],
+            &physical,
+            runs,
+            len,
+            (|value| value, LONG, extreme),
+        )
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {

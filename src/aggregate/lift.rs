@@ -13,6 +13,8 @@ use arrow_select::filter::FilterBuilder;
 use super::column::{Column, Monoid};
 use super::nodes::Nodes;
 use super::properties::Properties;
+use super::sorted_runs::RunNodes;
+use super::totals::{RunningTotals, Totals};
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 
@@ -143,6 +145,11 @@ pub trait Partials: Send + Sync {
         None
     }
 
+    /// No nodes yet of trees whose nodes are sorted runs, where partials are multisets that can be such.
+    fn run_nodes(&self) -> Option<Box<dyn RunNodes>> {
+        None
+    }
+
     /// See [`Aggregate::update`].
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()>;
 
@@ -184,6 +191,11 @@ pub trait Partials: Send + Sync {
         false
     }
 
+    /// Running totals of partials of this kind, none yet, where they are plain states with an exact inverse.
+    fn totals(&self) -> Option<Box<dyn Totals>> {
+        None
+    }
+
     /// Writes the slots of a column of the same kind to slots `at`; there are `len` then. Of plain states only.
     fn write(&mut self, at: &[u32], from: &dyn Partials, len: usize) {
         let _ = (at, from, len);
@@ -195,13 +207,19 @@ pub trait Partials: Send + Sync {
     }
 
     /// Takes out of slots what the slots of `lost`, a column of the same kind, hold: slot n of it was combined into slot
-    /// `slots[n]`. Says of each whether that could be done; the others are as they were (Traub et al. 2019, Fig. 6).
+    /// `slots[n]`, in which `left[n]` says whether a value is left. Says of each whether that could be done; the others
+    /// are as they were (Traub et al. 2019, Fig. 6).
     ///
     /// # Errors
     /// What a user's function raises.
-    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials) -> Result<Vec<bool>> {
-        let _ = lost;
+    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials, left: &[bool]) -> Result<Vec<bool>> {
+        let _ = (lost, left);
         Ok(vec![false; slots.len()])
+    }
+
+    /// Whether [`Partials::take_out`] can take out any value.
+    fn takes_out(&self) -> bool {
+        false
     }
 
     /// Calls whatever function is still to be called for the rows so far.
@@ -284,6 +302,10 @@ impl<A: Aggregate> Partials for Column<A> {
         self.monoid().is_plain()
     }
 
+    fn totals(&self) -> Option<Box<dyn Totals>> {
+        RunningTotals::of(self)
+    }
+
     fn write(&mut self, at: &[u32], from: &dyn Partials, len: usize) {
         self.write(at, from.as_any().downcast_ref::<Self>().expect("columns of one kind"), len);
     }
@@ -292,8 +314,12 @@ impl<A: Aggregate> Partials for Column<A> {
         self.combine_slots(program);
     }
 
-    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials) -> Result<Vec<bool>> {
-        Ok(self.take_out(slots, lost.as_any().downcast_ref::<Self>().expect("columns of one kind")))
+    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials, left: &[bool]) -> Result<Vec<bool>> {
+        Ok(self.take_out(slots, lost.as_any().downcast_ref::<Self>().expect("columns of one kind"), left))
+    }
+
+    fn takes_out(&self) -> bool {
+        self.monoid().invert().is_some()
     }
 
     fn bytes(&self) -> usize {
@@ -322,16 +348,17 @@ pub(super) fn cast_to(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
 }
 
 /// Runs at least this long are worth a vector kernel.
-const LONG: usize = 32;
+pub(super) const LONG: usize = 32;
 
-/// Folds runs of primitive values, read as `physical`, into their slots, long ones by `reduce`; not if some are null.
+/// Folds runs of primitive values, read as `physical`, into their slots, those of at least `long` values by `reduce`; not if
+/// some are null.
 pub(super) fn fold_runs<T: ArrowPrimitiveType, M: Monoid>(
     column: &mut Column<M>,
     input: &ArrayRef,
     physical: &DataType,
     runs: &[Run],
     len: usize,
-    (lift, reduce): (impl Fn(T::Native) -> M::State, impl Fn(&[T::Native]) -> M::State),
+    (lift, long, reduce): (impl Fn(T::Native) -> M::State, usize, impl Fn(&[T::Native]) -> M::State),
 ) -> Result<bool> {
     if input.is_nullable() {
         return Ok(false);
@@ -341,7 +368,7 @@ pub(super) fn fold_runs<T: ArrowPrimitiveType, M: Monoid>(
     let (monoid, states) = column.slots_of_runs(runs, len);
     for run in runs {
         let (values, state) = (&values[run.from..run.to], &mut states[run.slot as usize]);
-        if values.len() < LONG {
+        if values.len() < long {
             values.iter().for_each(|&value| monoid.absorb(state, lift(value)));
         } else {
             monoid.absorb(state, reduce(values));

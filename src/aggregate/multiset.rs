@@ -26,7 +26,8 @@ use super::codes::{Codes, Interned};
 use super::lift::{Partials, Rows, cast_to, columns};
 use super::order::{Family, Wides, Words, family};
 use super::properties::{Kind, Properties};
-use super::quantile::{discrete, quantiles};
+use super::quantile::{discrete, quantiles, quantiles_of_runs};
+use super::sorted_runs::{Nodes, RunNodes, SortedRun, select, union, values};
 use super::tally::{Counter, Distinct, Modes, Ordered, Runs, slide};
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
@@ -86,6 +87,8 @@ enum Held<K> {
     Ranked(Arc<Ranked<K>>),
     /// A range of slots' runs per slot.
     View(Arc<Ranked<K>>, Vec<(u32, u32)>),
+    /// Some sorted runs per slot: those of slot s are `runs[offsets[s]..offsets[s + 1]]`.
+    Merged { runs: Vec<Arc<SortedRun<K>>>, offsets: Vec<usize> },
 }
 
 /// Runs, and the ranges of them that make up slots.
@@ -168,11 +171,29 @@ impl<K: Copy> Entries<K> {
             Index { offsets, order: Some(order) }
         })
     }
+
+    /// Makes the index, if there is one, that of these entries and of others after them, whose slots are others.
+    fn index_with(&mut self, others: &Self) {
+        let rows = self.codes.len();
+        let Some(index) = self.index.get_mut() else { return };
+        let Index { offsets, order } = others.index();
+        index.offsets.extend(offsets[1..].iter().map(|offset| rows + offset));
+        if index.order.is_some() || order.is_some() {
+            let own = index.order.get_or_insert_with(|| (0..rows as u32).collect());
+            let places = 0..others.codes.len();
+            own.extend(places.map(|at| rows as u32 + order.as_ref().map_or(at as u32, |order| order[at])));
+        }
+    }
 }
 
 impl<C: Codes> Multiset<C> {
     fn new(codes: C) -> Self {
         Self { codes, held: Held::Rows(Entries::new()), compact_at: FIRST_COMPACTION }
+    }
+
+    /// A column of which slot s has the values of `runs[offsets[s]..offsets[s + 1]]`.
+    pub(super) fn merged(codes: &C, runs: Vec<Arc<SortedRun<C::Code>>>, offsets: Vec<usize>) -> Self {
+        Self { codes: codes.clone(), held: Held::Merged { runs, offsets }, compact_at: FIRST_COMPACTION }
     }
 
     fn with(&self, held: Held<C::Code>) -> Self {
@@ -184,11 +205,12 @@ impl<C: Codes> Multiset<C> {
             Held::Rows(entries) => entries.len,
             Held::Ranked(ranked) => ranked.runs.len(),
             Held::View(_, ranges) => ranges.len(),
+            Held::Merged { offsets, .. } => offsets.len() - 1,
         }
     }
 
     /// Calls `each` with the values of a slot and how often they are there.
-    fn visit(&self, slot: usize, mut each: impl FnMut(C::Code, u32)) {
+    pub(super) fn visit(&self, slot: usize, mut each: impl FnMut(C::Code, u32)) {
         let (ranked, from, to) = match &self.held {
             Held::Rows(entries) => {
                 let index = entries.index();
@@ -202,6 +224,12 @@ impl<C: Codes> Multiset<C> {
             Held::View(ranked, ranges) => {
                 let (from, to) = ranges[slot];
                 (ranked, from as usize, to as usize)
+            }
+            Held::Merged { runs, offsets } => {
+                for run in &runs[offsets[slot]..offsets[slot + 1]] {
+                    run.visit(|code, count| in_parts(count, |count| each(code, count)));
+                }
+                return;
             }
         };
         ranked.runs.visit(from, to, |rank, count| each(ranked.codes[rank as usize], count));
@@ -306,14 +334,17 @@ impl<C: Codes> Multiset<C> {
         match &self.held {
             Held::View(ranked, ranges) => (ranked.clone(), ranges.clone()),
             Held::Ranked(ranked) => (ranked.clone(), each(ranked.runs.len())),
-            Held::Rows(entries) => {
-                let slots: Vec<u32> = (0..entries.len as u32).collect();
+            Held::Rows(_) | Held::Merged { .. } => {
+                let slots: Vec<u32> = (0..self.len() as u32).collect();
                 (Arc::new(self.ranked(&slots, &slots)), each(slots.len()))
             }
         }
     }
 
     fn ask(&self, question: Question, input: &DataType) -> Result<ArrayRef> {
+        if let Held::Merged { runs, offsets } = &self.held {
+            return self.ask_runs(offsets.windows(2).map(|slot| &runs[slot[0]..slot[1]]), question, input);
+        }
         let (ranked, ranges) = self.view();
         match u32::try_from(ranked.runs.total) {
             Ok(_) => self.ask_of::<u32>(&ranked, &ranges, question, input),
@@ -349,8 +380,51 @@ impl<C: Codes> Multiset<C> {
         Ok(take(&self.codes.values(codes)?, &UInt32Array::from(ranks), None)?)
     }
 
+    /// The answers of slots that are some sorted runs each.
+    fn ask_runs<'a>(
+        &self,
+        slots: impl Iterator<Item = &'a [Arc<SortedRun<C::Code>>]>,
+        question: Question,
+        input: &DataType,
+    ) -> Result<ArrayRef> {
+        let found: Vec<Option<C::Code>> = match question {
+            Question::Quantile(q) => return quantiles_of_runs(&self.codes, slots, q, input),
+            Question::Distinct => {
+                let distinct = slots.map(|runs| union(runs).counted().len() as i64);
+                return Ok(Arc::new(Int64Array::from_iter_values(distinct)));
+            }
+            Question::Discrete(q) => {
+                let value =
+                    |runs: &[_]| Some(values(runs)).filter(|&values| values > 0).map(|n| discrete(n, q));
+                slots.map(|runs| value(runs).map(|k| select(runs, k).0)).collect()
+            }
+            Question::Mode => {
+                // Of several that are as often there the first, which is the least.
+                let mode = |runs: &[_]| {
+                    union(runs).counted().into_iter().rev().max_by_key(|item| item.1).map(|item| item.0)
+                };
+                slots.map(mode).collect()
+            }
+        };
+        let codes: Vec<C::Code> = found.iter().flatten().copied().collect();
+        let mut next = 0..;
+        let ranks: UInt32Array = found.iter().map(|code| code.and_then(|_| next.next())).collect();
+        Ok(take(&self.codes.values(&codes)?, &ranks, None)?)
+    }
+
     /// Distinct values of all slots and, if asked for, how often each is there, as lists.
     fn lists(&self, counted: bool) -> Result<Vec<ArrayRef>> {
+        if let Held::Merged { runs, offsets: slots } = &self.held {
+            let (mut codes, mut counts, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+            for slot in slots.windows(2) {
+                for (code, count) in union(&runs[slot[0]..slot[1]]).counted() {
+                    codes.push(code);
+                    counts.push(count);
+                }
+                ends.push(codes.len());
+            }
+            return listed(self.codes.values(&codes)?, counted.then_some(counts), &ends);
+        }
         let (ranked, ranges) = self.view();
         let (mut ranks, mut counts, mut ends) = (Vec::new(), Vec::new(), Vec::with_capacity(ranges.len()));
         slide(&ranked.runs, &ranges, &mut Ordered::<u64>::new(ranked.runs.distinct), |tally| {
@@ -362,13 +436,26 @@ impl<C: Codes> Multiset<C> {
             });
             ends.push(ranks.len());
         });
-        let offsets = offsets(&ends)?;
         let values = take(&self.codes.values(&ranked.codes)?, &UInt32Array::from(ranks), None)?;
-        let mut lists = vec![list(offsets.clone(), values)];
-        if counted {
-            lists.push(list(offsets, Arc::new(UInt64Array::from(counts))));
-        }
-        Ok(lists)
+        listed(values, counted.then_some(counts), &ends)
+    }
+}
+
+/// Lists of values that end here and, if they are there, of counts.
+fn listed(values: ArrayRef, counts: Option<Vec<u64>>, ends: &[usize]) -> Result<Vec<ArrayRef>> {
+    let offsets = offsets(ends)?;
+    let mut lists = vec![list(offsets.clone(), values)];
+    lists.extend(counts.map(|counts| list(offsets, Arc::new(UInt64Array::from(counts)))));
+    Ok(lists)
+}
+
+/// Calls `each` with counts that fit and add up to `count`.
+fn in_parts(count: u64, mut each: impl FnMut(u32)) {
+    let mut left = count;
+    while left > 0 {
+        let part = u32::try_from(left).unwrap_or(u32::MAX);
+        each(part);
+        left -= u64::from(part);
     }
 }
 
@@ -393,6 +480,10 @@ pub(super) fn list(offsets: OffsetBuffer<i32>, values: ArrayRef) -> ArrayRef {
 impl<C: Codes> Partials for Multiset<C> {
     fn properties(&self) -> Properties {
         Properties::commutative(Kind::Holistic).inverted(true)
+    }
+
+    fn run_nodes(&self) -> Option<Box<dyn RunNodes>> {
+        C::ORDERED.then(|| Box::new(Nodes::new(self.codes.emptied())) as Box<dyn RunNodes>)
     }
 
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
@@ -433,12 +524,7 @@ impl<C: Codes> Partials for Multiset<C> {
             let from = values.value_offsets()[row] as usize;
             let others = counts.value_offsets()[row] as usize;
             for at in 0..values.value_length(row) as usize {
-                let mut left = how_often.value(others + at);
-                while left > 0 {
-                    let count = u32::try_from(left).unwrap_or(u32::MAX);
-                    entries.push(slot, codes[from + at], count);
-                    left -= u64::from(count);
-                }
+                in_parts(how_often.value(others + at), |count| entries.push(slot, codes[from + at], count));
             }
         }
         self.compact()
@@ -449,7 +535,11 @@ impl<C: Codes> Partials for Multiset<C> {
         other.entries();
         let Held::Rows(mut theirs) = other.held else { unreachable!("they were made rows") };
         self.codes.adopt(&other.codes, &mut theirs.codes);
-        let own = self.entries();
+        if !matches!(self.held, Held::Rows(_)) {
+            self.entries();
+        }
+        let Held::Rows(own) = &mut self.held else { unreachable!("they were made rows") };
+        own.index_with(&theirs);
         let (base, rows) = (own.len as u32, own.codes.len());
         if own.counts.is_some() || theirs.counts.is_some() {
             let counts = own.counts.get_or_insert_with(|| vec![1; rows]);
@@ -505,6 +595,9 @@ impl<C: Codes> Partials for Multiset<C> {
             Held::Rows(entries) => entries.bytes(),
             Held::Ranked(runs) => ranked(runs),
             Held::View(runs, ranges) => ranked(runs) + ranges.capacity() * size_of::<(u32, u32)>(),
+            Held::Merged { runs, offsets } => {
+                runs.iter().map(|run| run.bytes()).sum::<usize>() + offsets.capacity() * size_of::<usize>()
+            }
         };
         held + self.codes.bytes()
     }

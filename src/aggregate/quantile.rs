@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use super::codes::Codes;
 use super::lift::cast_to;
 use super::partial::is_number;
+use super::sorted_runs::{SortedRun, select, values};
 use super::tally::{Counter, Ordered, Runs, slide};
 use crate::dictionary::plain;
 use crate::{Error, Result};
@@ -47,33 +48,63 @@ pub(super) fn quantiles<C: Codes, N: Counter>(
     input: &DataType,
 ) -> Result<ArrayRef> {
     let mut tally = Ordered::<N>::new(runs.distinct);
+    let mut places = Vec::with_capacity(ranges.len());
+    slide(runs, ranges, &mut tally, |tally| places.push(between(tally, q)));
+    interpolated(codes, distinct, &places, input)
+}
+
+/// Quantile `q` of windows, each some sorted runs.
+pub(super) fn quantiles_of_runs<'a, C: Codes>(
+    codes: &C,
+    windows: impl Iterator<Item = &'a [Arc<SortedRun<C::Code>>]>,
+    q: f64,
+    input: &DataType,
+) -> Result<ArrayRef> {
+    let (mut places, mut found) = (Vec::new(), Vec::new());
+    for runs in windows {
+        places.push(position(values(runs), q).map(|(below, share)| {
+            let (value, next) = select(runs, below);
+            let lower = found.len() as u32;
+            found.push(value);
+            if share > 0.0 && value != next {
+                found.push(next);
+            }
+            Place { lower, upper: found.len() as u32 - 1, share }
+        }));
+    }
+    interpolated(codes, &found, &places, input)
+}
+
+/// The values at these places.
+fn interpolated<C: Codes>(
+    codes: &C,
+    distinct: &[C::Code],
+    places: &[Option<Place>],
+    input: &DataType,
+) -> Result<ArrayRef> {
     let output = quantile_type(input).ok_or_else(|| Error::Internal(format!("a quantile of {input}")))?;
     if output == DataType::Float64 {
         let numbers = codes.numbers(distinct)?;
-        let mut results = Vec::with_capacity(ranges.len());
-        slide(runs, ranges, &mut tally, |tally| {
-            results.push(between(tally, q).map(|place| {
-                place.interpolate(numbers[place.lower as usize], numbers[place.upper as usize])
-            }));
+        let results = places.iter().map(|place| {
+            let place = place.as_ref()?;
+            Some(place.interpolate(numbers[place.lower as usize], numbers[place.upper as usize]))
         });
-        return Ok(Arc::new(Float64Array::from(results)));
+        return Ok(Arc::new(results.collect::<Float64Array>()));
     }
     let integers = codes.integers(distinct)?;
     let is_duration = matches!(output, DataType::Duration(_));
-    let mut results = Vec::with_capacity(ranges.len());
-    slide(runs, ranges, &mut tally, |tally| {
-        results.push(between(tally, q).map(|place| {
-            let (lower, upper) = (integers[place.lower as usize], integers[place.upper as usize]);
-            let exact = |value: i64| value.unsigned_abs() < 1 << f64::MANTISSA_DIGITS;
-            if is_duration && exact(lower) && exact(upper) {
-                // Spark's own: in float64, cut.
-                return place.interpolate(lower as f64, upper as f64) as i64;
-            }
-            let gap = i128::from(upper) - i128::from(lower);
-            (i128::from(lower) + (gap as f64 * place.share).round_ties_even() as i128) as i64
-        }));
+    let results = places.iter().map(|place| {
+        let place = place.as_ref()?;
+        let (lower, upper) = (integers[place.lower as usize], integers[place.upper as usize]);
+        let exact = |value: i64| value.unsigned_abs() < 1 << f64::MANTISSA_DIGITS;
+        if is_duration && exact(lower) && exact(upper) {
+            // Spark's own: in float64, cut.
+            return Some(place.interpolate(lower as f64, upper as f64) as i64);
+        }
+        let gap = i128::from(upper) - i128::from(lower);
+        Some((i128::from(lower) + (gap as f64 * place.share).round_ties_even() as i128) as i64)
     });
-    let results: ArrayRef = Arc::new(Int64Array::from(results));
+    let results: ArrayRef = Arc::new(results.collect::<Int64Array>());
     cast_to(&results, &output)
 }
 
@@ -92,15 +123,17 @@ impl Place {
     }
 }
 
+/// The position of quantile `q` among so many values: a whole one, and the share of the way to the next.
+fn position(values: u64, q: f64) -> Option<(u64, f64)> {
+    let position = values.checked_sub(1)? as f64 * q;
+    let below = position.floor();
+    Some((below as u64, position - below))
+}
+
 /// Where quantile `q` of a window lies; nowhere without values.
 fn between<N: Counter>(tally: &Ordered<N>, q: f64) -> Option<Place> {
-    let values = tally.len();
-    if values == 0 {
-        return None;
-    }
-    let position = (values - 1) as f64 * q;
-    let (below, above) = (position.floor(), position.ceil());
-    let lower = tally.select(below as u64);
-    let upper = if above > below { tally.select(above as u64) } else { lower };
-    Some(Place { lower, upper, share: position - below })
+    let (below, share) = position(tally.len(), q)?;
+    let lower = tally.select(below);
+    let upper = if share > 0.0 { tally.select(below + 1) } else { lower };
+    Some(Place { lower, upper, share })
 }

@@ -12,7 +12,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit};
 
 use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, Run, cast_to, columns, fold_primitive, fold_runs};
+use super::lift::{Aggregate, LONG, Partials, Rows, Run, cast_to, columns, fold_primitive, fold_runs};
 use super::properties::{Kind, Properties};
 use crate::dictionary::plain;
 use crate::kernels::simd;
@@ -85,7 +85,7 @@ impl Aggregate for FloatSum {
         let [input] = columns(inputs)?;
         // Floats have no sum that they cannot hold.
         let sum = |values: &[f64]| simd::reduce_sum(simd::Column::from(values)).unwrap_or(f64::NAN);
-        fold_runs::<Float64Type, _>(column, input, &DataType::Float64, runs, len, (|value| value, sum))
+        fold_runs::<Float64Type, _>(column, input, &DataType::Float64, runs, len, (|value| value, LONG, sum))
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
@@ -101,6 +101,8 @@ pub struct ExactSum {
     halves: bool,
     /// Whether windows may be answered by the inverse.
     inverts: bool,
+    /// Whether values are of 64 bits, so that no sum of them leaves 128.
+    bounded: bool,
 }
 
 /// A decimal sum that left even 128 bits; it absorbs what follows.
@@ -108,7 +110,8 @@ const OVERFLOWN: i128 = i128::MIN;
 
 impl ExactSum {
     pub(super) fn new(input: &DataType, output: DataType, inverts: bool) -> Self {
-        Self { halves: matches!(input, DataType::Int64 | DataType::UInt64), output, inverts }
+        let bounded = !matches!(output, DataType::Decimal128(..));
+        Self { halves: matches!(input, DataType::Int64 | DataType::UInt64), output, inverts, bounded }
     }
 }
 
@@ -121,6 +124,9 @@ impl Monoid for ExactSum {
 
     #[inline]
     fn combine(&self, earlier: i128, later: i128) -> i128 {
+        if self.bounded {
+            return earlier.wrapping_add(later);
+        }
         if earlier == OVERFLOWN || later == OVERFLOWN {
             return OVERFLOWN;
         }
@@ -128,11 +134,10 @@ impl Monoid for ExactSum {
     }
 
     fn invert(&self) -> Option<fn(i128, i128) -> i128> {
-        // 2^64 values of 64 bits fit; decimals may leave 128 bits and cannot be taken back out.
-        match self.output {
-            DataType::Decimal128(..) => None,
-            _ if !self.inverts => None,
-            _ => Some(|whole, part| whole - part),
+        // Decimals may leave 128 bits and cannot be taken back out.
+        match self.bounded && self.inverts {
+            true => Some(|whole, part| whole - part),
+            false => None,
         }
     }
 }
@@ -169,16 +174,20 @@ impl Aggregate for ExactSum {
         match column.monoid().output.clone() {
             DataType::Decimal128(..) => Ok(false),
             output @ DataType::UInt64 => {
-                let sum = |values: &[u64]| halves(values.iter().copied());
-                fold_runs::<UInt64Type, _>(column, input, &output, runs, len, (i128::from, sum))
+                let sum = |values: &[u64]| match values.len() < LONG {
+                    true => values.iter().map(|&value| i128::from(value)).sum(),
+                    false => halves(values.iter().copied()),
+                };
+                fold_runs::<UInt64Type, _>(column, input, &output, runs, len, (i128::from, 2, sum))
             }
             _ => {
                 // Values shifted to be positive, and the shifts taken off their sum.
-                let sum = |values: &[i64]| {
-                    halves(values.iter().map(|&value| value as u64 ^ (1 << 63)))
-                        - ((values.len() as i128) << 63)
+                let shifted = |value: &i64| *value as u64 ^ (1 << 63);
+                let sum = |values: &[i64]| match values.len() < LONG {
+                    true => values.iter().map(|&value| i128::from(value)).sum(),
+                    false => halves(values.iter().map(shifted)) - ((values.len() as i128) << 63),
                 };
-                fold_runs::<Int64Type, _>(column, input, &DataType::Int64, runs, len, (i128::from, sum))
+                fold_runs::<Int64Type, _>(column, input, &DataType::Int64, runs, len, (i128::from, 2, sum))
             }
         }
     }

@@ -12,11 +12,12 @@ use arrow_cast::cast;
 use arrow_schema::DataType;
 use arrow_select::take::take;
 
-use crate::Result;
 use crate::dictionary::{plain, widened};
 pub use hash::{hash_rows, remix};
 use integers::IntegerKeys;
 use rows::RowKeys;
+
+use crate::{Error, Result};
 
 /// Gives each distinct key a dense id and remembers the keys.
 pub struct KeyIndex {
@@ -124,6 +125,31 @@ impl KeyIndex {
                 if array.data_type() == &wanted { Ok(array) } else { Ok(cast(&array, &wanted)?) }
             })
             .collect()
+    }
+
+    /// The distinct keys as [`KeyIndex::values`] has them, but not as dictionaries: those are numbered by their values.
+    pub fn plain_values(&self) -> Result<Vec<ArrayRef>> {
+        let decoded = |values: ArrayRef| match plain(values.data_type()) {
+            kind if kind == values.data_type() => Ok(values),
+            kind => Ok(cast(&values, kind)?),
+        };
+        self.values()?.into_iter().map(decoded).collect()
+    }
+
+    /// An index of these keys only, which ascend: the n-th of them is key n. O(keys).
+    ///
+    /// # Errors
+    /// None but those of Arrow.
+    pub fn only(&self, kept: &[u32]) -> Result<Self> {
+        let places = UInt32Array::from(kept.to_vec());
+        let columns = self.plain_values()?.into_iter().map(|values| Ok(take(&values, &places, None)?));
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let (mut keys, mut ids) = (Self::new(self.types.clone())?, Vec::new());
+        keys.assign(&columns, kept.len(), &mut ids)?;
+        match ids.iter().copied().eq(0..kept.len() as u32) {
+            true => Ok(keys),
+            false => Err(Error::Internal("keys in their order have other numbers".into())),
+        }
     }
 
     /// Takes in another index's keys; entry `k` of the result is this index's id for the other's `k`.

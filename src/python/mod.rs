@@ -8,7 +8,6 @@ mod partition;
 mod plan;
 mod sketch;
 mod stream_window;
-mod technique;
 mod user;
 mod window;
 
@@ -28,7 +27,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;
     module.add_class::<operator::PyOperator>()?;
-    module.add_class::<technique::PyTechnique>()?;
     module.add_class::<stream_window::PyStreamWindow>()?;
     module.add_function(wrap_pyfunction!(kernels::sliding, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::sliding_by, module)?)?;

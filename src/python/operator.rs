@@ -1,4 +1,4 @@
-//! `windowkit._native.Operator`: rows and watermarks in, windows out.
+//! `windowkit._native.Operator`: rows and watermarks in, windows out, by slicing or by a technique that it is compared with.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -13,26 +13,27 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::detached;
 use super::plan::PyPlan;
-use crate::operator::{Contents, Options, Plan, Running, StoreKind, length};
+use crate::operator::{Contents, Face, Options, Plan, Running, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
+use crate::technique::{self, Method};
 use crate::{Error, Result};
 
 /// A stream operator.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
 pub(super) struct PyOperator {
-    running: Mutex<Running>,
+    running: Mutex<Box<dyn Face>>,
     /// The thread of the call that is under way: users' functions run in it, and may not call the operator again.
     busy: Mutex<Option<ThreadId>>,
 }
 
 /// The operator, for the time of a call.
 struct Held<'a> {
-    running: MutexGuard<'a, Running>,
+    running: MutexGuard<'a, Box<dyn Face>>,
     busy: &'a Mutex<Option<ThreadId>>,
 }
 
 /// A length in nanoseconds, or (false) in units of an integer column.
-pub(super) type Length = (i128, bool);
+type Length = (i128, bool);
 
 /// What is decided, the answer, why, and what source says so.
 type Told = (&'static str, String, &'static str, &'static str);
@@ -51,7 +52,6 @@ impl PyOperator {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
         detached(py, || {
-            let order = Order::parse(order)?;
             let store = match store {
                 "auto" => StoreKind::Auto,
                 "lazy" => StoreKind::Lazy,
@@ -65,14 +65,25 @@ impl PyOperator {
             let Some((_, leader)) = queries.first() else {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
-            let bind = |argument: &str, given: Length| length(leader.measure(), argument, given.0, given.1);
-            let options = Options {
-                order,
-                allowed_lateness: bind("allowed_lateness", allowed_lateness)?,
-                disorder: disorder.map(|given| bind("max_delay", given)).transpose()?,
-                store,
-            };
+            let options = options(leader, order, allowed_lateness, disorder, store)?;
             Ok(Self::of(Running::new(queries, options)?))
+        })
+    }
+
+    /// An operator that evaluates one query by a technique.
+    #[staticmethod]
+    fn technique(
+        py: Python<'_>,
+        plan: Bound<'_, PyPlan>,
+        order: &str,
+        allowed_lateness: Length,
+        disorder: Option<Length>,
+        technique: &str,
+    ) -> PyResult<Self> {
+        let plan = plan.get().0.clone();
+        detached(py, || {
+            let options = options(&plan, order, allowed_lateness, disorder, StoreKind::Auto)?;
+            Ok(Self::of(technique::Operator::new(Method::parse(technique)?, plan.clone(), options)?))
         })
     }
 
@@ -96,7 +107,7 @@ impl PyOperator {
 
     /// All that the operator holds.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = detached(py, || self.stream()?.snapshot())?;
+        let bytes = detached(py, || self.stream()?.slicing()?.snapshot())?;
         Ok(PyBytes::new(py, &bytes))
     }
 
@@ -160,14 +171,14 @@ impl PyOperator {
         detached(py, || {
             let mut stream = self.stream()?;
             let key = key.map(|key| key.into_inner().columns().to_vec());
-            let results = stream.punctuate(time, key.as_deref())?;
+            let results = stream.slicing()?.punctuate(time, key.as_deref())?;
             Ok(table(results, stream.schema().clone()))
         })
     }
 
     /// The names of the queries that rows are kept for.
     fn keeping(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detached(py, || Ok(self.stream()?.keeping().into_iter().map(str::to_owned).collect()))
+        detached(py, || Ok(self.stream()?.slicing()?.keeping().into_iter().map(str::to_owned).collect()))
     }
 
     /// Rows that were too late or had no time.
@@ -182,12 +193,12 @@ impl PyOperator {
     /// Adds a query.
     fn add(&self, py: Python<'_>, name: String, plan: Bound<'_, PyPlan>) -> PyResult<()> {
         let plan = plan.get().0.clone();
-        detached(py, move || self.stream()?.add(name, plan))
+        detached(py, move || self.stream()?.slicing()?.add(name, plan))
     }
 
     /// Removes a query.
     fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        detached(py, || self.stream()?.remove(name))
+        detached(py, || self.stream()?.slicing()?.remove(name))
     }
 
     /// Keys, slices, rows kept, bytes, rows, splits, merges, shifts, recomputations, late rows, windows, updates.
@@ -217,7 +228,7 @@ impl PyOperator {
 
     /// All slices.
     fn slices(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || Ok(PyRecordBatch::new(self.stream()?.slices()?)))
+        detached(py, || Ok(PyRecordBatch::new(self.stream()?.slicing()?.slices()?)))
     }
 
     /// The watermark in units of the measure.
@@ -228,15 +239,15 @@ impl PyOperator {
 
     /// How slices are held, and why.
     fn store(&self, py: Python<'_>) -> PyResult<Option<(&'static str, &'static str)>> {
-        detached(py, || Ok(self.stream()?.store_told()))
+        detached(py, || Ok(self.stream()?.slicing()?.store_told()))
     }
 
     /// What the decision trees say.
     fn strategy(&self, py: Python<'_>) -> PyResult<Vec<Told>> {
         let yes = |ruling: &Ruling<bool>| if ruling.answer { "yes" } else { "no" }.to_owned();
         detached(py, || {
-            let stream = self.stream()?;
-            let strategy = stream.strategy();
+            let mut stream = self.stream()?;
+            let strategy = stream.slicing()?.strategy();
             let (keep, split) = (&strategy.keep_rows, &strategy.split);
             let mut told: Vec<Told> = vec![
                 ("keep rows", yes(keep), keep.because, keep.source),
@@ -254,8 +265,8 @@ impl PyOperator {
 }
 
 impl PyOperator {
-    fn of(running: Running) -> Self {
-        Self { running: Mutex::new(running), busy: Mutex::new(None) }
+    fn of(running: impl Face + 'static) -> Self {
+        Self { running: Mutex::new(Box::new(running)), busy: Mutex::new(None) }
     }
 
     /// The operator, once other threads' calls are done.
@@ -293,19 +304,36 @@ impl Drop for Held<'_> {
 }
 
 impl Deref for Held<'_> {
-    type Target = Running;
+    type Target = dyn Face;
 
-    fn deref(&self) -> &Running {
-        &self.running
+    fn deref(&self) -> &Self::Target {
+        &**self.running
     }
 }
 
 impl DerefMut for Held<'_> {
-    fn deref_mut(&mut self) -> &mut Running {
-        &mut self.running
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut **self.running
     }
 }
 
-pub(super) fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {
+/// How a stream comes, in units of the query's measure.
+fn options(
+    plan: &Plan,
+    order: &str,
+    allowed_lateness: Length,
+    disorder: Option<Length>,
+    store: StoreKind,
+) -> Result<Options> {
+    let bind = |argument: &str, given: Length| length(plan.measure(), argument, given.0, given.1);
+    Ok(Options {
+        order: Order::parse(order)?,
+        allowed_lateness: bind("allowed_lateness", allowed_lateness)?,
+        disorder: disorder.map(|given| bind("max_delay", given)).transpose()?,
+        store,
+    })
+}
+
+fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {
     PyRecordBatchReader::new(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), schema)))
 }

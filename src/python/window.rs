@@ -5,12 +5,15 @@ use std::sync::Arc;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, cast::AsArray};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use pyo3_arrow::PyArray;
 
 use super::user::array;
 use crate::error::Cause;
 use crate::operator::{Length, Moment, WindowKind, WindowSpec};
-use crate::window::{Calendar, Class, ContextFree, KeyRows, Listed, Mark, Measure, UserWindow, WindowTraits};
+use crate::window::{
+    Calendar, Class, Context, ContextFree, Edit, KeyRows, Listed, Mark, Measure, UserWindow, WindowTraits,
+};
 use crate::{Error, Result};
 
 /// Kind, name, lengths (argument, unit, count), options, columns, a user's own definition.
@@ -35,7 +38,7 @@ pub(super) fn window(
         let caller = Caller { adapter, name: name.clone() };
         let window: Arc<dyn UserWindow> = match longest {
             Some(longest) => Arc::new(Calendar::new(Edges { caller, longest })),
-            None => Arc::new(Aware { caller, measure: measure.clone() }),
+            None => Arc::new(Aware { caller: Arc::new(caller), measure: measure.clone() }),
         };
         return Ok(Ok(WindowSpec { name, kind: WindowKind::User(window, columns) }));
     }
@@ -186,9 +189,12 @@ impl ContextFree for Edges {
 
 /// Context-aware windows of a user's own.
 struct Aware {
-    caller: Caller,
+    caller: Arc<Caller>,
     measure: Measure,
 }
+
+/// Ranks that an edit is of: a window that is gone, and a new one.
+type EditTuple = (Option<(usize, usize)>, Option<(usize, usize)>);
 
 impl UserWindow for Aware {
     fn name(&self) -> &str {
@@ -206,17 +212,99 @@ impl UserWindow for Aware {
     fn list_so_far(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
         self.windows_of(rows, false, 0, out)
     }
+
+    fn open(&self) -> Result<Option<Box<dyn Context>>> {
+        let opened = self.caller.call("open", |_, adapter| {
+            let opened = adapter.call_method0("open")?;
+            Ok((!opened.is_none()).then(|| opened.unbind()))
+        })?;
+        Ok(opened.map(|opened| -> Box<dyn Context> {
+            let (caller, measure) = (self.caller.clone(), self.measure.clone());
+            Box::new(Opened { caller, measure, state: State::Open(opened) })
+        }))
+    }
+}
+
+/// What a definition opened for one key.
+struct Opened {
+    caller: Arc<Caller>,
+    measure: Measure,
+    state: State,
+}
+
+enum State {
+    Open(Py<PyAny>),
+    /// Pickled.
+    Saved(Arc<[u8]>),
+}
+
+impl Opened {
+    /// Calls a method of it.
+    fn edits(
+        &mut self,
+        what: &str,
+        work: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<Vec<EditTuple>>,
+    ) -> Result<Vec<Edit>> {
+        let state = &mut self.state;
+        let edits = self.caller.call(what, |py, adapter| {
+            if let State::Saved(bytes) = state {
+                let bytes = PyBytes::new(py, bytes);
+                *state = State::Open(adapter.call_method1("restored", (bytes,))?.unbind());
+            }
+            match state {
+                State::Open(opened) => work(py, opened.bind(py)),
+                State::Saved(_) => Ok(Vec::new()),
+            }
+        })?;
+        Ok(edits.into_iter().map(|(gone, new)| Edit { gone, new }).collect())
+    }
+}
+
+impl Context for Opened {
+    fn notify(&mut self, first: usize, rows: &KeyRows<'_>) -> Result<Vec<Edit>> {
+        let times = self.measure.array(rows.times.to_vec())?;
+        self.edits("notify", |py, opened| {
+            opened
+                .call_method1("notify", (first, given(py, &times)?, all_given(py, rows.columns)?))?
+                .extract()
+        })
+    }
+
+    fn finish(&mut self, rows: usize) -> Result<Vec<Edit>> {
+        self.edits("finish", |_, opened| opened.call_method1("finish", (rows,))?.extract())
+    }
+
+    fn copied(&self) -> Result<Option<(Box<dyn Context>, usize)>> {
+        let bytes = match &self.state {
+            State::Saved(bytes) => Some(bytes.clone()),
+            State::Open(opened) => {
+                let saved: Option<Vec<u8>> =
+                    self.caller.call("pickling", |py, _| opened.bind(py).call_method0("saved")?.extract())?;
+                saved.map(Arc::from)
+            }
+        };
+        Ok(bytes.map(|bytes| -> (Box<dyn Context>, usize) {
+            let (caller, measure, size) = (self.caller.clone(), self.measure.clone(), bytes.len());
+            (Box::new(Opened { caller, measure, state: State::Saved(bytes) }), size)
+        }))
+    }
+}
+
+fn given(py: Python<'_>, array: &ArrayRef) -> PyResult<Py<PyAny>> {
+    PyArray::from_array_ref(array.clone()).to_pyarrow(py).map(Bound::unbind)
+}
+
+fn all_given(py: Python<'_>, arrays: &[ArrayRef]) -> PyResult<Vec<Py<PyAny>>> {
+    arrays.iter().map(|array| given(py, array)).collect()
 }
 
 impl Aware {
     fn windows_of(&self, rows: &KeyRows<'_>, ended: bool, since: usize, out: &mut Vec<Listed>) -> Result<()> {
         let times = self.measure.array(rows.times.to_vec())?;
         let (lo, hi) = self.caller.call("notify", |py, adapter| {
-            let given =
-                |array: &ArrayRef| PyArray::from_array_ref(array.clone()).to_pyarrow(py).map(Bound::unbind);
-            let columns = rows.columns.iter().map(given).collect::<PyResult<Vec<_>>>()?;
+            let columns = all_given(py, rows.columns)?;
             let (lo, hi): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
-                adapter.call_method1("windows_of", (given(&times)?, columns, ended))?.extract()?;
+                adapter.call_method1("windows_of", (given(py, &times)?, columns, ended))?.extract()?;
             Ok((array(&lo)?, array(&hi)?))
         })?;
         let (lo, hi) = (lo.as_primitive::<Int64Type>().clone(), hi.as_primitive::<Int64Type>().clone());

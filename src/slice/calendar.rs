@@ -1,22 +1,25 @@
-//! Where slices are cut, for a stream: the next edge of all windows in O(log families), not O(families).
+//! Where slices are cut, for a stream: the edges of all windows, listed ahead of it in bulk.
 //!
 //! | | |
 //! |---|---|
 //! | needs | families `{offset + k·period}` of edges, some from a first one on |
-//! | time | O(log f) per edge passed, of f families; O(log n) to find a slice among the n edges remembered; O(f) for a time far from them |
-//! | space | 2^16 edges |
-//! | first appeared | the cached next edge of Cutty (Carbone et al., CIKM 2016) and of general stream slicing (Traub et al. 2019, §5.3.1); the heap is ours |
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! | time | O(log f) per edge passed, of f families, by sorting about f edges at a time; O(log n) to find a slice among the n edges remembered; O(f) for a time far from them |
+//! | space | 2^17 edges |
+//! | first appeared | the cached next edge of Cutty (Carbone et al., CIKM 2016) and of general stream slicing (Traub et al. 2019, §5.3.1); listing ahead is ours |
 
 use super::Edges;
 
-/// Edges remembered, at most.
+/// Edges remembered behind a stream.
 const REMEMBERED: usize = 1 << 16;
 
 /// So few families are asked one by one.
 const FEW: usize = 3;
+
+/// Edges listed at a time, beside one per family.
+const AHEAD: usize = 64;
+
+/// A stream that jumps over more stretches than this does not count what lies between.
+const STRETCHES: u64 = 8;
 
 /// The slices of a time line, found fast where a stream is.
 #[derive(Debug, Clone)]
@@ -25,12 +28,16 @@ pub struct Calendar {
     /// Single edges, ascending.
     cuts: Vec<i64>,
     bounds: (i64, i64),
-    /// The next edge of each family behind the last one remembered.
-    next: BinaryHeap<Reverse<(i64, u32)>>,
+    /// The next edge of each family behind those remembered.
+    next: Vec<i64>,
     /// All edges from the first of these to the last of them, ascending.
     edges: Vec<i64>,
     /// The place of the edge that was found last: the next one asked for is mostly near it.
     found: usize,
+    /// How far ahead edges are listed.
+    stretch: i64,
+    /// Edges on their way into order.
+    unsorted: Vec<i64>,
 }
 
 /// Edges `offset + k·period`, of which there may be a first.
@@ -78,13 +85,18 @@ impl Calendar {
         let whole = families.iter().map(|&(period, offset)| Family { period, offset, first: None });
         let rays = edges.rays().iter();
         let rays = rays.map(|&(period, first)| Family { period, offset: first, first: Some(first) });
+        let families: Vec<Family> = whole.chain(rays).collect();
+        let density: f64 = families.iter().map(|family| 1.0 / family.period as f64).sum();
         Self {
-            families: whole.chain(rays).collect(),
+            // In floats this may be beyond int64, and then is its greatest value.
+            stretch: ((families.len() + AHEAD) as f64 / density) as i64,
+            families,
             cuts,
             bounds: edges.bounds(),
-            next: BinaryHeap::new(),
+            next: Vec::new(),
             edges: Vec::new(),
             found: 0,
+            unsorted: Vec::new(),
         }
     }
 
@@ -107,9 +119,14 @@ impl Calendar {
         let (start, mut end) = self.slice_of(from);
         edges.push(start);
         if self.families.len() > FEW && self.cuts.is_empty() && end <= to {
-            self.between_families(to);
+            // Twice as many, as several families may have an edge at one time.
+            if self.stretches(end, to) > (2 * limit / (self.families.len() + AHEAD)) as u64 + 1 {
+                return false;
+            }
+            self.list_past(to);
             if self.edges.first().is_some_and(|&first| first <= start) {
-                let after = self.edges.partition_point(|&edge| edge <= start);
+                self.between_families(from);
+                let after = self.found + 1;
                 let until = after + self.edges[after..].partition_point(|&edge| edge <= to);
                 if until - after > limit {
                     return false;
@@ -156,38 +173,43 @@ impl Calendar {
         (start, end)
     }
 
-    /// Remembers edges until one is behind `t`.
+    /// Remembers edges until one is behind `t`, which is not before the last.
     fn reach(&mut self, t: i64) {
-        // Step by step while that is cheaper than to begin anew; a stream that jumps over years does not count days.
-        let mut steps = 2 * self.families.len() + 64;
-        while steps > 0 && self.edges.last().is_some_and(|&last| last <= t) {
-            self.step();
-            steps -= 1;
-        }
-        if self.edges.last().is_none_or(|&last| last <= t) {
-            let start = self.asked(t).0;
+        if self.edges.last().is_none_or(|&last| self.stretches(last, t) > STRETCHES) {
             self.edges.clear();
-            self.edges.push(start);
-            let first = |(family, own): (usize, &Family)| Reverse((own.around(t).1, family as u32));
-            self.next = self.families.iter().enumerate().map(first).collect();
-            self.step();
+            self.edges.push(self.asked(t).0);
+            self.next.clear();
+            self.next.extend(self.families.iter().map(|family| family.around(t).1));
         }
-        if self.edges.len() > REMEMBERED {
-            self.edges.drain(..REMEMBERED / 2);
-        }
+        self.list_past(t);
     }
 
-    /// Remembers the next edge.
-    fn step(&mut self) {
-        let Some(&Reverse((edge, _))) = self.next.peek() else { return };
-        while let Some(mut head) = self.next.peek_mut() {
-            let Reverse((at, family)) = *head;
-            if at != edge {
-                break;
+    /// How many stretches lie between two times.
+    fn stretches(&self, from: i64, to: i64) -> u64 {
+        (to.wrapping_sub(from) as u64) / (self.stretch.max(1) as u64)
+    }
+
+    /// Lists edges until one is behind `t`, and some ahead of it.
+    fn list_past(&mut self, t: i64) {
+        while self.edges.last().is_some_and(|&last| last <= t) {
+            let least = self.next.iter().copied().min().unwrap_or(i64::MAX);
+            let from = t.max(least);
+            // Nothing is asked for beyond the bounds; arithmetic far from there might overflow.
+            let until = from.saturating_add(self.stretch).min(from.max(self.bounds.1));
+            for (next, family) in self.next.iter_mut().zip(&self.families) {
+                while *next <= until {
+                    self.unsorted.push(*next);
+                    *next += family.period;
+                }
             }
-            *head = Reverse((at + self.families[family as usize].period, family));
+            self.unsorted.sort_unstable();
+            self.unsorted.dedup();
+            self.edges.append(&mut self.unsorted);
         }
-        self.edges.push(edge);
+        if self.edges.len() > 2 * REMEMBERED {
+            let passed = self.edges.partition_point(|&edge| edge <= t);
+            self.edges.drain(..passed.saturating_sub(REMEMBERED));
+        }
     }
 }
 

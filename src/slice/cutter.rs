@@ -117,6 +117,8 @@ enum How {
 /// Gives rows the cells of one call after the other.
 pub struct Cutter {
     calendar: Calendar,
+    /// Where slices are cut, if rows are cut at more edges.
+    slices: Option<Calendar>,
     cursors: Vec<Cursor>,
     cache: Vec<Remembered>,
     call: u32,
@@ -131,11 +133,12 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    /// A cutter at these edges. With sessions they include one family as wide as the gap: what lies in one such pane is
-    /// never further apart.
-    pub fn new(calendar: Calendar) -> Self {
+    /// A cutter of rows at these edges, and of slices at those of another calendar, if it is given: with sessions, rows are
+    /// also cut at a family as wide as the gap, as what lies in one such pane is never further apart.
+    pub fn new(calendar: Calendar, slices: Option<Calendar>) -> Self {
         Self {
             calendar,
+            slices,
             cursors: Vec::new(),
             cache: Vec::new(),
             call: 0,
@@ -160,6 +163,11 @@ impl Cutter {
             self.cache.clear();
             self.call = 1;
         }
+    }
+
+    /// `[start, end)` of the slice that `t` lies in: see [`Calendar::slice_of`].
+    pub fn slice_of(&mut self, t: i64) -> (i64, i64) {
+        self.slices.as_mut().unwrap_or(&mut self.calendar).slice_of(t)
     }
 
     /// The cells of this call.
@@ -258,7 +266,7 @@ impl Cutter {
         let mut from = 0;
         while let Some(&first) = times.get(from) {
             let cursor = self.cursor(first, key);
-            let to = from + gallop(&times[from..], |&t| t < cursor.end);
+            let to = from + run_to(&times[from..], cursor.end);
             let cell = &mut self.cells[cursor.cell as usize];
             (cell.first, cell.last) = (cell.first.min(first), cell.last.max(times[to - 1]));
             self.runs.push(Run { slot: cursor.cell, from, to });
@@ -324,6 +332,21 @@ pub enum Keys<'a> {
     Each(&'a [u32]),
 }
 
+/// Rows of short runs are counted rather than galloped over.
+const BLOCK: usize = 16;
+
+/// How many rows there are before `end`; the first is one, and times ascend.
+pub(super) fn run_to(times: &[i64], end: i64) -> usize {
+    if let Some(block) = times.first_chunk::<BLOCK>() {
+        // Nothing to predict.
+        let before = block.iter().map(|&t| usize::from(t < end)).sum();
+        if before < BLOCK {
+            return before;
+        }
+    }
+    gallop(times, |&t| t < end)
+}
+
 /// How many of the first items `holds` of, where it holds of no item after one that it does not hold of. O(log n) of
 /// an answer n; it holds of the first.
 pub fn gallop<T>(items: &[T], holds: impl Fn(&T) -> bool) -> usize {
@@ -370,7 +393,7 @@ mod tests {
             let edges = Edges::of(&[(7, 0), (5, 2), (11, 3), (3, 1)].map(tumbling));
             let cuts: &[i64] = if single { &[-20, 13] } else { &[] };
             let mut calendar = Calendar::new(&edges, cuts);
-            let mut cutter = Cutter::new(Calendar::new(&edges, cuts));
+            let mut cutter = Cutter::new(Calendar::new(&edges, cuts), None);
             let mut before: Vec<(u32, i64, u32)> = Vec::new();
             for (at, chunk) in rows.chunks(150).enumerate() {
                 if at % 2 == 0 {

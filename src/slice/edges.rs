@@ -13,6 +13,9 @@ pub struct Edges {
     rays: Vec<(i64, i64)>,
     /// Single edges, ascending.
     points: Vec<i64>,
+    /// Gaps of sessions, and after which time they are asked for.
+    gaps: Vec<(Option<i64>, i64)>,
+    /// The least of them.
     gap: Option<i64>,
     /// Least and greatest time whose windows' edges stay within int64.
     bounds: (i64, i64),
@@ -21,30 +24,52 @@ pub struct Edges {
 impl Edges {
     /// The edges of these windows. Sessions cut no time line in advance: their gap bounds how far apart the rows of
     /// one slice may be. Windows that need rows have no edges before there are rows.
-    pub fn of<'a>(windows: impl IntoIterator<Item = &'a Window> + Clone) -> Self {
+    pub fn of<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Self {
+        Self::since(windows.into_iter().map(|window| (window, None)))
+    }
+
+    /// The edges of windows of which some are only asked for after a time: before it they have none.
+    pub fn since<'a>(windows: impl IntoIterator<Item = (&'a Window, Option<i64>)>) -> Self {
         let (mut families, mut rays, mut points) = (Vec::new(), Vec::new(), Vec::new());
-        let mut gap: Option<i64> = None;
-        let mut closes = |after: i64| gap = Some(gap.map_or(after, |gap| gap.min(after)));
-        for window in windows.clone() {
-            match window {
-                Window::Sliding(sliding) => families.extend(sliding.edges()),
-                Window::Session(session) => closes(session.gap()),
+        let (mut gaps, mut reach) = (Vec::new(), 0);
+        for (window, since) in windows {
+            reach = reach.max(window.reach());
+            match (window, since) {
+                (Window::Sliding(sliding), None) => families.extend(sliding.edges()),
+                (Window::Sliding(sliding), Some(since)) => {
+                    if let Some(start) = next((sliding.slide(), sliding.offset()), since) {
+                        rays.push((sliding.slide(), start));
+                        rays.extend(start.checked_add(sliding.size()).map(|end| (sliding.slide(), end)));
+                    }
+                }
+                (Window::Session(session), _) => gaps.push((since, session.gap())),
                 // As a session that nothing closes.
-                Window::Global(_) => closes(i64::MAX),
-                Window::Band(band) => points.extend(<[i64; 2]>::from(band.extent())),
-                Window::Landmark(landmark) => match landmark.first() {
-                    Some(first) => rays.push((landmark.every(), first)),
-                    None => families.push(landmark.edges()),
+                (Window::Global(_), _) => gaps.push((since, i64::MAX)),
+                (Window::Band(band), _) => {
+                    let edges = <[i64; 2]>::from(band.extent());
+                    points.extend(edges.into_iter().filter(|&edge| since.is_none_or(|since| edge > since)));
+                }
+                (Window::Landmark(landmark), _) => match (landmark.first(), since) {
+                    (Some(first), None) => rays.push((landmark.every(), first)),
+                    (None, None) => families.push(landmark.edges()),
+                    (Some(first), Some(since)) if first > since => rays.push((landmark.every(), first)),
+                    (first, Some(since)) => {
+                        let family = first.map_or(landmark.edges(), |first| (landmark.every(), first));
+                        rays.extend(next(family, since).map(|next| (family.0, next)));
+                    }
                 },
-                Window::Counted(_)
-                | Window::LastRows(_)
-                | Window::LastTime(_)
-                | Window::Punctuation(_)
-                | Window::User(_) => {}
+                (
+                    Window::Counted(_)
+                    | Window::LastRows(_)
+                    | Window::LastTime(_)
+                    | Window::Punctuation(_)
+                    | Window::User(_),
+                    _,
+                ) => {}
             }
         }
         // At least 1, so that the end of the last slice is a time, too.
-        let reach = windows.into_iter().map(Window::reach).max().unwrap_or(0).max(1);
+        let reach = reach.max(1);
         let families = without_contained(families);
         let of_ray = |at: i64, (period, from): (i64, i64)| {
             from <= at && (at.wrapping_sub(from) as u64).is_multiple_of(period as u64)
@@ -65,7 +90,8 @@ impl Edges {
             !families.iter().any(|&family| of_family(point, family))
                 && !rays.iter().any(|&ray| of_ray(point, ray))
         });
-        Self { families, rays, points, gap, bounds: (i64::MIN + 2 * reach, i64::MAX - 2 * reach) }
+        let gap = gaps.iter().map(|&(_, gap)| gap).min();
+        Self { families, rays, points, gaps, gap, bounds: (i64::MIN + 2 * reach, i64::MAX - 2 * reach) }
     }
 
     /// Periods and offsets of the families.
@@ -87,6 +113,12 @@ impl Edges {
     /// do.
     pub fn gap(&self) -> Option<i64> {
         self.gap
+    }
+
+    /// The same of those sessions that are asked for at `t`.
+    pub fn gap_at(&self, t: i64) -> Option<i64> {
+        let asked = self.gaps.iter().filter(|(since, _)| since.is_none_or(|since| t > since));
+        asked.map(|&(_, gap)| gap).min()
     }
 
     /// Whether a fragment that ends at `last` takes a row (or fragment) that starts at `next`.
@@ -141,15 +173,40 @@ impl Edges {
     }
 }
 
-/// Drops families whose every edge belongs to another one.
+/// The first edge of a family after `t`, if it is a time.
+fn next((period, offset): (i64, i64), t: i64) -> Option<i64> {
+    let after = t.checked_add(1)?;
+    // The distance to the edge before may not fit 64 bits, its remainder does.
+    let beyond = (i128::from(after) - i128::from(offset)).rem_euclid(i128::from(period)) as i64;
+    if beyond == 0 { Some(after) } else { after.checked_add(period - beyond) }
+}
+
+/// Drops families whose every edge belongs to another one. Each of n periods p is tried with its multiples among those up to
+/// the greatest, P: O(min(n, P/p) log n).
 fn without_contained(mut families: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+    families.iter_mut().for_each(|(period, offset)| *offset = offset.rem_euclid(*period));
     families.sort_unstable();
     families.dedup();
-    let contained = |(period, offset): (i64, i64), (p, o): (i64, i64)| {
-        (p, o) != (period, offset) && period % p == 0 && (offset - o).rem_euclid(p) == 0
-    };
-    let all = families.clone();
-    families.retain(|&family| !all.iter().any(|&other| contained(family, other)));
+    let mut contained = vec![false; families.len()];
+    let mut from = 0;
+    for own in families.chunk_by(|a, b| a.0 == b.0) {
+        let (period, mut next) = (own[0].0, from + own.len());
+        while let Some(&(other, offset)) = families.get(next) {
+            let beyond = other % period;
+            if beyond == 0 {
+                let has_offset = own.binary_search_by_key(&(offset % period), |family| family.1).is_ok();
+                contained[next] |= has_offset;
+                next += 1;
+            } else {
+                // On to the next multiple.
+                let behind = |family: &(i64, i64)| family.0 - other < period - beyond;
+                next += families[next..].partition_point(behind);
+            }
+        }
+        from += own.len();
+    }
+    let mut contained = contained.into_iter();
+    families.retain(|_| contained.next() == Some(false));
     families
 }
 
@@ -197,6 +254,24 @@ mod tests {
         );
         assert_eq!(edges.panes(), None);
         assert_eq!(Edges::of(&[Window::Global(Global)]).slice_of(3), (i64::MIN, i64::MAX));
+    }
+
+    proptest! {
+        /// A family is dropped if and only if all its edges are another's, as the edges of one common period show.
+        #[test]
+        fn contained_families_are_dropped(families in prop::collection::vec((1i64..9, 0i64..40), 0..12)) {
+            let edges = |&(period, offset): &(i64, i64)| -> Vec<bool> {
+                (0..840).map(|t: i64| (t - offset).rem_euclid(period) == 0).collect()
+            };
+            let within = |own: &[bool], other: &[bool]| own.iter().zip(other).all(|(own, other)| own <= other);
+            let kept: Vec<Vec<bool>> = without_contained(families.clone()).iter().map(edges).collect();
+            for family in &families {
+                prop_assert!(kept.iter().any(|other| within(&edges(family), other)));
+            }
+            for (at, own) in kept.iter().enumerate() {
+                prop_assert!(kept.iter().enumerate().all(|(other, edges)| other == at || !within(own, edges)));
+            }
+        }
     }
 
     fn any_window() -> impl Strategy<Value = Window> {

@@ -12,9 +12,9 @@
 //! used as a ring: the n-th slice that a key ever had is leaf n modulo their number, so that slices are forgotten for
 //! nothing. A node that spans the ring's seam is of no use, and no window asks for it.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::rings::Rooms;
 use super::store::{Delta, Store, Wanted};
 use super::timeline::Timelines;
 use crate::Result;
@@ -34,8 +34,8 @@ pub struct Dirty {
     pub from: usize,
 }
 
-/// Where a key's tree is: nodes `base..base + 2 * leaves`; none yet if there are no leaves.
-#[derive(Debug, Clone, Copy, Default)]
+/// A key's tree: nodes `base..base + 2 * leaves`.
+#[derive(Debug, Clone, Copy)]
 struct Tree {
     base: usize,
     leaves: usize,
@@ -46,39 +46,36 @@ pub struct Forest {
     /// The partials that are plain states: which they are, and a slot per node.
     which: Vec<usize>,
     nodes: Vec<Box<dyn Partials>>,
-    trees: Vec<Tree>,
-    slots: usize,
-    /// Bases of trees given up, by the logarithm of their leaves.
-    free: Vec<Vec<usize>>,
+    rooms: Rooms,
     /// Keys whose trees must be built anew.
     stale: Vec<u32>,
 }
 
 impl Forest {
-    /// No trees, for those partials of a store that are plain states.
-    pub fn new(store: &Store) -> Self {
-        let plain = store.partials().iter().enumerate().filter(|(_, partials)| partials.is_plain());
-        let (which, nodes) = plain.map(|(at, partials)| (at, partials.empty())).unzip();
-        Self { which, nodes, trees: Vec::new(), slots: 0, free: Vec::new(), stale: Vec::new() }
+    /// No trees yet, of these partials of a store, which are plain states.
+    pub fn new(store: &Store, which: Vec<usize>) -> Self {
+        let nodes = which.iter().map(|&at| store.partials()[at].empty()).collect();
+        Self { which, nodes, rooms: Rooms::default(), stale: Vec::new() }
     }
 
-    /// Which partials have trees.
-    pub fn which(&self) -> &[usize] {
-        &self.which
+    /// Whether no partial has trees.
+    pub fn is_empty(&self) -> bool {
+        self.which.is_empty()
     }
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.nodes.iter().map(|nodes| nodes.bytes()).sum::<usize>()
-            + self.trees.capacity() * size_of::<Tree>()
+        self.nodes.iter().map(|nodes| nodes.bytes()).sum::<usize>() + self.rooms.bytes()
     }
 
     /// Has the trees of these keys built anew before they are asked next.
     pub fn distrust(&mut self, keys: impl Iterator<Item = u32>) {
-        self.stale.extend(keys);
+        if !self.which.is_empty() {
+            self.stale.extend(keys);
+        }
     }
 
-    /// Computes leaves anew, and what is above them.
+    /// Computes the leaves of changed slices anew, and what is above them.
     pub fn update(
         &mut self,
         dirty: Vec<Dirty>,
@@ -86,6 +83,9 @@ impl Forest {
         delta: &Delta,
         timelines: &Timelines,
     ) -> Result<()> {
+        if self.which.is_empty() {
+            return Ok(());
+        }
         let stale = std::mem::take(&mut self.stale).into_iter();
         let mut dirty: Vec<Dirty> = stale.map(|key| Dirty { key, ..Dirty::default() }).chain(dirty).collect();
         // One entry a key, the one that says most first.
@@ -99,7 +99,7 @@ impl Forest {
         let (mut wanted, mut leaves) = (Vec::new(), Vec::new());
         for Dirty { key, mut places, mut from } in dirty {
             let slices = timelines.of(key).len();
-            if self.make_room(key, slices) {
+            if self.rooms.make(key, 2 * slices, 2 * LEAST).is_some() {
                 from = 0;
             }
             places.retain(|&place| place < from.min(slices));
@@ -116,39 +116,44 @@ impl Forest {
                 add(from..slices);
             }
         }
-        if leaves.is_empty() || self.which.is_empty() {
+        if leaves.is_empty() {
             return Ok(());
         }
         let values = store.gather(delta, timelines, &wanted, &self.which)?;
         let slots: Vec<u32> = leaves.iter().map(|(base, node)| (base + node) as u32).collect();
         let program = above(leaves);
         for (nodes, values) in self.nodes.iter_mut().zip(&values) {
-            nodes.write(&slots, values.as_ref(), self.slots);
+            nodes.write(&slots, values.as_ref(), self.rooms.slots());
             nodes.combine(&program);
         }
         Ok(())
     }
 
-    /// The partials of windows, each slices of a key; `which` are places in [`Forest::which`].
-    pub fn answer(
+    /// The nodes that make up windows, each slices of a key, and where each window's begin.
+    pub fn nodes(
         &self,
         timelines: &Timelines,
-        which: &[usize],
         windows: impl Iterator<Item = Wanted>,
-    ) -> Result<VecDeque<Box<dyn Partials>>> {
-        let (mut slots, mut groups) = (Vec::new(), Vec::new());
+    ) -> (Vec<u32>, Vec<u32>) {
+        let (mut slots, mut groups) = (Vec::new(), Vec::with_capacity(windows.size_hint().0));
         for Wanted { key, slices } in windows {
             groups.push(slots.len() as u32);
-            let (tree, first) = (self.trees[key as usize], timelines.gone(key) as usize);
+            let (tree, first) = (self.tree(key), timelines.gone(key) as usize);
             let (lo, hi) = (first + slices.start, first + slices.end);
             // Up to the seam of the ring, and from there on.
-            let seam = (lo / tree.leaves + 1) * tree.leaves;
-            self.cover(tree, lo % tree.leaves, lo % tree.leaves + hi.min(seam) - lo, &mut slots);
+            let seam = (lo | (tree.leaves - 1)) + 1;
+            let from = lo & (tree.leaves - 1);
+            self.cover(tree, from, from + hi.min(seam) - lo, &mut slots);
             if hi > seam {
                 self.cover(tree, 0, hi - seam, &mut slots);
             }
         }
-        which.iter().map(|&which| self.nodes[which].regroup(&slots, &groups)).collect()
+        (slots, groups)
+    }
+
+    /// One of the partials that have trees, of windows given by [`Forest::nodes`].
+    pub fn answer(&self, which: usize, (slots, groups): &(Vec<u32>, Vec<u32>)) -> Result<Box<dyn Partials>> {
+        self.nodes[which].regroup(slots, groups)
     }
 
     /// The nodes that make up leaves `lo..hi`, in their order.
@@ -173,32 +178,13 @@ impl Forest {
 
     /// The leaf of a slice: the base of its tree, and its node.
     fn leaf(&self, timelines: &Timelines, key: u32, place: usize) -> (usize, usize) {
-        let tree = self.trees[key as usize];
+        let tree = self.tree(key);
         (tree.base, tree.leaves + (timelines.gone(key) as usize + place) % tree.leaves)
     }
 
-    /// Gives a key a tree of at least as many leaves as slices; whether it is another than before.
-    fn make_room(&mut self, key: u32, slices: usize) -> bool {
-        if self.trees.len() <= key as usize {
-            self.trees.resize(key as usize + 1, Tree::default());
-        }
-        let old = self.trees[key as usize];
-        // A tree much too large is given up as well.
-        if old.leaves >= slices && old.leaves <= (16 * slices).max(LEAST) && old.leaves > 0 {
-            return false;
-        }
-        let leaves = (2 * slices).next_power_of_two().max(LEAST);
-        let class = leaves.trailing_zeros() as usize;
-        self.free.resize(self.free.len().max(usize::BITS as usize), Vec::new());
-        if old.leaves > 0 {
-            self.free[old.leaves.trailing_zeros() as usize].push(old.base);
-        }
-        let base = self.free[class].pop().unwrap_or_else(|| {
-            self.slots += 2 * leaves;
-            self.slots - 2 * leaves
-        });
-        self.trees[key as usize] = Tree { base, leaves };
-        true
+    fn tree(&self, key: u32) -> Tree {
+        let room = self.rooms.of(key);
+        Tree { base: room.base, leaves: room.len / 2 }
     }
 }
 
@@ -239,7 +225,7 @@ mod tests {
             let column = || Partial::Sum.column(&[DataType::Int64]).unwrap();
             let mut store = Store::new(vec![column()], 0);
             let mut timelines = Timelines::default();
-            let mut forest = Forest::new(&store);
+            let mut forest = Forest::new(&store, vec![0]);
             let mut kept: Vec<(u32, i64, i64)> = Vec::new();
             let mut base = 0;
             for (rows, step, fails) in calls {
@@ -263,8 +249,8 @@ mod tests {
                         continue;
                     }
                     let asked = windows.iter().map(|&(lo, hi)| Wanted { key, slices: lo..hi });
-                    let answers = forest.answer(&timelines, &[0], asked).unwrap();
-                    let got = answers[0].lower().unwrap();
+                    let answers = forest.answer(0, &forest.nodes(&timelines, asked)).unwrap();
+                    let got = answers.lower().unwrap();
                     for (&(lo, hi), got) in windows.iter().zip(got.as_primitive::<Int64Type>().values()) {
                         let within = |t: i64| slices[lo].first <= t && t <= slices[hi - 1].last;
                         let want: i64 = all.iter().filter(|row| row.0 == key && within(row.1)).map(|row| row.2).sum();

@@ -8,7 +8,7 @@
 //! | first appeared | ours: interpolation by equal parts, as in bucket sort |
 
 use super::calendar::Calendar;
-use super::cutter::gallop;
+use super::cutter::run_to;
 use super::timeline::Cell;
 use crate::aggregate::Run;
 
@@ -75,8 +75,7 @@ impl Grid {
             while self.edges[slice + 1] <= first {
                 slice += 1;
             }
-            let end = self.edges[slice + 1];
-            let to = from + gallop(&times[from..], |&t| t < end);
+            let to = from + run_to(&times[from..], self.edges[slice + 1]);
             let slot = self.cell(slice, first, cells);
             let cell = &mut cells[slot as usize];
             (cell.first, cell.last) = (cell.first.min(first), cell.last.max(times[to - 1]));

@@ -10,24 +10,28 @@
 
 mod calendar;
 mod cutter;
+mod eager;
 mod edges;
 mod forest;
 mod grid;
+mod grove;
 mod parting;
 mod regroup;
+mod rings;
 mod slicer;
 mod store;
 pub mod strategy;
 mod table;
 mod timeline;
+mod totals;
 
 pub use calendar::Calendar;
 pub use cutter::{Cut, Cutter, Keys, Parted, gallop};
+pub use eager::{Eager, Wants};
 pub use edges::Edges;
-pub use forest::{Dirty, Forest};
 pub use regroup::KeyOrder;
 pub use slicer::Slicer;
 pub use store::{Delta, Store, Wanted};
 pub use strategy::Strategy;
 pub use table::SliceTable;
-pub use timeline::{Cell, Slice, Timelines};
+pub use timeline::{Cell, Slice, Timelines, place};

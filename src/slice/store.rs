@@ -68,6 +68,16 @@ impl Delta {
         Ok(())
     }
 
+    /// How many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The partials; none before rows came.
+    pub(super) fn partials(&self) -> &[Box<dyn Partials>] {
+        &self.partials
+    }
+
     /// Has functions raise now that would raise later.
     pub fn settle(&mut self) -> Result<()> {
         self.partials.iter_mut().try_for_each(|partial| partial.settle())
@@ -95,6 +105,11 @@ impl Store {
     /// The partials.
     pub fn partials(&self) -> &[Box<dyn Partials>] {
         &self.partials
+    }
+
+    /// Number of slots; those of a call's delta come after them.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
     }
 
     /// Bytes held.

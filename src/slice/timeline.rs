@@ -4,10 +4,14 @@
 //! are linked in when they come and made one when slots are moved together. Whatever a call changes is written down, so
 //! that a call that fails can be taken back.
 
+use super::cutter::gallop;
 use super::forest::Dirty;
 
 /// No slot.
 const NONE: u32 = u32::MAX;
+
+/// Slices of a key that may gather before those that nothing needs apart are made one.
+const MANY: usize = 8;
 
 /// A slice that holds rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +42,12 @@ pub struct Cell {
 struct Timeline {
     slices: Vec<Slice>,
     from: usize,
+    /// Where the last search ended: the next one mostly ends near it.
+    near: usize,
     /// How many slices were forgotten since the first.
     gone: u64,
+    /// How many slices were left when they were last made as few as can be.
+    merged: usize,
 }
 
 /// What took place, to take it back.
@@ -75,7 +83,7 @@ impl Timelines {
 
     /// What [`Timelines::add`] changed since slices were settled: which slices have other rows, and from where on there
     /// are others, key by key.
-    pub fn dirty(&self) -> Vec<Dirty> {
+    pub(super) fn dirty(&self) -> Vec<Dirty> {
         let mut dirty: Vec<Dirty> = Vec::new();
         for change in &self.changes {
             let (key, at, from) = match *change {
@@ -95,6 +103,26 @@ impl Timelines {
             known.places.push(at - gone);
         }
         dirty
+    }
+
+    /// Where the slots went that were added since slices were settled, one by one, if all came behind what there was: the
+    /// key, how many slices it ever had before the slot's, and whether that is a new one.
+    pub(super) fn appended(&self) -> impl Iterator<Item = (u32, u64, bool)> + '_ {
+        self.changes.iter().map(|change| {
+            let (key, at, is_new) = match *change {
+                Change::Added { key, at } => (key, at, true),
+                Change::Widened { key, at, .. } | Change::Removed { key, at, .. } => (key, at, false),
+            };
+            let timeline = &self.keys[key as usize];
+            (key, timeline.gone + (at - timeline.from) as u64, is_new)
+        })
+    }
+
+    /// Keys with slices that were changed since slices were settled; some may come more than once.
+    pub fn changed_keys(&self) -> impl Iterator<Item = u32> + Clone + '_ {
+        self.changes.iter().map(|change| match *change {
+            Change::Added { key, .. } | Change::Widened { key, .. } | Change::Removed { key, .. } => key,
+        })
     }
 
     /// Number of keys that there is room for.
@@ -152,15 +180,20 @@ impl Timelines {
         let timeline = &mut self.keys[key as usize];
         let slices = &timeline.slices[timeline.from..];
         let joins = |slice: &Slice| {
-            slice.first >= start
+            let within = slice.first >= start
                 && slice.last < end
                 && gap.is_none_or(|gap| {
                     first <= slice.last.saturating_add(gap) && slice.first <= last.saturating_add(gap)
-                })
+                });
+            // One that was made of several, whose edges nothing needs, has its rows on both sides.
+            within || (slice.first <= last && first <= slice.last)
         };
         // Mostly it is the last one.
         let after = match slices.last() {
-            Some(slice) if slice.first > first => slices.partition_point(|slice| slice.first <= first),
+            Some(slice) if slice.first > first => {
+                timeline.near = place(slices, timeline.near, |slice| slice.first <= first);
+                timeline.near
+            }
             _ => slices.len(),
         };
         let from = after - slices[..after].iter().rev().take_while(|slice| joins(slice)).count();
@@ -236,6 +269,7 @@ impl Timelines {
             }
             timeline.from += keep;
             timeline.gone += keep as u64;
+            timeline.merged = timeline.merged.saturating_sub(keep);
             self.slices -= keep;
             if timeline.from > timeline.slices.len() / 2 {
                 timeline.slices.drain(..timeline.from);
@@ -276,14 +310,19 @@ impl Timelines {
     }
 
     /// Makes slices one that other edges no longer part: `slice_of` says which slice a time lies in.
-    pub fn remerge(&mut self, mut slice_of: impl FnMut(i64) -> (i64, i64), gap: Option<i64>) {
+    pub fn remerge(
+        &mut self,
+        mut slice_of: impl FnMut(i64) -> (i64, i64),
+        gap_at: impl Fn(i64) -> Option<i64>,
+    ) {
         for key in 0..self.keys.len() {
             let timeline = std::mem::take(&mut self.keys[key]);
             let mut merged: Vec<Slice> = Vec::with_capacity(timeline.slices.len() - timeline.from);
             for slice in &timeline.slices[timeline.from..] {
                 if let Some(one) = merged.last_mut() {
                     let (start, end) = slice_of(slice.first);
-                    let within = gap.is_none_or(|gap| slice.first <= one.last.saturating_add(gap));
+                    let within =
+                        gap_at(slice.first).is_none_or(|gap| slice.first <= one.last.saturating_add(gap));
                     if within && one.first >= start && slice.last < end && one.last < end {
                         self.next[one.tail as usize] = slice.head;
                         (one.last, one.tail) = (one.last.max(slice.last), slice.tail);
@@ -296,6 +335,45 @@ impl Timelines {
             }
             self.keys[key] = Timeline { slices: merged, ..Timeline::default() };
         }
+    }
+
+    /// Makes slices one, where they have become many, that lie before all that can change: `is_settled` says of the times
+    /// there, `is_needed` whether an edge after the earlier and not after the later time is. Returns the keys that have
+    /// other slices now. Amortised O(1) per slice.
+    pub fn merge_settled(
+        &mut self,
+        mut is_settled: impl FnMut(i64) -> bool,
+        is_needed: impl Fn(i64, i64) -> bool,
+        gap: Option<i64>,
+    ) -> Vec<u32> {
+        let mut changed = Vec::new();
+        for (key, timeline) in (0..).zip(&mut self.keys) {
+            let before = timeline.slices.len() - timeline.from;
+            if before < 2 * timeline.merged + MANY {
+                continue;
+            }
+            let mut kept = timeline.from;
+            for at in timeline.from + 1..timeline.slices.len() {
+                let (one, next) = (timeline.slices[kept], timeline.slices[at]);
+                let within = gap.is_none_or(|gap| next.first <= one.last.saturating_add(gap));
+                if within && is_settled(one.last.max(next.last)) && !is_needed(one.last, next.first) {
+                    self.next[one.tail as usize] = next.head;
+                    timeline.slices[kept] = Slice { last: one.last.max(next.last), tail: next.tail, ..one };
+                } else {
+                    kept += 1;
+                    timeline.slices[kept] = next;
+                }
+            }
+            timeline.slices.truncate(kept + 1);
+            timeline.merged = timeline.slices.len() - timeline.from;
+            let gone = before - timeline.merged;
+            if gone > 0 {
+                changed.push(key);
+                self.slices -= gone;
+                self.merges += gone as u64;
+            }
+        }
+        changed
     }
 
     /// Drops keys without slices; entry k of the answer is the new number of key k, if it has one.
@@ -329,6 +407,25 @@ impl Timelines {
     }
 }
 
+/// How many of the slices are `before` something, where none is that follows one that is not; sought from place `near` on.
+/// O(log distance).
+pub fn place(slices: &[Slice], near: usize, before: impl Fn(&Slice) -> bool) -> usize {
+    let near = near.min(slices.len());
+    if near == 0 || before(&slices[near - 1]) {
+        return match slices.get(near) {
+            Some(slice) if before(slice) => near + gallop(&slices[near..], before),
+            _ => near,
+        };
+    }
+    let (mut hi, mut step) = (near - 1, 1);
+    while step <= hi && !before(&slices[hi - step]) {
+        hi -= step;
+        step *= 2;
+    }
+    let from = (hi + 1).saturating_sub(step);
+    from + slices[from..hi].partition_point(before)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,6 +446,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_place_is_found_from_anywhere(
+            mut times in prop::collection::vec(-50i64..50, 0..200), near in 0usize..250, t in -55i64..55,
+        ) {
+            times.sort_unstable();
+            let slice = |&t: &i64| Slice { first: t, last: t, head: 0, tail: 0 };
+            let slices: Vec<Slice> = times.iter().map(slice).collect();
+            let want = times.iter().filter(|&&time| time < t).count();
+            prop_assert_eq!(place(&slices, near, |slice| slice.first < t), want);
+        }
+
         /// Slices are the fragments of the rows, whatever the order they came in, and taking back leaves no trace.
         #[test]
         fn fragments_in_any_order(

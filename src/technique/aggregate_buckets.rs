@@ -5,16 +5,17 @@
 //! | needs | any function of rows in order, commutative ones of rows out of order; sessions by merging their buckets |
 //! | time | O(o) per row that o windows have; O(1) per window |
 //! | space | a partial and two times per window that has not expired (Table 1, row 3) |
-//! | refuses | functions that do not commute, of rows out of order: a bucket takes rows as they come |
+//! | refuses | of rows out of order: functions that do not commute, as a bucket takes rows as they come, and windows of a number of rows, as a late row moves others from bucket to bucket |
 //! | source | Li et al., *Semantics and Evaluation Techniques for Window Aggregates in Data Streams*, SIGMOD 2005: what Flink does |
 //!
 //! Sessions that become one keep their buckets, which are combined when the session is told.
 
 use super::buckets::{Buckets, Contents};
-use super::{Setting, Technique, refused};
+use super::{Setting, Technique, copied, refused};
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows};
 use crate::slice::strategy::Order;
+use crate::window::Window;
 
 const NAME: &str = "aggregate_buckets";
 
@@ -24,9 +25,19 @@ const SLACK: usize = 64;
 /// Buckets without rows.
 ///
 /// # Errors
-/// `InvalidValue` for a window type that no technique knows, a lateness below zero, and for functions that do not commute
-/// of rows out of order.
+/// `InvalidValue` for a window type that no technique knows, a lateness below zero, and of rows out of order for functions
+/// that do not commute and windows of a number of rows.
 pub(super) fn make(setting: Setting) -> Result<Box<dyn Technique>> {
+    let counted = setting.windows.iter().any(|window| matches!(window, Window::Counted(_)));
+    if setting.order == Order::OutOfOrder && counted {
+        return Err(refused(
+            NAME,
+            "window of a number of rows, of rows out of order",
+            "a late row moves the last row of each later bucket to the next, and a bucket keeps no rows (Traub et al. \
+             2019, §3.3)",
+            "windows over time, or rows in order",
+        ));
+    }
     let commutative = setting.partials.iter().all(|partials| partials.properties().commutative);
     if setting.order == Order::OutOfOrder && !commutative {
         return Err(refused(
@@ -90,6 +101,16 @@ impl Contents for Aggregates {
         slots.iter().zip(&groups).for_each(|(&old, &new)| numbers[old as usize] = new);
         (self.live, self.dropped) = (vec![true; slots.len()], 0);
         Ok(Some(numbers))
+    }
+
+    fn clear(&mut self) {
+        let partials = self.partials.iter().map(|partials| partials.empty()).collect();
+        (self.partials, self.live, self.dropped) = (partials, Vec::new(), 0);
+    }
+
+    fn copy(&self) -> Result<Self> {
+        let partials = self.partials.iter().map(|partials| copied(&**partials, self.live.len()));
+        Ok(Self { partials: partials.collect::<Result<_>>()?, live: self.live.clone(), ..*self })
     }
 
     fn held(&self) -> (usize, usize, usize) {

@@ -2,10 +2,10 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | an associative function whose partials are plain states; any window, any order |
+//! | needs | an associative function whose partials do not grow with their rows; windows over time, of a number of rows and sessions; any order |
 //! | time | O(log n) per row in order, of n rows held; O(n) per row, or batch, out of order; O(log n) per window |
 //! | space | each row's time and partial, and as many partials again (Table 1, row 2) |
-//! | refuses | functions whose partials grow with their rows (§6.3.2), or that are not plain states |
+//! | refuses | functions whose partials grow with their rows (§6.3.2) |
 //! | source | FlatFAT: Tangwongsan et al., VLDB 2015; see [`super::flat_fat`] |
 
 use arrow_array::BooleanArray;
@@ -13,7 +13,7 @@ use arrow_array::BooleanArray;
 use super::by_rows::{ByRows, SortedRows};
 use super::flat_fat::FlatFat;
 use super::slots::Slots;
-use super::{Setting, Technique, filtered, plain_states};
+use super::{Setting, Technique, filtered, shared_states};
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows};
 
@@ -22,10 +22,10 @@ const NAME: &str = "aggregate_tree";
 /// A tree without rows.
 ///
 /// # Errors
-/// `InvalidValue` for functions without a plain state, a window type that no technique knows, or a lateness below zero.
+/// `InvalidValue` for functions whose partials grow with their rows, a window type that no technique knows, or a lateness below zero.
 pub(super) fn make(setting: Setting) -> Result<Box<dyn Technique>> {
     let trees = |mut partials: Vec<Box<dyn Partials>>| {
-        plain_states(NAME, &mut partials)?;
+        shared_states(NAME, &mut partials)?;
         Ok(Trees { slots: Slots::new(partials), keys: Vec::new(), batch: Batch::default() })
     };
     Ok(Box::new(ByRows::new(NAME, setting, trees)?))
@@ -92,7 +92,7 @@ impl SortedRows for Trees {
         for key in keys {
             self.keys[key as usize].settle(&mut self.slots, &mut program);
         }
-        self.slots.combine(&program);
+        self.slots.combine(&program)?;
         Ok(((kept.len() + program.len()) * self.slots.width()) as u64)
     }
 
@@ -117,6 +117,10 @@ impl SortedRows for Trees {
         }
         let combines = (slots.len() - groups.len()) * self.slots.width();
         Ok((self.slots.regroup(&slots, &groups)?, combines as u64))
+    }
+
+    fn copy(&mut self) -> Result<Self> {
+        Ok(Self { slots: self.slots.copy()?, keys: self.keys.clone(), batch: Batch::default() })
     }
 
     fn held(&self) -> (usize, usize, usize) {

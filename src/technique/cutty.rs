@@ -2,19 +2,19 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | rows in order; windows whose edges are known before rows come, users' own included; plain states |
+//! | needs | rows in order; windows whose edges are known before rows come, on time or a number of rows, users' own included; an associative function whose partials do not grow with their rows |
 //! | time | O(1) per row; O(log s) per slice and per window, of s slices |
 //! | space | two partials per slice of the longest window |
-//! | refuses | rows out of order; sessions, whose edges depend on rows; functions without a plain state |
+//! | refuses | rows out of order; sessions, whose edges depend on rows; functions whose partials grow with their rows |
 //! | source | Carbone et al., *Cutty: Aggregate Sharing for User-Defined Windows*, CIKM 2016 |
 //!
 //! A window that ends within a slice takes the slice as it is when it ends. As rows come in batches here, a slice that a
 //! window ends in is held in parts, which become one when all windows up to the watermark are answered.
 
 use super::flat_fat::FlatFat;
-use super::in_order::{Answer, ByEdges};
+use super::in_order::{Answer, ByEdges, First};
 use super::slots::Slots;
-use super::{Setting, Technique, plain_states};
+use super::{Setting, Technique, shared_states};
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows};
 
@@ -23,10 +23,10 @@ const NAME: &str = "cutty";
 /// Cutty without rows.
 ///
 /// # Errors
-/// `InvalidValue` for rows out of order, for sessions, and for functions without a plain state.
+/// `InvalidValue` for rows out of order, for sessions, and for functions whose partials grow with their rows.
 pub(super) fn make(setting: Setting) -> Result<Box<dyn Technique>> {
     let slices = |mut partials: Vec<Box<dyn Partials>>| {
-        plain_states(NAME, &mut partials)?;
+        shared_states(NAME, &mut partials)?;
         Ok(Slices { slots: Slots::new(partials), keys: Vec::new() })
     };
     Ok(Box::new(ByEdges::new(NAME, setting, slices)?))
@@ -38,10 +38,10 @@ struct Slices {
     keys: Vec<Own>,
 }
 
-/// A key's slices, with their first times.
-#[derive(Default)]
+/// A key's slices, with where they begin.
+#[derive(Clone, Default)]
 struct Own {
-    tree: FlatFat<i64>,
+    tree: FlatFat<First>,
     /// Whether the slice began at a start; others are parts of the one before.
     starts: Vec<bool>,
     /// Slices before this are whole.
@@ -49,7 +49,7 @@ struct Own {
 }
 
 impl Answer for Slices {
-    fn open(&mut self, key: u32, first: i64, starts: bool) -> u32 {
+    fn open(&mut self, key: u32, first: First, starts: bool) -> u32 {
         if self.keys.len() <= key as usize {
             self.keys.resize_with(key as usize + 1, Own::default);
         }
@@ -68,7 +68,7 @@ impl Answer for Slices {
             own.tree.touch(own.whole.saturating_sub(1));
             own.tree.settle(&mut self.slots, &mut program);
         }
-        self.slots.combine(&program);
+        self.slots.combine(&program)?;
         combines += program.len();
         Ok((combines * self.slots.width()) as u64)
     }
@@ -77,7 +77,7 @@ impl Answer for Slices {
         self.keys.len()
     }
 
-    fn firsts(&self, key: u32) -> &[i64] {
+    fn firsts(&self, key: u32) -> &[First] {
         self.keys[key as usize].tree.tags()
     }
 
@@ -114,7 +114,7 @@ impl Answer for Slices {
             for ((first, slot), starts) in firsts.into_iter().zip(slots).zip(starts) {
                 match own.tree.leaves().last().copied() {
                     // The edge between the two is not after the watermark.
-                    Some(last) if !starts && first <= watermark => {
+                    Some(last) if !starts && first.time <= watermark => {
                         joins.push((last, last, slot));
                         gone.push(slot);
                     }
@@ -127,13 +127,17 @@ impl Answer for Slices {
                 }
             }
         }
-        self.slots.combine(&joins);
+        self.slots.combine(&joins)?;
         self.slots.free(&gone);
         for own in &mut self.keys {
             own.tree.settle(&mut self.slots, &mut program);
         }
-        self.slots.combine(&program);
+        self.slots.combine(&program)?;
         Ok(!gone.is_empty())
+    }
+
+    fn copy(&mut self) -> Result<Self> {
+        Ok(Self { slots: self.slots.copy()?, keys: self.keys.clone() })
     }
 
     fn held(&self) -> (usize, usize) {

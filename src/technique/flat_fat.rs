@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | an associative function whose partials are plain states |
+//! | needs | an associative function whose partials do not grow with their rows |
 //! | time | O(log n) combinations for a leaf at the end, O(n) for one between others: all behind it move by one; O(log n) per range |
 //! | space | n slots of leaves and n - 1 of inner nodes |
 //! | source | Tangwongsan et al., *General Incremental Sliding-Window Aggregation*, VLDB 2015 |
@@ -14,6 +14,7 @@
 use super::slots::{IDENTITY, Slots};
 
 /// A tree over leaves; `T` is what tells them apart.
+#[derive(Clone)]
 pub(super) struct FlatFat<T> {
     /// Leaves, with those that were dropped and have not been cleared away.
     tags: Vec<T>,

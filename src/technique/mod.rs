@@ -8,11 +8,14 @@
 //! | technique | idea | refuses |
 //! |---|---|---|
 //! | [`tuple_buffer`](Method::TupleBuffer) | rows in order; a window is computed when it ends | nothing |
-//! | [`aggregate_tree`](Method::AggregateTree) | a binary tree of partials over rows in order | functions without a plain state |
-//! | [`aggregate_buckets`](Method::AggregateBuckets) | a partial per window | functions that do not commute, of rows out of order |
+//! | [`aggregate_tree`](Method::AggregateTree) | a binary tree of partials over rows in order | functions whose partials grow with their rows |
+//! | [`aggregate_buckets`](Method::AggregateBuckets) | a partial per window | of rows out of order, functions that do not commute and windows of a number of rows |
 //! | [`tuple_buckets`](Method::TupleBuckets) | a list of rows per window | nothing |
 //! | [`pairs`](Method::Pairs) | slices at starts and ends of windows | disorder, all but tumbling and sliding windows |
-//! | [`cutty`](Method::Cutty) | slices at starts of windows, a tree over them | disorder, windows whose edges depend on rows, functions without a plain state |
+//! | [`cutty`](Method::Cutty) | slices at starts of windows, a tree over them | disorder, windows whose edges depend on rows, functions whose partials grow with their rows |
+//!
+//! All take tumbling and sliding windows, over time and over the number of a key's rows; those that keep rows or windows
+//! take sessions beside. Other windows none takes: those of the paper's experiments are these.
 //!
 //! # Which windows, and when
 //! A window over time is final when its end is not after the watermark; a session `[first, last + gap)` when the
@@ -20,6 +23,10 @@
 //! the watermark is late. A late row changes those of its windows that have not expired: that do not end at or before the
 //! watermark less the allowed lateness. Of these, those that are final are told at once, as updates. A row is too late if
 //! all windows have expired that it would open by itself: it is counted and changes nothing.
+//!
+//! A window of a number of rows is final when the watermark is at its last row or after, as rows of one time keep the order
+//! in which they came; it expires with that row. A late row moves all that follow it, so that each later window of its key
+//! is another, and is told again if it is final.
 //!
 //! That is the operator's rule: lateness is a matter of a row's time alone. So a row that is not too late joins sessions
 //! that have expired, as long as any such row can; they are told again if they are so long then that they have not.
@@ -29,14 +36,18 @@ mod aggregate_tree;
 mod buckets;
 mod by_rows;
 mod cutty;
+mod edges;
 mod flat_fat;
 mod in_order;
 mod operator;
 mod pairs;
+mod rank_buckets;
+mod ranks;
 mod row_store;
 mod sessions;
 mod slots;
 mod stream;
+mod tape;
 #[cfg(test)]
 mod tests;
 mod tuple_buckets;
@@ -47,7 +58,7 @@ use std::sync::Arc;
 use arrow_array::{BooleanArray, cast::AsArray};
 use arrow_select::filter::filter;
 
-use crate::aggregate::{Input, Partials};
+use crate::aggregate::{Input, Kind, Partials};
 use crate::operator::Plan;
 use crate::slice::strategy::Order;
 use crate::window::Window;
@@ -78,8 +89,21 @@ pub trait Technique: Send {
     /// `InvalidValue` for a watermark before the last one.
     fn advance(&mut self, watermark: i64) -> Result<Windows>;
 
+    /// Ends the stream: returns all windows that are left, unfinished ones of rows if they are asked for, and keeps
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Technique::advance`].
+    fn close(&mut self) -> Result<Windows>;
+
     /// What it holds, and has done so far.
     fn stats(&self) -> Stats;
+
+    /// The same once more, to go on from if a call fails.
+    ///
+    /// # Errors
+    /// What a user's function raises.
+    fn copy(&mut self) -> Result<Box<dyn Technique>>;
 }
 
 /// Windows and their aggregates: slot `i` of each partial is that of window `i`.
@@ -92,6 +116,8 @@ pub struct Windows {
     pub starts: Vec<i64>,
     /// End of each window.
     pub ends: Vec<i64>,
+    /// Ranks of its rows, `[lo, hi)`, of windows of a number of rows.
+    pub ranks: Vec<Option<(u64, u64)>>,
     /// Whether it is an update of what was told before.
     pub updates: Vec<bool>,
     /// One column for each partial of the setting.
@@ -116,6 +142,7 @@ impl Windows {
             windows: told.iter().map(|window| window.window).collect(),
             starts: told.iter().map(|window| window.start).collect(),
             ends: told.iter().map(|window| window.end).collect(),
+            ranks: told.iter().map(|window| window.ranks).collect(),
             updates: told.iter().map(|window| window.update).collect(),
             partials,
         }
@@ -129,6 +156,8 @@ struct Told {
     window: u32,
     start: i64,
     end: i64,
+    /// Of a window of a number of rows.
+    ranks: Option<(u64, u64)>,
     update: bool,
 }
 
@@ -248,17 +277,28 @@ fn refused(name: &str, what: &str, why: &str, allowed: &str) -> Error {
     Error::InvalidValue(format!("technique: {name} takes no {what}: {why}; allowed are {allowed}"))
 }
 
-/// Refuses functions whose partials are not plain states, for techniques that keep a state per node of a tree.
-fn plain_states(name: &str, partials: &mut [Box<dyn Partials>]) -> Result<()> {
-    match partials.iter_mut().all(|partials| partials.nodes().is_some()) {
-        true => Ok(()),
-        false => Err(refused(
+/// Refuses functions whose partials grow with their rows, for techniques that keep a state per node of a tree. Such are
+/// holistic ones, and in this crate functions that do not commute, the rows of which are kept until all have come.
+fn shared_states(name: &str, partials: &mut [Box<dyn Partials>]) -> Result<()> {
+    let grows = |partials: &mut Box<dyn Partials>| {
+        let properties = partials.properties();
+        partials.nodes().is_none() && (properties.kind == Kind::Holistic || !properties.commutative)
+    };
+    match partials.iter_mut().any(grows) {
+        false => Ok(()),
+        true => Err(refused(
             name,
-            "function whose partials grow with their rows, or are not plain states",
+            "function whose partials grow with their rows",
             "each level of its tree would hold all rows again (Traub et al. 2019, §6.3.2)",
-            "distributive and algebraic functions of the crate's own",
+            "distributive and algebraic functions that commute",
         )),
     }
+}
+
+/// The same slots once more, of which there are `len`.
+fn copied(partials: &dyn Partials, len: usize) -> Result<Box<dyn Partials>> {
+    let each: Vec<u32> = (0..len as u32).collect();
+    partials.regroup(&each, &each)
 }
 
 /// The rows of `mask` of what a partial reads.

@@ -1,38 +1,41 @@
 //! A technique with the operator's own face: Arrow batches and watermarks in, Arrow batches of windows out.
 //!
 //! Keys, lateness, lowering and the columns of results are those of [`crate::operator::Stream`], so that what differs is
-//! the technique alone. Unlike that one it has one query, no snapshots, and cannot take back a call that fails halfway: it
-//! refuses all that follow.
+//! the technique alone. Unlike that one it has one query and no snapshots. A call that fails leaves it as it was: not by
+//! doing what can fail first, as the operator does, but by going back to a copy ([`super::tape`]).
 
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array,
-};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrow_select::concat::concat_batches;
-use arrow_select::take::take;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, cast::AsArray};
+use arrow_cast::cast;
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat;
 
+use super::tape::{Call, Pushed, Tape};
 use super::{Method, Setting, Technique, Windows};
-use crate::aggregate::Partials;
+use crate::aggregate::Input;
+use crate::dictionary::widened;
 use crate::keys::KeyIndex;
-use crate::operator::{Columns, Gate, Late, Options, Plan, Stats, check_schema, extent_fields, lowered};
+use crate::operator::{
+    Columns, Face, Gate, Late, Named, Options, Plan, Results, Running, Stats, check_open, check_schema,
+    check_watermark,
+};
 use crate::slice::strategy::Order;
 use crate::{Error, Result};
 
 /// A query over a stream by one of the techniques.
 pub struct Operator {
-    plan: Arc<Plan>,
+    results: Results,
     options: Options,
     technique: Box<dyn Technique>,
     keys: KeyIndex,
-    schema: SchemaRef,
     late: Late,
     watermark: Option<i64>,
     latest: Option<i64>,
     rows: u64,
     closed: bool,
-    /// Whether a call failed halfway.
+    tape: Tape,
+    /// Whether a call failed that could not be taken back.
     broken: bool,
 }
 
@@ -42,23 +45,14 @@ impl Operator {
     /// # Errors
     /// `InvalidValue` with the reason for what the technique cannot do, and for a result column named as the operator's.
     pub fn new(method: Method, plan: Arc<Plan>, options: Options) -> Result<Self> {
-        let technique = method.make(Setting::of(&plan, options.order, options.allowed_lateness)?)?;
+        let mut technique = method.make(Setting::of(&plan, options.order, options.allowed_lateness)?)?;
         let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
-        let mut fields: Vec<Field> =
-            plan.output().fields().iter().map(|field| field.as_ref().clone()).collect();
-        if fields.iter().any(|field| field.name() == "update") {
-            return Err(Error::InvalidValue(
-                "aggs: results would have two columns 'update'; give one of them another name with .alias()"
-                    .into(),
-            ));
-        }
-        fields.push(Field::new("update", DataType::Boolean, false));
         Ok(Self {
             keys: KeyIndex::new(types.collect())?,
-            schema: Arc::new(Schema::new(fields)),
             late: Late::new(plan.input()),
-            plan,
+            results: Results::of(plan)?,
             options,
+            tape: Tape::of(&mut *technique)?,
             technique,
             watermark: None,
             latest: None,
@@ -68,107 +62,176 @@ impl Operator {
         })
     }
 
-    /// The schema of results: that of the query, and `update`.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+    /// The rows of batches that are taken.
+    fn rows(&mut self, batches: &[RecordBatch]) -> Result<Pushed> {
+        let plan = self.results.plan();
+        let mut inputs: Vec<Vec<Input>> = plan.partials().iter().map(|_| Vec::new()).collect();
+        let mut rows = Pushed::default();
+        for batch in batches {
+            let columns = Columns::of(plan, plan.partials(), batch)?;
+            self.keys.assign(&columns.keys, columns.times.len(), &mut rows.keys)?;
+            rows.times.extend_from_slice(&columns.times);
+            inputs.iter_mut().zip(columns.inputs).for_each(|(all, input)| all.push(input));
+        }
+        rows.inputs = inputs.iter().map(|inputs| joined(inputs)).collect::<Result<_>>()?;
+        Ok(rows)
     }
 
-    /// The schema of rows.
-    pub fn input(&self) -> &SchemaRef {
-        self.plan.input()
+    fn check_open(&self, call: &str) -> Result<()> {
+        check_open(self.closed, call)?;
+        match self.broken {
+            false => Ok(()),
+            true => Err(Error::InvalidValue(format!(
+                "{call}: a call before failed, and taking it back failed, too, in a function that had not raised with \
+                 the same rows; begin anew"
+            ))),
+        }
     }
 
-    /// How far the stream is complete.
-    pub fn watermark(&self) -> Option<i64> {
+    /// Does what can fail; if it does, the technique is as it was.
+    fn attempt(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<Vec<RecordBatch>>,
+    ) -> Result<Vec<RecordBatch>> {
+        let done = work(self);
+        if done.is_err() {
+            match self.tape.rewound() {
+                Ok(technique) => self.technique = technique,
+                Err(_) => self.broken = true,
+            }
+        }
+        done
+    }
+
+    /// Windows as the columns of results.
+    fn told(&self, windows: &Windows) -> Result<Vec<RecordBatch>> {
+        let Windows { keys, windows, starts, ends, ranks, updates, partials } = windows;
+        self.results.batch(&self.keys, Named { keys, windows, starts, ends, ranks, updates }, partials)
+    }
+}
+
+/// What a partial reads of several batches as what it reads of one. A dictionary has codes of 32 bits then: those of all
+/// batches may have more values than the codes of one can tell apart.
+fn joined(inputs: &[Input]) -> Result<Input> {
+    let one = |arrays: Vec<ArrayRef>| -> Result<ArrayRef> {
+        let arrays: Vec<ArrayRef> = arrays
+            .iter()
+            .map(|array| match widened(array.data_type()) {
+                wide if wide == *array.data_type() => Ok(array.clone()),
+                wide => cast(array, &wide),
+            })
+            .collect::<std::result::Result<_, _>>()?;
+        match &arrays[..] {
+            [only] => Ok(only.clone()),
+            several => Ok(concat(&several.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>())?),
+        }
+    };
+    let Some(first) = inputs.first() else {
+        return Err(Error::Internal("a call has at least one batch".into()));
+    };
+    let columns = (0..first.columns.len())
+        .map(|column| one(inputs.iter().map(|input| input.columns[column].clone()).collect()));
+    let taken: Option<Vec<ArrayRef>> = inputs
+        .iter()
+        .map(|input| input.taken.as_ref().map(|taken| Arc::new(taken.clone()) as ArrayRef))
+        .collect();
+    let taken =
+        taken.map(one).transpose()?.map(|taken: ArrayRef| -> BooleanArray { taken.as_boolean().clone() });
+    Ok(Input { columns: columns.collect::<Result<_>>()?, taken })
+}
+
+impl Face for Operator {
+    fn input(&self) -> &SchemaRef {
+        self.results.plan().input()
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        self.results.schema()
+    }
+
+    fn watermark(&self) -> Option<i64> {
         self.watermark
     }
 
-    /// Whether [`Operator::close`] was called.
-    pub fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Takes in rows, and hands out windows as [`crate::operator::Stream::push`] does.
-    ///
-    /// # Errors
-    /// As there. If it is none of the batches' own, the operator is of no use any longer.
-    pub fn push(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+    fn push(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
         self.check_open("push")?;
+        let plan = self.results.plan();
         let gate = Gate {
             order: self.options.order,
             watermark: self.watermark,
             cutoff: self.watermark.map(|_| self.technique.cutoff()),
-            bounds: self.plan.edges().bounds(),
+            bounds: plan.edges().bounds(),
         };
         let (mut accepted, mut late, mut latest) = (Vec::new(), Vec::new(), self.latest);
         for batch in batches {
-            check_schema(self.plan.input(), batch)?;
-            accepted.push(gate.accept(&self.plan, batch, &mut latest, (&self.late, &mut late))?.0);
+            check_schema(plan.input(), batch)?;
+            accepted.push(gate.accept(plan, batch, &mut latest, (&self.late, &mut late))?.0);
         }
-        let rows = concat_batches(self.plan.input(), &accepted)?;
-        let columns = Columns::of(&self.plan, self.plan.partials(), &rows)?;
-        self.broken = true;
-        let mut ids = Vec::new();
-        self.keys.assign(&columns.keys, columns.times.len(), &mut ids)?;
-        let windows = self.technique.push(&ids, &columns.times, &columns.inputs)?;
-        let mut results = self.told(&windows)?;
+        let rows = if accepted.is_empty() { None } else { Some(self.rows(&accepted)?) };
         let now = match (self.options.order, self.options.disorder, latest) {
             (Order::InOrder, _, latest) => latest,
             (Order::OutOfOrder, Some(disorder), Some(latest)) => Some(latest.saturating_sub(disorder)),
             _ => None,
         };
-        if let Some(now) = now.filter(|_| now > self.watermark) {
-            results.extend(self.reach(now)?);
-        }
+        let now = now.filter(|_| now > self.watermark);
+        let results = self.attempt(|this| {
+            let mut results = Vec::new();
+            if let Some(rows) = &rows {
+                let windows = this.technique.push(&rows.keys, &rows.times, &rows.inputs)?;
+                results = this.told(&windows)?;
+            }
+            if let Some(now) = now {
+                let windows = this.technique.advance(now)?;
+                results.extend(this.told(&windows)?);
+            }
+            Ok(results)
+        })?;
         self.late.add(late);
-        self.latest = latest;
-        self.rows += columns.times.len() as u64;
-        self.broken = false;
+        (self.latest, self.watermark) = (latest, now.max(self.watermark));
+        self.rows += rows.as_ref().map_or(0, |rows| rows.times.len() as u64);
+        let calls = rows.map(Call::Push).into_iter().chain(now.map(Call::Advance));
+        self.tape.note(calls, &mut *self.technique);
         Ok(results)
     }
 
-    /// Moves the watermark, and hands out the windows that end there or before.
-    ///
-    /// # Errors
-    /// As [`crate::operator::Stream::advance`].
-    pub fn advance(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
+    fn advance(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
         self.check_open("advance")?;
-        if let Some(last) = self.watermark.filter(|&last| watermark < last) {
-            return Err(Error::InvalidValue(format!(
-                "watermark: {watermark} is before the last one, {last} (both in {} of '{}'); a watermark never goes \
-                 back",
-                self.plan.measure().unit_name(),
-                self.plan.measure().column()
-            )));
-        }
-        self.broken = true;
-        let results = self.reach(watermark)?;
-        self.broken = false;
+        check_watermark(self.results.plan().measure(), self.watermark, watermark)?;
+        let results = self.attempt(|this| {
+            let windows = this.technique.advance(watermark)?;
+            this.told(&windows)
+        })?;
+        self.watermark = Some(watermark);
+        self.tape.note([Call::Advance(watermark)], &mut *self.technique);
         Ok(results)
     }
 
-    /// Ends the stream: hands out all windows that are left.
-    ///
-    /// # Errors
-    /// As [`Operator::advance`].
-    pub fn close(&mut self) -> Result<Vec<RecordBatch>> {
-        let results = self.check_open("close").and_then(|()| self.advance(i64::MAX))?;
-        self.closed = true;
+    fn close(&mut self) -> Result<Vec<RecordBatch>> {
+        self.check_open("close")?;
+        let results = self.attempt(|this| {
+            let windows = this.technique.close()?;
+            this.told(&windows)
+        })?;
+        (self.watermark, self.closed) = (Some(i64::MAX), true);
+        // Nothing is taken back any more.
+        self.tape = Tape::of(&mut *self.technique)?;
         Ok(results)
     }
 
-    /// Rows that came too late or without a time, with the reason, those handed out before left out.
-    pub fn take_late(&mut self) -> Vec<RecordBatch> {
+    fn take_late(&mut self) -> Vec<RecordBatch> {
         self.late.take()
     }
 
-    /// The schema of [`Operator::take_late`].
-    pub fn late_schema(&self) -> &SchemaRef {
+    fn late_schema(&self) -> &SchemaRef {
         self.late.schema()
     }
 
-    /// What the operator holds and did; its slices are the partials that the technique keeps.
-    pub fn stats(&self) -> Stats {
+    /// Its slices are the partials that the technique keeps; what it would go back to is not counted.
+    fn stats(&self) -> Stats {
         let own = self.technique.stats();
         Stats {
             keys: self.keys.len(),
@@ -183,48 +246,11 @@ impl Operator {
         }
     }
 
-    fn check_open(&self, call: &str) -> Result<()> {
-        if self.closed {
-            return Err(Error::InvalidValue(format!(
-                "{call}: the operator is closed; nothing comes after close()"
-            )));
-        }
-        if self.broken {
-            return Err(Error::InvalidValue(format!(
-                "{call}: a call before failed halfway, which technique='{}' cannot take back; begin anew",
-                self.technique.name()
-            )));
-        }
-        Ok(())
-    }
-
-    fn reach(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
-        let windows = self.technique.advance(watermark)?;
-        self.watermark = Some(watermark);
-        self.told(&windows)
-    }
-
-    /// Windows as the columns of results.
-    fn told(&self, windows: &Windows) -> Result<Vec<RecordBatch>> {
-        if windows.is_empty() {
-            return Ok(Vec::new());
-        }
-        let ids = UInt32Array::from(windows.keys.clone());
-        let mut columns: Vec<ArrayRef> = Vec::new();
-        for values in self.keys.values()? {
-            columns.push(take(&values, &ids, None)?);
-        }
-        if self.plan.windows().len() > 1 {
-            let names = windows.windows.iter().map(|&window| self.plan.windows()[window as usize].0.as_str());
-            columns.push(Arc::new(StringArray::from_iter_values(names)));
-        }
-        let measure = self.plan.measure();
-        let (starts, ends) = (measure.array(windows.starts.clone())?, measure.array(windows.ends.clone())?);
-        columns.push(Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], None)?));
-        let answers: Vec<&dyn Partials> = windows.partials.iter().map(AsRef::as_ref).collect();
-        columns.extend(lowered(&self.plan, &answers)?);
-        columns.push(Arc::new(BooleanArray::from(windows.updates.clone())));
-        let options = RecordBatchOptions::new().with_row_count(Some(windows.len()));
-        Ok(vec![RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?])
+    fn slicing(&mut self) -> Result<&mut Running> {
+        Err(Error::InvalidValue(format!(
+            "technique: {} is there to compare with: it has one query, no slices to show and no snapshots; use \
+             technique='slicing'",
+            self.technique.name()
+        )))
     }
 }

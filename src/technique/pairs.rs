@@ -2,14 +2,14 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | rows in order; tumbling and sliding windows over time; any function |
+//! | needs | rows in order; tumbling and sliding windows, over time or a number of rows; any function |
 //! | time | O(1) per row; O(s) per window of s slices |
 //! | space | a partial per slice of the longest window |
-//! | refuses | rows out of order; sessions and all windows but tumbling and sliding ones |
+//! | refuses | rows out of order; sessions, and all windows but tumbling and sliding ones |
 //! | source | Krishnamurthy et al., *On-the-Fly Sharing for Streamed Aggregation*, SIGMOD 2006: two slices per slide, of size mod slide and the rest; of several windows the union of their edges |
 
-use super::in_order::{Answer, ByEdges};
-use super::{Setting, Technique, refused};
+use super::in_order::{Answer, ByEdges, First};
+use super::{Setting, Technique, copied, refused};
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows};
 
@@ -36,13 +36,13 @@ pub(super) fn make(setting: Setting) -> Result<Box<dyn Technique>> {
 struct Slices {
     partials: Vec<Box<dyn Partials>>,
     len: usize,
-    /// First times and slots of each key's slices.
-    keys: Vec<(Vec<i64>, Vec<u32>)>,
+    /// Where each key's slices begin, and their slots.
+    keys: Vec<(Vec<First>, Vec<u32>)>,
     dropped: usize,
 }
 
 impl Answer for Slices {
-    fn open(&mut self, key: u32, first: i64, _starts: bool) -> u32 {
+    fn open(&mut self, key: u32, first: First, _starts: bool) -> u32 {
         if self.keys.len() <= key as usize {
             self.keys.resize_with(key as usize + 1, Default::default);
         }
@@ -65,7 +65,7 @@ impl Answer for Slices {
         self.keys.len()
     }
 
-    fn firsts(&self, key: u32) -> &[i64] {
+    fn firsts(&self, key: u32) -> &[First] {
         &self.keys[key as usize].0
     }
 
@@ -103,8 +103,15 @@ impl Answer for Slices {
         Ok(true)
     }
 
+    fn copy(&mut self) -> Result<Self> {
+        let partials = self.partials.iter().map(|partials| copied(&**partials, self.len));
+        Ok(Self { partials: partials.collect::<Result<_>>()?, keys: self.keys.clone(), ..*self })
+    }
+
     fn held(&self) -> (usize, usize) {
-        let own = |(firsts, slots): &(Vec<i64>, Vec<u32>)| firsts.capacity() * 8 + slots.capacity() * 4;
+        let own = |(firsts, slots): &(Vec<First>, Vec<u32>)| {
+            firsts.capacity() * size_of::<First>() + slots.capacity() * size_of::<u32>()
+        };
         let lists: usize = self.keys.iter().map(own).sum();
         let bytes: usize = self.partials.iter().map(|partials| partials.bytes()).sum();
         (self.len - self.dropped, lists + bytes)

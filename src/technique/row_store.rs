@@ -29,11 +29,20 @@ pub(super) struct RowStore {
     held: usize,
 }
 
+#[derive(Clone)]
 struct Chunk {
     inputs: Vec<Input>,
     /// How often its rows are held.
     held: usize,
     bytes: usize,
+}
+
+impl Clone for RowStore {
+    fn clone(&self) -> Self {
+        let Self { partials, chunks, first, held } = self;
+        let partials = partials.iter().map(|partials| partials.empty()).collect();
+        Self { partials, chunks: chunks.clone(), first: *first, held: *held }
+    }
 }
 
 impl RowStore {

@@ -10,11 +10,13 @@
 use crate::window::Session;
 
 /// The sessions of a key, with what a technique keeps of each.
+#[derive(Clone)]
 pub(super) struct Sessions<P> {
     live: Vec<Live<P>>,
 }
 
 /// A session that a row may still join.
+#[derive(Clone)]
 pub(super) struct Live<P> {
     pub(super) first: i64,
     pub(super) last: i64,

@@ -1,22 +1,27 @@
-//! What all techniques share: the stream's order and watermark, and which windows over time are due.
+//! What all techniques share: the stream's order and watermark, and which windows are due.
 
-use super::{Setting, refused};
+use super::{Setting, Stats, Told, refused};
 use crate::aggregate::{Input, Partials};
 use crate::slice::Edges;
 use crate::slice::strategy::Order;
-use crate::window::{Session, Sliding, Window};
+use crate::window::{Counted, Session, Sliding, Window};
 use crate::{Error, Result};
 
 /// A stream's windows, and how far it has come.
+#[derive(Clone)]
 pub(super) struct Stream {
     name: &'static str,
     /// Windows over time, each with its number in the query.
     pub(super) sliding: Vec<(u32, Sliding)>,
     /// Sessions, each with its number in the query.
     pub(super) sessions: Vec<(u32, Session)>,
+    /// Windows of a number of rows, each with its number in the query.
+    pub(super) counted: Vec<(u32, Counted)>,
     order: Order,
     lateness: i64,
     watermark: i64,
+    /// Whether there was a watermark.
+    begun: bool,
     latest: i64,
     bounds: (i64, i64),
     inputs: usize,
@@ -30,6 +35,21 @@ pub(super) struct Counts {
     pub(super) windows: u64,
     pub(super) updates: u64,
     pub(super) combines: u64,
+}
+
+impl Counts {
+    /// These windows are on their way out; so many states were joined for them.
+    pub(super) fn tell(&mut self, told: &[Told], combines: u64) {
+        self.combines += combines;
+        self.windows += told.len() as u64;
+        self.updates += told.iter().filter(|window| window.update).count() as u64;
+    }
+
+    /// With what is held beside.
+    pub(super) fn stats(&self, rows: usize, partials: usize, bytes: usize) -> Stats {
+        let Self { late, windows, updates, combines } = *self;
+        Stats { rows, partials, bytes, combines, late, windows, updates }
+    }
 }
 
 impl Stream {
@@ -49,22 +69,19 @@ impl Stream {
                 name,
                 "user-defined window",
                 "only a technique that slices at any edge does, which is cutty",
-                "tumbling, sliding and session windows",
+                "tumbling, sliding and session windows, and windows of a number of rows",
             ));
         }
-        let (mut sliding, mut sessions) = (Vec::new(), Vec::new());
+        let (mut sliding, mut sessions, mut counted) = (Vec::new(), Vec::new(), Vec::new());
         for (number, window) in windows.iter().enumerate() {
             match window {
                 Window::Sliding(window) => sliding.push((number as u32, *window)),
                 Window::Session(session) => sessions.push((number as u32, *session)),
-                #[allow(unreachable_patterns, reason = "for window types that are still to come")]
-                _ => {
-                    return Err(refused(
-                        name,
-                        "window of this type",
-                        "the reference techniques know windows over time only",
-                        "tumbling, sliding and session windows",
-                    ));
+                Window::Counted(counts) => counted.push((number as u32, *counts)),
+                other => {
+                    let (what, why) = unknown(other);
+                    let allowed = "tumbling, sliding and session windows, and windows of a number of rows";
+                    return Err(refused(name, what, why, allowed));
                 }
             }
         }
@@ -73,9 +90,11 @@ impl Stream {
             name,
             sliding,
             sessions,
+            counted,
             order,
             lateness,
             watermark: i64::MIN,
+            begun: false,
             latest: i64::MIN,
             bounds,
             inputs: partials.len(),
@@ -91,6 +110,24 @@ impl Stream {
     /// Windows over time that end here or before have expired, and sessions that end before.
     pub(super) fn expired(&self) -> i64 {
         self.watermark.saturating_sub(self.lateness)
+    }
+
+    /// Whether no row can come before one of this time any more.
+    pub(super) fn is_final(&self, t: i64) -> bool {
+        self.begun && t <= self.watermark
+    }
+
+    /// The first of these ascending times that is not final.
+    pub(super) fn final_rows(&self, times: &[i64]) -> usize {
+        if self.begun { times.partition_point(|&t| t <= self.watermark) } else { 0 }
+    }
+
+    /// No row comes before this time any more: one that does is too late, or was promised not to come.
+    pub(super) fn floor(&self) -> i64 {
+        match self.order {
+            Order::InOrder => self.watermark,
+            Order::OutOfOrder => self.cutoff(),
+        }
     }
 
     /// Checks rows before anything of them is taken in.
@@ -135,6 +172,7 @@ impl Stream {
                 self.watermark
             )));
         }
+        self.begun = true;
         Ok(std::mem::replace(&mut self.watermark, watermark))
     }
 
@@ -151,7 +189,9 @@ impl Stream {
             false => window.first_covering(horizon.max(least)),
         });
         let sessions = self.sessions.iter().map(|(_, session)| horizon.saturating_sub(session.gap()));
-        sliding.chain(sessions).min().unwrap_or(horizon)
+        // Windows of a number of rows expire with their last row.
+        let counted = self.counted.iter().map(|_| horizon);
+        sliding.chain(sessions).chain(counted).min().unwrap_or(horizon)
     }
 
     /// The final windows over time that a late row at `t` changes: which of [`Stream::sliding`], and the start.
@@ -180,17 +220,36 @@ impl Stream {
     }
 }
 
-/// Calls `each` with start, end and range of the windows with a row that end after `since` and not after `until`.
+/// A window type that no technique knows, and why.
+fn unknown(window: &Window) -> (&'static str, &'static str) {
+    let by_time = "the paper's experiments have none, and tumbling and sliding windows stand for those over time (§6.1)";
+    let by_rows =
+        "where it begins is told by rows that follow, and techniques are told of times and values only";
+    match window {
+        Window::Sliding(_) | Window::Session(_) | Window::Counted(_) => ("window", "it is known"),
+        Window::Band(_) => ("band window", by_time),
+        Window::Landmark(_) => ("landmark window", by_time),
+        Window::Global(_) => ("global window", by_time),
+        Window::LastRows(_) => ("window of the last rows every so often", by_rows),
+        Window::LastTime(_) => ("window of the last time every so many rows", by_rows),
+        Window::Punctuation(_) => ("window between marks", by_rows),
+        Window::User(_) => ("window of one's own", by_rows),
+    }
+}
+
+/// Calls `each` with start, end and range of the windows with an entry that end after `since` and not after `until`.
+/// Entries ascend by their `time`.
 ///
-/// O(log n) per window of n rows; windows without rows are skipped.
-pub(super) fn due(
+/// O(log n) per window of n entries; windows without any are skipped.
+pub(super) fn due<T>(
     window: &Sliding,
-    times: &[i64],
+    entries: &[T],
+    time: impl Fn(&T) -> i64,
     since: i64,
     until: i64,
     mut each: impl FnMut(i64, i64, usize, usize),
 ) {
-    let Some(&first) = times.first() else { return };
+    let Some(first) = entries.first().map(&time) else { return };
     let mut start = window.first_covering(first).max(window.first_covering(since));
     let mut lo = 0;
     loop {
@@ -198,13 +257,13 @@ pub(super) fn due(
         if end > until {
             return;
         }
-        lo += times[lo..].partition_point(|&t| t < start);
-        let Some(&next) = times.get(lo) else { return };
+        lo += entries[lo..].partition_point(|entry| time(entry) < start);
+        let Some(next) = entries.get(lo).map(&time) else { return };
         if next >= end {
             start = window.first_covering(next);
             continue;
         }
-        each(start, end, lo, lo + times[lo..].partition_point(|&t| t < end));
+        each(start, end, lo, lo + entries[lo..].partition_point(|entry| time(entry) < end));
         start += window.slide();
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | any function; any order; any window |
-//! | time | O(o) per row that o windows have; O(n log n) per window of n rows out of order, O(n) of rows in order |
+//! | needs | any function; any order; windows over time, of a number of rows and sessions |
+//! | time | O(o) per row that o windows have; of windows of a number of rows also the rows behind the first late one of a batch, for each bucket that has them; O(n log n) per window of n rows out of order, O(n) of rows in order |
 //! | space | a time and a place (16 bytes) per row and window it is in, and each row's values once (Table 1, row 4) |
-//! | refuses | nothing |
+//! | refuses | nothing but windows that no technique takes |
 //! | source | Li et al., SIGMOD 2005; Traub et al. 2019, §3.3 |
 //!
 //! The paper's buckets hold copies of whole rows; here values lie once, in the arrays that they came in, which favours
@@ -28,12 +28,51 @@ pub(super) fn make(setting: Setting) -> Result<Box<dyn Technique>> {
 }
 
 /// Rows of buckets.
-struct Lists {
+#[derive(Clone)]
+pub(super) struct Lists {
     store: RowStore,
     /// Place of the first row of the batch.
     base: u64,
     buckets: Vec<Vec<Row>>,
     free: Vec<u32>,
+}
+
+impl Lists {
+    /// The place of a row of the batch.
+    pub(super) fn place(&self, row: u32) -> u64 {
+        self.base + u64::from(row)
+    }
+
+    /// A new bucket.
+    pub(super) fn open_list(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.buckets.push(Vec::new());
+            self.buckets.len() as u32 - 1
+        })
+    }
+
+    /// The rows of a bucket, ascending if they were put there.
+    pub(super) fn list(&self, slot: u32) -> &[Row] {
+        &self.buckets[slot as usize]
+    }
+
+    /// Puts rows into a bucket in place of those from `at` on.
+    pub(super) fn put(&mut self, slot: u32, at: usize, rows: &[Row]) {
+        let list = &mut self.buckets[slot as usize];
+        rows.iter().for_each(|&(_, place)| self.store.hold(place));
+        self.store.release(list.drain(at..).map(|(_, place)| place));
+        list.extend_from_slice(rows);
+    }
+
+    /// Holds rows while they go from bucket to bucket: what nothing holds is dropped.
+    pub(super) fn hold(&mut self, rows: &[Row]) {
+        rows.iter().for_each(|&(_, place)| self.store.hold(place));
+    }
+
+    /// Holds them no longer.
+    pub(super) fn release(&mut self, rows: &[Row]) {
+        self.store.release(rows.iter().map(|&(_, place)| place));
+    }
 }
 
 impl Contents for Lists {
@@ -42,15 +81,16 @@ impl Contents for Lists {
     }
 
     fn open(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.buckets.push(Vec::new());
-            self.buckets.len() as u32 - 1
-        })
+        self.open_list()
+    }
+
+    fn lists(&mut self) -> Option<&mut Lists> {
+        Some(self)
     }
 
     fn fill(&mut self, _: &[Input], rows: Rows<'_>, kept: Option<&[u32]>) -> Result<u64> {
         for (at, (&slot, &t)) in rows.slots.iter().zip(rows.times).enumerate() {
-            let place = self.base + kept.map_or(at as u64, |kept| u64::from(kept[at]));
+            let place = self.place(kept.map_or(at as u32, |kept| kept[at]));
             self.store.hold(place);
             self.buckets[slot as usize].push((t, place));
         }
@@ -86,6 +126,16 @@ impl Contents for Lists {
 
     fn settle(&mut self) -> Result<Option<Vec<u32>>> {
         Ok(None)
+    }
+
+    fn clear(&mut self) {
+        let rows = std::mem::take(&mut self.buckets);
+        self.store.release(rows.into_iter().flatten().map(|(_, place)| place));
+        self.free = Vec::new();
+    }
+
+    fn copy(&self) -> Result<Self> {
+        Ok(self.clone())
     }
 
     fn held(&self) -> (usize, usize, usize) {

@@ -2,10 +2,10 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | nothing: any function, any window, any order |
+//! | needs | any function; any order; windows over time, of a number of rows and sessions |
 //! | time | O(1) per row in order, and a copy of the rows behind it per row out of order; O(n) per window of n rows |
 //! | space | each row once: its values, time and place (Table 1, row 1) |
-//! | refuses | nothing |
+//! | refuses | nothing but windows that no technique takes |
 //! | source | Traub et al. 2019, §3.1: "a sorted ring buffer"; here an array per key that leaves room in front |
 //!
 //! Nothing is shared: windows that overlap fold their rows again. What moves when a row comes late is its place and time
@@ -27,6 +27,7 @@ pub(super) fn make(setting: Setting) -> Result<Box<dyn Technique>> {
 }
 
 /// Rows of all keys.
+#[derive(Clone)]
 struct Buffer {
     store: RowStore,
     /// Place of the first row of the batch.
@@ -35,7 +36,7 @@ struct Buffer {
 }
 
 /// Rows of one key, those before `head` dropped.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Line {
     times: Vec<i64>,
     places: Vec<u64>,
@@ -106,6 +107,10 @@ impl SortedRows for Buffer {
         let folded: usize = ranges.iter().map(|&(_, lo, hi)| hi - lo).sum();
         let combines = (folded * self.store.width()) as u64;
         Ok((self.store.aggregate(ranges.iter().map(rows))?, combines))
+    }
+
+    fn copy(&mut self) -> Result<Self> {
+        Ok(self.clone())
     }
 
     fn held(&self) -> (usize, usize, usize) {

@@ -69,6 +69,32 @@ impl Counted {
         if rank < self.size { 0 } else { (rank - self.size) / self.slide + 1 }
     }
 
+    /// Ranks of the windows that end after `since` rows and not after `until`.
+    pub fn ending(&self, since: u64, until: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+        self.ending_after(since).take_while(move |&(_, hi)| hi <= until)
+    }
+
+    /// Ranks of the windows that have begun and not ended after so many rows.
+    pub fn unfinished(&self, rows: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+        self.ending_after(rows).take_while(move |&(lo, _)| lo < rows)
+    }
+
+    /// Rank of the first row that a window needs which ends after so many rows.
+    pub fn first_needed(&self, rows: u64) -> u64 {
+        self.first_ending_after(rows) * self.slide as u64
+    }
+
+    fn ending_after(&self, rows: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let (size, slide) = (self.size as u64, self.slide as u64);
+        (self.first_ending_after(rows)..).map(move |k| (k * slide, k * slide + size))
+    }
+
+    /// The first window that ends after so many rows.
+    fn first_ending_after(&self, rows: u64) -> u64 {
+        let (size, slide) = (self.size as u64, self.slide as u64);
+        if rows < size { 0 } else { (rows - size) / slide + 1 }
+    }
+
     /// Lists the windows with a row of rank `since` or after. O(windows).
     pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
         let rows = times.len();
@@ -102,6 +128,18 @@ mod tests {
             let complete = (0..100).filter(|k| k * slide + size <= rows).count();
             let begun = (0..100).filter(|k| k * slide < rows).count();
             prop_assert_eq!((of(false).windows(rows), of(true).windows(rows)), (complete, begun));
+        }
+
+        #[test]
+        fn windows_end_where_they_are_full(size in 1usize..20, slide in 1usize..20, since in 0u64..60, more in 0u64..60) {
+            let window = Counted::new(size.max(slide), slide, false);
+            let extents = (0..130).map(|k| window.extent(k)).map(|(lo, hi)| (lo as u64, hi as u64));
+            let ending: Vec<_> = extents.clone().filter(|&(_, hi)| since < hi && hi <= since + more).collect();
+            prop_assert_eq!(window.ending(since, since + more).collect::<Vec<_>>(), ending);
+            let unfinished: Vec<_> = extents.clone().filter(|&(lo, hi)| lo < since && since < hi).collect();
+            prop_assert_eq!(window.unfinished(since).collect::<Vec<_>>(), unfinished);
+            let needed = extents.into_iter().find(|&(_, hi)| since < hi).map(|(lo, _)| lo);
+            prop_assert_eq!(Some(window.first_needed(since)), needed);
         }
     }
 }

@@ -12,6 +12,7 @@
 mod band;
 mod calendar;
 mod class;
+mod context;
 mod counted;
 mod global;
 mod landmark;
@@ -27,6 +28,7 @@ mod user;
 pub use band::Band;
 pub use calendar::{Calendar, ContextFree};
 pub use class::{Class, WindowTraits};
+pub use context::{Context, Edit};
 pub use counted::Counted;
 pub use global::Global;
 pub use landmark::Landmark;

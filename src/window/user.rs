@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::class::WindowTraits;
+use super::context::Context;
 use super::listing::{KeyRows, Listed};
 use crate::{Error, Result};
 
@@ -52,6 +53,15 @@ pub trait UserWindow: Send + Sync {
     /// As [`UserWindow::list`].
     fn list_so_far(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
         self.list(rows, 0, out)
+    }
+
+    /// What remembers the rows of a key of a stream, before its first row, if there is such a thing: then rows that come
+    /// in order are shown once. Without it all rows of a key are listed anew, by [`UserWindow::list_so_far`], at each call.
+    ///
+    /// # Errors
+    /// As [`UserWindow::list`].
+    fn open(&self) -> Result<Option<Box<dyn Context>>> {
+        Ok(None)
     }
 
     /// No window is longer than this, if that is known: rows further away than that are not kept for it. Only asked of

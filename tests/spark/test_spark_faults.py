@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
-from windowkit.spark import packed
+from windowkit.spark import datasource, packed
 from windowkit.spark.job import job
 from windowkit.spark.shipping import shipped
 from windowkit.spark.worker import Rows
@@ -149,6 +149,48 @@ def test_where_windowkit_is_missing_the_error_says_so(tmp_path):
     assert f"install windowkit {wk.__version__} there" in printed
 
 
+def test_where_windowkit_is_missing_a_data_source_says_so(tmp_path):
+    pq.write_table(pa.table({"k": [1], "t": [5], "v": [2.0]}), tmp_path / "rows.parquet")
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    source = datasource.shipped_source()({**wk.spark.options(query), "path": str(tmp_path / "rows.parquet")})
+    reader = source.reader(source.schema())
+    (partition,) = reader.partitions()
+    (batch,) = reader.read(partition)
+    assert batch.to_pylist()[0]["sum(v)"] == 2
+    (tmp_path / "source").write_bytes(cloudpickle.dumps((source, reader, partition)))
+    printed = program(
+        """
+        import pickle, sys
+
+        class Lacking:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] == "windowkit":
+                    raise ModuleNotFoundError("No module named 'windowkit'", name="windowkit")
+
+        sys.meta_path.insert(0, Lacking())
+        source, reader, partition = pickle.load(open("SOURCE", "rb"))
+        for run in (source.schema, lambda: list(reader.read(partition))):
+            try:
+                run()
+            except RuntimeError as error:
+                print(error)
+        """.replace("SOURCE", str(tmp_path / "source")),
+        path=str(tmp_path / "nothing"),
+    )
+    said = "cannot import windowkit (No module named 'windowkit')"
+    assert printed.count(said) == printed.count(f"install windowkit {wk.__version__} there") == 2
+
+
+def test_a_failure_of_a_data_source_names_the_query(spark, tmp_path):
+    big = pa.table({"k": [1, 1], "t": [5, 6], "v": [2**63 - 1, 1]})
+    pq.write_table(big, tmp_path / "rows.parquet")
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    wk.spark.register(spark)
+    read = spark.read.format("windowkit").options(**wk.spark.options(query))
+    with pytest.raises(PySparkException, match=r"does not fit Int64; in the query by k over t, windows tumb"):
+        read.load(str(tmp_path / "rows.parquet")).collect()
+
+
 def test_a_worker_of_another_version_fails_at_once(tmp_path):
     (tmp_path / "windowkit").mkdir()
     (tmp_path / "windowkit" / "__init__.py").write_text("__version__ = '0.0.9'\n")
@@ -172,12 +214,17 @@ def test_a_worker_of_another_version_fails_at_once(tmp_path):
             wk.spark.repartition(spark.range(9), 2, "id", "cam").collect()
         except Exception as error:
             print(str(error))
+        wk.spark.register(spark)
+        try:
+            spark.read.format("windowkit").options(**wk.spark.options(query)).load("nothing")
+        except Exception as error:
+            print(str(error))
         """,
         path=str(tmp_path),
     )
     runs = re.escape(sys.executable)
     said = f"RuntimeError: windowkit: the worker on host .* that runs {runs} has windowkit 0.0.9, the driver "
-    assert len(re.findall(said + f"{re.escape(wk.__version__)}; install", printed)) >= 3
+    assert len(re.findall(said + f"{re.escape(wk.__version__)}; install", printed)) >= 4
 
 
 def test_a_task_that_is_killed_is_run_again(tmp_path):

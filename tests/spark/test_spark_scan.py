@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 import windowkit as wk
 import windowkit.spark
 from windowkit.spark import files, parquet
+from windowkit.spark.directories import NULL, Inference
 
 UTC = dt.timezone.utc
 SLIDING = wk.sliding("10 minutes", "4 minutes")
@@ -114,7 +115,7 @@ def parts_of(path):
 def test_hive_directories(tmp_path, check):
     table = readings()
     for year in (2023, 2024):
-        for day in ("2024-05-01", "2024-05-02", files.NULL):
+        for day in ("2024-05-01", "2024-05-02", NULL):
             for part in ("a%2Fb", "7"):
                 folder = tmp_path / f"year={year}" / f"day={day}" / f"part={part}"
                 folder.mkdir(parents=True)
@@ -143,8 +144,8 @@ def test_hive_directories(tmp_path, check):
         (["2024-05-01"], pa.date32()),
         (["2024-05-01", "3"], pa.string()),
         (["x", "3"], pa.string()),
-        ([files.NULL], pa.null()),
-        ([files.NULL, "4"], pa.int32()),
+        ([NULL], pa.null()),
+        ([NULL, "4"], pa.int32()),
         (["2024-02-31"], pa.string()),
         (["12f", "5d", "-.5", "NaN", "Infinity", " 1"], pa.float64()),
         (["1E-3", "15e-1"], pa.float64()),
@@ -152,6 +153,26 @@ def test_hive_directories(tmp_path, check):
         (["%C3%A9", "%41", "é"], pa.string()),
         (["٣"], pa.int32()),
         (["1" * 39], pa.float64()),
+        (["1e3", "0e2", "-7.e1"], pa.decimal128(4, 0)),
+        (["99999999999999999999", "5"], pa.decimal128(20, 0)),
+        (["1e2", "5"], pa.decimal128(10, 0)),
+        (["1e2", "99999999999"], pa.decimal128(20, 0)),
+        (["9" * 38], pa.decimal128(38, 0)),
+        (["9" * 30, NULL], pa.decimal128(30, 0)),
+        (["1e3", "2.5"], pa.string()),
+        (["1e3", "x"], pa.string()),
+        (["1e400"], pa.float64()),
+        (["0x1p3", "-0X.8P1d", "0x1.8p-1f", "0x1p5000"], pa.float64()),
+        (["0x1", "1_0", "1e"], pa.string()),
+        (["2024-05-01 10:00:00", "2024-05-01 10:00:00.5"], parquet.UTC),
+        (["2024-05-01 10%3A00%3A00", "1969-12-31 23:59:59"], parquet.UTC),
+        (["2024-05-01 10:00:00", "2024-05-02", NULL], parquet.UTC),
+        # In Berlin clocks skip the one, and show the other twice.
+        (["2024-03-31 02:30:00", "2024-10-27 02:30:00"], parquet.UTC),
+        (["2024-05-01 10:00:00", "7"], pa.string()),
+        (["2024-05-01 10:00:00.55", "2024-05-01 1:00:00"], pa.string()),
+        (["2024-02-30 10:00:00", "2024-05-01 24:00:00", "2024-05-01 10:00"], pa.string()),
+        (["2024%2D05-01"], pa.string()),
     ],
     ids=str,
 )
@@ -159,7 +180,7 @@ def test_directories_have_the_types_that_spark_infers(tmp_path, values, kind, ch
     for value in values:
         (tmp_path / f"p={value}").mkdir()
         pq.write_table(readings(20), tmp_path / f"p={value}" / "f.parquet")
-    source = files.found(str(tmp_path), None)
+    source = files.found(str(tmp_path), None, how=Inference(zone="Europe/Berlin"))
     assert source.partitioned == pa.schema({"p": kind})
     check(str(tmp_path), wk.query(by="p", time="ts", windows=SLIDING, aggs=wk.count()))
 
@@ -320,9 +341,11 @@ def test_what_is_refused_before_spark_runs(spark, path, tmp_path):
     pq.write_table(readings(3), tmp_path / "none" / "at=" / "f.parquet")
     with pytest.raises(wk.InvalidValue, match=r"directories of .* say at= without a value"):
         scan(spark, str(tmp_path / "none"), query())
-    (tmp_path / "odd" / "at=2024-05-01 10:00:00").mkdir(parents=True)
-    pq.write_table(readings(3), tmp_path / "odd" / "at=2024-05-01 10:00:00" / "f.parquet")
-    with pytest.raises(wk.InvalidType, match="a directory says at=2024-05-01 10:00:00"):
+    (tmp_path / "odd" / "at=0000-05-01 10:00:00").mkdir(parents=True)
+    pq.write_table(readings(3), tmp_path / "odd" / "at=0000-05-01 10:00:00" / "f.parquet")
+    with pytest.raises(
+        wk.InvalidValue, match="says at=0000-05-01 10:00:00, a time of a year that Python has"
+    ):
         scan(spark, str(tmp_path / "odd"), query())
 
 
@@ -347,7 +370,13 @@ def test_explain_tells_what_is_read(spark, path):
     assert "route: scan, as rows are in Parquet files" in text
     assert "  columns: n, ts, v, flag" in text
     assert "  filter, also of row groups by their statistics: (flag == true)" in text
-    assert "  expected: 8 rows per slice, the default" in text
+    assert (
+        "  expected: 8 rows per slice, the default, as statistics of 1 of 1 files allow for as many slices "
+        "as rows: about 300 rows, at most 1,007 keys in 42 panes; tasks look at rows"
+    ) in text
+    by_text = wk.query(by="device", time="ts", windows=SLIDING, aggs=wk.count())
+    said = windowkit.spark.explain_scan(spark, path, by_text)
+    assert "the default, as statistics of files do not say between which values device lies; tasks" in said
     few = wk.query(by=[], time="ts", windows=SLIDING, aggs=wk.count())
     # From -800 to 4199 seconds are 42 panes of 2 minutes.
     assert "  expected: 7.143 rows per slice, at least, as the statistics of 1 of 1 files say" in (

@@ -144,6 +144,57 @@ def test_times_that_python_has_none_of(spark, tmp_path, same, year):
     assert counts[0] == counts[1] != []
 
 
+def in_directories(folder, *names):
+    for name in names:
+        (folder / name).mkdir()
+        pq.write_table(table(), folder / name / "f.parquet")
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"spark.sql.timestampType": "TIMESTAMP_NTZ"},
+        {"spark.sql.session.timeZone": "UTC"},
+        {"spark.sql.session.timeZone": "Z"},
+        {"spark.sql.session.timeZone": "GMT-03:30"},
+        {"spark.sql.session.timeZone": "+5"},
+        {"spark.sql.session.timeZone": "America/New_York"},
+        {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"},
+    ],
+    ids=str,
+)
+def test_times_of_directories_are_of_the_sessions_zone(spark, tmp_path, settings, same, changed):
+    path = in_directories(tmp_path, "at=2024-03-10 02:30:00", "at=2024-11-03 01%3A30%3A00.5", "at=1969-12-31")
+    with settings(changed):
+        same(path, wk.query(by="at", time="t", windows=SECONDS, aggs=wk.count()))
+        same(path, wk.query(by="k", time="t", windows=SECONDS, aggs=[wk.max("at"), wk.min("at")]))
+
+
+def test_times_of_directories_are_filtered_and_windowed(spark, tmp_path, same_rows):
+    path = in_directories(tmp_path, "at=2024-05-01 10:00:00", "at=2024-05-02", "at=2024-05-03 00:00:00.1")
+    query = wk.query(by="k", time="at", windows=wk.tumbling("1 day"), aggs=wk.count())
+    after = dt.datetime(2024, 5, 1, 23, tzinfo=dt.timezone.utc)
+    found = windowkit.spark.scan(spark, path, query, filter=[("at", ">=", after)])
+    frame = spark.read.parquet(path).where("at >= timestamp'2024-05-01 23:00:00Z'")
+    assert same_rows(found, query.run(frame), query) == 2
+    text = windowkit.spark.scan(spark, path, query, filter=[("at", ">=", "2024-05-01 23:00:00Z")])
+    assert same_rows(text, found, query) == 2
+
+
+def test_a_data_source_is_told_no_zone(spark, tmp_path):
+    path = in_directories(tmp_path, "at=2024-05-01 10:00:00")
+    windowkit.spark.register(spark)
+    with pytest.raises(PySparkException, match="directories say times of at, in a zone that a data source"):
+        spark.read.format("windowkit").options(**windowkit.spark.options(QUERY)).load(path)
+
+
+def test_decimals_of_directories(spark, tmp_path, same):
+    path = in_directories(tmp_path, "p=99999999999999999999", "p=7", "p=1e4")
+    same(path, wk.query(by="p", time="t", windows=SECONDS, aggs=wk.count()))
+    same(path, wk.query(by="k", time="t", windows=SECONDS, aggs=[wk.max("p"), wk.sum("p")]))
+
+
 def test_files_of_several_types_fail_with_their_names(spark, tmp_path):
     pq.write_table(table(), tmp_path / "a.parquet")
     strings = table().set_column(0, "k", pa.array(["x", "y", "z"]))

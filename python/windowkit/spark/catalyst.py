@@ -1,6 +1,7 @@
 """Route "catalyst": one tumbling window over timestamps is Spark's own aggregation.
 
-Each row is in one window, so there is nothing to share between windows, and no stage 2.
+Each row is in one window, so there is nothing to share between windows, and no stage 2. Rows are grouped by
+the start of their window alone: of Spark's two hash maps the fast one takes no structs.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftright, when
+from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftright, struct, when
+from pyspark.sql.functions import max as max_of
 
 from windowkit.aggregates import Aggregate
 from windowkit.spark import sql
 from windowkit.spark.job import Job, identifier
 from windowkit.spark.metrics import observed_count
-from windowkit.spark.reference import described, named, own, uncounted, unranked
+from windowkit.spark.reference import named, output_schema, own, uncounted, unranked
 from windowkit.spark.route import Route
 from windowkit.spark.shipping import described as told
 from windowkit.windows import Session, Sliding, Tumbling
@@ -84,12 +86,17 @@ def tumbles(window: Tumbling | Sliding) -> bool:
 
 
 def run(job: Job) -> DataFrame:
-    window = expr(sql.window(only_window(job), job.time))
     rows = observed_count(job.metrics, "rows in", job.bounded_rows)
-    result = rows.groupBy(*(col(key) for key in job.keys), window).agg(
-        *(checked(job, aggregate) for aggregate in job.query.aggs)
+    rows = rows.withColumn("w", expr(sql.window(only_window(job), job.time)))
+    answers = {f"a{at}": checked(job, aggregate) for at, aggregate in enumerate(job.query.aggs)}
+    grouped = rows.groupBy(*(col(key) for key in job.keys), col("w.start").alias("s")).agg(
+        # Rows of one start have one end.
+        max_of("w.end").alias("e"),
+        *(answer.alias(name) for name, answer in answers.items()),
     )
-    return named(result, described(job, result.schema))
+    schema = output_schema(job)
+    window = struct(col("s").alias("start"), col("e").alias("end")).cast(schema[len(job.keys)].dataType)
+    return named(grouped.select(*job.keys, window, *answers), schema)
 
 
 def checked(job: Job, aggregate: Aggregate) -> Column:
@@ -131,7 +138,7 @@ def explain(job: Job) -> list[str]:
     window = sql.window(only_window(job), identifier(query.time))
     lines = [
         "everything runs in Catalyst; no row enters Python",
-        f"  group by: {', '.join([*map(identifier, query.by), window])}",
+        f"  group by: {', '.join([*map(identifier, query.by), f'{window}.start'])}",
     ]
     for aggregate in query.aggs:
         values = [identifier(column) for column in aggregate.columns]

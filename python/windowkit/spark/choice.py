@@ -9,8 +9,9 @@
 
 Route ``rows`` is there to be asked for: its rows enter Python once, and its memory is a partition.
 
-How many rows a slice has is the caller's hint, or follows from statistics of the source, or else is
-`DEFAULT_ROWS`. Within a job of route ``packed`` what is observed decides whether slices are made.
+How many rows a slice has is the caller's hint, or follows from statistics of the source or a look at some of
+its rows, or else is `DEFAULT_ROWS`: to take route ``packed`` wrongly was measured to cost more than to take
+the other wrongly. Within a job of route ``packed`` what is observed decides whether slices are made.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from windowkit.spark import catalyst, packed, panes, rows
 from windowkit.spark.job import Job
 from windowkit.spark.route import Route
 
-__all__ = ["DEFAULT_ROWS", "PANES_FROM", "ROUTES", "Choice", "Expected", "choose", "expected"]
+__all__ = ["DEFAULT_ROWS", "PANES_FROM", "ROUTES", "Choice", "Expected", "choose", "depends", "expected"]
 
 ROUTES: Final = (catalyst.ROUTE, panes.ROUTE, packed.ROUTE, rows.ROUTE)
 
@@ -63,8 +64,10 @@ class Choice:
     expected: Expected
 
 
-def expected(rows_per_slice: float | None, known: Expected | None = None) -> Expected:
+def expected(rows_per_slice: float | None, known: Expected | str | None = None) -> Expected:
     """Return what is expected: the hint, else what is known of the source, else the default.
+
+    Of what is not known, `known` may say why.
 
     Raises
     ------
@@ -72,7 +75,9 @@ def expected(rows_per_slice: float | None, known: Expected | None = None) -> Exp
         The hint is no number, or below 1.
     """
     if rows_per_slice is None:
-        return known or Expected(DEFAULT_ROWS, "the default, as nothing is known of the source")
+        if isinstance(known, Expected):
+            return known
+        return Expected(DEFAULT_ROWS, f"the default, as {known or 'nothing is known of the source'}")
     if isinstance(rows_per_slice, bool) or not isinstance(rows_per_slice, int | float):
         raise InvalidType(
             f"rows_per_slice: {rows_per_slice!r} is a {type(rows_per_slice).__name__}; it is a number of at "
@@ -83,6 +88,12 @@ def expected(rows_per_slice: float | None, known: Expected | None = None) -> Exp
             f"rows_per_slice: {rows_per_slice} is given; it is a number of at least 1, or None"
         )
     return Expected(float(rows_per_slice), "as rows_per_slice says")
+
+
+def depends(job: Job, asked: str | None, rows_per_slice: float | None) -> bool:
+    """Whether the route depends on how many rows slices have, and nobody said that."""
+    given = asked is not None or rows_per_slice is not None
+    return not given and catalyst.ROUTE.refusal(job) is not None and panes.ROUTE.refusal(job) is None
 
 
 def choose(job: Job, asked: str | None, expects: Expected) -> Choice:

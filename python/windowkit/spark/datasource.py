@@ -9,9 +9,9 @@ a table is all there is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -24,6 +24,7 @@ from windowkit.query import Query, query
 from windowkit.spark import files, parquet
 from windowkit.spark.filters import Filter, chosen_of
 from windowkit.spark.scan import in_spark, table_schema
+from windowkit.spark.shipping import described, importing, packed_task
 from windowkit.spark.worker import finished
 from windowkit.windows import COMMA, SEMICOLON, quoted, unquoted
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["Source", "options", "register"]
+__all__ = ["asked_of", "options", "register", "shipped_source"]
 
 OPTIONS = ("path", "paths", "by", "time", "windows", "aggs", "filter", "partitions")
 
@@ -51,7 +52,7 @@ def register(session: SparkSession) -> None:
     >>> df.sparkSession.read.format("windowkit").options(**wk.spark.options(query)).load(path)
     DataFrame[k: bigint, window: struct<start:bigint,end:bigint>, sum(v): double]
     """
-    session.dataSource.register(Source)
+    session.dataSource.register(shipped_source())
 
 
 def options(wanted: Query) -> dict[str, str]:
@@ -95,60 +96,84 @@ def asked(told: dict[str, str]) -> Query:
     )
 
 
-class Source(DataSource):
-    """The format ``windowkit``; see `register`.
+def shipped_source() -> type[DataSource]:
+    """Return the format ``windowkit`` as a class for Spark, which pickles by value.
+
+    Spark makes, plans and reads a data source in Python workers, which unpickle it and its reader; where they
+    lack windowkit, or have another version, both say so.
+    """
+    there = importing()
+
+    # Nothing in these classes may refer to what windowkit has: that would be pickled too, and import it.
+    class ShippedReader(DataSourceReader):
+        def __init__(self, payload: bytes, number: int) -> None:
+            self.payload, self.number = payload, number
+
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(number) for number in range(self.number)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            there()
+            from windowkit.spark.shipping import running
+
+            yield from running(self.payload, partition.value)
+
+    class Shipped(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "windowkit"
+
+        def schema(self) -> spark.StructType:
+            there()
+            from windowkit.spark.datasource import asked_of
+
+            return asked_of(self.options).output()
+
+        def reader(self, schema: spark.StructType) -> DataSourceReader:
+            there()
+            from windowkit.spark.datasource import asked_of
+
+            whole = asked_of(self.options)
+            return ShippedReader(whole.payload(), whole.partitions)
+
+    return Shipped
+
+
+def asked_of(given: Mapping[str, str]) -> Whole:
+    """Check options against the files that they name.
 
     Options are ``by`` (names, comma-separated), ``time``, ``windows`` and ``aggs`` (in the text forms of the
     command line, separated by semicolons), ``filter`` (JSON: a list of ``[column, operator, value]``, whose
     strings are read as the column's type), ``paths`` (JSON: a list) and ``partitions`` (1 by default).
     Columns are found in any case. A partition holds the slices of its keys in memory.
     """
-
-    @classmethod
-    def name(cls) -> str:
-        """Return what ``format`` is told."""
-        return "windowkit"
-
-    def schema(self) -> spark.StructType:
-        """Return the schema of the windows."""
-        output = pa.schema(self.job().planned().output_schema)
-        return spark.StructType(
-            [spark.StructField(field.name, in_spark(field.type), field.nullable) for field in output]
-        )
-
-    def reader(self, schema: spark.StructType) -> DataSourceReader:
-        """Return what reads the files."""
-        return Reader(self.job())
-
-    def job(self) -> Whole:
-        """Check the options against the files."""
-        told = {name.lower(): value for name, value in self.options.items()}
-        unknown = sorted(set(told) - set(OPTIONS))
-        if unknown:
-            raise InvalidValue(f"{unknown[0]}: there is no such option; options are {', '.join(OPTIONS)}")
-        paths = json.loads(told["paths"]) if "paths" in told else told.get("path")
-        if paths is None:
-            raise InvalidValue("path: none is given; load(path) is told a file or directory")
-        number = told.get("partitions", "1")
-        if not number.isdecimal() or int(number) < 1:
-            raise InvalidValue(f"partitions: {number!r} is given; it is a number of at least 1")
-        wanted = asked(told)
-        source = files.found(paths, None)
-        columns = table_schema(source, False)
-        where = repr(source.files[0].path)
-        names = {column: in_file(column, columns) for column in wanted.inputs}
-        # A column that is not there is for the plan to refuse, which tells of those that are.
-        own = {name: column for column, name in names.items() if name is not None}
-        read = {
-            own.get(name, name): parquet.readable(name, kind, where) if name in own else pa.null()
-            for name, kind in columns.items()
-        }
-        plan(wanted, pa.schema(list(read.items())))
-        chosen, needed = chosen_of(filter_of(told.get("filter"), columns), columns, where)
-        schema = pa.schema([(name, read[column]) for name, column in own.items()])
-        # A column that both read is read once.
-        both = pa.schema(list({**dict(zip(schema.names, schema.types, strict=True)), **needed}.items()))
-        return Whole(wanted, schema, both, chosen, source, int(number))
+    told = {name.lower(): value for name, value in given.items()}
+    unknown = sorted(set(told) - set(OPTIONS))
+    if unknown:
+        raise InvalidValue(f"{unknown[0]}: there is no such option; options are {', '.join(OPTIONS)}")
+    paths = json.loads(told["paths"]) if "paths" in told else told.get("path")
+    if paths is None:
+        raise InvalidValue("path: none is given; load(path) is told a file or directory")
+    number = told.get("partitions", "1")
+    if not number.isdecimal() or int(number) < 1:
+        raise InvalidValue(f"partitions: {number!r} is given; it is a number of at least 1")
+    wanted = asked(told)
+    source = files.found(paths, None)
+    columns = table_schema(source, False)
+    where = repr(source.files[0].path)
+    names = {column: in_file(column, columns) for column in wanted.inputs}
+    # A column that is not there is for the plan to refuse, which tells of those that are.
+    own = {name: column for column, name in names.items() if name is not None}
+    read = {
+        own.get(name, name): parquet.readable(name, kind, where) if name in own else pa.null()
+        for name, kind in columns.items()
+    }
+    plan(wanted, pa.schema(list(read.items())))
+    chosen, needed = chosen_of(filter_of(told.get("filter")), columns, where)
+    schema = pa.schema([(name, read[column]) for name, column in own.items()])
+    # A column that both read is read once.
+    both = pa.schema(list({**dict(zip(schema.names, schema.types, strict=True)), **needed}.items()))
+    return Whole(wanted, schema, both, chosen, source, int(number))
 
 
 def in_file(column: str, columns: dict[str, pa.DataType]) -> str | None:
@@ -157,7 +182,7 @@ def in_file(column: str, columns: dict[str, pa.DataType]) -> str | None:
     return column if column in columns else alike[0] if len(alike) == 1 else None
 
 
-def filter_of(text: str | None, columns: dict[str, pa.DataType]) -> Filter | None:
+def filter_of(text: str | None) -> Filter | None:
     """Return the option ``filter`` as tuples."""
     if text is None:
         return None
@@ -168,22 +193,7 @@ def filter_of(text: str | None, columns: dict[str, pa.DataType]) -> Filter | Non
         raise InvalidValue(f"filter: {text!r} is given ({error}); {allowed}") from None
     if not isinstance(listed, list) or not all(isinstance(each, list) and len(each) == 3 for each in listed):
         raise InvalidValue(f"filter: {text!r} is given; {allowed}")
-    return [(column, operator, typed(column, value, columns)) for column, operator, value in listed]
-
-
-def typed(column: str, value: Any, columns: dict[str, pa.DataType]) -> Any:
-    """Return a value of JSON as one that a column is compared with: JSON has no times and no decimals."""
-    kind = parquet.kind_in_spark(columns[column]) if column in columns else None
-    if isinstance(value, list):
-        return [typed(column, each, columns) for each in value]
-    if kind is None or not isinstance(value, str):
-        return value
-    try:
-        return pa.scalar(value).cast(kind)
-    except pa.ArrowException as error:
-        raise InvalidValue(
-            f"filter: {value!r} is compared with {column!r}, a column of {kind} ({error})"
-        ) from None
+    return [tuple(each) for each in listed]
 
 
 @dataclass(frozen=True)
@@ -204,33 +214,32 @@ class Whole:
         """Return the core's plan."""
         return plan(self.query, pa.schema(list(zip(self.query.inputs, self.schema.types, strict=True))))
 
+    def output(self) -> spark.StructType:
+        """Return the schema of the windows."""
+        output = pa.schema(self.planned().output_schema)
+        return spark.StructType(
+            [spark.StructField(field.name, in_spark(field.type), field.nullable) for field in output]
+        )
 
-class Reader(DataSourceReader):
-    """Reads all files in every partition, for its share of the keys."""
+    def payload(self) -> bytes:
+        """Return what reads a partition, for workers."""
+        return packed_task(self.read_share, described(self.query))
 
-    def __init__(self, job: Whole) -> None:
-        self.job = job
-
-    def partitions(self) -> list[InputPartition]:
-        """Return a partition per share of the keys."""
-        return [InputPartition(number) for number in range(self.job.partitions)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the windows of the keys of a partition."""
-        source = self.job.source
-        planned = self.job.planned()
+    def read_share(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Read all files, and yield the windows of the keys of partition `number`."""
+        planned = self.planned()
         engine = planned.engine()
-        for file in source.files:
+        for file in self.source.files:
             whole = files.Part(file, 0, file.size)
             found = parquet.batches(
-                source.filesystem, whole, self.job.read, self.job.chosen, source.partitioned
+                self.source.filesystem, whole, self.read, self.chosen, self.source.partitioned
             )
             for each in found:
-                rows = each.select(self.job.schema.names).rename_columns(self.job.query.inputs)
-                if self.job.partitions == 1:
+                rows = each.select(self.schema.names).rename_columns(self.query.inputs)
+                if self.partitions == 1:
                     engine.push(rows)
                     continue
-                for bucket, own in planned.split(rows, self.job.partitions):
-                    if bucket == partition.value:
+                for bucket, own in planned.split(rows, self.partitions):
+                    if bucket == number:
                         engine.push(own)
         yield from finished(engine)

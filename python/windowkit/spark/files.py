@@ -1,6 +1,6 @@
-"""Which Parquet files there are, what their directories say, and which task reads which part.
+"""Which Parquet files there are, and which task reads which part.
 
-Files are found, and columns of Hive-style directories (``day=2024-05-01``) typed, as Spark does it; so a scan
+Files are found as Spark does it, those of Hive-style directories (``day=2024-05-01``) among them; so a scan
 reads what ``spark.read.parquet`` of the same paths would.
 """
 
@@ -9,27 +9,19 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
-from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
 from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.spark.directories import NULL, Inference, Value, typed, unescaped
 
 __all__ = ["File", "Part", "Source", "found", "parts"]
 
-Value = int | float | date | str | None
-
 PATTERN: Final = re.compile(r"[*?\[]")
-DOUBLE: Final = re.compile(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\s*", re.ASCII)
-"""What Java reads as a fraction, but for the hexadecimal form."""
-OTHERS: Final = re.compile(r"\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d.*|[+-]?0[xX].*[pP].*", re.ASCII)
-"""Timestamps, and hexadecimal fractions."""
-NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 MOST_BYTES: Final = 128 << 20
 """Of a task, as Spark's ``spark.sql.files.maxPartitionBytes`` has it by default."""
 OPEN_BYTES: Final = 4 << 20
@@ -68,7 +60,9 @@ class Source:
         return sum(file.size for file in self.files)
 
 
-def found(paths: str | Sequence[str], filesystem: fs.FileSystem | None, *, infer: bool = True) -> Source:
+def found(
+    paths: str | Sequence[str], filesystem: fs.FileSystem | None, *, how: Inference | None = None
+) -> Source:
     """Find the files of `paths`.
 
     Parameters
@@ -78,8 +72,8 @@ def found(paths: str | Sequence[str], filesystem: fs.FileSystem | None, *, infer
         ``[...]`` stand for several. Without `filesystem` URIs that pyarrow opens (``s3://...``), or paths of
         this machine.
     filesystem : pyarrow.fs.FileSystem, optional
-    infer : bool, default True
-        Whether columns of directories have the types that their values look like, rather than strings.
+    how : Inference, optional
+        What types columns of directories have: by default those that Spark infers, but for times.
 
     Raises
     ------
@@ -114,7 +108,9 @@ def found(paths: str | Sequence[str], filesystem: fs.FileSystem | None, *, infer
                 f"paths: directories of {path!r} name columns {list(values)}, those of {listed[0][0]!r} "
                 f"{names}; all files have the same"
             )
-    columns = {name: typed(name, [values[name] for _, _, values in listed], infer) for name in names}
+    columns = {
+        name: typed(name, [values[name] for _, _, values in listed], how or Inference()) for name in names
+    }
     files = (
         File(path, size, tuple(columns[name][1][at] for name in names))
         for at, (path, size, _) in enumerate(listed)
@@ -200,77 +196,8 @@ def below(system: fs.FileSystem, path: str) -> list[tuple[str, int, dict[str, st
     return files
 
 
-def unescaped(text: str) -> str:
-    """Return a part of a path as Spark reads it: %41 is a character, not a byte of UTF-8."""
-    return re.sub("%([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), text)
-
-
 def is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
-
-
-def typed(name: str, texts: list[str], infer: bool) -> tuple[pa.DataType, list[Value]]:
-    """Return the type of a column of directories as Spark infers it, and its values.
-
-    Raises
-    ------
-    InvalidType
-        Spark would make decimals or timestamps of the values, of which there are many forms.
-    """
-    kinds = {kind_of(name, text) if infer else "string" for text in texts if text != NULL}
-    convert: Callable[[str], Value]
-    if kinds <= {"int"}:
-        kind, convert = pa.int32() if kinds else pa.null(), int
-    elif kinds <= {"int", "long"}:
-        kind, convert = pa.int64(), int
-    elif kinds <= {"int", "double"}:
-        kind, convert = pa.float64(), number
-    elif kinds == {"date"}:
-        kind, convert = pa.date32(), date.fromisoformat
-    else:
-        kind, convert = pa.string(), unescaped
-    return kind, [None if text == NULL else convert(text) for text in texts]
-
-
-def kind_of(name: str, text: str) -> str:
-    """Return what Spark takes a value of a directory for, in the order in which it tries."""
-    if re.fullmatch(r"[+-]?\d+", text):
-        value = int(text)
-        if -(2**63) <= value < 2**63:
-            return "int" if -(2**31) <= value < 2**31 else "long"
-    plain = unescaped(text)
-    if not is_decimal(text) and not OTHERS.fullmatch(plain):
-        if DOUBLE.fullmatch(text):
-            return "double"
-        return "date" if is_date(plain) else "string"
-    raise InvalidType(
-        f"paths: a directory says {name}={text}, of which Spark makes a decimal or a timestamp; scan knows "
-        "directories of integers, plain fractions, dates (2024-05-01) and text"
-    )
-
-
-def is_decimal(text: str) -> bool:
-    """Whether Spark takes a number for a decimal: it has no fraction, and no more digits than a decimal."""
-    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII):
-        return False
-    _, digits, exponent = Decimal(text).as_tuple()
-    return isinstance(exponent, int) and exponent >= 0 and len(digits) + exponent <= 38
-
-
-def is_date(text: str) -> bool:
-    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
-        return False
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-def number(text: str) -> float:
-    """Return a fraction as Java reads it: spaces around it, and an f or a d after it, say nothing."""
-    bare = text.strip()
-    return float(bare if bare[-1] in "yN" else bare.rstrip("fFdD"))
 
 
 def parts(source: Source, parallelism: int) -> list[tuple[Part, ...]]:

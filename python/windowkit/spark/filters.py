@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import reduce
 from math import isnan
 from operator import and_, or_
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -14,11 +15,57 @@ import pyarrow.parquet
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.spark import parquet
 from windowkit.spark.parquet import Chosen
+from windowkit.windows.grammar import QUOTED, unquoted
 
-__all__ = ["Filter", "chosen_of"]
+__all__ = ["Filter", "chosen_of", "parse"]
 
 # Of pyarrow.dataset.Expression, of which pyarrow tells no type, or of tuples.
 Filter: TypeAlias = Any
+
+COMPARISON: Final = re.compile(
+    rf"\s*(?P<column>{QUOTED}|[^\s`<>=!]+)\s*(?P<operator>==|!=|<=|>=|=|<|>|\bnot\s+in\b|\bin\b)"
+    r"\s*(?P<value>\S.*?)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+LISTED: Final = re.compile(r"\(\s*(.*\S)\s*\)", re.DOTALL)
+VALUE: Final = re.compile(r"\s*('(?:[^']|'')*'|[^,]*?)\s*(?:,|$)", re.DOTALL)
+
+
+def parse(text: str) -> tuple[str, str, str | list[str]]:
+    """Read a comparison from its text form: a column, an operator, and a value or, of ``in``, several.
+
+    Values may stand in single quotes, as in SQL, and have to where they have a comma.
+
+    Examples
+    --------
+    >>> parse("day >= 2024-05-01")
+    ('day', '>=', '2024-05-01')
+    >>> parse("`net price` not in (1.5, 'a, b')")
+    ('net price', 'not in', ['1.5', 'a, b'])
+
+    Raises
+    ------
+    InvalidValue
+        `text` is no comparison.
+    """
+    found = COMPARISON.fullmatch(text)
+    operator = "" if found is None else " ".join(found["operator"].lower().split())
+    several = None if found is None or not operator.endswith("in") else LISTED.fullmatch(found["value"])
+    if found is None or (operator.endswith("in") and several is None):
+        raise InvalidValue(
+            f"filter: {text!r} is no comparison; filters are 'day >= 2024-05-01' with =, !=, <, <=, > or >=, "
+            "or 'device in (a, b)', or not in"
+        )
+    column = unquoted("filter", found["column"])
+    if several is None:
+        return column, operator, plain(found["value"])
+    # Of the empty match at the end there is no value.
+    return column, operator, [plain(each[1]) for each in VALUE.finditer(several[1]) if each[0]]
+
+
+def plain(value: str) -> str:
+    """Return a value without its quotes, if it has some."""
+    return value[1:-1].replace("''", "'") if re.fullmatch("'(?:[^']|'')*'", value, re.DOTALL) else value
 
 
 def chosen_of(
@@ -73,6 +120,8 @@ def expression(given: Any, kinds: dict[str, pa.DataType], *, floats: bool = True
     lists = [given] if given and isinstance(given[0], tuple) else given
     try:
         return reduce(or_, [reduce(and_, [term(each, kinds, floats) for each in terms]) for terms in lists])
+    except InvalidValue:
+        raise
     except (ValueError, TypeError) as error:
         raise InvalidValue(f"filter: {given!r} is given ({error}); {allowed}") from None
 
@@ -80,6 +129,7 @@ def expression(given: Any, kinds: dict[str, pa.DataType], *, floats: bool = True
 def term(given: tuple[str, str, Any], kinds: dict[str, pa.DataType], floats: bool) -> ds.Expression:
     """Return one comparison, with Spark's view of nulls and NaN."""
     column, operator, value = given
+    value = typed(column, value, kinds)
     made = pa.parquet.filters_to_expression([(column, operator, value)])
     field = ds.field(column)
     is_float = column in kinds and pa.types.is_floating(kinds[column])
@@ -94,6 +144,21 @@ def term(given: tuple[str, str, Any], kinds: dict[str, pa.DataType], floats: boo
         told = {"<": ~is_nan, "!=": ~is_nan, "<=": field.is_valid(), ">": is_nan & ~is_nan}
         return told.get(operator, is_nan)
     return made | is_nan if operator in (">", ">=") else made
+
+
+def typed(column: str, value: Any, kinds: dict[str, pa.DataType]) -> Any:
+    """Return a value as one that a column is compared with: text is read as the column's type."""
+    if isinstance(value, list | tuple | set):
+        return [typed(column, each, kinds) for each in value]
+    kind = kinds.get(column)
+    if kind is None or not isinstance(value, str) or pa.types.is_string(kind):
+        return value
+    try:
+        return pa.scalar(value).cast(kind)
+    except pa.ArrowException as error:
+        raise InvalidValue(
+            f"filter: {value!r} is compared with {column!r}, a column of {kind} ({error})"
+        ) from None
 
 
 def is_read(without: pa.Table, chosen: ds.Expression) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.functions import col
 
+from windowkit.explain import sizes
 from windowkit.spark import stages
 from windowkit.spark.job import Job, identifier
 from windowkit.spark.metrics import observed_chunks
@@ -80,9 +81,9 @@ def held(job: Job) -> list[str]:
     if reason is not None:
         return [f"none: rows of {columns} are packed as they are, as {reason}"]
     partials = [
-        f"partial: {kind}({', '.join(map(identifier, of))})"
+        f"partial: {kind}({', '.join(map(identifier, of))}{size})"
         + ("" if where is None else f" where {identifier(where)}")
-        for kind, of, where in job.plan.partials
+        for (kind, of, where), size in zip(job.plan.partials, sizes(job.query, job.plan), strict=True)
     ]
     share = f"{stages.LIMITS.share:.0%}"
     return [

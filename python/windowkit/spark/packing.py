@@ -49,6 +49,8 @@ CHUNK_BYTES: Final = 4 << 20
 its header and schema do not matter."""
 
 OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
+"""A task has one core, and to hand the buffers of a chunk to threads takes longer than to decompress them."""
 
 
 class Place(NamedTuple):
@@ -236,7 +238,7 @@ def unpack(
         return kind, None, place
     if kind not in (SLICES, ROWS):
         raise InvalidValue(f"packed slices: a chunk holds kind {kind}; kinds are {SLICES}, {ROWS} and {END}")
-    with pa.ipc.open_stream(pa.py_buffer(chunk[body:])) as stream:
+    with pa.ipc.open_stream(pa.py_buffer(chunk[body:]), options=READING) as stream:
         return kind, stream.read_next_batch(), place
 
 

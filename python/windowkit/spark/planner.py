@@ -9,9 +9,10 @@ from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidValue
 from windowkit.query import Query
 from windowkit.spark import three_stages
-from windowkit.spark.choice import ROUTES, Choice, choose, expected
+from windowkit.spark.choice import ROUTES, Choice, choose, depends, expected
 from windowkit.spark.decided import Partitioning
 from windowkit.spark.job import Job, identifier, job
+from windowkit.spark.look import looked
 from windowkit.spark.metrics import Metrics, observed_count
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def aggregate(
         chooses: see `windowkit.spark.choice`.
     rows_per_slice : float, optional
         A hint for that rule: about how many rows of one key lie between neighbouring edges of windows (of a
-        session: within a gap).
+        session: within a gap). Without, where the rule depends on it and there are many rows, some of them
+        are looked at, in a Spark job of one task; see `windowkit.spark.look`.
     metrics : Metrics, optional
         Counts rows, slices and windows while the result is computed.
     partitioner : str or Partitioning, optional
@@ -106,7 +108,7 @@ def aggregate(
         raise InvalidValue("metrics: they are given with a partitioner; three stages are not counted")
     if partitioner is not None:
         return three_stages.run(three_stages.staged(checked, partitioner, n))
-    result = choose(checked, route, expected(rows_per_slice)).route.run(checked)
+    result = chosen(checked, route, rows_per_slice).route.run(checked)
     return observed_count(metrics, "windows out", result)
 
 
@@ -147,8 +149,14 @@ def explain(
     check_stages(route, partitioner, n)
     if partitioner is not None:
         return "\n".join(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
-    choice = choose(checked, route, expected(rows_per_slice))
+    choice = chosen(checked, route, rows_per_slice)
     return "\n".join([*lines, *reasons(checked, choice), *choice.route.explain(checked)])
+
+
+def chosen(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:
+    """Return the route to take, after a look at rows where it depends on them."""
+    known = looked(checked) if depends(checked, route, rows_per_slice) else None
+    return choose(checked, route, expected(rows_per_slice, known))
 
 
 def described(query: Query) -> list[str]:

@@ -19,6 +19,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.spark import files, packed, parquet, stages, statistics
 from windowkit.spark.choice import Expected, expected
+from windowkit.spark.directories import Inference
 from windowkit.spark.filters import Filter, chosen_of
 from windowkit.spark.job import Job, identifier, job, position_of
 from windowkit.spark.metrics import Metrics, observed_chunks, observed_count
@@ -145,9 +146,10 @@ def scan(
     filter : pyarrow.dataset.Expression or list of tuple, optional
         Which rows are read, also by columns that the query does not read. Tuples ``(column, operator,
         value)``, in the form that `pyarrow.parquet.read_table` takes, mean what Spark's operators mean: a
-        null is no match, NaN is the greatest value. An expression means what pyarrow says: NaN is neither
-        more nor less than a value, and ``~`` of a test such as ``isin`` takes nulls in. Row groups whose
-        statistics say that they have no such row are left out, and so are directories.
+        null is no match, NaN is the greatest value; text is read as the type of its column. An expression
+        means what pyarrow says: NaN is neither more nor less than a value, and ``~`` of a test such as
+        ``isin`` takes nulls in. Row groups whose statistics say that they have no such row are left out, and
+        so are directories.
     filesystem : pyarrow.fs.FileSystem, optional
         Any, if it can be pickled.
     merge_schema : bool, optional
@@ -252,8 +254,7 @@ def checked(
         merge_schema = is_set(session, "spark.sql.parquet.mergeSchema", "false")
     if not isinstance(merge_schema, bool):
         raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True, False or None")
-    infer = is_set(session, "spark.sql.sources.partitionColumnTypeInference.enabled", "true")
-    source = files.found(paths, filesystem, infer=infer)
+    source = files.found(paths, filesystem, how=inference(session))
     columns = table_schema(source, merge_schema)
     names = list(columns)
     frame = session.createDataFrame([], spark.StructType([spark.StructField(name, void()) for name in names]))
@@ -285,6 +286,15 @@ def checked(
         pa.schema(list({**{name: found[name] for name in read}, **needed}.items())),
         expression,
         expected(rows_per_slice, known),
+    )
+
+
+def inference(session: SparkSession) -> Inference:
+    """Return how the session types what directories say."""
+    return Inference(
+        is_set(session, "spark.sql.sources.partitionColumnTypeInference.enabled", "true"),
+        session.conf.get("spark.sql.session.timeZone"),
+        session.conf.get("spark.sql.timestampType", "TIMESTAMP_LTZ") != "TIMESTAMP_NTZ",
     )
 
 

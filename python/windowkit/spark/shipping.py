@@ -3,14 +3,14 @@
 Spark pickles what `mapInArrow` is given, and classes of windowkit by name: where a worker lacks windowkit,
 Spark would tell of a module that cannot be found, deep in a traceback, and where it has another version, of
 whatever first differs. So the task is pickled by itself, and wrapped in a function of a function, which
-pickles by value and imports windowkit as its first step.
+pickles by value and imports windowkit as its first step. So are the classes of a data source.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -19,7 +19,7 @@ import windowkit
 from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.query import Query
 
-__all__ = ["Task", "described", "running", "shipped"]
+__all__ = ["Task", "described", "importing", "packed_task", "running", "shipped"]
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -56,11 +56,26 @@ def shipped(task: Callable[[Batches], Batches], told: str | None = None) -> Call
     if told is None:
         assert isinstance(task, Task), "without a query it has to be told what a task is part of"
         told = described(task.query)
-    payload: bytes = cloudpickle.dumps((task, told))  # type: ignore[no-untyped-call]  # of pyspark's copy
-    wanted = windowkit.__version__
+    payload = packed_task(task, told)
+    there = importing()
 
     # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
     def run(batches):  # type: ignore[no-untyped-def]
+        there()
+        from windowkit.spark.shipping import running
+
+        yield from running(payload, batches)
+
+    # Spark's plans show a function by its name.
+    run.__name__ = run.__qualname__ = type(task).__name__
+    return run
+
+
+def importing() -> Callable[[], None]:
+    """Return a function that pickles by value, and raises where windowkit is not what it is here."""
+    wanted = windowkit.__version__
+
+    def there() -> None:
         import socket
         import sys
 
@@ -79,17 +94,18 @@ def shipped(task: Callable[[Batches], Batches], told: str | None = None) -> Call
             raise RuntimeError(
                 f"windowkit: {where} has windowkit {windowkit.__version__}, the driver {wanted}; {advice}"
             )
-        from windowkit.spark.shipping import running
 
-        yield from running(payload, batches)
-
-    # Spark's plans show a function by its name.
-    run.__name__ = run.__qualname__ = type(task).__name__
-    return run
+    return there
 
 
-def running(payload: bytes, batches: Batches) -> Batches:
-    """Run a task in a worker; what goes wrong says in which query.
+def packed_task(task: Callable[..., Batches], told: str) -> bytes:
+    """Return a task, and what errors call that which it is part of, for `running`."""
+    payload: bytes = cloudpickle.dumps((task, told))  # type: ignore[no-untyped-call]  # of pyspark's copy
+    return payload
+
+
+def running(payload: bytes, given: Any) -> Batches:
+    """Run a task in a worker, on its batches or on what else it takes; what goes wrong says in which query.
 
     Raises
     ------
@@ -104,7 +120,7 @@ def running(payload: bytes, batches: Batches) -> Batches:
             "their module is pickled by value"
         ) from error
     try:
-        yield from task(batches)
+        yield from task(given)
     except WindowKitError as error:
         raise type(error)(f"{error}; in the {told}") from error
     except pa.ArrowException as error:

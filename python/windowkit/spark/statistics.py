@@ -21,12 +21,12 @@ SAMPLE: Final = 8
 """Files whose footers are read, spread over all."""
 
 
-def expected(source: Source, job: Job, names: tuple[str, ...]) -> Expected | None:
+def expected(source: Source, job: Job, names: tuple[str, ...]) -> Expected | str:
     """Estimate the rows of a slice, from below: no more keys and panes can there be, so no fewer rows.
 
     Rows are counted, or estimated from some files; panes follow from the least and greatest time, keys from
-    the least and greatest integer. None if that says nothing: a statistic is missing, a key is no integer, or
-    values lie far apart.
+    the least and greatest integer. Or say why that tells nothing: a statistic is missing, a key is no
+    integer, or values lie far apart. Tasks find out for themselves then, from their first rows.
     """
     step = max(len(source.files) // SAMPLE, 1)
     sample = source.files[::step][:SAMPLE]
@@ -38,36 +38,39 @@ def expected(source: Source, job: Job, names: tuple[str, ...]) -> Expected | Non
     for file in sample:
         opened = parquet.fragment(source.filesystem, file)
         rows, size = rows + opened.metadata.num_rows, size + file.size
-        for name in stored:
+        for name in sorted(stored):
             found = ends_in(opened, name)
             known = ends.get(name, found)
             if found is None or known is None or known.kind != found.kind:
-                return None
+                return f"statistics of files do not say between which values {name} lies; tasks look at rows"
             ends[name] = known.joined(found)
     if not rows:
-        return None
+        return "there are no rows"
     rows = ceil(rows * source.bytes / size)
     measure = next(name for name, column in by_file.items() if column == job.query.time)
     keys = 1
-    for name in wanted - {measure}:
+    for name in sorted(wanted - {measure}):
         if name in stored:
             if not pa.types.is_integer(ends[name].kind):
-                return None
+                return f"how many {name} there are no statistics of files say; tasks look at rows"
             keys *= ends[name].values
         else:
             at = source.partitioned.names.index(name)
             keys *= len({file.values[at] for file in source.files})
     panes = None if measure not in stored else panes_between(job, ends[measure])
     if panes is None:
-        return None
+        return "statistics of files do not say how many panes there are; tasks look at rows"
     least = rows / max(keys * panes, 1)
+    told = f"about {rows:,} rows, at most {keys:,} keys in {panes:,} panes"
     if least * LIMITS.share < 1:
         # That there can be as many slices as rows does not say that there are.
-        return None
+        return (
+            f"statistics of {len(sample):,} of {len(source.files):,} files allow for as many slices as rows: "
+            f"{told}; tasks look at rows"
+        )
     return Expected(
         least,
-        f"at least, as the statistics of {len(sample):,} of {len(source.files):,} files say: about {rows:,} "
-        f"rows, at most {keys:,} keys in {panes:,} panes",
+        f"at least, as the statistics of {len(sample):,} of {len(source.files):,} files say: {told}",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -114,12 +115,15 @@ class ContextAware(ABC):
 
     @abstractmethod
     def open(self) -> Any:
-        """Return an object for one key, with two methods.
+        """Return an object for one key, not shared with others, with two methods.
 
         ``notify(first, times, *columns)`` gets the rank of the first of some rows, their times and the
         columns asked for, as pyarrow arrays, and returns an iterable of `Add`, `Remove` and `Shift`.
         ``finish(rows)`` gets the number of rows of the key, once there are no more, and returns the last such
         changes.
+
+        In a stream it is shown each row once, while rows come in order. Where one comes late, a copy of it
+        that was pickled before is shown the rows from there on, a new one all of them if there is no copy.
         """
 
 
@@ -283,26 +287,73 @@ class Aware:
         lo, hi = zip(*told, strict=True) if told else ((), ())
         return pa.array(lo, pa.int64()), pa.array(hi, pa.int64())
 
+    def open(self) -> Opened | None:
+        """Return what a stream shows a key's rows to, once each; None if keys share what is opened."""
+        opened = self.told_by.open()
+        return None if opened is self.told_by else Opened(opened)
+
+    def restored(self, saved: bytes) -> Opened:
+        """Return what `Opened.saved` saved."""
+        return Opened(pickle.loads(saved))
+
+
+Edit = tuple[tuple[int, int] | None, tuple[int, int] | None]
+"""A change: the window that is no more, and the one that there was not."""
+
+
+class Opened:
+    """What a definition opened for one key of a stream."""
+
+    def __init__(self, opened: Any) -> None:
+        self.opened = opened
+
+    def notify(self, first: int, times: pa.Array, columns: list[pa.Array]) -> list[Edit]:
+        """Show the rows after those shown so far."""
+        changes = self.opened.notify(first, times, *columns)
+        return [edit(change, first + len(times), "notify") for change in iterated(changes, "notify")]
+
+    def finish(self, rows: int) -> list[Edit]:
+        """Say that there are no more rows."""
+        return [edit(change, rows, "finish") for change in iterated(self.opened.finish(rows), "finish")]
+
+    def saved(self) -> bytes | None:
+        """Return its state, unless it cannot be pickled."""
+        try:
+            return pickle.dumps(self.opened, pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError):
+            return None
+
+
+def iterated(changes: Any, what: str) -> Iterable[Any]:
+    if not isinstance(changes, Iterable):
+        raise InvalidType(f"{what}: it returned {changes!r}; it returns an iterable of Add, Remove and Shift")
+    return changes
+
+
+def edit(change: Any, rows: int, what: str) -> Edit:
+    """Return a change as ranks; no window ends after the `rows` rows that were shown."""
+    if isinstance(change, Add):
+        return None, checked_range(change.start, change.end, rows, what)
+    if isinstance(change, Remove):
+        return checked_range(change.start, change.end, rows, what), None
+    if isinstance(change, Shift):
+        gone = checked_range(change.start, change.end, rows, what)
+        return gone, checked_range(*change.to, rows, what)
+    raise InvalidType(f"{what}: it returned {change!r}; it returns an iterable of Add, Remove and Shift")
+
 
 def apply(told: dict[tuple[int, int], None], changes: Any, rows: int, what: str) -> None:
     """Change the windows told so far; none ends after the `rows` rows that were shown."""
-    if not isinstance(changes, Iterable):
-        raise InvalidType(f"{what}: it returned {changes!r}; it returns an iterable of Add, Remove and Shift")
-    for change in changes:
-        if isinstance(change, Add):
-            told[checked_range(change.start, change.end, rows, what)] = None
-        elif isinstance(change, Remove | Shift):
-            if (change.start, change.end) not in told:
+    for change in iterated(changes, what):
+        gone, new = edit(change, rows, what)
+        if gone is not None:
+            if gone not in told:
                 raise InvalidValue(
                     f"{what}: {change!r} is of a window that there is not; it is of one told before"
                 )
-            del told[change.start, change.end]
-            if isinstance(change, Shift):
-                told[checked_range(*change.to, rows, what)] = None
-        else:
-            raise InvalidType(
-                f"{what}: it returned {change!r}; it returns an iterable of Add, Remove and Shift"
-            )
+            del told[gone]
+        if new is not None:
+            told[new] = None
 
 
 def checked_range(start: int, end: int, rows: int, what: str) -> tuple[int, int]:

@@ -24,22 +24,33 @@ impl Keeper {
             return Ok(Vec::new());
         }
         // The slices of each key that some window needs.
-        let mut needed = vec![(usize::MAX, 0); self.lines.len()];
+        let mut keys: Vec<u32> =
+            due.iter().flatten().filter(|each| each.lo < each.hi).map(|due| due.key).collect();
+        if !keys.is_sorted() {
+            keys.sort_unstable();
+        }
+        keys.dedup();
+        let place_of = |key: u32| keys.partition_point(|&own| own < key);
+        let mut needed = vec![(usize::MAX, 0); keys.len()];
         let mut ranges: Vec<Vec<(usize, usize)>> = Vec::with_capacity(due.len());
         for due in &due {
             let mut own = Vec::with_capacity(due.len());
+            let mut at = 0;
             for each in due.iter().filter(|each| each.lo < each.hi) {
+                if keys[at] != each.key {
+                    at = place_of(each.key);
+                }
                 let line = &self.lines[each.key as usize];
                 let range = (slice_at(line, each.lo)?, slice_at(line, each.hi)?);
-                let (lo, hi) = &mut needed[each.key as usize];
+                let (lo, hi) = &mut needed[at];
                 (*lo, *hi) = (range.0.min(*lo), range.1.max(*hi));
                 own.push(range);
             }
             ranges.push(own);
         }
         let (mut first, mut slices) = (vec![0i64; needed.len()], 0usize);
-        for (key, &(lo, hi)) in needed.iter().enumerate().filter(|(_, (lo, hi))| lo < hi) {
-            first[key] = slices as i64 - lo as i64;
+        for (first, &(lo, hi)) in first.iter_mut().zip(&needed) {
+            *first = slices as i64 - lo as i64;
             slices += hi - lo;
         }
         if u32::try_from(slices).is_err() {
@@ -54,17 +65,14 @@ impl Keeper {
         }
         which.sort_unstable();
         which.dedup();
-        let all = needed
-            .iter()
-            .zip(&self.lines)
-            .filter(|((lo, hi), _)| lo < hi)
-            .flat_map(|(&(lo, hi), line)| &line.slices[lo..hi]);
+        let all =
+            needed.iter().zip(&keys).flat_map(|(&(lo, hi), &key)| &self.lines[key as usize].slices[lo..hi]);
         let gathered = self.store.gather(delta, all, &which)?;
         let mut partials: Vec<Option<&dyn Partials>> = vec![None; self.queries.stored().len()];
         for (&at, gathered) in which.iter().zip(&gathered) {
             partials[at] = Some(gathered.as_ref());
         }
-        let keys = self.key_columns()?;
+        let columns = self.key_columns()?;
         let mut results = Vec::new();
         for (query, (mut due, ranges)) in due.into_iter().zip(ranges).enumerate() {
             let gone: Vec<Due> = due.extract_if(.., |each| each.lo == each.hi).collect();
@@ -74,7 +82,8 @@ impl Keeper {
                 .into_iter()
                 .zip(ranges)
                 .map(|(due, (lo, hi))| {
-                    let place = |slice: usize| (first[due.key as usize] + slice as i64) as u32;
+                    let first = first[place_of(due.key)];
+                    let place = |slice: usize| (first + slice as i64) as u32;
                     (due, (place(lo), place(hi)))
                 })
                 .collect();
@@ -85,10 +94,10 @@ impl Keeper {
                 let answers = answers(&own, &ranges)?;
                 let answers: Vec<&dyn Partials> = answers.iter().map(AsRef::as_ref).collect();
                 let lowered = lowered(&self.queries.asked()[query].plan, &answers)?;
-                results.push(self.batch(query, &due, &keys, Some(lowered))?);
+                results.push(self.batch(query, &due, &columns, Some(lowered))?);
             }
             if !gone.is_empty() {
-                results.push(self.batch(query, &gone, &keys, None)?);
+                results.push(self.batch(query, &gone, &columns, None)?);
             }
         }
         Ok(results)

@@ -10,10 +10,10 @@
 use arrow_array::ArrayRef;
 
 use super::Keeper;
-use super::line::Line;
+use super::line::{Before, Line};
 use super::told::{Final, Numbered, Reopened, Told, matched};
 use crate::Result;
-use crate::operator::stream::Asked;
+use crate::slice::gallop;
 use crate::window::{
     Class, Counted, KeyRows, LastRows, LastTime, Listed, Mark, Punctuation, Session, User, Window,
 };
@@ -44,6 +44,8 @@ pub(super) struct Call {
     pub(super) now: Option<i64>,
     /// Windows that ended at or before this have expired.
     pub(super) horizon: Option<i64>,
+    /// Rows that come are at or after this, and come after those there are of that time.
+    pub(super) floor: Option<i64>,
     /// The arrival number of its first row.
     pub(super) base: u64,
     /// Whether the stream ends.
@@ -53,50 +55,101 @@ pub(super) struct Call {
 /// Where slices must be cut for windows whose edges were not known when their rows came.
 pub(super) type Edges = Vec<usize>;
 
+/// The places of a call's rows among a key's, ascending.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum News<'a> {
+    /// All from this one on.
+    From(usize),
+    /// These.
+    At(&'a [usize]),
+}
+
+impl News<'_> {
+    /// The first of `rows` rows that is new, or their number.
+    fn first(&self, rows: usize) -> usize {
+        match self {
+            News::From(from) => *from,
+            News::At(places) => places.first().copied().unwrap_or(rows),
+        }
+    }
+
+    /// How many lie before this place.
+    fn before(&self, place: usize) -> usize {
+        match self {
+            News::From(from) => place.saturating_sub(*from),
+            News::At(places) => places.partition_point(|&row| row < place),
+        }
+    }
+}
+
+/// What a listing comes to, beside what is due.
+pub(super) struct Listing<'a> {
+    pub(super) due: &'a mut [Vec<Due>],
+    pub(super) told: Vec<Told>,
+    pub(super) numbers: Vec<Numbered>,
+    pub(super) reopened: Vec<Reopened>,
+    /// Edges of windows that the call made final or changed.
+    pub(super) edges: Edges,
+    /// Edges before this place are as they were.
+    pub(super) from: usize,
+    /// Whether some edge is none any longer.
+    pub(super) is_shrunk: bool,
+}
+
+impl Listing<'_> {
+    /// An edge is none any longer.
+    pub(super) fn drop_edge(&mut self, edge: usize) {
+        self.from = self.from.min(edge);
+        self.is_shrunk = true;
+    }
+}
+
 /// A key's rows of one query, and what a call did to them.
-struct View<'a> {
-    query: usize,
-    window: usize,
+pub(super) struct View<'a> {
+    pub(super) query: usize,
+    pub(super) window: usize,
     key: u32,
-    line: &'a Line,
+    pub(super) line: &'a Line,
     /// Place of the query's first row.
-    offset: usize,
+    pub(super) offset: usize,
     since: Option<i64>,
     /// Rank of the query's first row that is there.
     base: u64,
-    times: &'a [i64],
-    /// Places of the new rows among these, ascending.
-    news: &'a [usize],
-    call: Call,
+    pub(super) times: &'a [i64],
+    /// Places of the new rows among these.
+    news: News<'a>,
+    /// Whether rows that were there lie where they lay, before all new ones, so that no window that was final is another.
+    is_appended: bool,
+    pub(super) call: Call,
 }
 
 impl View<'_> {
     /// Place of the first new row.
-    fn changed(&self) -> usize {
-        self.news.first().copied().unwrap_or(self.times.len())
+    pub(super) fn changed(&self) -> usize {
+        self.news.first(self.times.len())
     }
 
     fn has_new(&self, lo: usize, hi: usize) -> bool {
-        self.news[self.news.partition_point(|&row| row < lo)..].first().is_some_and(|&row| row < hi)
+        self.news.before(lo) < self.news.before(hi)
     }
 
-    fn upto(&self, t: Option<i64>) -> usize {
+    pub(super) fn upto(&self, t: Option<i64>) -> usize {
         t.map_or(0, |t| self.times.partition_point(|&time| time <= t))
     }
 
     /// How many rows were final before the call: no row can come before them.
     fn told_rows(&self) -> usize {
         let upto = self.upto(self.call.before);
-        upto - self.news.partition_point(|&row| row < upto)
+        upto - self.news.before(upto)
     }
 
     /// How many are final now.
-    fn final_rows(&self) -> usize {
+    pub(super) fn final_rows(&self) -> usize {
         if self.call.closing { self.times.len() } else { self.upto(self.call.now) }
     }
 
     /// The time at which the next row is final.
-    fn next_row(&self) -> Option<i64> {
+    pub(super) fn next_row(&self) -> Option<i64> {
         self.times.get(self.final_rows()).copied()
     }
 
@@ -115,14 +168,12 @@ impl View<'_> {
     }
 
     /// Windows over time: they end when the watermark says so, and are changed by the rows they have.
-    fn by_time(
-        &self,
-        kind: &Window,
-        columns: &[ArrayRef],
-        reopened: &mut Vec<Reopened>,
-        due: &mut Vec<Due>,
-        edges: &mut Edges,
-    ) -> Result<Option<i64>> {
+    fn by_time(&self, kind: &Window, columns: &[ArrayRef], out: &mut Listing<'_>) -> Result<Option<i64>> {
+        if let Window::User(user) = kind
+            && !self.is_appended
+        {
+            out.from = out.from.min(self.offset + self.first_within(user.window().longest()));
+        }
         let mut listed = Vec::new();
         kind.list(&KeyRows { times: self.times, columns }, self.since_row(kind), &mut listed)?;
         let session = if let Window::Session(session) = kind { Some(session) } else { None };
@@ -133,7 +184,7 @@ impl View<'_> {
                 continue;
             }
             if matches!(kind, Window::User(_)) {
-                edges.extend([self.offset + lo, self.offset + hi]);
+                out.edges.extend([self.offset + lo, self.offset + hi]);
             }
             let end_of_wait = if matches!(kind, Window::Global(_)) { i64::MAX } else { end };
             let is_over = |watermark: i64| match session {
@@ -143,17 +194,17 @@ impl View<'_> {
             };
             if self.call.before.is_some_and(is_over) {
                 if self.has_new(lo, hi) && !self.call.horizon.is_some_and(is_over) {
-                    due.push(self.due(lo, hi, (start, end), true));
+                    out.due[self.query].push(self.due(lo, hi, (start, end), true));
                 }
                 continue;
             }
-            let told = session.is_some_and(|session| self.was_told(session, lo, hi, reopened));
+            let told = session.is_some_and(|session| self.was_told(session, lo, hi, &mut out.reopened));
             if self.call.now.is_some_and(is_over) {
-                due.push(self.due(lo, hi, (start, end), told));
+                out.due[self.query].push(self.due(lo, hi, (start, end), told));
                 continue;
             }
             if told {
-                reopened.push(Reopened { query: self.query, window: self.window, at: self.times[lo] });
+                out.reopened.push(Reopened { query: self.query, window: self.window, at: self.times[lo] });
             }
             let over = end_of_wait.saturating_add(i64::from(session.is_some()));
             next = earlier(next, Some(over));
@@ -168,11 +219,25 @@ impl View<'_> {
             Window::Sliding(sliding) => sliding.size(),
             Window::Session(session) => session.gap(),
             Window::Landmark(landmark) => landmark.every(),
-            Window::LastRows(last) => last.every(),
+            Window::User(user) => match user.window().longest() {
+                Some(longest) => longest,
+                None => return 0,
+            },
             _ => return 0,
         };
         let from = before.saturating_sub(reach);
         self.changed().min(self.times.partition_point(|&time| time < from))
+    }
+
+    /// The first row that is in a window of this length, or any length, with a row that the call changed or one after it.
+    fn first_within(&self, length: Option<i64>) -> usize {
+        match (self.times.get(self.changed()), length) {
+            (Some(&time), Some(length)) => {
+                self.times.partition_point(|&other| other < time.saturating_sub(length))
+            }
+            (None, Some(_)) => self.times.len(),
+            (_, None) => 0,
+        }
     }
 
     /// Whether rows of this session, which is not over before the call, were in one that was. What is noted of them is
@@ -191,11 +256,9 @@ impl View<'_> {
             return false;
         }
         // Sessions of the rows that were there.
-        let news = &self.news[self.news.partition_point(|&row| row < lo)..];
-        let mut news = news.iter().copied().peekable();
         let mut last: Option<i64> = None;
         for place in lo..hi {
-            if news.next_if_eq(&place).is_some() {
+            if self.line.ats[self.offset + place] >= self.call.base {
                 continue;
             }
             let time = self.times[place];
@@ -212,7 +275,7 @@ impl View<'_> {
 
     /// Windows of a number of rows. A row put in shifts all that follow, so that each window that ends after it is
     /// another.
-    fn counted(&self, kind: &Counted, due: &mut Vec<Due>) -> Option<i64> {
+    fn counted(&self, kind: &Counted, out: &mut Listing<'_>) -> Option<i64> {
         let (size, slide) = (kind.size() as u64, kind.slide() as u64);
         let rank = |row: usize| self.base + row as u64;
         let (told, changed) = (rank(self.told_rows()), rank(self.changed()));
@@ -231,96 +294,122 @@ impl View<'_> {
             }
             let (lo, hi) = ((lo - self.base) as usize, (hi.min(end) - self.base) as usize);
             let update = !partial && rank(hi) <= told;
-            due.push(self.due(lo, hi, (self.times[lo], self.times[hi - 1]), update));
+            out.due[self.query].push(self.due(lo, hi, (self.times[lo], self.times[hi - 1]), update));
         }
         self.next_row()
     }
 
     /// The last time at every n-th row.
-    fn last_time(&self, kind: &LastTime, due: &mut Vec<Due>, edges: &mut Edges) -> Option<i64> {
+    fn last_time(&self, kind: &LastTime, out: &mut Listing<'_>) -> Option<i64> {
         let rows = kind.rows() as u64;
         let rank = |row: usize| self.base + row as u64;
         let (told, changed) = (rank(self.told_rows()), rank(self.changed()));
-        // Those before stay, and so do the edges where they begin.
-        let mut hi = (self.base / rows + 1) * rows;
+        if !self.is_appended {
+            out.from = out.from.min(self.offset + self.first_within(Some(kind.size())));
+        }
+        let mut hi = (told.min(changed) / rows + 1) * rows;
         while hi <= rank(self.final_rows()) {
             let last = (hi - self.base) as usize - 1;
             let (lo, _) = kind.extent(last, self.times);
-            edges.push(self.offset + lo);
-            if hi > told || hi > changed {
-                let extent = (self.times[last] - kind.size(), self.times[last]);
-                due.push(self.due(lo, last + 1, extent, hi <= told));
-            }
+            out.edges.push(self.offset + lo);
+            let extent = (self.times[last] - kind.size(), self.times[last]);
+            out.due[self.query].push(self.due(lo, last + 1, extent, hi <= told));
             hi += rows;
         }
         self.next_row()
     }
 
     /// The last n rows of each stretch of time.
-    fn last_rows(&self, kind: &LastRows, due: &mut Vec<Due>, edges: &mut Edges) -> Option<i64> {
+    fn last_rows(&self, kind: &LastRows, out: &mut Listing<'_>) -> Option<i64> {
+        let changed = self.changed();
+        if !self.is_appended {
+            out.from = out.from.min(self.offset + changed.saturating_sub(kind.rows()));
+        }
+        // The stretch of the first row that changed, or that was not final.
+        let is_over = |time: i64| self.call.before.is_some_and(|before| kind.edge_after(time) <= before);
+        let first = changed.min(self.times.partition_point(|&time| is_over(time)));
+        let mut row = self.times.get(first).map_or(first, |&time| {
+            let edge = kind.edge_after(time);
+            self.times.partition_point(|&other| kind.edge_after(other) < edge)
+        });
         let mut next = None;
-        let mut row = 0;
         while let Some(&time) = self.times.get(row) {
             let (edge, first) = (kind.edge_after(time), row);
-            row += self.times[row..].iter().take_while(|&&time| time < edge).count();
+            row += gallop(&self.times[row..], |&time| time < edge);
             if !self.call.now.is_some_and(|now| edge <= now) {
                 next = earlier(next, Some(edge));
                 continue;
             }
             let lo = row.saturating_sub(kind.rows());
-            edges.push(self.offset + lo);
-            let was_final = self.call.before.is_some_and(|before| edge <= before);
-            let told = was_final && !(first..row).all(|row| self.has_new(row, row + 1));
+            out.edges.push(self.offset + lo);
+            let was_final = is_over(time);
+            let told = was_final && self.news.before(row) - self.news.before(first) < row - first;
             // A row put in shifts the ranks of all that follow.
-            if !was_final || row > self.changed() {
-                due.push(self.due(lo, row, (self.times[lo], self.times[row - 1]), told));
+            if !was_final || row > changed {
+                out.due[self.query].push(self.due(lo, row, (self.times[lo], self.times[row - 1]), told));
             }
         }
         next
     }
 
     /// The window told by rows, `lo..hi`.
-    fn told_by_rows(&self, lo: usize, hi: usize) -> Final {
+    pub(super) fn told_by_rows(&self, lo: usize, hi: usize) -> Final {
         let (first, last) = (self.offset + lo, self.offset + hi - 1);
         Final { lo, hi, time: self.times[lo], first: self.line.ats[first], last: self.line.ats[last] }
     }
 
-    /// Compares the windows told by rows with those that were handed out.
-    fn compare(&self, finals: &[Final], known: &mut Known<'_>, due: &mut Vec<Due>) {
-        let own = |told: &Told| (told.query, told.window) == (self.query, self.window);
-        let told: Vec<Told> = known.told.iter().copied().filter(own).collect();
-        let at = known.numbers.iter().position(|each| (each.query, each.window) == (self.query, self.window));
+    /// What is noted of a window told by rows.
+    pub(super) fn as_told(&self, &Final { lo, hi, time, first, last }: &Final, number: i64) -> Told {
+        Told { query: self.query, window: self.window, number, time, first, last, rows: (hi - lo) as u32 }
+    }
+
+    /// Compares windows told by rows with those that were handed out, has what is other handed out, and says which number
+    /// each has.
+    pub(super) fn compare(
+        &self,
+        told: &[Told],
+        finals: &[Final],
+        out: &mut Listing<'_>,
+    ) -> Vec<(usize, i64)> {
+        let own = |each: &Numbered| (each.query, each.window) == (self.query, self.window);
+        let at = out.numbers.iter().position(own);
         let at = at.unwrap_or_else(|| {
-            known.numbers.push(Numbered { query: self.query, window: self.window, next: 0, from: None });
-            known.numbers.len() - 1
+            out.numbers.push(Numbered { query: self.query, window: self.window, next: 0, from: None });
+            out.numbers.len() - 1
         });
-        let next = &mut known.numbers[at].next;
+        let next = &mut out.numbers[at].next;
         let is_within = |told: &Told, each: &Final| {
             let (first, last) = ((each.time, each.first), (self.times[each.hi - 1], each.last));
             first <= (told.time, told.first) && (told.time, told.first) <= last
         };
-        let found = matched(&told, finals, next, is_within);
+        let found = matched(told, finals, next, is_within);
+        let due = &mut out.due[self.query];
         for (at, number, update) in found.due {
             let Final { lo, hi, .. } = finals[at];
             let extent = (self.times[lo], self.times[hi - 1]);
             due.push(Due { number, ..self.due(lo, hi, extent, update) });
         }
         due.extend(found.gone.into_iter().map(|number| Due { number, ..self.due(0, 0, (0, 0), true) }));
-        known.told.retain(|told| !own(told));
-        known.told.extend(found.told.into_iter().map(|(at, number)| {
-            let Final { lo, hi, time, first, last } = finals[at];
-            let rows = (hi - lo) as u32;
-            Told { query: self.query, window: self.window, number, time, first, last, rows }
-        }));
+        found.told
     }
 
     /// Windows between marks.
-    fn punctuated(&self, cuts: &Cuts<'_>, known: &mut Known<'_>, due: &mut Vec<Due>) -> Option<i64> {
+    fn punctuated(&self, cuts: &Cuts<'_>, out: &mut Listing<'_>) -> Option<i64> {
         let (mut finals, mut next) = (Vec::new(), None);
         let rows = self.times.len();
-        let own = |each: &&Numbered| (each.query, each.window) == (self.query, self.window);
-        let from = known.numbers.iter().find(own).and_then(|each| each.from);
+        let own = (self.query, self.window);
+        let from =
+            out.numbers.iter().find(|each| (each.query, each.window) == own).and_then(|each| each.from);
         let mut lo = from.map_or(0, |from| self.line.place_from(from).saturating_sub(self.offset));
+        let is_own = |told: &Told| (told.query, told.window) == own;
+        if self.is_appended {
+            // Windows that were told stay as they are.
+            let after = out.told.partition_point(|told| (told.query, told.window) <= own);
+            if let Some(last) = out.told[..after].last().filter(|last| is_own(last)) {
+                let first = self.line.place_from((last.time, last.first)).saturating_sub(self.offset);
+                lo = lo.max(first + last.rows as usize);
+            }
+        }
         for row in lo + 1..=rows {
             let closed = cuts.before(self.line, self.offset + row);
             if closed.is_none() && row < rows {
@@ -335,40 +424,16 @@ impl View<'_> {
             }
             lo = row;
         }
-        self.compare(&finals, known, due);
+        let told: Vec<Told> = match self.is_appended {
+            true => Vec::new(),
+            false => out.told.extract_if(.., |told| is_own(told)).collect(),
+        };
+        let numbered = self.compare(&told, &finals, out);
+        let fresh = numbered.into_iter().map(|(at, number)| self.as_told(&finals[at], number));
+        out.told.extend(fresh.collect::<Vec<_>>());
+        out.told.sort_unstable_by_key(|told| (told.query, told.window, told.time, told.first));
         next
     }
-
-    /// A user's own windows that rows tell: over the rows that no other can come before.
-    fn of_user(
-        &self,
-        kind: &User,
-        columns: &[ArrayRef],
-        known: &mut Known<'_>,
-        due: &mut Vec<Due>,
-        edges: &mut Edges,
-    ) -> Result<Option<i64>> {
-        let rows = self.final_rows();
-        let mut listed = Vec::new();
-        if rows > 0 {
-            let columns: Vec<ArrayRef> = columns.iter().map(|column| column.slice(0, rows)).collect();
-            let rows = KeyRows { times: &self.times[..rows], columns: &columns };
-            kind.list_so_far(&rows, self.call.closing, &mut listed)?;
-        }
-        listed.sort_unstable_by_key(|each| (each.lo, each.hi));
-        listed.dedup_by_key(|each| (each.lo, each.hi));
-        let finals: Vec<Final> =
-            listed.iter().map(|each| self.told_by_rows(each.lo as usize, each.hi as usize)).collect();
-        edges.extend(finals.iter().flat_map(|each| [self.offset + each.lo, self.offset + each.hi]));
-        self.compare(&finals, known, due);
-        Ok(self.next_row())
-    }
-}
-
-/// What is known of a key's windows that were handed out.
-struct Known<'a> {
-    told: &'a mut Vec<Told>,
-    numbers: &'a mut Vec<Numbered>,
 }
 
 fn earlier(a: Option<i64>, b: Option<i64>) -> Option<i64> {
@@ -399,7 +464,7 @@ pub(super) struct Cuts<'a> {
 
 impl Cuts<'_> {
     fn marked(&self, line: &Line, place: usize) -> bool {
-        line.marks[place] >> self.bit & 1 == 1
+        line.marks_of(place) >> self.bit & 1 == 1
     }
 
     /// Whether the row at this place is marked as the last of its window, so that no other can come after it.
@@ -437,29 +502,46 @@ pub(super) fn is_calendar(kind: &User) -> bool {
 
 impl Keeper {
     /// Where a punctuation window cuts a key's rows.
-    pub(super) fn cuts(&self, kind: &Punctuation, key: u32) -> Cuts<'_> {
+    pub(super) fn cuts_of(&self, kind: &Punctuation, key: u32) -> Cuts<'_> {
         let bit = self.mark_columns.iter().position(|&column| column == kind.column());
         Cuts { points: &self.points, key, mark: kind.mark(), bit: bit.unwrap_or_default() as u32 }
     }
 
     /// Lists what is due of a key, query by query, notes what is told, and when there is more. `news` are the places of
     /// the call's rows.
-    pub(super) fn list(
+    #[allow(clippy::too_many_arguments, reason = "a struct of them would have one user")]
+    pub(super) fn list<'a>(
         &self,
         key: u32,
         line: &mut Line,
-        news: &[usize],
+        before: &mut Before,
+        news: News<'_>,
+        is_appended: bool,
         call: Call,
-        due: &mut [Vec<Due>],
-    ) -> Result<Edges> {
-        let (mut told, mut numbers) = (std::mem::take(&mut line.told), std::mem::take(&mut line.numbers));
-        let mut reopened = std::mem::take(&mut line.reopened);
-        let (mut next, mut edges) = (None, Vec::new());
-        let mut own_news = Vec::new();
+        due: &'a mut [Vec<Due>],
+    ) -> Result<Listing<'a>> {
+        let mut out = Listing {
+            due,
+            told: std::mem::take(&mut line.told),
+            numbers: std::mem::take(&mut line.numbers),
+            reopened: std::mem::take(&mut line.reopened),
+            edges: Vec::new(),
+            from: line.len(),
+            is_shrunk: false,
+        };
+        let mut shown = std::mem::take(&mut line.shown);
+        let mut next = None;
+        let mut places = Vec::new();
         let result = self.queries.asked().iter().enumerate().try_for_each(|(query, asked)| {
             let offset = line.first_of(asked.since);
-            own_news.clear();
-            own_news.extend(news.iter().filter(|&&row| row >= offset).map(|row| row - offset));
+            let news = match news {
+                News::From(from) => News::From(from.saturating_sub(offset)),
+                News::At(all) => {
+                    places.clear();
+                    places.extend(all.iter().filter(|&&row| row >= offset).map(|row| row - offset));
+                    News::At(&places)
+                }
+            };
             for (window, (_, kind)) in asked.plan.windows().iter().enumerate() {
                 let view = View {
                     query,
@@ -470,35 +552,88 @@ impl Keeper {
                     since: asked.since,
                     base: line.gone.get(query).copied().unwrap_or_default(),
                     times: &line.times[offset..],
-                    news: &own_news,
+                    news,
+                    is_appended,
                     call,
                 };
-                let due = &mut due[query];
-                let mut known = Known { told: &mut told, numbers: &mut numbers };
+                let read = |ats: &[u64]| self.read_for(kind, ats);
                 let later = match kind {
-                    Window::Counted(kind) => view.counted(kind, due),
-                    Window::LastTime(kind) => view.last_time(kind, due, &mut edges),
-                    Window::LastRows(kind) => view.last_rows(kind, due, &mut edges),
-                    Window::Punctuation(kind) => view.punctuated(&self.cuts(kind, key), &mut known, due),
-                    Window::User(user) => {
-                        let columns = self.read_for(asked, kind, &line.ats[offset..])?;
-                        match is_calendar(user) {
-                            true => view.by_time(kind, &columns, &mut reopened, due, &mut edges)?,
-                            false => view.of_user(user, &columns, &mut known, due, &mut edges)?,
-                        }
+                    Window::Counted(kind) => view.counted(kind, &mut out),
+                    Window::LastTime(kind) => view.last_time(kind, &mut out),
+                    Window::LastRows(kind) => view.last_rows(kind, &mut out),
+                    Window::Punctuation(kind) => view.punctuated(&self.cuts_of(kind, key), &mut out),
+                    Window::User(user) if !is_calendar(user) => {
+                        let undone = &mut before.undone;
+                        view.of_user(user, self.options.order, &mut shown, undone, read, &mut out)?
                     }
-                    _ => view.by_time(kind, &[], &mut reopened, due, &mut edges)?,
+                    Window::User(_) => view.by_time(kind, &read(&line.ats[offset..])?, &mut out)?,
+                    _ => view.by_time(kind, &[], &mut out)?,
                 };
                 next = earlier(next, later);
             }
             Ok(())
         });
-        told.sort_unstable_by_key(|told| (told.query, told.window, told.time, told.first));
-        (line.told, line.numbers, line.reopened, line.due) = (told, numbers, reopened, next);
-        result.map(|()| edges)
+        line.told = std::mem::take(&mut out.told);
+        line.numbers = std::mem::take(&mut out.numbers);
+        line.reopened = std::mem::take(&mut out.reopened);
+        (line.shown, line.due) = (shown, next);
+        result.map(|()| out)
     }
 
-    fn read_for(&self, _: &Asked, kind: &Window, ats: &[u64]) -> Result<Vec<ArrayRef>> {
+    /// All edges from place `from` on that windows got as their rows came.
+    pub(super) fn late_edges(&self, line: &Line, from: usize, call: Call) -> Result<Edges> {
+        let mut edges = Edges::new();
+        let upto = |times: &[i64]| match call.closing {
+            true => times.len(),
+            false => call.now.map_or(0, |now| times.partition_point(|&time| time <= now)),
+        };
+        for (query, asked) in self.queries.asked().iter().enumerate() {
+            let offset = line.first_of(asked.since);
+            let times = &line.times[offset..];
+            let since = from.saturating_sub(offset);
+            let base = line.gone.get(query).copied().unwrap_or_default();
+            for (window, (_, kind)) in asked.plan.windows().iter().enumerate() {
+                match kind {
+                    Window::LastTime(kind) => {
+                        let (rows, end) = (kind.rows() as u64, base + upto(times) as u64);
+                        let first = ((base + since as u64) / rows + 1) * rows;
+                        let ends = (first..=end).step_by(kind.rows());
+                        edges.extend(ends.map(|hi| offset + kind.extent((hi - base) as usize - 1, times).0));
+                    }
+                    Window::LastRows(kind) => {
+                        let mut row = since;
+                        while let Some(&time) = times.get(row) {
+                            let edge = kind.edge_after(time);
+                            row += gallop(&times[row..], |&time| time < edge);
+                            if call.now.is_some_and(|now| edge <= now) {
+                                edges.push(offset + row.saturating_sub(kind.rows()));
+                            }
+                        }
+                    }
+                    Window::User(user) if is_calendar(user) => {
+                        let mut listed = Vec::new();
+                        let columns = self.read_for(kind, &line.ats[offset..])?;
+                        kind.list(&KeyRows { times, columns: &columns }, since, &mut listed)?;
+                        edges.extend(
+                            listed
+                                .iter()
+                                .flat_map(|each| [offset + each.lo as usize, offset + each.hi as usize]),
+                        );
+                    }
+                    Window::User(_) => {
+                        let own =
+                            line.shown.iter().filter(|each| (each.query, each.window) == (query, window));
+                        edges.extend(own.flat_map(|own| own.edges_from(since)).map(|edge| offset + edge));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        edges.retain(|&edge| from <= edge);
+        Ok(edges)
+    }
+
+    fn read_for(&self, kind: &Window, ats: &[u64]) -> Result<Vec<ArrayRef>> {
         kind.columns().into_iter().map(|column| self.heap.column(column, ats)).collect()
     }
 }

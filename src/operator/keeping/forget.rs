@@ -8,6 +8,9 @@ use crate::operator::stream::Asked;
 use crate::slice::strategy::Order;
 use crate::window::Window;
 
+/// Keys of which nothing is left that may gather before they are forgotten.
+const IDLE_KEYS: usize = 4096;
+
 impl Keeper {
     /// The least time of a row that is taken: that of the earliest window, as a row alone would open it, which has not
     /// expired. None while every row is taken.
@@ -46,8 +49,8 @@ impl Keeper {
     /// Forgets what is not needed of each key, once that is worth it: `rows` came with this call.
     pub(super) fn forget(&mut self, rows: u64) {
         self.unswept += rows;
-        let kept: usize = self.lines.iter().map(Line::len).sum();
-        if rows > 0 && 8 * self.unswept < kept as u64 {
+        // As much work as there are keys and rows, at most.
+        if rows > 0 && 8 * self.unswept < self.kept.max(self.lines.len()) as u64 {
             return;
         }
         self.unswept = 0;
@@ -63,7 +66,32 @@ impl Keeper {
             }
         }
         self.lines = lines;
+        self.kept = self.lines.iter().map(Line::len).sum();
         self.forget_points(floor);
+        let done = self.lines.iter().filter(|line| line.is_done()).count();
+        if done > IDLE_KEYS && done > self.lines.len() / 2 {
+            self.drop_keys();
+        }
+    }
+
+    /// Gives keys of which something is left new numbers, and forgets the others.
+    fn drop_keys(&mut self) {
+        let mut is_live: Vec<bool> = self.lines.iter().map(|line| !line.is_done()).collect();
+        for key in self.points.iter().filter_map(|point| point.key) {
+            is_live[key as usize] = true;
+        }
+        let live: Vec<u32> =
+            (0..).zip(&is_live).filter_map(|(key, &is_live)| is_live.then_some(key)).collect();
+        // Keys that once were assigned can be assigned again; should they not, they stay as they are.
+        let Ok(keys) = self.keys.only(&live) else { return };
+        (self.keys, self.key_columns) = (keys, None);
+        let mut lines = std::mem::take(&mut self.lines);
+        self.lines = live.iter().map(|&key| std::mem::take(&mut lines[key as usize])).collect();
+        let number = |key: u32| live.partition_point(|&live| live < key) as u32;
+        for key in self.points.iter_mut().filter_map(|point| point.key.as_mut()) {
+            *key = number(*key);
+        }
+        self.wait();
     }
 
     /// Drops punctuations before all rows there are, if none can come before them.
@@ -72,8 +100,8 @@ impl Keeper {
         let all = self.lines.iter().filter_map(first).min().unwrap_or(i64::MAX).min(floor);
         let lines = &self.lines;
         self.points.retain(|point| {
-            let own = point.key.and_then(|key| lines.get(key as usize)).and_then(first);
-            point.time >= own.map_or(all, |own| own.min(floor))
+            let least = |line: &Line| first(line).map_or(floor, |own| own.min(floor));
+            point.time >= point.key.and_then(|key| lines.get(key as usize)).map_or(all, least)
         });
     }
 
@@ -104,7 +132,8 @@ impl Keeper {
         };
         let rows = line.slices.get(slice).map_or(line.len(), |slice| slice.lo as usize);
         if 4 * rows >= line.len() && rows > 0 {
-            line.forget(slice, self.queries.asked().iter().map(|asked| asked.since));
+            let is_ranked = |asked: &Asked| asked.plan.windows().iter().any(|(_, window)| window.is_ranked());
+            line.forget(slice, self.queries.asked().iter().map(|asked| (asked.since, is_ranked(asked))));
         }
         let (first, last) = (line.times.first().copied(), line.times.last().copied());
         line.reopened.retain(|known| {
@@ -153,7 +182,7 @@ impl Keeper {
             Window::LastTime(kind) => after(floor.saturating_sub(kind.size())),
             Window::LastRows(kind) => fixed.saturating_sub(kind.rows()),
             Window::Punctuation(kind) => {
-                let cuts = self.cuts(kind, key);
+                let cuts = self.cuts_of(kind, key);
                 let begins = |place: &usize| cuts.before(line, offset + place).is_some();
                 let own = |each: &&Numbered| (each.query, each.window) == (query, window);
                 let settled = line.numbers.iter().find(own).and_then(|each| each.from);

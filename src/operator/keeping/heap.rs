@@ -4,7 +4,7 @@
 //! first. Chunks next to each other become one while they are small; rows that no key has any longer are dropped once
 //! they are most of what is held.
 
-use arrow_array::{Array, ArrayRef, UInt32Array, new_empty_array, new_null_array};
+use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, new_empty_array, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
@@ -69,13 +69,21 @@ impl Heap {
         columns.map(|column| column.get_array_memory_size()).sum()
     }
 
-    /// Takes in rows: its columns, in the order of `read`.
-    pub(super) fn push(&mut self, columns: &[ArrayRef], rows: usize) -> Result<()> {
-        let columns = columns.iter().zip(&self.types).map(|(column, wanted)| {
-            Ok(if column.data_type() == wanted { column.clone() } else { cast(column, wanted)? })
-        });
-        let columns = columns.collect::<Result<_>>()?;
+    /// Takes in rows: batch by batch its columns, in the order of `read`, which become one chunk.
+    pub(super) fn push(&mut self, batches: &[Vec<ArrayRef>], rows: usize) -> Result<()> {
+        let one = |(column, wanted): (usize, &DataType)| -> Result<ArrayRef> {
+            let own = batches.iter().map(|batch| match &batch[column] {
+                own if own.data_type() == wanted => Ok(own.clone()),
+                own => Ok(cast(own, wanted)?),
+            });
+            let own = own.collect::<Result<Vec<ArrayRef>>>()?;
+            match &own[..] {
+                [one] => Ok(one.clone()),
+                all => Ok(concat(&all.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>())?),
+            }
+        };
         if rows > 0 {
+            let columns = self.types.iter().enumerate().map(one).collect::<Result<_>>()?;
             self.chunks.push(Chunk { first: self.next, rows, columns });
             self.next += rows as u64;
         }
@@ -113,6 +121,28 @@ impl Heap {
             return Err(crate::Error::Internal(format!("column {position} is not kept")));
         };
         self.picked(at, ats)
+    }
+
+    /// The column at a position of the stream's schema, of `rows` rows that were taken in together.
+    pub(super) fn stretch(&self, position: usize, from: u64, rows: usize) -> Result<ArrayRef> {
+        let known = self.read.binary_search(&position).ok();
+        let chunk = self.chunks.last().filter(|chunk| chunk.first <= from && from + rows as u64 <= self.next);
+        match (known, chunk) {
+            (Some(at), Some(chunk)) => Ok(chunk.columns[at].slice((from - chunk.first) as usize, rows)),
+            _ => Err(crate::Error::Internal(format!("column {position} of rows from {from} on is not kept"))),
+        }
+    }
+
+    /// Whether no column at these positions is null in a row, and the boolean one at `filter` is true.
+    pub(super) fn has_values(&self, positions: &[usize], filter: Option<usize>, at: u64) -> bool {
+        let chunk = &self.chunks[self.chunk_of(at)];
+        let row = (at - chunk.first) as usize;
+        let column = |position: &usize| self.read.binary_search(position).ok().map(|at| &chunk.columns[at]);
+        let is_valid = |column: &ArrayRef| column.slice(row, 1).logical_null_count() == 0;
+        positions.iter().all(|position| column(position).is_some_and(is_valid))
+            && filter.is_none_or(|position| {
+                column(&position).is_some_and(|taken| is_valid(taken) && taken.as_boolean().value(row))
+            })
     }
 
     fn picked(&self, column: usize, ats: &[u64]) -> Result<ArrayRef> {
@@ -165,22 +195,57 @@ impl Heap {
         self.rows() > 2 * live + SLACK
     }
 
-    /// The same rows without those that are not among `live`, which ascend: the n-th of them gets number n.
-    pub(super) fn squeezed(&self, live: &[u64]) -> Result<Self> {
+    /// The number of each row, and of the next, once those are dropped that `ats` has not; a dropped one has that of the
+    /// next one there is.
+    pub(super) fn renumbered(&self, ats: impl Iterator<Item = u64>) -> Renumbered {
+        let first = self.chunks.first().map_or(self.next, |chunk| chunk.first);
+        let mut numbers = vec![0; (self.next - first) as usize + 1];
+        ats.for_each(|at| numbers[(at - first) as usize] = 1);
+        let mut next = 0;
+        for number in &mut numbers {
+            next += std::mem::replace(number, next);
+        }
+        Renumbered { first, numbers, live: next }
+    }
+
+    /// The same rows with their new numbers, without those that are dropped.
+    pub(super) fn squeezed(&self, renumbered: &Renumbered) -> Result<Self> {
+        let Renumbered { first, numbers, live } = renumbered;
+        let ends = numbers.iter().skip(1).chain([live]);
+        let is_live =
+            |(at, (number, end)): (usize, (&u64, &u64))| (number < end).then_some(first + at as u64);
+        let live: Vec<u64> = numbers.iter().zip(ends).enumerate().filter_map(is_live).collect();
         let mut squeezed = Self::new(self.read.clone(), self.types.clone());
         for ats in live.chunks(CHUNK) {
             let columns =
                 (0..self.types.len()).map(|column| self.picked(column, ats)).collect::<Result<Vec<_>>>()?;
-            squeezed.push(&columns, ats.len())?;
+            squeezed.push(&[columns], ats.len())?;
         }
         Ok(squeezed)
+    }
+}
+
+/// New numbers of rows.
+#[derive(Debug)]
+pub(super) struct Renumbered {
+    /// The old number of the first.
+    first: u64,
+    numbers: Vec<u64>,
+    /// How many rows there are.
+    live: u64,
+}
+
+impl Renumbered {
+    /// The new number of a row.
+    pub(super) fn of(&self, at: u64) -> u64 {
+        at.checked_sub(self.first).map_or(0, |at| self.numbers.get(at as usize).copied().unwrap_or(self.live))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{Int64Array, cast::AsArray, types::Int64Type};
+    use arrow_array::{Int64Array, types::Int64Type};
     use std::sync::Arc;
 
     fn column(values: std::ops::Range<i64>) -> ArrayRef {
@@ -193,12 +258,12 @@ mod tests {
         let mut heap = Heap::new(vec![3], vec![DataType::Int64]);
         let mut end = 0;
         for rows in [5, 1, 1, 1, 7, 30, 2, 2] {
-            heap.push(&[column(end..end + rows)], rows as usize).unwrap();
+            heap.push(&[vec![column(end..end + rows)]], rows as usize).unwrap();
             end += rows;
             heap.join();
         }
         let before = heap.next();
-        heap.push(&[column(900..903)], 3).unwrap();
+        heap.push(&[vec![column(900..902)], vec![column(902..903)]], 3).unwrap();
         heap.take_back(before);
         assert_eq!((heap.next(), heap.rows()), (49, 49));
         let read = |heap: &Heap, ats: &[u64]| {
@@ -208,7 +273,9 @@ mod tests {
         assert_eq!(read(&heap, &[10, 11, 12]), [10, 11, 12]);
         assert_eq!(read(&heap, &[]), [0i64; 0]);
         let odd: Vec<u64> = (0..49).filter(|at| at % 2 == 1).collect();
-        let squeezed = heap.squeezed(&odd).unwrap();
+        let renumbered = heap.renumbered(odd.iter().copied());
+        assert_eq!([0, 1, 2, 3, 47, 48, 49, 60].map(|at| renumbered.of(at)), [0, 0, 1, 1, 23, 24, 24, 24]);
+        let squeezed = heap.squeezed(&renumbered).unwrap();
         assert_eq!((squeezed.next(), squeezed.rows()), (24, 24));
         assert_eq!(read(&squeezed, &[23, 0, 5]), [47, 1, 11]);
         assert!(heap.column(2, &[0]).is_err());

@@ -4,12 +4,13 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_select::filter::filter_record_batch;
 
-use super::{Keeper, Outcome, Row};
-use crate::Result;
+use super::fresh::Fresh;
+use super::{Keeper, Outcome};
 use crate::operator::parts::out_of_bounds;
 use crate::operator::stream::check_order;
 use crate::slice::strategy::Order;
 use crate::window::Punctuation;
+use crate::{Error, Result};
 
 impl Keeper {
     /// Takes in rows of the stream's schema, and lists what is due then.
@@ -19,22 +20,18 @@ impl Keeper {
     /// what a user's function raises.
     pub(in crate::operator) fn take_in(&mut self, batches: &[RecordBatch]) -> Result<Outcome> {
         let mut latest = self.latest;
-        let base = self.heap.next();
         let mut rows = Vec::new();
         for batch in batches {
-            let (accepted, times) = self.accept(batch, &mut latest)?;
-            self.put(&accepted, &times, &mut rows)?;
+            rows.push(self.accept(batch, &mut latest)?);
         }
-        if !rows.is_sorted() {
-            rows.sort_unstable();
-        }
+        let fresh = self.put(rows)?;
         let watermark = match (self.options.order, self.options.disorder, latest) {
             (Order::InOrder, _, Some(latest)) => Some(latest),
             (Order::OutOfOrder, Some(disorder), Some(latest)) => Some(latest.saturating_sub(disorder)),
             _ => None,
         };
-        let call = super::Call { base, ..self.call(watermark.max(self.watermark), false) };
-        Ok(Outcome { latest, ..self.process(rows, None, call)? })
+        let call = super::Call { base: fresh.base, ..self.call(watermark.max(self.watermark), false) };
+        Ok(Outcome { latest, ..self.process(fresh, None, call)? })
     }
 
     /// The rows of a batch that windows take, and their times.
@@ -67,29 +64,39 @@ impl Keeper {
         }
     }
 
-    /// Keeps rows, and says where each goes.
-    fn put(&mut self, batch: &RecordBatch, times: &[i64], rows: &mut Vec<(u32, Row)>) -> Result<()> {
-        let by = self.queries.leader().by().to_vec();
-        let keys: Vec<ArrayRef> = by.iter().map(|&column| batch.column(column).clone()).collect();
-        let mut ids = Vec::with_capacity(times.len());
-        self.keys.assign(&keys, times.len(), &mut ids)?;
-        let mut marks = vec![0u64; times.len()];
-        for (bit, &column) in self.mark_columns.iter().enumerate() {
-            for row in Punctuation::marks(batch.column(column)).set_indices() {
-                marks[row] |= 1 << bit;
+    /// Keeps rows, and says whose they are.
+    fn put(&mut self, mut batches: Vec<(RecordBatch, Vec<i64>)>) -> Result<Fresh> {
+        let base = self.heap.next();
+        batches.retain(|(_, times)| !times.is_empty());
+        let rows: usize = batches.iter().map(|(_, times)| times.len()).sum();
+        if u32::try_from(rows).is_err() {
+            return Err(Error::InvalidValue(format!(
+                "batch: {rows} rows at once; at most {} can be, so push in smaller batches",
+                u32::MAX
+            )));
+        }
+        let by = self.queries.leader().by();
+        let mut ids = Vec::with_capacity(rows);
+        let mut marks = vec![0u64; if self.mark_columns.is_empty() { 0 } else { rows }];
+        for (batch, own) in &batches {
+            let first = ids.len();
+            let keys: Vec<ArrayRef> = by.iter().map(|&column| batch.column(column).clone()).collect();
+            self.keys.assign(&keys, own.len(), &mut ids)?;
+            for (bit, &column) in self.mark_columns.iter().enumerate() {
+                for row in Punctuation::marks(batch.column(column)).set_indices() {
+                    marks[first + row] |= 1 << bit;
+                }
             }
         }
-        let base = self.heap.next();
-        let read = self.heap.read().to_vec();
-        let columns: Vec<ArrayRef> = read.iter().map(|&column| batch.column(column).clone()).collect();
-        self.heap.push(&columns, times.len())?;
-        rows.extend(
-            ids.iter()
-                .zip(times)
-                .zip(&marks)
-                .zip(base..)
-                .map(|(((&key, &time), &marks), at)| (key, Row { time, at, marks })),
-        );
-        Ok(())
+        let read = |(batch, _): &(RecordBatch, Vec<i64>)| -> Vec<ArrayRef> {
+            self.heap.read().iter().map(|&column| batch.column(column).clone()).collect()
+        };
+        let columns: Vec<Vec<ArrayRef>> = batches.iter().map(read).collect();
+        self.heap.push(&columns, rows)?;
+        let times = match batches.len() {
+            1 => batches.swap_remove(0).1,
+            _ => batches.into_iter().flat_map(|(_, times)| times).collect(),
+        };
+        Ok(Fresh::new(base, times, marks, &ids, self.keys.len()))
     }
 }

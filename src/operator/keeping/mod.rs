@@ -9,13 +9,17 @@
 //! | first appeared | Traub et al., EDBT 2019, §5.2-5.3 |
 //!
 //! A key's windows are a function of its rows in the order of time and arrival. So after each call they are listed anew
-//! from the first row on that the call changed (`due`), slices are fitted to their edges (`slicing`), and only slices
-//! whose rows are others get other partials (`store`). A call that fails leaves the operator as it was: rows are taken
-//! back, and partials are linked in last.
+//! from the first row on that the call changed (`due`). Where its rows all come after those there were, slices go on
+//! (`extending`); else slices are fitted to the edges there are now (`slicing`), and only slices whose rows are others
+//! get other partials (`store`). A call that fails leaves the operator as it was: rows are taken back, and partials are
+//! linked in last.
 
 mod answers;
+mod context;
 mod due;
+mod extending;
 mod forget;
+mod fresh;
 mod heap;
 mod intake;
 mod line;
@@ -23,6 +27,9 @@ mod slicing;
 mod snapshot;
 mod store;
 mod told;
+mod work;
+
+use std::collections::BTreeSet;
 
 use arrow_array::{ArrayRef, RecordBatch};
 
@@ -31,11 +38,12 @@ use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::window::Window;
 use crate::{Error, Result};
-use due::{Call, Due, Point};
+use due::{Call, News, Point};
+use fresh::{Fresh, Own};
 use heap::Heap;
-use line::{Before, Line, Row};
-use slicing::{Change, Moves};
+use line::{Before, Line};
 use store::{Delta, Store};
+use work::{Moves, Work};
 
 /// Columns of marks, at most: they are kept as bits.
 const MARKS: usize = 64;
@@ -49,6 +57,10 @@ pub(in crate::operator) struct Keeper {
     key_columns: Option<(usize, Vec<ArrayRef>)>,
     heap: Heap,
     lines: Vec<Line>,
+    /// Rows of all keys.
+    kept: usize,
+    /// Keys by the watermark that makes a window of theirs final.
+    waiting: BTreeSet<(i64, u32)>,
     store: Store,
     /// Positions of the columns that mark rows, by bit.
     mark_columns: Vec<usize>,
@@ -94,6 +106,8 @@ impl Keeper {
             key_columns: None,
             heap,
             lines: Vec::new(),
+            kept: 0,
+            waiting: BTreeSet::new(),
             store,
             mark_columns,
             points: Vec::new(),
@@ -131,15 +145,10 @@ impl Keeper {
         Stats {
             keys: self.lines.iter().filter(|line| line.len() > 0).count(),
             slices: self.lines.iter().map(|line| line.slices.len()).sum(),
-            rows_kept: self.lines.iter().map(Line::len).sum(),
+            rows_kept: self.kept,
             bytes: self.heap.bytes() + self.store.bytes() + self.lines.iter().map(Line::bytes).sum::<usize>(),
             ..self.counts
         }
-    }
-
-    /// All windows of all queries.
-    fn kinds(&self) -> impl Iterator<Item = (usize, &Window)> {
-        windows(self.queries.asked())
     }
 
     /// Whether a partial depends on the order in which rows of one time are folded.
@@ -155,7 +164,7 @@ impl Keeper {
     /// What is due once the watermark is there; everything that is left if the stream ends.
     pub(in crate::operator) fn moved(&mut self, watermark: Option<i64>, closing: bool) -> Result<Outcome> {
         let call = self.call(watermark, closing);
-        self.process(Vec::new(), None, call)
+        self.process(self.nothing(), None, call)
     }
 
     /// Puts a punctuation, of a key or of all, after the rows up to its time that have come. `latest` is the time of the
@@ -178,7 +187,7 @@ impl Keeper {
         let at = self.points.partition_point(|other| *other <= point);
         self.points.insert(at, point);
         let call = self.call(watermark, false);
-        let outcome = self.process(Vec::new(), Some(point), call);
+        let outcome = self.process(self.nothing(), Some(point), call);
         if outcome.is_err() {
             self.points.remove(at);
         }
@@ -190,41 +199,57 @@ impl Keeper {
             before: self.watermark,
             now,
             horizon: self.watermark.map(|watermark| watermark.saturating_sub(self.options.allowed_lateness)),
+            floor: self.cutoff(),
             base: self.heap.next(),
             closing,
         }
     }
 
-    /// Puts rows where they belong and lists what is due then. `rows` ascend by key, time and arrival.
-    fn process(&mut self, rows: Vec<(u32, Row)>, point: Option<Point>, call: Call) -> Result<Outcome> {
-        self.lines.resize(self.keys.len().max(self.lines.len()), Line::default());
-        let moves_on = call.closing || call.now > call.before;
-        let mut work = Work::new(self.queries.asked().len());
-        let mut fresh = rows.chunk_by(|a, b| a.0 == b.0).peekable();
-        for key in 0..self.lines.len() as u32 {
-            let own: Vec<Row> = fresh
-                .next_if(|rows| rows[0].0 == key)
-                .map_or_else(Vec::new, |rows| rows.iter().map(|row| row.1).collect());
-            let line = &self.lines[key as usize];
-            let cut = point.filter(|point| line.len() > 0 && point.key.is_none_or(|own| own == key));
-            let is_due = |due: i64| call.now.is_some_and(|now| due <= now);
-            let may_be_due = moves_on && line.len() > 0 && (call.closing || line.due.is_some_and(is_due));
-            if own.is_empty() && cut.is_none() && !may_be_due {
-                continue;
+    /// No rows.
+    fn nothing(&self) -> Fresh {
+        Fresh::new(self.heap.next(), Vec::new(), Vec::new(), &[], 0)
+    }
+
+    /// Keys that a call may have to do with, ascending, with their rows.
+    fn visited(&self, fresh: &Fresh, point: Option<Point>, call: Call) -> Vec<(u32, Option<Own>)> {
+        let mut visited: Vec<(u32, Option<Own>)> =
+            fresh.keys().iter().map(|&own| (own.key, Some(own))).collect();
+        let with_rows =
+            || (0..).zip(&self.lines).filter(|(_, line)| line.len() > 0).map(|(key, _)| (key, None));
+        let all = call.closing || point.is_some_and(|point| point.key.is_none());
+        if all {
+            visited.extend(with_rows());
+        } else {
+            visited.extend(point.and_then(|point| point.key).map(|key| (key, None)));
+            if let Some(now) = call.now.filter(|_| call.now > call.before) {
+                visited.extend(self.waiting.range(..=(now, u32::MAX)).map(|&(_, key)| (key, None)));
             }
+        }
+        // Of two entries of a key, that with rows stays.
+        visited.sort_by_key(|&(key, own)| (key, own.is_none()));
+        visited.dedup_by_key(|&mut (key, _)| key);
+        visited
+    }
+
+    /// Puts rows where they belong and lists what is due then.
+    fn process(&mut self, fresh: Fresh, point: Option<Point>, call: Call) -> Result<Outcome> {
+        self.lines.resize_with(self.keys.len().max(self.lines.len()), Line::default);
+        let mut work = Work::new(self.queries.asked().len(), fresh.len(), self.store.slots());
+        for (key, own) in self.visited(&fresh, point, call) {
             let mut line = std::mem::take(&mut self.lines[key as usize]);
-            let mut before = line.before(key, line.place_of(&own));
-            let done = self.process_key(key, &mut line, &mut before, &own, cut, call, &mut work);
+            let cut = point.filter(|point| line.len() > 0 && point.key.is_none_or(|own| own == key));
+            let mut before = line.before(key, line.place_of(own.and_then(|own| fresh.first_time(own))));
+            let done = self.process_key(key, &mut line, &mut before, (&fresh, own), cut, call, &mut work);
             self.lines[key as usize] = line;
             self.undo.push(before);
             done?;
         }
-        let Work { changes, moves, due } = work;
-        let delta = self.store.derive(self.queries.stored(), &changes, &self.lines, &self.heap)?;
+        let delta = self.store.derive(self.queries.stored(), &work, &fresh, &self.lines, &self.heap)?;
+        let Work { due, moves, .. } = work;
         let windows = due.iter().map(|due| due.len() as u64).sum();
         let updates = due.iter().flatten().filter(|due| due.update).count() as u64;
         let results = self.answer(due, &delta)?;
-        let rows = rows.len() as u64;
+        let rows = fresh.len() as u64;
         let (watermark, latest) = (call.now.max(call.before), self.latest);
         Ok(Outcome { results, delta, watermark, latest, rows, windows, updates, moves })
     }
@@ -236,23 +261,39 @@ impl Keeper {
         key: u32,
         line: &mut Line,
         before: &mut Before,
-        rows: &[Row],
+        (fresh, own): (&Fresh, Option<Own>),
         cut: Option<Point>,
         call: Call,
         work: &mut Work,
     ) -> Result<()> {
-        let mut changed = line.place_of(rows);
-        line.insert(rows);
+        let old = line.len();
+        let first = own.and_then(|own| fresh.first_time(own));
+        let mut changed = line.place_of(first);
+        // A row before a punctuation goes to the window that this ends, which may have been told.
+        let is_ended = first.is_some_and(|first| self.points.last().is_some_and(|point| point.time > first));
+        let is_appended = changed == old && cut.is_none() && !is_ended;
+        let mut places = Vec::new();
+        match own {
+            Some(own) if is_appended => line.append(fresh, own),
+            Some(own) => {
+                line.insert(fresh.rows_of(own).map(|row| fresh.row(row)));
+                places.extend((changed..line.len()).filter(|&place| line.ats[place] >= call.base));
+            }
+            None => {}
+        }
         if let Some(cut) = cut {
             changed = changed.min(line.place_from((cut.time, cut.at)));
         }
-        let news: Vec<usize> = match rows.is_empty() {
-            true => Vec::new(),
-            false => (changed..line.len()).filter(|&place| line.ats[place] >= call.base).collect(),
-        };
-        let edges = self.list(key, line, &news, call, &mut work.due)?;
-        if !rows.is_empty() || cut.is_some() || !edges.is_empty() {
-            self.slice(key, line, before, (changed, call.base), &edges, self.store.slots(), work);
+        let news = if is_appended { News::From(old) } else { News::At(&places) };
+        let mut listing = self.list(key, line, before, news, is_appended, call, &mut work.due)?;
+        let (is_shrunk, mut edges, from) =
+            (listing.is_shrunk, std::mem::take(&mut listing.edges), listing.from);
+        if is_appended && !is_shrunk {
+            self.extend(key, line, before, (old, fresh, own), &mut edges, work);
+        } else {
+            let from = edges.into_iter().fold(changed.min(from), usize::min);
+            let edges = self.late_edges(line, from, call)?;
+            self.slice(key, line, before, (from, call.base), &edges, work);
         }
         Ok(())
     }
@@ -273,7 +314,14 @@ impl Keeper {
                 return Err(error);
             }
         };
-        self.undo.clear();
+        for before in self.undo.drain(..) {
+            let due = self.lines[before.key as usize].due;
+            if due != before.due {
+                before.due.map(|due| self.waiting.remove(&(due, before.key)));
+                due.map(|due| self.waiting.insert((due, before.key)));
+            }
+        }
+        self.kept += outcome.rows as usize;
         self.counts.recomputations += outcome.delta.recomputed;
         self.store.append(outcome.delta);
         self.latest = outcome.latest;
@@ -299,20 +347,20 @@ impl Keeper {
     /// Moves slots and rows together once that is worth it.
     fn tidy(&mut self) {
         // A user's function that fails here fails again where a window needs it, in the call that asks for that.
-        let _ = self.store.tidy(&mut self.lines);
+        let _ = self.store.tidy(&mut self.lines, self.kept);
         self.heap.join();
-        if !self.heap.is_loose(self.lines.iter().map(Line::len).sum()) {
+        if !self.heap.is_loose(self.kept) {
             return;
         }
-        let mut live: Vec<u64> = self.lines.iter().flat_map(|line| line.ats.iter().copied()).collect();
-        live.sort_unstable();
+        let numbers = self.heap.renumbered(self.lines.iter().flat_map(|line| line.ats.iter().copied()));
         // Should Arrow not be able to, rows stay where they are.
-        let Ok(heap) = self.heap.squeezed(&live) else { return };
+        let Ok(heap) = self.heap.squeezed(&numbers) else { return };
         self.heap = heap;
-        let renumber = |at: &mut u64| *at = live.partition_point(|&own| own < *at) as u64;
+        let renumber = |at: &mut u64| *at = numbers.of(*at);
         for line in &mut self.lines {
             line.ats.iter_mut().for_each(renumber);
-            line.told.iter_mut().for_each(|told| {
+            let of_users = line.shown.iter_mut().flat_map(|shown| shown.told_mut());
+            line.told.iter_mut().chain(of_users).for_each(|told| {
                 renumber(&mut told.first);
                 renumber(&mut told.last);
             });
@@ -324,10 +372,16 @@ impl Keeper {
         self.points.iter_mut().for_each(|point| renumber(&mut point.at));
     }
 
+    /// Notes anew which keys wait for which watermark.
+    fn wait(&mut self) {
+        let waits = (0..).zip(&self.lines).filter_map(|(key, line)| line.due.map(|due| (due, key)));
+        self.waiting = waits.collect();
+    }
+
     /// Ends it: nothing is kept.
     pub(in crate::operator) fn clear(&mut self) {
-        self.lines = Vec::new();
-        self.points = Vec::new();
+        (self.lines, self.points, self.kept) = (Vec::new(), Vec::new(), 0);
+        self.waiting.clear();
         self.heap = Heap::new(self.heap.read().to_vec(), self.heap.types().to_vec());
         let partials = self.store.partials().iter().map(|partials| partials.empty()).collect();
         self.store = Store::new(partials, self.queries.stored(), 0);
@@ -356,25 +410,23 @@ impl Keeper {
     /// Fits all slices to the windows there are now: those that were cut for others become one.
     fn refit(&mut self) {
         let call = self.call(self.watermark, false);
-        let mut work = Work::new(self.queries.asked().len());
-        let mut failed = false;
+        let fresh = self.nothing();
+        let mut work = Work::new(self.queries.asked().len(), 0, self.store.slots());
+        let mut done = Ok(());
         for key in 0..self.lines.len() as u32 {
             let mut line = std::mem::take(&mut self.lines[key as usize]);
             let mut before = line.before(key, line.len());
-            failed |= self
-                .list(key, &mut line, &[], call, &mut work.due)
-                .map(|edges| {
-                    let first = (0, call.base);
-                    self.slice(key, &mut line, &mut before, first, &edges, self.store.slots(), &mut work);
-                })
-                .is_err();
+            let news = News::From(line.len());
+            let listed = self.list(key, &mut line, &mut before, news, true, call, &mut work.due).map(|_| ());
+            let edges = listed.and_then(|()| self.late_edges(&line, 0, call));
+            done = done.and(edges.map(|edges| {
+                self.slice(key, &mut line, &mut before, (0, call.base), &edges, &mut work);
+            }));
             self.lines[key as usize] = line;
             self.undo.push(before);
         }
-        let derived = match failed {
-            true => Err(Error::Internal("windows could not be listed".into())),
-            false => self.store.derive(self.queries.stored(), &work.changes, &self.lines, &self.heap),
-        };
+        let derived = done
+            .and_then(|()| self.store.derive(self.queries.stored(), &work, &fresh, &self.lines, &self.heap));
         match derived {
             Ok(delta) => {
                 self.store.append(delta);
@@ -388,19 +440,7 @@ impl Keeper {
                 }
             }
         }
-    }
-}
-
-/// What a call comes to, key by key.
-struct Work {
-    due: Vec<Vec<Due>>,
-    changes: Vec<Change>,
-    moves: Moves,
-}
-
-impl Work {
-    fn new(queries: usize) -> Self {
-        Self { due: (0..queries).map(|_| Vec::new()).collect(), changes: Vec::new(), moves: Moves::default() }
+        self.wait();
     }
 }
 

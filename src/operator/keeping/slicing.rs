@@ -9,10 +9,11 @@
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_select::take::take;
 
-use super::due::Edges;
+use super::Keeper;
 use super::line::{Before, Line, Slice};
-use super::{Keeper, Work};
+use super::work::{Change, Moves, Work};
 use crate::Result;
+use crate::slice::gallop;
 use crate::window::Window;
 
 /// A slice is cut here as a number of rows is full: rows put in before move it.
@@ -20,40 +21,6 @@ const BY_RANK: u8 = 1;
 
 /// A slice is cut here by time, a mark, or what a window's end tells.
 const BY_EDGE: u8 = 2;
-
-/// A slice that is others' heir, or new.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) key: u32,
-    /// Places of its rows.
-    pub(super) lo: usize,
-    pub(super) hi: usize,
-    /// Slots that it takes over, slice by slice in the order of time.
-    pub(super) bases: Vec<u32>,
-    /// Places of rows that it does not take over.
-    pub(super) added: Vec<usize>,
-    /// Rows of `bases` that it has not: arrival numbers and times.
-    pub(super) removed: Vec<(u64, i64)>,
-    /// Whether its rows go to one slot more of a slice that keeps its own.
-    pub(super) chained: bool,
-    /// Whether all added rows come after those of the bases.
-    pub(super) appended: bool,
-    /// Whether rows that were in other slices are added.
-    pub(super) folds_again: bool,
-    /// Whether rows that were folded before must be folded again where the order of folding matters: rows of one time must
-    /// be folded in their order.
-    pub(super) refolds: bool,
-    /// Whether some of its rows were in slices before.
-    pub(super) known: bool,
-}
-
-/// What took place with slices.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Moves {
-    pub(super) splits: u64,
-    pub(super) merges: u64,
-    pub(super) shifts: u64,
-}
 
 /// Rows of an old slice that lie in one new slice: those at places `lo..hi` that are not new.
 #[derive(Debug, Clone, Copy)]
@@ -65,112 +32,117 @@ struct Piece {
 }
 
 impl Keeper {
-    /// Whether cuts are told by windows that are final, so that they may lie before the first new row.
-    fn cuts_late(&self) -> bool {
-        self.kinds()
-            .any(|(_, window)| matches!(window, Window::LastRows(_) | Window::LastTime(_) | Window::User(_)))
-    }
-
-    /// Why a slice begins at each place from `from` on, 0 if none does. `edges` are what final windows tell.
-    fn flags(&self, key: u32, line: &Line, from: usize, edges: &Edges) -> Vec<u8> {
-        let mut flags = vec![0u8; line.len() - from];
-        let cuts = self.queries.edges();
-        let gap = cuts.gap().filter(|&gap| gap < i64::MAX);
-        let mut end = from.checked_sub(1).map_or(i64::MIN, |before| cuts.slice_of(line.times[before]).1);
-        for (place, flag) in (from..).zip(&mut flags) {
-            let time = line.times[place];
-            let crosses = time >= end;
-            if crosses {
-                end = cuts.slice_of(time).1;
-            }
-            let apart = |gap: i64| time.saturating_sub(line.times[place - 1]) > gap;
-            if place == 0 || crosses || gap.is_some_and(apart) {
-                *flag |= BY_EDGE;
-            }
+    /// Where slices begin from place `from` on, ascending, and why. `edges` are what final windows tell. O(cuts) and a
+    /// little per cut, but O(rows) for marks and gaps.
+    pub(super) fn cuts(&self, key: u32, line: &Line, from: usize, edges: &[usize]) -> Vec<(usize, u8)> {
+        let (len, times) = (line.len(), &line.times);
+        let mut cuts: Vec<(usize, u8)> = Vec::new();
+        if from == len {
+            return cuts;
         }
-        for edge in edges.iter().filter_map(|edge| edge.checked_sub(from)) {
-            if let Some(flag) = flags.get_mut(edge) {
-                *flag |= BY_EDGE;
+        let mut by_edge = |place: usize| {
+            if (from..len).contains(&place) {
+                cuts.push((place, BY_EDGE));
             }
+        };
+        let slice_of = |place: usize| self.queries.edges().slice_of(times[place]);
+        by_edge(0);
+        let (mut place, mut end) = (from.max(1), slice_of(from.saturating_sub(1)).1);
+        while place < len {
+            if times[place] < end {
+                place += gallop(&times[place..], |&time| time < end);
+                continue;
+            }
+            by_edge(place);
+            end = slice_of(place).1;
+            place += 1;
         }
+        if let Some(gap) = self.queries.edges().gap().filter(|&gap| gap < i64::MAX) {
+            let apart = |&place: &usize| times[place].saturating_sub(times[place - 1]) > gap;
+            (from.max(1)..len).filter(apart).for_each(&mut by_edge);
+        }
+        edges.iter().copied().for_each(&mut by_edge);
+        let mut ranks = Vec::new();
         for (query, asked) in self.queries.asked().iter().enumerate() {
             let offset = line.first_of(asked.since);
-            if let Some(flag) = offset.checked_sub(from).and_then(|at| flags.get_mut(at)) {
-                *flag |= BY_EDGE;
-            }
+            by_edge(offset);
             let base = line.gone.get(query).copied().unwrap_or_default();
-            let own = from.max(offset)..line.len();
-            let mut cut = |place: usize, why: u8| flags[place - from] |= why;
+            let first = from.max(offset);
+            // Places whose rank is `begin` and a multiple of `step`.
+            let mut every = |begin: usize, step: usize| {
+                let (begin, step) = (begin as u64, step as u64);
+                let rank = base + (first - offset) as u64;
+                let from = if rank <= begin { begin } else { begin + (rank - begin).div_ceil(step) * step };
+                let until = base + (len - offset) as u64;
+                ranks
+                    .extend((from..until).step_by(step as usize).map(|rank| offset + (rank - base) as usize));
+            };
             for (_, window) in asked.plan.windows() {
                 match window {
                     Window::Counted(kind) => {
-                        let (size, slide) = (kind.size() as u64, kind.slide() as u64);
-                        for place in own.clone() {
-                            let rank = base + (place - offset) as u64;
-                            let ends = rank >= size && (rank - size).is_multiple_of(slide);
-                            if rank.is_multiple_of(slide) || ends {
-                                cut(place, BY_RANK);
-                            }
+                        every(0, kind.slide());
+                        if kind.size() % kind.slide() != 0 {
+                            every(kind.size(), kind.slide());
                         }
                     }
-                    Window::LastTime(kind) => {
-                        for place in own.clone() {
-                            if (base + (place - offset) as u64).is_multiple_of(kind.rows() as u64) {
-                                cut(place, BY_RANK);
-                            }
-                        }
-                    }
+                    Window::LastTime(kind) => every(0, kind.rows()),
                     Window::LastRows(kind) => {
-                        for place in own.clone().filter(|&place| place > offset) {
-                            if line.times[place] >= kind.edge_after(line.times[place - 1]) {
-                                cut(place, BY_EDGE);
+                        let mut place = first.max(offset + 1);
+                        while place < len {
+                            let edge = kind.edge_after(times[place - 1]);
+                            if times[place] < edge {
+                                place += gallop(&times[place..], |&time| time < edge);
+                                continue;
                             }
+                            by_edge(place);
+                            place += 1;
                         }
                     }
                     Window::Punctuation(kind) => {
-                        let cuts = self.cuts(kind, key);
-                        for place in own.clone().filter(|&place| place > 0) {
-                            if cuts.before(line, place).is_some() {
-                                cut(place, BY_EDGE);
-                            }
-                        }
+                        let cuts = self.cuts_of(kind, key);
+                        (first.max(1)..len)
+                            .filter(|&place| cuts.before(line, place).is_some())
+                            .for_each(&mut by_edge);
                     }
                     _ => {}
                 }
             }
         }
-        flags
+        cuts.extend(ranks.into_iter().map(|place| (place, BY_RANK)));
+        cuts.sort_unstable();
+        cuts.dedup_by(|later, kept| {
+            let is_same = later.0 == kept.0;
+            kept.1 |= if is_same { later.1 } else { 0 };
+            is_same
+        });
+        cuts
     }
 
-    /// Fits a key's slices to its rows. `line` has the call's rows, those from arrival number `base` on; the first of
-    /// them is at place `changed`. What becomes of slices is added to the work's changes, the first of which has slot `slot`.
-    #[allow(clippy::too_many_arguments, reason = "a struct of them would have one user")]
+    /// Fits a key's slices to its rows, from place `from` on. `line` has the call's rows, those from arrival number `base`
+    /// on. `edges` are what final windows tell, from there on. What becomes of slices is added to the work.
     pub(super) fn slice(
         &self,
         key: u32,
         line: &mut Line,
         before: &mut Before,
-        (changed, base): (usize, u64),
-        edges: &Edges,
-        slot: usize,
+        (from, base): (usize, u64),
+        edges: &[usize],
         work: &mut Work,
     ) {
         if line.len() == 0 {
             return;
         }
-        let from = if self.cuts_late() { 0 } else { changed };
         // The slice that the first change lies in, or follows: a row put in before a slice may belong to the one before.
         let first = line.slices.partition_point(|slice| (slice.lo as usize) < from).saturating_sub(1);
         let start = line.slices.get(first).map_or(0, |slice| slice.lo as usize);
         let from = from.max(start);
-        let flags = self.flags(key, line, from, edges);
+        let cuts = self.cuts(key, line, from, edges);
         before.note_slices(line, first);
         let old = line.slices.split_off(first);
-        let fit = Fit::of(line, old, &flags, (start, from, base));
+        let fit = Fit::of(line, old, &cuts, (start, from, base));
         fit.count(&mut work.moves);
         let mut refolded = None;
         for new in 0..fit.starts.len() {
-            let own = (slot + work.changes.len()) as u32;
             let mut change = fit.change(key, line, new, &mut refolded);
             let kept = match fit.bases[new][..] {
                 [only] if change.removed.is_empty() && !(change.refolds && self.orders()) => {
@@ -179,7 +151,7 @@ impl Keeper {
                 _ => None,
             };
             let lo = change.lo;
-            match kept {
+            let slice = match kept {
                 Some(kept) if change.added.is_empty() => {
                     line.slices.push(kept.moved(lo));
                     continue;
@@ -189,11 +161,11 @@ impl Keeper {
                 {
                     change.bases.clear();
                     change.chained = true;
-                    line.slices.push(kept.with(lo, own));
+                    kept.with(lo, work.change(change))
                 }
-                _ => line.slices.push(Slice::new(lo, own)),
-            }
-            work.changes.push(change);
+                _ => Slice::new(lo, work.change(change)),
+            };
+            line.slices.push(slice);
         }
     }
 }
@@ -219,11 +191,15 @@ struct Fit {
 }
 
 impl Fit {
-    /// `flags` say why a slice begins at each place from `from` on; before that there is only the one that begins at
+    /// `cuts` say where slices begin from place `from` on, and why; before that there is only the one that begins at
     /// `start`.
-    fn of(line: &Line, old: Vec<Slice>, flags: &[u8], (start, from, base): (usize, usize, u64)) -> Self {
-        let cuts = (from..).zip(flags).filter(|&(place, &why)| why != 0 && place > start);
-        let cuts = cuts.map(|(place, &why)| (place, why));
+    fn of(
+        line: &Line,
+        old: Vec<Slice>,
+        cuts: &[(usize, u8)],
+        (start, from, base): (usize, usize, u64),
+    ) -> Self {
+        let cuts = cuts.iter().copied().filter(|&(place, _)| place > start);
         let (starts, why) = std::iter::once((start, BY_EDGE)).chain(cuts).unzip();
         let mut fit = Self {
             pieces: old.iter().map(|_| Vec::new()).collect(),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, UInt64Array, cast::AsArray, types::*};
-use arrow_cast::cast;
 
+use super::context::Shown;
 use super::due::Point;
 use super::line::{Line, Row, Slice};
 use super::told::{Numbered, Reopened, Told};
@@ -14,6 +14,7 @@ use crate::aggregate::Rows;
 use crate::dictionary::plain;
 use crate::operator::stream::{Options, Queries, Stats};
 use crate::state::{Reader, Writer, broken};
+use crate::window::Window;
 
 /// Where the last row of no slice is.
 const LIMIT: usize = u32::MAX as usize;
@@ -34,13 +35,7 @@ impl Keeper {
         for count in [rows, windows, updates, splits, merges, shifts, recomputations] {
             to.number(count);
         }
-        // Dictionaries are numbered by their values.
-        let decoded = |values: ArrayRef| match plain(values.data_type()) {
-            kind if kind == values.data_type() => Ok(values),
-            kind => Ok(cast(&values, kind)?),
-        };
-        let keys: Vec<ArrayRef> = self.keys.values()?.into_iter().map(decoded).collect::<Result<_>>()?;
-        to.columns(keys, self.keys.len())?;
+        to.columns(self.keys.plain_values()?, self.keys.len())?;
         // Rows by key and time; their values in the order of arrival.
         let each = || {
             self.lines
@@ -55,7 +50,7 @@ impl Keeper {
             Arc::new(UInt32Array::from_iter_values(each().map(|(key, ..)| key as u32))),
             Arc::new(Int64Array::from_iter_values(each().map(|(_, line, at)| line.times[at]))),
             numbers(each().map(|(_, line, at)| renumbered(line.ats[at]))),
-            numbers(each().map(|(_, line, at)| line.marks[at])),
+            numbers(each().map(|(_, line, at)| line.marks_of(at))),
         ];
         to.columns(columns, live.len())?;
         let values = self.heap.read().iter().map(|&position| self.heap.column(position, &live));
@@ -82,6 +77,7 @@ impl Keeper {
             to.number(key as u64 + 1);
             to.number(gone.len() as u64);
             gone.iter().for_each(|&gone| to.number(gone));
+            let told: Vec<&Told> = told.iter().chain(line.shown.iter().flat_map(Shown::told)).collect();
             to.number(told.len() as u64);
             for told in told {
                 let places = [told.query as u64, told.window as u64, told.number as u64, told.time as u64];
@@ -136,7 +132,7 @@ impl Keeper {
         if !ids.iter().copied().eq(0..key_count as u32) && !keys.is_empty() {
             return broken();
         }
-        this.lines.resize(key_count, Line::default());
+        this.lines.resize_with(key_count, Line::default);
         let (rows, row_count) = from.columns()?;
         let [keys, times, ats, marks] = &rows[..] else { return broken() };
         let (Some(keys), Some(times)) =
@@ -178,7 +174,8 @@ impl Keeper {
         {
             return broken();
         }
-        this.heap.push(&values, row_count)?;
+        this.heap.push(&[values], row_count)?;
+        this.kept = row_count;
         let (slices, slice_count) = from.columns()?;
         let [keys, los] = &slices[..] else { return broken() };
         let (Some(keys), Some(los)) =
@@ -215,6 +212,7 @@ impl Keeper {
         while let Some(key) = from.count()?.checked_sub(1) {
             let Some(line) = this.lines.get_mut(key) else { return broken() };
             read_told(from, line)?;
+            this.restore_shown(key)?;
         }
         for _ in 0..from.count()? {
             let (time, at, key) = (from.number()? as i64, from.number()?, from.option()?);
@@ -224,7 +222,32 @@ impl Keeper {
         }
         // What is due is found by the next watermark.
         this.lines.iter_mut().for_each(|line| line.due = (line.len() > 0).then_some(i64::MIN));
+        this.wait();
         Ok(this)
+    }
+
+    /// Gives users' windows that were told back what they are compared with.
+    fn restore_shown(&mut self, key: usize) -> Result<()> {
+        let (asked, line) = (self.queries.asked(), &mut self.lines[key]);
+        let is_user = |told: &mut Told| {
+            let window = asked.get(told.query).and_then(|asked| asked.plan.windows().get(told.window));
+            matches!(window, Some((_, Window::User(_))))
+        };
+        for told in line.told.extract_if(.., is_user).collect::<Vec<_>>() {
+            let first = line.place_from((told.time, told.first));
+            let Some(lo) = first.checked_sub(line.first_of(asked[told.query].since)) else { return broken() };
+            let rows = told.rows as usize;
+            if rows == 0 || first + rows > line.len() {
+                return broken();
+            }
+            let own = |each: &Shown| (each.query, each.window) == (told.query, told.window);
+            let at = line.shown.iter().position(own).unwrap_or_else(|| {
+                line.shown.push(Shown::new(told.query, told.window));
+                line.shown.len() - 1
+            });
+            line.shown[at].restore((lo, lo + rows), told);
+        }
+        Ok(())
     }
 }
 

@@ -3,13 +3,14 @@
 //! Nothing that is there is changed by a call: what becomes of slices gets slots of its own, and is linked in once nothing
 //! can fail any more.
 
+use super::fresh::Fresh;
 use super::heap::Heap;
 use super::line::{Line, Slice};
-use super::slicing::Change;
+use super::work::{Change, NONE, Work};
 use crate::Result;
 use crate::aggregate::{Input, Partial, Partials, Rows};
 use crate::operator::plan::Stored;
-use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, cast::AsArray};
 
 /// Slots that may gather before any are moved.
 const FIRST: usize = 1024;
@@ -95,17 +96,15 @@ impl Store {
     pub(super) fn derive(
         &self,
         stored: &[Stored],
-        changes: &[Change],
+        work: &Work,
+        fresh: &Fresh,
         lines: &[Line],
         heap: &Heap,
     ) -> Result<Delta> {
+        let changes = &work.changes;
         let added = |change: &Change| -> Vec<(u64, i64)> {
             let line = &lines[change.key as usize];
             change.added.iter().map(|&place| (line.ats[place], line.times[place])).collect()
-        };
-        let whole = |change: &Change| -> Vec<(u64, i64)> {
-            let line = &lines[change.key as usize];
-            (change.lo..change.hi).map(|place| (line.ats[place], line.times[place])).collect()
         };
         let added: Vec<Vec<(u64, i64)>> = changes.iter().map(added).collect();
         // New slices of rows that were in others.
@@ -113,60 +112,96 @@ impl Store {
             changes.iter().map(|change| change.bases.is_empty() && !change.chained && change.known).collect();
         let mut derived = Vec::with_capacity(stored.len());
         for ((stored, own), kind) in stored.iter().zip(&self.partials).zip(&self.kinds) {
-            let mends = |change: &Change| {
-                let in_order = !kind.ordered || !change.refolds;
-                !change.bases.is_empty() && in_order && (kind.commutative || change.appended)
+            let column = Stretch { stored, like: own.as_ref(), kind, heap };
+            let mut all = match changes.is_empty() {
+                true => own.empty(),
+                false => self.mended(column, changes, &added, lines, &mut recomputed)?,
             };
-            // The slices that keep what they had, less what they lost.
-            let mended: Vec<usize> = (0..changes.len()).filter(|&at| mends(&changes[at])).collect();
-            let mut kept = self.merged(own.as_ref(), mended.iter().map(|&at| &changes[at].bases[..]))?;
-            // The slot of each change among them, if it is mended indeed.
-            let mut place: Vec<Option<u32>> = vec![None; changes.len()];
-            mended.iter().zip(0..).for_each(|(&at, slot)| place[at] = Some(slot));
-            let losing: Vec<usize> =
-                mended.into_iter().filter(|&at| !changes[at].removed.is_empty()).collect();
-            if !losing.is_empty() {
-                let lost: Vec<&[(u64, i64)]> = losing.iter().map(|&at| &changes[at].removed[..]).collect();
-                let lost = fold(stored, own.as_ref(), &lost, heap)?;
-                let slots: Vec<u32> = losing.iter().filter_map(|&at| place[at]).collect();
-                let done = kept.take_out(&slots, lost.as_ref())?;
-                for (&at, _) in losing.iter().zip(done).filter(|(_, done)| !done) {
-                    place[at] = None;
+            if !work.groups.is_empty() {
+                let grouped = grouped(column, work, fresh)?;
+                if changes.is_empty() {
+                    all = grouped;
+                } else {
+                    // In the order of their slots.
+                    all.append(grouped);
+                    let slots = work.of_changes.iter().chain(work.groups.iter().map(|(slot, _)| slot));
+                    let mut places = vec![0; work.slots as usize];
+                    slots.zip(0..).for_each(|(&slot, place)| places[slot as usize] = place);
+                    all = copied(all.as_ref(), &places)?;
                 }
             }
-            let is_anew = |at: usize| !changes[at].bases.is_empty() && place[at].is_none();
-            recomputed.iter_mut().enumerate().for_each(|(at, recomputed)| *recomputed |= is_anew(at));
-            let whole: Vec<Vec<(u64, i64)>> = (0..changes.len())
-                .map(|at| if is_anew(at) { whole(&changes[at]) } else { Vec::new() })
-                .collect();
-            let rows: Vec<&[(u64, i64)]> =
-                (0..changes.len()).map(|at| if is_anew(at) { &whole[at][..] } else { &added[at] }).collect();
-            let filled: Vec<&[(u64, i64)]> = rows.iter().copied().filter(|rows| !rows.is_empty()).collect();
-            let first_fresh = changes.len() as u32;
-            // A slot for each change, as far as it keeps something, and then those of rows.
-            let slots: Vec<u32> = place.iter().copied().flatten().collect();
-            let mut both = copied(kept.as_ref(), &slots)?;
-            let kept_slots = slots.len() as u32;
-            if !filled.is_empty() {
-                both.append(fold(stored, own.as_ref(), &filled, heap)?);
-            }
-            let (mut slots, mut groups) = (Vec::new(), Vec::new());
-            let (mut next_kept, mut next_fresh) = (0..kept_slots, kept_slots..kept_slots + first_fresh);
-            for (place, rows) in place.iter().zip(&rows) {
-                groups.push(slots.len() as u32);
-                slots.extend(place.and_then(|_| next_kept.next()));
-                slots.extend((!rows.is_empty()).then(|| next_fresh.next()).flatten());
-            }
-            let both = if groups.is_empty() { both } else { both.regroup(&slots, &groups)? };
-            let times: Vec<i64> =
-                changes.iter().zip(&added).map(|(change, added)| first_time(change, added, lines)).collect();
-            derived.push(reduced(both, kind, &times)?);
+            derived.push(all);
         }
-        let rows = changes.iter().map(|change| change.hi - change.lo).sum();
-        let mut delta = Delta { partials: derived, slots: changes.len(), rows, recomputed: 0 };
+        let rows = changes.iter().map(|change| change.hi - change.lo).sum::<usize>() + work.grouped;
+        let mut delta = Delta { partials: derived, slots: work.slots as usize, rows, recomputed: 0 };
         delta.recomputed = recomputed.into_iter().filter(|&recomputed| recomputed).count() as u64;
         delta.partials.iter_mut().try_for_each(|partials| partials.settle())?;
         Ok(delta)
+    }
+
+    /// One partial of changed slices, a slot each; says which of them were computed anew.
+    fn mended(
+        &self,
+        column: Stretch<'_>,
+        changes: &[Change],
+        added: &[Vec<(u64, i64)>],
+        lines: &[Line],
+        recomputed: &mut [bool],
+    ) -> Result<Box<dyn Partials>> {
+        let Stretch { like: own, kind, .. } = column;
+        let whole = |change: &Change| -> Vec<(u64, i64)> {
+            let line = &lines[change.key as usize];
+            (change.lo..change.hi).map(|place| (line.ats[place], line.times[place])).collect()
+        };
+        let mends = |change: &Change| {
+            let in_order = !kind.ordered || !change.refolds;
+            !change.bases.is_empty() && in_order && (kind.commutative || change.appended)
+        };
+        // The slices that keep what they had, less what they lost.
+        let mended: Vec<usize> = (0..changes.len()).filter(|&at| mends(&changes[at])).collect();
+        let mut kept = self.merged(own, mended.iter().map(|&at| &changes[at].bases[..]))?;
+        // The slot of each change among them, if it is mended indeed.
+        let mut place: Vec<Option<u32>> = vec![None; changes.len()];
+        mended.iter().zip(0..).for_each(|(&at, slot)| place[at] = Some(slot));
+        let losing: Vec<usize> = mended.into_iter().filter(|&at| !changes[at].removed.is_empty()).collect();
+        if !losing.is_empty() {
+            let lost: Vec<&[(u64, i64)]> = losing.iter().map(|&at| &changes[at].removed[..]).collect();
+            let lost = fold(column, &lost)?;
+            let slots: Vec<u32> = losing.iter().filter_map(|&at| place[at]).collect();
+            let left: Vec<bool> = losing
+                .iter()
+                .map(|&at| column.is_left(&changes[at], &lines[changes[at].key as usize]))
+                .collect();
+            let done = kept.take_out(&slots, lost.as_ref(), &left)?;
+            for (&at, _) in losing.iter().zip(done).filter(|(_, done)| !done) {
+                place[at] = None;
+            }
+        }
+        let is_anew = |at: usize| !changes[at].bases.is_empty() && place[at].is_none();
+        recomputed.iter_mut().enumerate().for_each(|(at, recomputed)| *recomputed |= is_anew(at));
+        let whole: Vec<Vec<(u64, i64)>> =
+            (0..changes.len()).map(|at| if is_anew(at) { whole(&changes[at]) } else { Vec::new() }).collect();
+        let rows: Vec<&[(u64, i64)]> =
+            (0..changes.len()).map(|at| if is_anew(at) { &whole[at][..] } else { &added[at] }).collect();
+        let filled: Vec<&[(u64, i64)]> = rows.iter().copied().filter(|rows| !rows.is_empty()).collect();
+        // A slot for each change, as far as it keeps something, and then those of rows.
+        let slots: Vec<u32> = place.iter().copied().flatten().collect();
+        let mut both = copied(kept.as_ref(), &slots)?;
+        let kept_slots = slots.len() as u32;
+        if !filled.is_empty() {
+            both.append(fold(column, &filled)?);
+        }
+        let (mut slots, mut groups) = (Vec::new(), Vec::new());
+        let (mut next_kept, mut next_fresh) = (0..kept_slots, kept_slots..kept_slots + changes.len() as u32);
+        for (place, rows) in place.iter().zip(&rows) {
+            groups.push(slots.len() as u32);
+            slots.extend(place.and_then(|_| next_kept.next()));
+            slots.extend((!rows.is_empty()).then(|| next_fresh.next()).flatten());
+        }
+        let both = both.regroup(&slots, &groups)?;
+        let times: Vec<i64> =
+            changes.iter().zip(added).map(|(change, added)| first_time(change, added, lines)).collect();
+        reduced(both, kind, &times)
     }
 
     /// A column with a slot for each group of slots, combined in their order.
@@ -238,9 +273,8 @@ impl Store {
     ///
     /// # Errors
     /// What a user's function raises; nothing is changed then.
-    pub(super) fn tidy(&mut self, lines: &mut [Line]) -> Result<()> {
-        let kept = || lines.iter().map(Line::len).sum::<usize>();
-        if self.slots < self.room && (self.rows < ROWS || self.rows < 2 * kept()) {
+    pub(super) fn tidy(&mut self, lines: &mut [Line], kept: usize) -> Result<()> {
+        if self.slots < self.room && (self.rows < ROWS || self.rows < 2 * kept) {
             return Ok(());
         }
         self.compact(lines)?;
@@ -290,24 +324,66 @@ fn merge(partials: &dyn Partials, slots: &[u32], groups: &[u32]) -> Result<Box<d
     each.regroup(&own, groups)
 }
 
+/// A column of partials, and the rows it is over.
+#[derive(Clone, Copy)]
+struct Stretch<'a> {
+    stored: &'a Stored,
+    like: &'a dyn Partials,
+    kind: &'a Kind,
+    heap: &'a Heap,
+}
+
+impl Stretch<'_> {
+    /// What it reads, of columns as `read` reads them.
+    fn input(&self, read: impl Fn(usize) -> Result<ArrayRef>) -> Result<Input> {
+        let columns = self.stored.inputs.iter().map(|&position| read(position)).collect::<Result<_>>()?;
+        let taken = self.stored.filter.map(read).transpose()?;
+        Ok(Input { columns, taken: taken.map(|taken| taken.as_boolean().clone()) })
+    }
+}
+
+impl Stretch<'_> {
+    /// Whether some row that a slice takes over has a value. Mostly it is the first one.
+    fn is_left(&self, change: &Change, line: &Line) -> bool {
+        let mut added = change.added.iter().peekable();
+        let mut taken = (change.lo..change.hi).filter(|place| added.next_if_eq(&place).is_none());
+        taken.any(|place| self.heap.has_values(&self.stored.inputs, self.stored.filter, line.ats[place]))
+    }
+}
+
 /// A column with a slot for each of these lists of rows, none of which is empty.
-fn fold(
-    stored: &Stored,
-    like: &dyn Partials,
-    rows: &[&[(u64, i64)]],
-    heap: &Heap,
-) -> Result<Box<dyn Partials>> {
-    let mut partials = like.empty();
+fn fold(column: Stretch<'_>, rows: &[&[(u64, i64)]]) -> Result<Box<dyn Partials>> {
+    let mut partials = column.like.empty();
     let each = || rows.iter().flat_map(|rows| rows.iter());
     let ats: Vec<u64> = each().map(|&(at, _)| at).collect();
     let times: Vec<i64> = each().map(|&(_, time)| time).collect();
     let of_slot = |(slot, rows): (usize, &&[(u64, i64)])| std::iter::repeat_n(slot as u32, rows.len());
     let slots: Vec<u32> = rows.iter().enumerate().flat_map(of_slot).collect();
-    let columns = stored.inputs.iter().map(|&position| heap.column(position, &ats)).collect::<Result<_>>()?;
-    let taken = stored.filter.map(|position| heap.column(position, &ats)).transpose()?;
-    let input = Input { columns, taken: taken.map(|taken| taken.as_boolean().clone()) };
+    let input = column.input(|position| column.heap.column(position, &ats))?;
     input.feed(&mut *partials, Rows::all(&slots, &times), rows.len())?;
     Ok(partials)
+}
+
+/// A column with a slot for each group of a call's rows, which are folded in the order they came.
+fn grouped(column: Stretch<'_>, work: &Work, fresh: &Fresh) -> Result<Box<dyn Partials>> {
+    let (heap, groups) = (column.heap, work.groups.len());
+    let mut partials = column.like.empty();
+    if work.grouped == fresh.len() {
+        let input = column.input(|position| heap.stretch(position, fresh.base, fresh.len()))?;
+        let by_runs = input.taken.is_none() && !work.runs.is_empty();
+        if !by_runs || !partials.update_runs(&input.columns, &work.runs, &fresh.times, groups)? {
+            input.feed(&mut *partials, Rows::all(&work.group_of, &fresh.times), groups)?;
+        }
+    } else {
+        let rows: Vec<usize> = (0..fresh.len()).filter(|&row| work.group_of[row] != NONE).collect();
+        let ats: Vec<u64> = rows.iter().map(|&row| fresh.base + row as u64).collect();
+        let slots: Vec<u32> = rows.iter().map(|&row| work.group_of[row]).collect();
+        let times: Vec<i64> = rows.iter().map(|&row| fresh.times[row]).collect();
+        let input = column.input(|position| heap.column(position, &ats))?;
+        input.feed(&mut *partials, Rows::all(&slots, &times), groups)?;
+    }
+    let times: Vec<i64> = work.groups.iter().map(|&(_, first)| first).collect();
+    reduced(partials, column.kind, &times)
 }
 
 /// Slots of functions that do not commute as one state each: what they are made of will not come apart again. `times` are

@@ -4,6 +4,9 @@
 //! has neither: a late mark cuts it in two, and several may have the same times. So each such window gets a number when it
 //! is handed out, and keeps it.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 /// A window told by rows that was handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Told {
@@ -72,25 +75,25 @@ pub(super) fn matched(
     is_within: impl Fn(&Told, &Final) -> bool,
 ) -> Matched {
     let mut number: Vec<Option<(i64, bool)>> = vec![None; finals.len()];
-    let mut left: Vec<&Told> = told.iter().collect();
-    let mut pair = |same: &dyn Fn(&Told, &Final) -> bool, changed: bool, left: &mut Vec<&Told>| {
-        left.retain(|told| {
-            let free = (0..finals.len()).find(|&at| number[at].is_none() && same(told, &finals[at]));
-            if let Some(at) = free {
-                number[at] = Some((told.number, changed));
-            }
-            free.is_none()
-        });
-    };
     let rows = |each: &Final| (each.hi - each.lo) as u32;
-    pair(
-        &|told, each| (told.first, told.last, told.rows) == (each.first, each.last, rows(each)),
+    let mut left = paired(
+        told.iter().collect(),
+        &mut number,
+        (
+            |told: &Told| (told.first, told.last, told.rows),
+            finals.iter().map(|each| (each.first, each.last, rows(each))),
+        ),
         false,
-        &mut left,
     );
-    pair(&|told, each| told.first == each.first, true, &mut left);
-    pair(&|told, each| told.last == each.last, true, &mut left);
-    pair(&|told, each| is_within(told, each), true, &mut left);
+    left = paired(left, &mut number, (|told: &Told| told.first, finals.iter().map(|each| each.first)), true);
+    left = paired(left, &mut number, (|told: &Told| told.last, finals.iter().map(|each| each.last)), true);
+    left.retain(|told| {
+        let free = (0..finals.len()).find(|&at| number[at].is_none() && is_within(told, &finals[at]));
+        if let Some(at) = free {
+            number[at] = Some((told.number, true));
+        }
+        free.is_none()
+    });
     let mut matched = Matched { gone: left.iter().map(|told| told.number).collect(), ..Matched::default() };
     for (at, number) in number.into_iter().enumerate() {
         let number = match number {
@@ -109,6 +112,30 @@ pub(super) fn matched(
         matched.told.push((at, number));
     }
     matched
+}
+
+/// Gives windows without a number that of the first one told with the same key; returns those told that are left. O(n).
+fn paired<'a, K: Eq + Hash>(
+    mut told: Vec<&'a Told>,
+    number: &mut [Option<(i64, bool)>],
+    (key_of, keys): (impl Fn(&Told) -> K, impl DoubleEndedIterator<Item = K> + ExactSizeIterator),
+    is_changed: bool,
+) -> Vec<&'a Told> {
+    if told.is_empty() {
+        return told;
+    }
+    let mut free: HashMap<K, Vec<usize>> = HashMap::new();
+    for (at, key) in keys.enumerate().rev().filter(|&(at, _)| number[at].is_none()) {
+        free.entry(key).or_default().push(at);
+    }
+    told.retain(|told| match free.get_mut(&key_of(told)).and_then(Vec::pop) {
+        Some(at) => {
+            number[at] = Some((told.number, is_changed));
+            false
+        }
+        None => true,
+    });
+    told
 }
 
 #[cfg(test)]

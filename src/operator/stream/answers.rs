@@ -1,9 +1,10 @@
-//! Results of windows that are due, from slices or from trees above them.
+//! Results of windows that are due, from slices or from what is kept above them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StructArray, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch, StructArray, UInt32Array};
+use arrow_buffer::BooleanBuffer;
 use arrow_cast::cast;
 use arrow_select::take::take;
 
@@ -14,7 +15,7 @@ use crate::aggregate::Partials;
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
 use crate::operator::output::lowered;
-use crate::slice::{Delta, Forest, Wanted};
+use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 
 impl Stream {
@@ -23,6 +24,54 @@ impl Stream {
         if due.iter().all(Vec::is_empty) {
             return Ok(Vec::new());
         }
+        let keys = self.key_columns()?;
+        let gathered = self.gather(&due, delta)?;
+        let mut results = Vec::new();
+        for (query, due) in due.iter().enumerate().filter(|(_, due)| !due.is_empty()) {
+            let own = self.queries.asked()[query].partials.clone();
+            if own.iter().all(|&at| self.eager.has(at)) {
+                // What lies above the slices answers windows in any order.
+                let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, due, delta)?.into();
+                results.push(self.batch(query, due, &keys, &answers)?);
+                continue;
+            }
+            for due in batches(due, gathered.slices, |due| gathered.range(due)) {
+                let of_slices: Vec<&dyn Partials> =
+                    own.iter().filter_map(|&at| gathered.partial(at)).collect();
+                let ranges: Vec<(u32, u32)> = due.iter().map(|due| gathered.range(due)).collect();
+                let mut of_slices = answers(&of_slices, &ranges)?.into_iter();
+                let mut above = self.answers_above(&own, due, delta)?;
+                let next =
+                    |&at: &usize| if self.eager.has(at) { above.pop_front() } else { of_slices.next() };
+                let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
+                results.push(self.batch(query, due, &keys, &answers)?);
+            }
+        }
+        Ok(results)
+    }
+
+    /// Those of the partials `own` of windows that come from above the slices.
+    fn answers_above(
+        &mut self,
+        own: &[usize],
+        due: &[Due],
+        delta: &Delta,
+    ) -> Result<VecDeque<Box<dyn Partials>>> {
+        let wanted = |due: &Due| Wanted { key: due.key, slices: due.found.lo..due.found.hi };
+        self.eager.answer((&self.store, delta), &self.slices, own, due.iter().map(wanted))
+    }
+
+    /// The slices that windows need, of those partials that nothing above the slices answers for.
+    fn gather(&self, due: &[Vec<Due>], delta: &Delta) -> Result<Gathered> {
+        let mut which: Vec<usize> = Vec::new();
+        for (asked, _) in self.queries.asked().iter().zip(due).filter(|(_, due)| !due.is_empty()) {
+            which.extend(asked.partials.iter().filter(|&&at| !self.eager.has(at)));
+        }
+        if which.is_empty() {
+            return Ok(Gathered::default());
+        }
+        which.sort_unstable();
+        which.dedup();
         // The slices of each key that some window needs, one key after the other.
         let mut needed = vec![(usize::MAX, 0); self.slices.keys()];
         for due in due.iter().flatten() {
@@ -32,7 +81,6 @@ impl Stream {
         let (mut wanted, mut places, mut slices) = (Vec::new(), vec![0; needed.len()], 0);
         for (key, &(lo, hi)) in needed.iter().enumerate().filter(|(_, (lo, hi))| lo < hi) {
             wanted.push(Wanted { key: key as u32, slices: lo..hi });
-            // May be below zero on the way: it is the place of slice 0.
             places[key] = slices as i64 - lo as i64;
             slices += hi - lo;
         }
@@ -42,80 +90,35 @@ impl Stream {
                 u32::MAX
             )));
         }
-        let mut which: Vec<usize> = Vec::new();
-        for (asked, _) in self.queries.asked().iter().zip(&due).filter(|(_, due)| !due.is_empty()) {
-            which.extend(&asked.partials);
-        }
-        which.sort_unstable();
-        which.dedup();
-        let planted: &[usize] = self.forest.as_ref().map_or(&[], Forest::which);
-        which.retain(|at| !planted.contains(at));
-        let gathered = if which.is_empty() {
-            Vec::new()
-        } else {
-            self.store.gather(delta, &self.slices, &wanted, &which)?
-        };
-        let mut partials: Vec<Option<&dyn Partials>> = vec![None; self.queries.stored().len()];
-        for (&at, gathered) in which.iter().zip(&gathered) {
-            partials[at] = Some(gathered.as_ref());
-        }
-        let range = |due: &Due| {
-            let place = places[due.key as usize];
-            ((place + due.found.lo as i64) as u32, (place + due.found.hi as i64) as u32)
-        };
-        let keys = self.key_columns()?;
-        let mut results = Vec::new();
-        for (query, due) in due.iter().enumerate() {
-            let own: Vec<Option<&dyn Partials>> =
-                self.queries.asked()[query].partials.iter().map(|&at| partials[at]).collect();
-            let by_trees = own.iter().all(Option::is_none);
-            let due = if by_trees && !due.is_empty() { vec![&due[..]] } else { batches(due, slices, range) };
-            for due in due {
-                let gathered: Vec<&dyn Partials> = own.iter().copied().flatten().collect();
-                let ranges: Vec<(u32, u32)> = due.iter().map(range).collect();
-                let mut gathered = answers(&gathered, &ranges)?.into_iter();
-                let mut planted = self.by_trees(query, due)?;
-                let next = |own: &Option<&dyn Partials>| {
-                    if own.is_some() { gathered.next() } else { planted.pop_front() }
-                };
-                let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
-                let answers: Vec<&dyn Partials> = answers.iter().map(AsRef::as_ref).collect();
-                let aggregates = lowered(&self.queries.asked()[query].plan, &answers)?;
-                results.push(self.batch(query, due, &keys, aggregates)?);
-            }
-        }
-        Ok(results)
+        let partials = self.store.gather(delta, &self.slices, &wanted, &which)?;
+        Ok(Gathered { which, partials, places, slices })
     }
 
-    /// The partials of windows that come from trees, in the order of the query.
-    pub(super) fn by_trees(&self, query: usize, due: &[Due]) -> Result<VecDeque<Box<dyn Partials>>> {
-        let Some(forest) = &self.forest else { return Ok(VecDeque::new()) };
-        let own = self.queries.asked()[query].partials.iter();
-        let which: Vec<usize> =
-            own.filter_map(|own| forest.which().iter().position(|which| which == own)).collect();
-        let windows = due.iter().map(|due| Wanted { key: due.key, slices: due.found.lo..due.found.hi });
-        forest.answer(&self.slices, &which, windows)
-    }
-
-    pub(super) fn batch(
+    fn batch(
         &self,
         query: usize,
         due: &[Due],
         keys: &[ArrayRef],
-        lowered: Vec<ArrayRef>,
+        answers: &[Box<dyn Partials>],
     ) -> Result<RecordBatch> {
-        let ids: UInt32Array = due.iter().map(|due| due.key).collect();
-        let keys =
-            keys.iter().map(|values| take(values, &ids, None)).collect::<std::result::Result<_, _>>()?;
+        let answers: Vec<&dyn Partials> = answers.iter().map(AsRef::as_ref).collect();
+        let lowered = lowered(&self.queries.asked()[query].plan, &answers)?;
+        let mut own: Vec<ArrayRef> = Vec::with_capacity(self.queries.schema().fields().len());
+        if !keys.is_empty() {
+            let ids: UInt32Array = due.iter().map(|due| due.key).collect();
+            for values in keys {
+                own.push(take(values, &ids, None)?);
+            }
+        }
         let measure = self.queries.leader().measure();
         let starts = measure.array(due.iter().map(|due| due.found.start).collect())?;
         let ends = measure.array(due.iter().map(|due| due.found.end).collect())?;
         let extents =
             Arc::new(StructArray::try_new(self.queries.extents().clone(), vec![starts, ends], None)?);
         let which: Vec<u32> = due.iter().map(|due| due.window as u32).collect();
-        let updates: BooleanArray = due.iter().map(|due| Some(due.update)).collect();
-        let told = Told { extents, which, updates, ranks: None, numbers: None };
-        self.queries.batch(query, keys, told, lowered)
+        let updates = BooleanBuffer::collect_bool(due.len(), |at| due[at].update);
+        let told = Told { extents, which, updates: updates.into(), ranks: None, numbers: None };
+        self.queries.batch(query, own, told, lowered)
     }
 
     /// The keys as columns, in the order of their numbers, not as dictionaries: those are numbered by their values.
@@ -138,6 +141,30 @@ impl Stream {
         let columns = self.keys.values()?;
         self.key_columns = Some((len, columns.clone()));
         Ok(columns)
+    }
+}
+
+/// Partials of slices that windows need, one slice after the other.
+#[derive(Default)]
+struct Gathered {
+    /// Which partials these are.
+    which: Vec<usize>,
+    partials: Vec<Box<dyn Partials>>,
+    /// Where slice 0 of each key would be: may be below zero.
+    places: Vec<i64>,
+    slices: usize,
+}
+
+impl Gathered {
+    /// Where the slices of a window are.
+    fn range(&self, due: &Due) -> (u32, u32) {
+        let place = self.places[due.key as usize];
+        ((place + due.found.lo as i64) as u32, (place + due.found.hi as i64) as u32)
+    }
+
+    fn partial(&self, partial: usize) -> Option<&dyn Partials> {
+        let at = self.which.binary_search(&partial).ok()?;
+        Some(self.partials[at].as_ref())
     }
 }
 

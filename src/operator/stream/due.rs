@@ -2,8 +2,8 @@
 
 use super::Stream;
 use super::listing::{
-    Found, Span, band, band_changed, global, landmark, landmark_changed, session_at, sessions, sliding,
-    sliding_changed,
+    self, Found, Near, Span, band, band_changed, global, landmark, landmark_changed, place_from_end,
+    session_at, sessions, sliding_changed,
 };
 use crate::slice::Cell;
 use crate::window::Window;
@@ -119,44 +119,61 @@ impl Stream {
     }
 
     /// Windows that become final as the watermark moves to `now`.
-    pub(super) fn list_due(&self, now: i64, due: &mut [Vec<Due>], reopened: &mut Vec<Reopened>) {
-        let bounds = self.queries.edges().bounds();
-        for (query, asked) in self.queries.asked().iter().enumerate() {
-            let span = Span { after: self.watermark, upto: now, since: asked.since, bounds };
-            for (number, (_, window)) in asked.plan.windows().iter().enumerate() {
-                let may_hold = match window {
-                    Window::Sliding(kind) => span.may_hold(kind),
-                    Window::Band(kind) => span.holds(kind.extent().0, kind.extent().1),
-                    Window::Landmark(kind) => span.may_hold_landmark(kind),
-                    Window::Global(_) => now == NEVER,
-                    _ => true,
-                };
-                if !may_hold {
-                    continue;
-                }
-                for key in 0..self.slices.keys() as u32 {
-                    let slices = self.slices.of(key);
-                    let mut add = |found, update| due[query].push(Due { window: number, key, found, update });
-                    match window {
-                        Window::Sliding(kind) => sliding(kind, slices, span, |found| add(found, false)),
-                        Window::Session(session) => {
-                            sessions(session, slices, asked.first_place(slices), span, |found| {
-                                let before = reopened.len();
-                                reopened.retain(|other| {
-                                    (other.query, other.window, other.key) != (query, number, key)
-                                        || !(found.start..found.end).contains(&other.at)
-                                });
-                                add(found, reopened.len() < before);
-                            })
+    pub(super) fn list_due(&mut self, now: i64, due: &mut [Vec<Due>], reopened: &mut Vec<Reopened>) {
+        let Self { agenda, queries, slices: timelines, watermark, .. } = self;
+        let bounds = queries.edges().bounds();
+        let keys = timelines.keys() as u32;
+        // Where the slices of each key begin that windows may end before.
+        let mut fresh: Vec<usize> = Vec::new();
+        for topic in agenda.upto(now) {
+            let (query, number) = (topic.query as usize, topic.window as usize);
+            let asked = &queries.asked()[query];
+            let window = &asked.plan.windows()[number].1;
+            let span = Span { after: *watermark, upto: now, since: asked.since, bounds };
+            let may_hold = match window {
+                Window::Band(kind) => span.holds(kind.extent().0, kind.extent().1),
+                Window::Landmark(kind) => span.may_hold_landmark(kind),
+                Window::Global(_) => now == NEVER,
+                _ => true,
+            };
+            if !may_hold {
+                continue;
+            }
+            if let (Some(_), Some(after), true) = (topic.sliding, span.after, fresh.is_empty()) {
+                fresh.extend((0..keys).map(|key| place_from_end(timelines.of(key), after)));
+            }
+            for key in 0..keys {
+                let slices = timelines.of(key);
+                let mut add = |found, update| due[query].push(Due { window: number, key, found, update });
+                match (window, topic.sliding) {
+                    (Window::Sliding(kind), Some(sliding)) => {
+                        let (start, hi) = (agenda.start(sliding), fresh.get(key as usize).copied());
+                        let mut near = Near { start, lo: 0, hi: hi.unwrap_or(0) };
+                        if keys > 1 {
+                            listing::sliding(kind, slices, span, near, |found| add(found, false));
+                            continue;
                         }
-                        Window::Band(kind) => band(kind, slices, span, |found| add(found, false)),
-                        Window::Landmark(kind) => landmark(kind, slices, span, |found| add(found, false)),
-                        Window::Global(kind) => {
-                            let found = global(kind, slices, asked.first_place(slices));
-                            found.into_iter().for_each(|found| add(found, false));
-                        }
-                        _ => {}
+                        near.lo = agenda.near(sliding).saturating_sub(timelines.gone(key)) as usize;
+                        let next = listing::sliding(kind, slices, span, near, |found| add(found, false));
+                        agenda.set_near(sliding, timelines.gone(key) + next as u64);
                     }
+                    (Window::Session(session), _) => {
+                        sessions(session, slices, asked.first_place(slices), span, |found| {
+                            let before = reopened.len();
+                            reopened.retain(|other| {
+                                (other.query, other.window, other.key) != (query, number, key)
+                                    || !(found.start..found.end).contains(&other.at)
+                            });
+                            add(found, reopened.len() < before);
+                        })
+                    }
+                    (Window::Band(kind), _) => band(kind, slices, span, |found| add(found, false)),
+                    (Window::Landmark(kind), _) => landmark(kind, slices, span, |found| add(found, false)),
+                    (Window::Global(kind), _) => {
+                        let found = global(kind, slices, asked.first_place(slices));
+                        found.into_iter().for_each(|found| add(found, false));
+                    }
+                    _ => {}
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! Unlike bounded input, where all windows are listed once from the first slice to the last, a stream asks again and
 //! again for the few that are due. So both ends of a window are found by galloping: O(log n) slices a window.
 
-use crate::slice::{Slice, gallop};
+use crate::slice::{Slice, gallop, place};
 use crate::window::{Band, Global, Landmark, Session, Sliding};
 
 /// A window that is due, and the places of its slices.
@@ -34,20 +34,18 @@ impl Span {
         if let Some(after) = self.after {
             start = start.max(sliding.first_covering(within(after)));
         }
-        if let Some(since) = self.since {
-            start = start.max(sliding.last_start(within(since)) + sliding.slide());
-        }
-        start
+        self.begin_late_enough(sliding, start)
     }
 
-    /// Whether some window of this kind may be due at all, whatever rows there are.
-    pub(super) fn may_hold(&self, sliding: &Sliding) -> bool {
-        let Some(after) = self.after else { return true };
-        if after < self.bounds.0 || after > self.bounds.1 {
-            return true;
+    /// The same, or the start of the first window that begins late enough, if that is later.
+    fn begin_late_enough(&self, sliding: &Sliding, start: i64) -> i64 {
+        match self.since {
+            Some(since) => {
+                let since = since.clamp(self.bounds.0, self.bounds.1);
+                start.max(sliding.last_start(since) + sliding.slide())
+            }
+            None => start,
         }
-        // The window that covers `after` and ends first ends first of all that end later.
-        sliding.first_covering(after) + sliding.size() <= self.upto
     }
 
     /// Whether some window of a landmark may be due at all, whatever rows there are.
@@ -75,24 +73,56 @@ fn advance(slices: &[Slice], from: usize, t: i64) -> usize {
     }
 }
 
-/// Sliding windows that are due and have rows, ascending. O(log slices) a window.
-pub(super) fn sliding(sliding: &Sliding, slices: &[Slice], span: Span, mut found: impl FnMut(Found)) {
-    let Some(first) = slices.first() else { return };
-    let mut start = span.first_start(sliding, first.first);
-    let (mut lo, mut hi) = (0, 0);
+/// The place of the first slice that begins at `t` or later, if it is one of the last. O(log slices from there on).
+pub(super) fn place_from_end(slices: &[Slice], t: i64) -> usize {
+    place(slices, slices.len(), |slice| slice.first < t)
+}
+
+/// Where to begin to look for sliding windows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Near {
+    /// The start of the first that ends late enough, if it is known.
+    pub(super) start: Option<i64>,
+    /// A place not far from that of its first slice.
+    pub(super) lo: usize,
+    /// No window that is due ends before the slice of this place begins.
+    pub(super) hi: usize,
+}
+
+/// Sliding windows that are due and have rows, ascending; a place near that of the first slice of the next one. O(log
+/// slices) a window, and O(1) where places are near.
+pub(super) fn sliding(
+    sliding: &Sliding,
+    slices: &[Slice],
+    span: Span,
+    near: Near,
+    mut found: impl FnMut(Found),
+) -> usize {
+    let (mut lo, mut hi, mut next) = (near.lo, near.hi, None);
+    let Some(first) = slices.first() else { return near.lo };
+    let mut start = match near.start {
+        Some(start) => span.begin_late_enough(sliding, start),
+        None => span.first_start(sliding, first.first),
+    };
     loop {
         let end = start + sliding.size();
         if end > span.upto {
-            return;
+            return next.unwrap_or(near.lo);
         }
-        lo = advance(slices, lo, start);
-        let Some(slice) = slices.get(lo) else { return };
+        lo = place(slices, lo, |slice| slice.first < start);
+        let Some(slice) = slices.get(lo) else { return lo };
         if slice.first >= end {
             // Nothing in this window: on to the first that has something.
             start = sliding.first_covering(slice.first);
             continue;
         }
-        hi = advance(slices, hi.max(lo), end);
+        hi = hi.max(lo);
+        hi = match next {
+            // Any of a few slices: a search without branches.
+            None => hi + slices[hi..].partition_point(|slice| slice.first < end),
+            Some(_) => advance(slices, hi, end),
+        };
+        next = Some(if sliding.size() == sliding.slide() { hi } else { lo });
         if span.holds(start, end) {
             found(Found { start, end, lo, hi });
         }

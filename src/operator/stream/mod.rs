@@ -11,14 +11,17 @@
 //! window manager is here with `listing`. A call first does all that can fail and then all that cannot, so that a call
 //! that fails leaves the operator as it was.
 
+mod agenda;
 mod answers;
 mod due;
 mod intake;
 mod late;
 mod listing;
+mod names;
 mod options;
 mod part;
 mod queries;
+mod settled;
 mod snapshot;
 mod upkeep;
 
@@ -30,8 +33,9 @@ use arrow_schema::SchemaRef;
 use super::plan::Plan;
 use crate::keys::KeyIndex;
 use crate::slice::strategy::{Order, Strategy};
-use crate::slice::{Calendar, Cutter, Delta, Forest, Store, Timelines};
+use crate::slice::{Cutter, Delta, Eager, Store, Timelines};
 use crate::{Error, Result};
+use agenda::Agenda;
 pub(super) use answers::answers;
 use due::{Due, Reopened};
 pub(crate) use intake::{Gate, check_order, check_schema};
@@ -40,7 +44,7 @@ pub use options::{Options, Stats, StoreKind, length};
 pub(super) use queries::{Asked, Entry, Queries, Told, strategy, windows};
 pub use snapshot::Contents;
 pub(super) use snapshot::{bound, head, write_head};
-use upkeep::{calendars, checked_strategy, is_eager};
+use upkeep::{checked_strategy, cutter, eager};
 
 /// The stream operator.
 pub struct Stream {
@@ -52,11 +56,13 @@ pub struct Stream {
     key_columns: Option<(usize, Vec<ArrayRef>)>,
     slices: Timelines,
     store: Store,
-    /// Trees above the slices, if the store is eager.
-    forest: Option<Forest>,
+    /// What is kept above the slices.
+    eager: Eager,
     cutter: Cutter,
-    /// Where slices are cut; the cutter's also has panes as wide as the least gap.
-    calendar: Calendar,
+    /// What each window type has next, seen from the watermark.
+    agenda: Agenda,
+    /// The same seen from where windows have expired, if that is not the watermark.
+    expiring: Option<Agenda>,
     watermark: Option<i64>,
     /// The time of the latest row.
     latest: Option<i64>,
@@ -102,19 +108,18 @@ impl Stream {
         let strategy = checked_strategy(&queries, options.order)?;
         let leader = queries.leader();
         let types = leader.by().iter().map(|&column| leader.input().field(column).data_type().clone());
-        let (calendar, cutter) = calendars(&queries);
         let store = Store::new(queries.columns(None, 0)?, 0);
-        let forest = is_eager(&queries, options.store).then(|| Forest::new(&store));
         Ok(Self {
+            eager: eager(&queries, options, &store),
+            agenda: Agenda::new(&queries),
+            expiring: (options.allowed_lateness > 0).then(|| Agenda::new(&queries)),
             options,
-            forest,
             strategy,
             keys: KeyIndex::new(types.collect())?,
             key_columns: None,
             slices: Timelines::default(),
             store,
-            cutter,
-            calendar,
+            cutter: cutter(&queries),
             watermark: None,
             latest: None,
             closed: false,
@@ -224,7 +229,7 @@ impl Stream {
         Stats {
             keys,
             slices: self.slices.len(),
-            bytes: self.slices.bytes() + self.store.bytes() + self.forest.as_ref().map_or(0, Forest::bytes),
+            bytes: self.slices.bytes() + self.store.bytes() + self.eager.bytes(),
             merges: self.slices.merges(),
             late: self.late.count(),
             ..self.counts
@@ -277,7 +282,6 @@ impl Stream {
             self.fold(&accepted, sorted, &mut delta)?;
         }
         delta.settle()?;
-        let gap = self.queries.edges().gap();
         let mut reopened = Vec::new();
         let mut changed: Vec<(u32, i64)> = Vec::new();
         // Before any cell is added: the call's own rows are no session that was handed out.
@@ -287,12 +291,13 @@ impl Stream {
                 self.note_reopened(cell, &mut reopened);
             }
         }
-        for &cell in self.cutter.cells() {
-            self.slices.add(cell, self.calendar.slice_of(cell.first), gap);
+        for at in 0..self.cutter.cells().len() {
+            let cell = self.cutter.cells()[at];
+            let slice = self.cutter.slice_of(cell.first);
+            self.slices.add(cell, slice, self.queries.edges().gap_at(cell.first));
         }
         self.keep_open(&mut reopened);
-        let dirty = self.slices.dirty();
-        self.grow(dirty, &delta)?;
+        self.grow(&delta)?;
         changed.sort_unstable();
         let watermark = match (self.options.order, self.options.disorder, latest) {
             (Order::InOrder, _, Some(latest)) => Some(latest),
@@ -310,7 +315,7 @@ impl Stream {
     fn moved(&mut self, watermark: Option<i64>) -> Result<Outcome> {
         let due = self.queries.asked().iter().map(|_| Vec::new()).collect();
         let delta = Delta::default();
-        self.grow(Vec::new(), &delta)?;
+        self.grow(&delta)?;
         self.with_due(watermark, due, &delta, Vec::new())
     }
 
@@ -337,9 +342,7 @@ impl Stream {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                if let Some(forest) = &mut self.forest {
-                    forest.distrust(self.slices.dirty().into_iter().map(|dirty| dirty.key));
-                }
+                self.eager.distrust(self.slices.changed_keys());
                 self.slices.take_back();
                 return Err(error);
             }
@@ -355,6 +358,7 @@ impl Stream {
         self.counts.updates += outcome.updates;
         if outcome.watermark > self.watermark {
             self.watermark = outcome.watermark;
+            self.turn_agendas();
             self.forget();
         }
         self.tidy();

@@ -55,6 +55,7 @@ impl Stream {
     /// The same queries among others.
     pub(in crate::operator) fn set_queries(&mut self, queries: Queries) {
         self.queries = queries;
+        self.expect_anew();
     }
 
     /// Other queries of its own; the one at place `gone` is none any longer.

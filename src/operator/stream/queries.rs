@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
+use super::names::Names;
 use crate::aggregate::{Input, Partial, Partials, Rows};
 use crate::operator::plan::{Plan, Stored, extent_fields, rank_fields};
 use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
@@ -23,6 +24,8 @@ pub(in crate::operator) struct Asked {
     pub(in crate::operator) partials: Vec<usize>,
     /// Which of the stream's aggregate columns are its own.
     columns: Vec<usize>,
+    /// The names of its windows.
+    names: Names,
 }
 
 impl Asked {
@@ -56,18 +59,27 @@ pub(in crate::operator) struct Told {
     pub(in crate::operator) numbers: Option<ArrayRef>,
 }
 
+/// Which columns results have, beside keys, extents and aggregates.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    window_names: bool,
+    ranks: bool,
+    numbers: bool,
+}
+
 /// All queries of a stream.
 #[derive(Debug, Clone)]
 pub(in crate::operator) struct Queries {
     asked: Vec<Asked>,
-    /// These and those that are run elsewhere, in the order they came.
-    entries: Vec<Entry>,
     stored: Vec<Stored>,
     edges: Edges,
     aggregates: Vec<Field>,
     schema: SchemaRef,
     /// Of the column of windows.
     extents: Fields,
+    /// Of sessions.
+    widest_gap: Option<i64>,
+    results: Columns,
     /// Whether there ever was more than one, so that results say whose they are.
     several: bool,
 }
@@ -126,13 +138,34 @@ impl Queries {
             let own =
                 plan.partials().iter().map(|partial| place(&mut stored, partial, |other| other == partial));
             let partials = own.collect();
-            asked.push(Asked { name: name.clone(), plan: plan.clone(), since: *since, partials, columns });
+            let names = Names::new(plan.windows().iter().map(|(name, _)| name.as_str()));
+            asked.push(Asked {
+                name: name.clone(),
+                plan: plan.clone(),
+                since: *since,
+                partials,
+                columns,
+                names,
+            });
         }
         let all: Vec<Window> = windows(&asked).map(|(_, window)| window.clone()).collect();
-        let edges = Edges::of(&all);
+        let edges = Edges::since(asked.iter().flat_map(|asked| {
+            let windows = asked.plan.windows().iter();
+            windows.map(|(_, window)| (window, asked.since))
+        }));
         let schema = schema(&entries, &aggregates, several)?;
         let extents = extent_fields(leader.measure());
-        Ok(Self { asked, entries, stored, edges, aggregates, schema, extents, several })
+        let gaps = all.iter().filter_map(|window| match window {
+            Window::Session(session) => Some(session.gap()),
+            _ => None,
+        });
+        let widest_gap = gaps.max();
+        let results = Columns {
+            window_names: names_windows(&entries),
+            ranks: has_ranks(&entries),
+            numbers: has_numbers(&entries),
+        };
+        Ok(Self { asked, stored, edges, aggregates, schema, extents, widest_gap, results, several })
     }
 
     /// The queries, in the order they came.
@@ -192,11 +225,7 @@ impl Queries {
 
     /// The greatest gap of all sessions: no two rows further apart are in one.
     pub(in crate::operator) fn widest_gap(&self) -> Option<i64> {
-        let gaps = windows(&self.asked).filter_map(|(_, window)| match window {
-            Window::Session(session) => Some(session.gap()),
-            _ => None,
-        });
-        gaps.max()
+        self.widest_gap
     }
 
     /// Whether results say whose they are.
@@ -277,20 +306,20 @@ impl Queries {
         let Told { extents, which, updates, ranks, numbers } = told;
         let (asked, rows) = (&self.asked[query], which.len());
         let mut columns = keys;
+        columns.reserve_exact(self.schema.fields().len() - columns.len());
         if self.several {
             let names = std::iter::repeat_n(asked.name.as_str(), rows);
             columns.push(Arc::new(StringArray::from_iter_values(names)));
         }
-        if self.names_windows() {
-            let names = which.iter().map(|&window| asked.plan.windows()[window as usize].0.as_str());
-            columns.push(Arc::new(StringArray::from_iter_values(names)));
+        if self.results.window_names {
+            columns.push(asked.names.column(&which)?);
         }
         columns.push(extents);
         let nothing = |kind: DataType| new_null_array(&kind, rows);
-        if has_ranks(&self.entries) {
+        if self.results.ranks {
             columns.push(ranks.unwrap_or_else(|| nothing(DataType::Struct(rank_fields()))));
         }
-        if has_numbers(&self.entries) {
+        if self.results.numbers {
             columns.push(numbers.unwrap_or_else(|| nothing(DataType::Int64)));
         }
         let mut own: Vec<Option<ArrayRef>> = vec![None; self.aggregates.len()];
@@ -303,10 +332,6 @@ impl Queries {
         columns.push(Arc::new(updates));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
-    }
-
-    fn names_windows(&self) -> bool {
-        names_windows(&self.entries)
     }
 
     /// Whether windows of this type have numbers: they are told by rows, and their times do not tell them apart.
@@ -335,9 +360,11 @@ pub(in crate::operator) fn strategy<'a>(
 ) -> Result<Strategy> {
     let mut functions = Vec::new();
     for plan in plans.clone() {
+        let columns = plan.empty_partials()?;
         for (properties, partials) in plan.properties()?.into_iter().zip(plan.sources()) {
             let extremum = partials.iter().all(|&partial| is_extremum(&plan.partials()[partial].partial));
-            let (commutative, invertible) = (properties.commutative, properties.invertible);
+            let invertible = partials.iter().all(|&partial| columns[partial].takes_out());
+            let commutative = properties.commutative;
             functions.push(FunctionTraits { commutative, invertible, extremum });
         }
     }

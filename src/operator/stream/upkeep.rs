@@ -4,12 +4,13 @@ use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_select::take::take;
 
 use super::Stream;
+use super::agenda::Agenda;
 use super::due::{NEVER, Reopened};
-use super::options::StoreKind;
+use super::options::{Options, StoreKind};
 use super::queries::{Asked, Queries};
 use crate::keys::KeyIndex;
 use crate::slice::strategy::{Order, Strategy};
-use crate::slice::{Calendar, Cutter, Delta, Dirty, Forest, Store};
+use crate::slice::{Calendar, Cutter, Delta, Eager, Store, Wants};
 use crate::window::Window;
 use crate::{Error, Result};
 
@@ -23,48 +24,80 @@ impl Stream {
     /// Other queries, with the slices there are.
     pub(super) fn change(&mut self, queries: Queries) -> Result<()> {
         let strategy = checked_strategy(&queries, self.options.order)?;
-        let (mut calendar, cutter) = calendars(&queries);
+        let cutter = cutter(&queries);
         let partials = queries.columns(Some((&self.queries, self.store.partials())), self.slices.slots())?;
         self.store = Store::new(partials, self.slices.slots());
-        self.slices.remerge(|t| calendar.slice_of(t), queries.edges().gap());
-        (self.queries, self.strategy, self.calendar, self.cutter) = (queries, strategy, calendar, cutter);
+        (self.queries, self.strategy, self.cutter) = (queries, strategy, cutter);
+        self.expect_anew();
+        let cutter = &mut self.cutter;
+        let edges = self.queries.edges();
+        self.slices.remerge(|t| cutter.slice_of(t), |t| edges.gap_at(t));
         self.plant();
         self.forget();
         Ok(())
     }
 
-    /// Plants trees anew above the slices, if the store is eager.
+    /// Begins anew above the slices, if the store is eager.
     pub(super) fn plant(&mut self) {
-        self.forest = is_eager(&self.queries, self.options.store).then(|| Forest::new(&self.store));
-        if let Some(forest) = &mut self.forest {
-            let slices = &self.slices;
-            forest.distrust((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
-        }
+        self.eager = eager(&self.queries, self.options, &self.store);
+        let slices = &self.slices;
+        self.eager.distrust((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
     }
 
-    /// Brings trees up to date with slices.
-    pub(super) fn grow(&mut self, dirty: Vec<Dirty>, delta: &Delta) -> Result<()> {
-        match &mut self.forest {
-            Some(forest) => forest.update(dirty, &self.store, delta, &self.slices),
-            None => Ok(()),
+    /// Brings what is above the slices up to date.
+    pub(super) fn grow(&mut self, delta: &Delta) -> Result<()> {
+        self.eager.update(&self.store, delta, &self.slices)
+    }
+
+    /// Up to when windows have expired.
+    fn horizon(&self) -> Option<i64> {
+        Some(self.watermark?.saturating_sub(self.options.allowed_lateness))
+    }
+
+    /// Knows nothing of windows to come any longer: there are other queries.
+    pub(super) fn expect_anew(&mut self) {
+        self.agenda = Agenda::new(&self.queries);
+        self.expiring = self.expiring.is_some().then(|| Agenda::new(&self.queries));
+    }
+
+    /// Moves agendas on to the watermark and the horizon.
+    pub(super) fn turn_agendas(&mut self) {
+        let bounds = self.queries.edges().bounds();
+        if let (Some(watermark), Some(horizon)) = (self.watermark, self.horizon()) {
+            self.agenda.move_to(watermark, bounds);
+            if let Some(expiring) = &mut self.expiring {
+                expiring.move_to(horizon, bounds);
+            }
         }
     }
 
     /// How slices are held, and why.
     pub fn store_told(&self) -> (&'static str, &'static str) {
+        let all = self.store.partials().len();
         let plain = self.store.partials().iter().filter(|partials| partials.is_plain()).count();
-        match (&self.forest, self.options.store) {
-            (None, StoreKind::Lazy) => ("lazy", "as asked for"),
-            (None, _) => ("lazy", "few window types: what is due is combined from slices in one go"),
-            (Some(_), _) if plain == 0 => ("lazy", "no partial is a plain state, which trees are made of"),
-            (Some(_), _) if plain < self.store.partials().len() => (
-                "eager",
-                "but for partials that are no plain states: those are combined when a window is due",
-            ),
-            (Some(_), StoreKind::Eager) => ("eager", "as asked for"),
-            (Some(_), _) => {
-                ("eager", "many window types: each combines few nodes of a tree instead of many slices")
+        let runs = self.eager.runs();
+        match (self.eager.has_states(), self.options.store) {
+            (false, StoreKind::Lazy) => ("lazy", "as asked for"),
+            (_, _) if runs == all => {
+                ("eager", "values in order, runs of which are merged when a window first asks for them")
             }
+            (false, _) if runs > 0 => (
+                "lazy",
+                "few window types; but values in order are runs, merged when a window first asks for them",
+            ),
+            (false, _) => ("lazy", "few window types: what is due is combined from slices in one go"),
+            (true, _) if plain + runs == 0 => {
+                ("lazy", "no partial is a plain state or values in order, which trees are made of")
+            }
+            (true, _) if plain + runs < all => (
+                "eager",
+                "but for partials that are no plain states or values in order: those are combined when a window is due",
+            ),
+            (true, StoreKind::Eager) => ("eager", "as asked for"),
+            (true, _) => (
+                "eager",
+                "many window types: each combines two running totals, or few nodes of a tree, instead of many slices",
+            ),
         }
     }
 
@@ -72,13 +105,18 @@ impl Stream {
     pub(super) fn forget(&mut self) {
         if self.closed {
             self.slices.forget(NEVER, None);
+            self.plant();
             self.reopened.clear();
         } else if let Some(needed) = self.first_needed() {
             self.slices.forget(needed, self.queries.widest_gap());
+            self.eager.forget(&self.slices);
             let slices = &self.slices;
             let is_there =
                 |known: &Reopened| slices.of(known.key).first().is_some_and(|slice| slice.first <= known.at);
             self.reopened.retain(is_there);
+        }
+        if !self.closed {
+            self.merge_settled();
         }
     }
 
@@ -132,34 +170,38 @@ impl Stream {
     /// A session that takes a row then is there as a whole: it ends at or after this, and such ones are kept.
     pub(super) fn cutoff(&self) -> Option<i64> {
         let (least, most) = self.queries.edges().bounds();
-        let horizon = self.watermark?.saturating_sub(self.options.allowed_lateness);
-        let alive = |asked: &Asked, window: &Window| {
-            let alive = match window {
-                // Windows that end after the horizon.
-                Window::Sliding(sliding) => {
-                    if horizon > most {
-                        i64::MAX
-                    } else {
-                        sliding.first_covering(horizon.max(least))
-                    }
+        let horizon = self.horizon()?;
+        let alive = |window: &Window| match window {
+            // Windows that end after the horizon.
+            Window::Sliding(sliding) => {
+                if horizon > most {
+                    i64::MAX
+                } else {
+                    sliding.first_covering(horizon.max(least))
                 }
-                // A session is over once the watermark has passed its end.
-                Window::Session(session) => horizon.saturating_sub(session.gap()),
-                Window::Band(band) if horizon < band.extent().1 => horizon.min(band.extent().0),
-                // The window that a row opens by itself is the one that ends next.
-                Window::Landmark(landmark) if horizon <= most => landmark
-                    .first_wid(horizon.max(least))
-                    .map_or(horizon, |(_, end)| horizon.min(end - landmark.every())),
-                Window::Global(_) if horizon < NEVER => i64::MIN,
-                // Others are refused when their query comes.
-                _ => horizon,
-            };
-            asked.since.map_or(alive, |since| alive.max(since.saturating_add(1)))
+            }
+            // A session is over once the watermark has passed its end.
+            Window::Session(session) => horizon.saturating_sub(session.gap()),
+            Window::Band(band) if horizon < band.extent().1 => horizon.min(band.extent().0),
+            // The window that a row opens by itself is the one that ends next.
+            Window::Landmark(landmark) if horizon <= most => landmark
+                .first_wid(horizon.max(least))
+                .map_or(horizon, |(_, end)| horizon.min(end - landmark.every())),
+            Window::Global(_) if horizon < NEVER => i64::MIN,
+            // Others are refused when their query comes.
+            _ => horizon,
         };
-        let windows = self.queries.asked().iter();
-        windows
-            .flat_map(|asked| asked.plan.windows().iter().map(move |(_, window)| alive(asked, window)))
-            .min()
+        let agenda = self.expiring.as_ref().unwrap_or(&self.agenda);
+        let of_query = |(query, asked): (usize, &Asked)| {
+            let windows = asked.plan.windows();
+            let alive = match agenda.least_start(query) {
+                // What the agenda knows need not be computed.
+                Some(least) => agenda.others(query).map(|at| alive(&windows[at].1)).fold(least, i64::min),
+                None => windows.iter().map(|(_, window)| alive(window)).min()?,
+            };
+            Some(asked.since.map_or(alive, |since| alive.max(since.saturating_add(1))))
+        };
+        self.queries.asked().iter().enumerate().filter_map(of_query).min()
     }
 
     /// The time from which on slices are needed: by rows that are still taken, and by windows that have or will have one
@@ -174,23 +216,24 @@ impl Stream {
                 .filter(|&first| asked.since.is_none_or(|since| first > since)),
             _ => None,
         };
-        let windows = self.queries.asked().iter();
-        let reaching = windows.flat_map(|asked| {
-            asked.plan.windows().iter().filter_map(move |(_, window)| reaching(asked, window))
-        });
+        let of_query = |(query, asked): (usize, &Asked)| {
+            let others = self.agenda.others(query);
+            others.filter_map(|at| reaching(asked, &asked.plan.windows()[at].1)).min()
+        };
+        let reaching = self.queries.asked().iter().enumerate().filter_map(of_query);
         Some(reaching.fold(cutoff, i64::min))
     }
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`.
     pub fn slices(&mut self) -> Result<RecordBatch> {
-        let gap = self.queries.edges().gap();
         let (least, most) = self.queries.edges().bounds();
         let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
         for key in 0..self.slices.keys() as u32 {
             let slices = self.slices.of(key);
             for (at, slice) in slices.iter().enumerate() {
-                let (mut start, end_of_slice) = self.calendar.slice_of(slice.first);
-                let mut end = self.calendar.slice_of(slice.last).1.max(end_of_slice);
+                let (mut start, end_of_slice) = self.cutter.slice_of(slice.first);
+                let gap = self.queries.edges().gap_at(slice.first);
+                let mut end = self.cutter.slice_of(slice.last).1.max(end_of_slice);
                 // Where there is no edge, its rows are what it begins or ends with.
                 let open = end > most && gap.is_none_or(|gap| gap == i64::MAX);
                 if start == least {
@@ -239,22 +282,24 @@ pub(super) fn checked_strategy(queries: &Queries, order: Order) -> Result<Strate
     Ok(strategy)
 }
 
-/// Whether these queries are answered from trees above the slices.
-pub(super) fn is_eager(queries: &Queries, kind: StoreKind) -> bool {
-    match kind {
-        StoreKind::Lazy => false,
-        StoreKind::Eager => true,
-        StoreKind::Auto => {
-            queries.asked().iter().map(|asked| asked.plan.windows().len()).sum::<usize>() >= MANY_WINDOWS
-        }
-    }
+/// What is kept above the slices of these queries. Sorted runs are, unless they are not wanted, as what a window costs
+/// without is all its values.
+pub(super) fn eager(queries: &Queries, options: Options, store: &Store) -> Eager {
+    let windows = queries.asked().iter().map(|asked| asked.plan.windows().len());
+    let above = match options.store {
+        StoreKind::Lazy => Wants::Nothing,
+        StoreKind::Auto if windows.sum::<usize>() < MANY_WINDOWS => Wants::Runs,
+        StoreKind::Auto | StoreKind::Eager => Wants::All,
+    };
+    Eager::new(store, above, options.order == Order::InOrder)
 }
 
-/// Where slices are cut, and what cuts rows.
-pub(super) fn calendars(queries: &Queries) -> (Calendar, Cutter) {
+/// What cuts slices and rows.
+pub(super) fn cutter(queries: &Queries) -> Cutter {
     let edges = queries.edges();
     // What was there when a query came is none of its: no slice has rows of before and after.
     let cuts: Vec<i64> =
         queries.asked().iter().filter_map(|asked| asked.since).map(|since| since.saturating_add(1)).collect();
-    (Calendar::new(edges, &cuts), Cutter::new(Calendar::with_gap(edges, &cuts)))
+    let slices = edges.gap().map(|_| Calendar::new(edges, &cuts));
+    Cutter::new(Calendar::with_gap(edges, &cuts), slices)
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::aggregate::{Function, Operand};
-use crate::window::{Session, Sliding};
+use crate::window::{Counted, Session, Sliding};
 use oracle::{Oracle, texts};
 
 /// Key, time, value or null, and whether the filter takes it.
@@ -21,6 +21,7 @@ type Row = (u32, i64, Option<i8>, bool);
 enum Event {
     Rows(Vec<Row>),
     Watermark(i64),
+    End,
 }
 
 /// Functions and whether they are filtered; those behind the first five are not of plain states.
@@ -65,8 +66,8 @@ fn inputs(functions: &[(Function, bool)], rows: &[Row]) -> Vec<Input> {
     functions.iter().flat_map(each).collect()
 }
 
-/// Key, window, start, end, and whether it is an update; with a text of each result.
-type Answers = BTreeMap<(u32, u32, i64, i64, bool), Vec<String>>;
+/// Key, window, start, end, ranks, and whether it is an update; with a text of each result.
+type Answers = BTreeMap<(u32, u32, i64, i64, Option<(u64, u64)>, bool), Vec<String>>;
 
 /// An entry of a result, as text.
 fn text(array: &dyn Array, at: usize) -> String {
@@ -99,8 +100,8 @@ fn lowered(functions: &[(Function, bool)], windows: &Windows) -> Answers {
     assert!(results.iter().all(|result| result.len() == windows.len()));
     let mut answers = Answers::new();
     for at in 0..windows.len() {
-        let Windows { keys, windows, starts, ends, updates, .. } = windows;
-        let name = (keys[at], windows[at], starts[at], ends[at], updates[at]);
+        let Windows { keys, windows, starts, ends, ranks, updates, .. } = windows;
+        let name = (keys[at], windows[at], starts[at], ends[at], ranks[at], updates[at]);
         let texts = results.iter().map(|result| text(&**result, at)).collect();
         assert_eq!(answers.insert(name, texts), None, "a window comes once");
     }
@@ -114,9 +115,13 @@ fn setting(windows: &[Window], order: Order, lateness: i64, functions: &[(Functi
 /// What a technique must refuse, and in which words.
 fn refusal(method: Method, windows: &[Window], order: Order, functions: usize) -> Option<&'static str> {
     let sessions = windows.iter().any(|window| matches!(window, Window::Session(_)));
+    let counted = windows.iter().any(|window| matches!(window, Window::Counted(_)));
     match method {
         Method::Pairs | Method::Cutty if order == Order::OutOfOrder => Some("rows out of order"),
         Method::Pairs | Method::Cutty if sessions => Some("session window"),
+        Method::AggregateBuckets if order == Order::OutOfOrder && counted => {
+            Some("window of a number of rows, of rows out of order")
+        }
         Method::AggregateTree | Method::Cutty if functions > PLAIN => Some("partials grow with their rows"),
         _ => None,
     }
@@ -148,10 +153,11 @@ fn agree(
         }
     }
     let mut told = 0;
-    for event in events.iter().chain([&Event::Watermark(i64::MAX)]) {
+    for event in events.iter().chain([&Event::End]) {
         let wanted = match event {
             Event::Rows(rows) => oracle.push(rows, &functions),
             Event::Watermark(watermark) => oracle.advance(*watermark, &functions),
+            Event::End => oracle.close(&functions),
         };
         told += wanted.len() as u64;
         for technique in &mut techniques {
@@ -162,9 +168,16 @@ fn agree(
                     technique.push(&keys, &times, &inputs(&functions, rows)).unwrap()
                 }
                 Event::Watermark(watermark) => technique.advance(*watermark).unwrap(),
+                Event::End => technique.close().unwrap(),
             };
             let got = lowered(&functions, &windows);
             prop_assert_eq!(&got, &wanted, "{} at {:?}", technique.name(), event);
+            // A copy goes on as the technique would; what it was copied from is put through a call that is forgotten.
+            if let Event::Watermark(watermark) = event {
+                let copy = technique.copy().unwrap();
+                technique.advance(watermark.saturating_add(20)).unwrap();
+                *technique = copy;
+            }
         }
     }
     for technique in techniques {
@@ -181,6 +194,8 @@ fn any_window() -> impl Strategy<Value = Window> {
             .prop_map(|(size, slide, offset)| Window::Sliding(Sliding::new(size.max(slide), slide, offset))),
         1 => (1i64..30, -20i64..20).prop_map(|(size, offset)| Window::Sliding(Sliding::new(size, size, offset))),
         2 => (1i64..12).prop_map(|gap| Window::Session(Session::new(gap))),
+        3 => (1usize..9, 1usize..9, any::<bool>())
+            .prop_map(|(size, slide, partial)| Window::Counted(Counted::new(size.max(slide), slide, partial))),
     ]
 }
 
@@ -210,7 +225,7 @@ fn in_order(events: &[Event]) -> Vec<Event> {
         .iter()
         .flat_map(|event| match event {
             Event::Rows(rows) => rows.iter().map(|row| row.1).collect(),
-            Event::Watermark(_) => Vec::new(),
+            Event::Watermark(_) | Event::End => Vec::new(),
         })
         .collect();
     times.sort_unstable();
@@ -228,6 +243,7 @@ fn in_order(events: &[Event]) -> Vec<Event> {
             least = least.max(*watermark);
             Event::Watermark(*watermark)
         }
+        Event::End => Event::End,
     };
     events.iter().map(each).collect()
 }
@@ -245,9 +261,16 @@ proptest! {
         agree(&windows, Order::OutOfOrder, lateness, count, &events)?;
         agree(&windows, Order::InOrder, lateness, count, &in_order(&events))?;
         // Only what all techniques take.
-        let sliding: Vec<Window> = windows.into_iter().filter(|window| matches!(window, Window::Sliding(_))).collect();
-        if !sliding.is_empty() {
-            agree(&sliding, Order::InOrder, lateness, PLAIN, &in_order(&events))?;
+        let all: Vec<Window> =
+            windows.iter().filter(|window| !matches!(window, Window::Session(_))).cloned().collect();
+        if !all.is_empty() {
+            agree(&all, Order::InOrder, lateness, PLAIN, &in_order(&events))?;
+        }
+        // And what aggregate buckets take out of order.
+        let over_time: Vec<Window> =
+            windows.into_iter().filter(|window| !matches!(window, Window::Counted(_))).collect();
+        if !over_time.is_empty() {
+            agree(&over_time, Order::OutOfOrder, lateness, count, &events)?;
         }
     }
 
@@ -268,11 +291,18 @@ proptest! {
         for (at, rows) in rows.chunks(batch).enumerate() {
             events.extend([Event::Rows(rows.to_vec()), Event::Watermark(((at + 1) * batch) as i64 - slack)]);
         }
-        let windows =
-            [Window::Sliding(Sliding::new(60, 25, 3)), Window::Sliding(Sliding::new(20, 20, 0)), Window::Session(Session::new(4))];
+        let windows = [
+            Window::Counted(Counted::new(50, 20, false)),
+            Window::Counted(Counted::new(7, 7, true)),
+            Window::Sliding(Sliding::new(60, 25, 3)),
+            Window::Sliding(Sliding::new(20, 20, 0)),
+            Window::Session(Session::new(4)),
+        ];
         agree(&windows, Order::OutOfOrder, 30, PLAIN, &events)?;
         agree(&windows, Order::OutOfOrder, 0, FUNCTIONS.len(), &events)?;
-        agree(&windows[..2], Order::InOrder, 0, PLAIN, &in_order(&events))?;
+        agree(&windows[2..], Order::OutOfOrder, 0, FUNCTIONS.len(), &events)?;
+        agree(&windows[..4], Order::InOrder, 0, PLAIN, &in_order(&events))?;
+        agree(&windows[..2], Order::InOrder, 0, FUNCTIONS.len(), &in_order(&events))?;
     }
 }
 
@@ -327,7 +357,7 @@ fn cutty_takes_windows_of_users_own() {
             let own = rows.iter().filter(|row| row.0 == key && (start..end).contains(&row.1));
             let values: Vec<_> = own.map(|row| (row.2, row.3)).collect();
             if !values.is_empty() {
-                wanted.insert((key, 1, start, end, false), texts(&values, &functions));
+                wanted.insert((key, 1, start, end, None, false), texts(&values, &functions));
             }
         }
     }

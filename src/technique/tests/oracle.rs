@@ -1,4 +1,7 @@
 //! The definition of windows over a stream, evaluated naively: after each call, every window over all rows taken.
+//!
+//! A window over time is told when the watermark passes its end, and again when a late row is in it. A window of a number of
+//! rows is told when it is final, and again when it has other rows than it was told with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +16,8 @@ pub(super) struct Oracle<'a> {
     rows: Vec<Row>,
     /// Windows and rows of sessions that were over.
     told: BTreeSet<(usize, usize)>,
+    /// Rows of the windows of a number of rows that are final, by key, window and first rank.
+    counted: BTreeMap<(u32, usize, usize), Vec<usize>>,
     late: u64,
 }
 
@@ -23,7 +28,15 @@ fn past(window: &Window, end: i64, watermark: i64) -> bool {
 
 impl<'a> Oracle<'a> {
     pub(super) fn new(windows: &'a [Window], lateness: i64) -> Self {
-        Self { windows, lateness, watermark: None, rows: Vec::new(), told: BTreeSet::new(), late: 0 }
+        Self {
+            windows,
+            lateness,
+            watermark: None,
+            rows: Vec::new(),
+            told: BTreeSet::new(),
+            counted: BTreeMap::new(),
+            late: 0,
+        }
     }
 
     pub(super) fn late(&self) -> u64 {
@@ -41,16 +54,62 @@ impl<'a> Oracle<'a> {
                 let sessions = session.windows(times).into_iter();
                 sessions.map(|(first, last)| session.extent(first, last)).collect()
             }
-            other => unreachable!("no technique knows {other:?}"),
+            other => unreachable!("{other:?} is not over time, or unknown to all techniques"),
         }
+    }
+
+    /// Each key's rows in the order of time and arrival.
+    fn keys(&self) -> BTreeMap<u32, Vec<usize>> {
+        let mut keys: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            keys.entry(row.0).or_default().push(at);
+        }
+        keys.values_mut().for_each(|own| own.sort_by_key(|&at| self.rows[at].1));
+        keys
+    }
+
+    /// The results of functions over rows.
+    fn texts(&self, rows: &[usize], functions: &[(Function, bool)]) -> Vec<String> {
+        let values: Vec<_> = rows.iter().map(|&at| (self.rows[at].2, self.rows[at].3)).collect();
+        texts(&values, functions)
+    }
+
+    /// Windows of a number of rows that are final and were not told with these rows; at the end also unfinished ones.
+    fn emit_counted(&mut self, closing: bool, functions: &[(Function, bool)]) -> Answers {
+        let (mut answers, mut now) = (Answers::new(), BTreeMap::new());
+        for (key, own) in self.keys() {
+            for (number, window) in self.windows.iter().enumerate() {
+                let Window::Counted(kind) = window else { continue };
+                for lo in (0..own.len()).step_by(kind.slide()) {
+                    let (hi, whole) = ((lo + kind.size()).min(own.len()), lo + kind.size() <= own.len());
+                    let last = self.rows[own[hi - 1]].1;
+                    let is_final = closing || self.watermark.is_some_and(|watermark| last <= watermark);
+                    if !is_final || !(whole || (closing && kind.partial())) {
+                        continue;
+                    }
+                    let rows = own[lo..hi].to_vec();
+                    let known = self.counted.get(&(key, number, lo));
+                    if known != Some(&rows) {
+                        let (update, ranks) = (known.is_some(), Some((lo as u64, hi as u64)));
+                        let name = (key, number as u32, self.rows[rows[0]].1, last, ranks, update);
+                        answers.insert(name, self.texts(&rows, functions));
+                    }
+                    now.insert((key, number, lo), rows);
+                }
+            }
+        }
+        self.counted = now;
+        answers
     }
 
     /// Whether a window that a row alone would open has not expired.
     fn waits_for(&self, t: i64) -> bool {
         let Some(watermark) = self.watermark else { return true };
         let horizon = watermark.saturating_sub(self.lateness);
-        let alive = |window: &Window| {
-            Self::extents(window, &[t]).into_iter().any(|(_, end)| !past(window, end, horizon))
+        let alive = |window: &Window| match window {
+            // It ends with its last row, whichever that will be.
+            Window::Counted(_) => t >= horizon,
+            _ => Self::extents(window, &[t]).into_iter().any(|(_, end)| !past(window, end, horizon)),
         };
         self.windows.iter().any(alive)
     }
@@ -62,16 +121,14 @@ impl<'a> Oracle<'a> {
         fresh: Option<usize>,
         functions: &[(Function, bool)],
     ) -> Answers {
-        let mut keys: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for (at, row) in self.rows.iter().enumerate() {
-            keys.entry(row.0).or_default().push(at);
-        }
         let horizon = self.watermark.map(|watermark| watermark.saturating_sub(self.lateness));
         let mut answers = Answers::new();
-        for (key, mut own) in keys {
-            own.sort_by_key(|&at| self.rows[at].1);
+        for (key, own) in self.keys() {
             let times: Vec<i64> = own.iter().map(|&at| self.rows[at].1).collect();
             for (number, window) in self.windows.iter().enumerate() {
+                if matches!(window, Window::Counted(_)) {
+                    continue;
+                }
                 let session = matches!(window, Window::Session(_));
                 for (start, end) in Self::extents(window, &times) {
                     if !due(window, end) {
@@ -93,10 +150,8 @@ impl<'a> Oracle<'a> {
                         }
                         update = true;
                     }
-                    let values: Vec<_> =
-                        inside.iter().map(|&at| (self.rows[at].2, self.rows[at].3)).collect();
-                    let name = (key, number as u32, start, end, update);
-                    answers.insert(name, texts(&values, functions));
+                    let name = (key, number as u32, start, end, None, update);
+                    answers.insert(name, self.texts(&inside, functions));
                 }
             }
         }
@@ -114,15 +169,27 @@ impl<'a> Oracle<'a> {
         }
         let watermark = self.watermark;
         let due = |window: &Window, end: i64| watermark.is_some_and(|watermark| past(window, end, watermark));
-        self.emit(due, Some(fresh), functions)
+        let mut answers = self.emit(due, Some(fresh), functions);
+        answers.extend(self.emit_counted(false, functions));
+        answers
     }
 
     pub(super) fn advance(&mut self, watermark: i64, functions: &[(Function, bool)]) -> Answers {
+        self.reach(watermark, false, functions)
+    }
+
+    pub(super) fn close(&mut self, functions: &[(Function, bool)]) -> Answers {
+        self.reach(i64::MAX, true, functions)
+    }
+
+    fn reach(&mut self, watermark: i64, closing: bool, functions: &[(Function, bool)]) -> Answers {
         let before = self.watermark.replace(watermark);
         let due = |window: &Window, end: i64| {
             past(window, end, watermark) && before.is_none_or(|before| !past(window, end, before))
         };
-        self.emit(due, None, functions)
+        let mut answers = self.emit(due, None, functions);
+        answers.extend(self.emit_counted(closing, functions));
+        answers
     }
 }
 

@@ -1,0 +1,158 @@
+"""The Spark engine of the command ``windowkit``: the same files, read and written by Spark.
+
+Imported only where ``--engine spark`` is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, functions
+
+from windowkit.cli import (
+    ArgumentsError,
+    JobError,
+    format_of,
+    format_of_input,
+    refuse_csv,
+    refuse_output,
+    replacing,
+    structs,
+)
+from windowkit.query import Query
+from windowkit.spark import Metrics, explain_scan, scan
+from windowkit.spark.filters import parse
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["prepare_spark"]
+
+METRICS_SECONDS: Final = 60.0
+
+
+def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
+    """Check the arguments of a job in Spark; return what runs it."""
+    if arguments.threads is not None:
+        raise ArgumentsError(
+            f"--threads: {arguments.threads} is given with --engine spark; Spark has its own tasks"
+        )
+    chosen = [parse(text) for text in arguments.filter]
+    master = arguments.master or "local[*]"
+    # Elsewhere than in local mode a path is of the cluster's file system, and Spark's own affair.
+    here = master.startswith("local")
+    source = Path(arguments.input)
+    given = arguments.format
+    source_kind = format_of_input(source, given) if here else format_of("--input", source, given)
+    route = arguments.route
+    if route == "scan" and not (here and source_kind == "parquet"):
+        raise ArgumentsError(
+            "--route: 'scan' is given, and reads Parquet files of this machine; the input is "
+            + (f"{source_kind}" if here else f"on {master}")
+        )
+    if arguments.output is not None:
+        output = Path(arguments.output).absolute()
+        kind = format_of("--output", output, given)
+        if here:
+            refuse_output(output, arguments.overwrite)
+        if kind == "csv":
+            refuse_csv(made)
+
+    if here:
+        # Workers import windowkit, which another python3 of the PATH may not have.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = SparkSession.builder.master(master).appName("windowkit").getOrCreate()
+    metrics = Metrics() if arguments.metrics else None
+    with spark_errors(ArgumentsError):
+        if here and source_kind == "parquet" and route in (None, "scan"):
+            # Tasks read the files themselves: no row enters the JVM.
+            if arguments.explain:
+                text = explain_scan(session, arguments.input, made, filter=chosen or None)
+                return lambda: print(text)
+            result = scan(session, arguments.input, made, filter=chosen or None, metrics=metrics)
+        else:
+            frame = session.read.load(
+                f"file://{source.absolute()}" if here else arguments.input,
+                source_kind,
+                header=True,
+                inferSchema=True,
+            )
+            if chosen:
+                frame = frame.where(reduce(and_, [holds(frame, *each) for each in chosen]))
+            if arguments.explain:
+                text = made.explain(frame, route=route)
+                return lambda: print(text)
+            result = made.run(frame, route=route, metrics=metrics)
+
+    def run() -> None:
+        flattened = flat_frame(result, structs(made)) if kind == "csv" else result
+        writer = flattened.write.format(kind).option("header", True)
+        with spark_errors(JobError):
+            if here:
+                with replacing(output) as temporary:
+                    writer.save(f"file://{temporary}")
+            else:
+                writer.mode("overwrite" if arguments.overwrite else "error").save(arguments.output)
+        if metrics is not None:
+            # Spark tells of them shortly after the job; once they are there, they are printed as they are.
+            metrics.values(METRICS_SECONDS)
+            print(metrics, file=sys.stderr)
+
+    return run
+
+
+def holds(frame: DataFrame, name: str, operator: str, value: str | list[str]) -> Column:
+    """Return a comparison of a column with values that are read as its type."""
+    column = functions.col(quoted(name))
+    kind = frame.select(column).schema.fields[0].dataType
+    values = [functions.lit(each).cast(kind) for each in ([value] if isinstance(value, str) else value)]
+    made: dict[str, Callable[[], Column]] = {
+        "in": lambda: column.isin(values),
+        "not in": lambda: ~column.isin(values),
+        "!=": lambda: column != values[0],
+        "<": lambda: column < values[0],
+        "<=": lambda: column <= values[0],
+        ">": lambda: column > values[0],
+        ">=": lambda: column >= values[0],
+    }
+    return made.get(operator, lambda: column == values[0])()
+
+
+@contextmanager
+def spark_errors(kind: type[Exception]) -> Iterator[None]:
+    """Raise `kind`, with one line, for what Spark raises."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        # Our own errors come out of a worker within the text of Spark's.
+        ours = re.search(r"(?:windowkit\.errors\.\w+: |RuntimeError: (?=windowkit: ))(.*)", str(error))
+        first, *_ = str(error).splitlines() or [type(error).__name__]
+        raise kind(ours[1] if ours else first) from None
+
+
+def flat_frame(frame: DataFrame, structs: Sequence[tuple[str, str]]) -> DataFrame:
+    """Replace each column of starts and ends by two; see `windowkit.cli.flat`."""
+    columns: list[Column] = []
+    for name in frame.columns:
+        column = functions.col(quoted(name))
+        prefix = dict(structs).get(name)
+        if prefix is not None:
+            columns += [column.getField(edge).alias(f"{prefix}_{edge}") for edge in ("start", "end")]
+        else:
+            columns.append(column)
+    return frame.select(*columns)
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,181 @@
+"""A look at some rows before a job: how many rows a slice has, where Spark shows them at little cost.
+
+Spark tells nothing of a DataFrame's values before a job runs, and which route is the fastest depends on them.
+So where rows are in memory or in columnar files, filtered and projected at most, the first rows of one
+partition are looked at, in a job of one task. What a few rows show of many is what `estimate` is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import exp
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import types as spark
+from pyspark.sql.functions import col, expr, lit, monotonically_increasing_id, xxhash64
+
+from windowkit.spark import panes
+from windowkit.spark.choice import Expected
+from windowkit.spark.job import Job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Seen", "estimate", "looked"]
+
+ROWS: Final = 1 << 14
+"""Rows that are looked at, the first of a partition."""
+LEAST: Final = 1 << 20
+"""Rows, as Spark estimates their number, from which a look can save more than it takes."""
+ENOUGH: Final = 1 << 8
+"""Rows that tell something."""
+ROW_BYTES: Final = 24
+"""What Spark takes a row of two longs for, where it tells of sizes."""
+CHANCE: Final = 3
+"""Slices that two halves may share by chance, as at the edge between them."""
+NARROW: Final = ("Project", "Filter")
+FILES: Final = ("ParquetFileFormat", "OrcFileFormat")
+POSITION: Final = (1 << 33) - 1
+"""Of `monotonically_increasing_id` the bits that count the rows of a partition."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of neighbouring rows, and of the two halves of them.
+
+    Parameters
+    ----------
+    rows, slices : int
+    halves : tuple of int
+        Slices of each half; those that both have are slices of both.
+    times : tuple of tuple of int
+        Of each half, the times that a tenth of its rows are not after, and nine tenths.
+    """
+
+    rows: int
+    slices: int
+    halves: tuple[int, int]
+    times: tuple[tuple[int, int], tuple[int, int]]
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether time goes one way from half to half."""
+        (first, last), (later_first, later_last) = self.times
+        return last <= later_first or later_last <= first
+
+
+def estimate(seen: Seen, panes_per_time: float, rows: float) -> float:
+    """Return how many rows a slice has in a partition of which some neighbouring rows were seen.
+
+    Parameters
+    ----------
+    seen : Seen
+    panes_per_time : float
+        In one unit of `Seen.times`.
+    rows : float
+        Of the partition.
+
+    Returns
+    -------
+    float
+        Never less than was seen. Where the halves share no slices, that is it: rows are in order of time, or
+        of keys, and the next ones have slices of their own. Where they do, all rows of a stretch draw from
+        one pool of slices, whose size two samples tell by what they share (as Lincoln and Petersen count
+        fish); the stretch is a pane, if rows are in order of time, or else the partition.
+    """
+    least = seen.rows / seen.slices
+    stretch = rows
+    if seen.is_in_order:
+        # Between the quantiles lie nine tenths of the rows.
+        ends = [end for half in seen.times for end in half]
+        span = max((max(ends) - min(ends)) / 0.9 * panes_per_time, 1 / seen.rows)
+        stretch = min(rows, seen.rows / min(span, 1))
+        # The first pane and the last are cut: their slices were seen, but only a part of their rows.
+        least *= 1 + 1 / span if span > 1 else 1
+    shared = sum(seen.halves) - seen.slices - CHANCE
+    if shared <= 0:
+        return least
+    pool = seen.halves[0] * seen.halves[1] / shared
+    stretch = max(stretch, seen.rows)
+    # Of `stretch` draws from a pool so many are of different slices, whichever they are.
+    return max(least, stretch / (pool * (1 - exp(-stretch / pool))))
+
+
+def looked(job: Job) -> Expected | str:
+    """Look at rows of a job that route "catalyst-panes" could run; or say why not.
+
+    Costs a Spark job of one task, which reads the columns of keys and time of one partition.
+    """
+    frame = job.frame
+    if not hasattr(frame, "_jdf"):
+        return "Spark Connect does not tell where rows are from"
+    rows = sliced(job)
+    plan = rows._jdf.queryExecution().optimizedPlan()
+    reason = dear(plan)
+    if reason is not None:
+        return reason
+    count = int(str(plan.stats().sizeInBytes())) / ROW_BYTES
+    if count < LEAST:
+        return "there are few rows"
+    first = rows.where((monotonically_increasing_id().bitwiseAND(lit(POSITION))) < ROWS).rdd
+    partitions = first.getNumPartitions()
+    if not partitions:
+        return "there are no rows"
+    at = partitions // 2
+    (told,) = frame.sparkSession.sparkContext.runJob(first, seer(), [at]) or (None,)
+    if told is None:
+        return "few rows are left of those that were looked at"
+    seen = Seen(*told)
+    density = sum(1 / period for period, _ in panes.families(job))
+    return Expected(
+        estimate(seen, density, count / partitions),
+        f"estimated from {seen.rows:,} rows of partition {at:,} of {partitions:,}, in {seen.slices:,} slices",
+    )
+
+
+def sliced(job: Job) -> DataFrame:
+    """Return the slice of each row, as a hash, and its time, as a number in the unit of panes."""
+    frame = job.rows
+    for position, text in enumerate(panes.panes(job, job.time)):
+        frame = frame.withColumn(f"p{position}", expr(text))
+    slices = xxhash64(*(col(key) for key in job.keys), expr(panes.start(job)))
+    kind = job.type_of(job.query.time)
+    time = f"bigint({job.time})"
+    if isinstance(kind, spark.DateType):
+        time = f"bigint(unix_date({job.time}))"
+    elif job.is_timestamp:
+        time = f"unix_micros(cast({job.time} as timestamp))"
+    return frame.select(slices.alias("slice"), expr(time).alias("time"))
+
+
+def dear(plan: Any) -> str | None:
+    """Say why rows of an optimised plan are not at hand; None if they are."""
+    while plan.getClass().getSimpleName() in NARROW:
+        plan = plan.children().head()
+    name = plan.getClass().getSimpleName()
+    if name == "InMemoryRelation":
+        loaded = plan.cacheBuilder().isCachedColumnBuffersLoaded()
+        return None if loaded else "rows are to be cached, but are not yet"
+    if name == "LogicalRelation" and plan.relation().getClass().getSimpleName() == "HadoopFsRelation":
+        stored = plan.relation().fileFormat().getClass().getSimpleName()
+        return None if stored in FILES else "rows are read from files that are no columns"
+    return None if name == "Range" else f"a look at rows would run a part of the plan, its {name}"
+
+
+def seer() -> Any:
+    """Return a function that looks at rows; it pickles by value, so that workers need nothing for it."""
+    enough = ENOUGH
+
+    def see(rows: Iterator[Any]) -> list[Any]:
+        both = list(rows)
+        if len(both) < enough:
+            return []
+        middle = len(both) // 2
+        halves = [both[:middle], both[middle:]]
+        slices = [{row[0] for row in half} for half in halves]
+        times = [sorted(row[1] for row in half) for half in halves]
+        ends = [(half[len(half) // 10], half[-1 - len(half) // 10]) for half in times]
+        return [(len(both), len(slices[0] | slices[1]), tuple(map(len, slices)), tuple(ends))]
+
+    return see

@@ -1,0 +1,139 @@
+//! A call's rows, key by key.
+
+use super::line::Row;
+use crate::kernels::simd;
+
+/// The rows of one key: a range of [`Fresh`]'s order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Own {
+    pub(super) key: u32,
+    lo: u32,
+    hi: u32,
+}
+
+/// Rows that came with a call, in the order they came; and which comes where if they are put key by key, and of a key in
+/// the order of time and arrival.
+#[derive(Debug, Default)]
+pub(super) struct Fresh {
+    /// The arrival number of the first.
+    pub(super) base: u64,
+    pub(super) times: Vec<i64>,
+    /// The columns of marks, as bits; none if there are none.
+    marks: Vec<u64>,
+    /// None if they are of one key and came in order.
+    order: Option<Vec<u32>>,
+    keys: Vec<Own>,
+}
+
+impl Fresh {
+    /// Rows of keys `ids`, of which there are `keys`. O(rows), and O(log rows) a row where keys are many more than rows.
+    pub(super) fn new(base: u64, times: Vec<i64>, marks: Vec<u64>, ids: &[u32], keys: usize) -> Self {
+        let rows = times.len() as u32;
+        let Some(&first) = ids.first() else { return Self { base, ..Self::default() } };
+        if ids.iter().all(|&id| id == first) {
+            let order = (!simd::is_ascending(&times)).then(|| by_time((0..rows).collect(), &times));
+            let keys = vec![Own { key: first, lo: 0, hi: rows }];
+            return Self { base, times, marks, order, keys };
+        }
+        let mut order = by_key(ids, keys);
+        let mut own: Vec<Own> = Vec::new();
+        let mut lo = 0;
+        for of_key in order.chunk_by_mut(|&a, &b| ids[a as usize] == ids[b as usize]) {
+            if !of_key.is_sorted_by_key(|&row| times[row as usize]) {
+                of_key.sort_by_key(|&row| times[row as usize]);
+            }
+            let hi = lo + of_key.len() as u32;
+            own.push(Own { key: ids[of_key[0] as usize], lo, hi });
+            lo = hi;
+        }
+        Self { base, times, marks, order: Some(order), keys: own }
+    }
+
+    /// Number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Keys that have rows, ascending.
+    pub(super) fn keys(&self) -> &[Own] {
+        &self.keys
+    }
+
+    /// Whether rows are of one key and came in order.
+    pub(super) fn is_plain(&self) -> bool {
+        self.order.is_none()
+    }
+
+    /// The rows of a key, in order: numbers in the order they came.
+    pub(super) fn rows_of(&self, own: Own) -> impl ExactSizeIterator<Item = usize> + '_ {
+        (own.lo..own.hi).map(|row| self.order.as_ref().map_or(row, |order| order[row as usize]) as usize)
+    }
+
+    /// The time of a key's first row.
+    pub(super) fn first_time(&self, own: Own) -> Option<i64> {
+        self.rows_of(own).next().map(|row| self.times[row])
+    }
+
+    /// A row of this number.
+    pub(super) fn row(&self, row: usize) -> Row {
+        let marks = self.marks.get(row).copied().unwrap_or_default();
+        Row { time: self.times[row], at: self.base + row as u64, marks }
+    }
+
+    /// The marks of rows, if any column marks some.
+    pub(super) fn marks(&self) -> Option<&[u64]> {
+        (!self.marks.is_empty()).then_some(&self.marks)
+    }
+}
+
+/// Rows by key, those of a key as they came.
+fn by_key(ids: &[u32], keys: usize) -> Vec<u32> {
+    let rows = ids.len();
+    if rows < keys / 8 {
+        let mut order: Vec<u32> = (0..rows as u32).collect();
+        order.sort_by_key(|&row| ids[row as usize]);
+        return order;
+    }
+    let mut next = vec![0u32; keys + 1];
+    ids.iter().for_each(|&id| next[id as usize + 1] += 1);
+    for key in 0..keys {
+        next[key + 1] += next[key];
+    }
+    let mut order = vec![0; rows];
+    for (row, &id) in ids.iter().enumerate() {
+        let place = &mut next[id as usize];
+        order[*place as usize] = row as u32;
+        *place += 1;
+    }
+    order
+}
+
+fn by_time(mut order: Vec<u32>, times: &[i64]) -> Vec<u32> {
+    order.sort_by_key(|&row| times[row as usize]);
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Each key's rows are there once, in the order of time and arrival, whichever way they are sorted.
+        #[test]
+        fn rows_are_by_key_and_time(rows in prop::collection::vec((0u32..5, 0i64..6), 0..40), keys in 5usize..2000) {
+            let ids: Vec<u32> = rows.iter().map(|row| row.0).collect();
+            let times: Vec<i64> = rows.iter().map(|row| row.1).collect();
+            let mut wanted: Vec<(u32, i64, usize)> = rows.iter().enumerate().map(|(at, row)| (row.0, row.1, at)).collect();
+            wanted.sort_unstable();
+            let fresh = Fresh::new(7, times, Vec::new(), &ids, keys);
+            let got: Vec<(u32, i64, usize)> = fresh
+                .keys()
+                .iter()
+                .flat_map(|&own| fresh.rows_of(own).map(move |row| (own.key, row)))
+                .map(|(key, row)| (key, fresh.row(row).time, (fresh.row(row).at - 7) as usize))
+                .collect();
+            prop_assert_eq!(got, wanted);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What a call comes to, key by key: windows that are due, and what becomes of slices.
+
+use super::due::Due;
+use super::fresh::{Fresh, Own};
+use crate::aggregate::Run;
+
+/// No group.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A slice that is others' heir, or new.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) key: u32,
+    /// Places of its rows.
+    pub(super) lo: usize,
+    pub(super) hi: usize,
+    /// Slots that it takes over, slice by slice in the order of time.
+    pub(super) bases: Vec<u32>,
+    /// Places of rows that it does not take over.
+    pub(super) added: Vec<usize>,
+    /// Rows of `bases` that it has not: arrival numbers and times.
+    pub(super) removed: Vec<(u64, i64)>,
+    /// Whether its rows go to one slot more of a slice that keeps its own.
+    pub(super) chained: bool,
+    /// Whether all added rows come after those of the bases.
+    pub(super) appended: bool,
+    /// Whether rows that were in other slices are added.
+    pub(super) folds_again: bool,
+    /// Whether rows that were folded before must be folded again where the order of folding matters: rows of one time must
+    /// be folded in their order.
+    pub(super) refolds: bool,
+    /// Whether some of its rows were in slices before.
+    pub(super) known: bool,
+}
+
+/// What took place with slices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    pub(super) splits: u64,
+    pub(super) merges: u64,
+    pub(super) shifts: u64,
+}
+
+/// What a call comes to.
+///
+/// Each changed slice gets a slot. Most are of rows that came after all there were of their key: these are folded as they
+/// came, all keys in one go. Others are [`Change`]s.
+pub(super) struct Work {
+    /// Windows that are due, query by query.
+    pub(super) due: Vec<Vec<Due>>,
+    pub(super) moves: Moves,
+    pub(super) changes: Vec<Change>,
+    /// The slot of each change, of those of this call.
+    pub(super) of_changes: Vec<u32>,
+    /// Rows at the end of a key's, a group per slice: its slot, of those of this call, and the time of its first row.
+    pub(super) groups: Vec<(u32, i64)>,
+    /// The group of each of the call's rows; [`NONE`] of those in changes.
+    pub(super) group_of: Vec<u32>,
+    /// The groups as runs of rows as they came, if the rows are of one key and came in order.
+    pub(super) runs: Vec<Run>,
+    /// Rows that have a group.
+    pub(super) grouped: usize,
+    /// The number of the first slot.
+    base: u32,
+    /// How many slots there are.
+    pub(super) slots: u32,
+}
+
+impl Work {
+    /// None yet, of so many queries and rows; slots count from `base`.
+    pub(super) fn new(queries: usize, rows: usize, base: usize) -> Self {
+        Self {
+            due: (0..queries).map(|_| Vec::new()).collect(),
+            moves: Moves::default(),
+            changes: Vec::new(),
+            of_changes: Vec::new(),
+            groups: Vec::new(),
+            group_of: vec![NONE; rows],
+            runs: Vec::new(),
+            grouped: 0,
+            base: base as u32,
+            slots: 0,
+        }
+    }
+
+    fn slot(&mut self) -> u32 {
+        self.slots += 1;
+        self.slots - 1
+    }
+
+    /// The slot of a change.
+    pub(super) fn change(&mut self, change: Change) -> u32 {
+        let slot = self.slot();
+        self.changes.push(change);
+        self.of_changes.push(slot);
+        self.base + slot
+    }
+
+    /// The slot of a group: rows `lo..hi` of a key's in this call.
+    pub(super) fn group(&mut self, fresh: &Fresh, own: Own, (lo, hi): (usize, usize), first: i64) -> u32 {
+        let (slot, group) = (self.slot(), self.groups.len() as u32);
+        self.groups.push((slot, first));
+        self.grouped += hi - lo;
+        if fresh.is_plain() {
+            self.group_of[lo..hi].fill(group);
+            self.runs.push(Run { slot: group, from: lo, to: hi });
+        } else {
+            fresh.rows_of(own).skip(lo).take(hi - lo).for_each(|row| self.group_of[row] = group);
+        }
+        self.base + slot
+    }
+}

@@ -1,0 +1,317 @@
+//! The eager aggregate store of multisets: levels of sorted runs over each key's slices, merged when a window first asks
+//! for them (Traub et al. 2019, §§5.2, 5.4.1).
+//!
+//! | | |
+//! |---|---|
+//! | needs | values whose order needs nothing else: numbers, times, decimals |
+//! | time | O(log n) merges of a row over all windows, of n slices; O(log n) runs a window |
+//! | space | a run a level for what windows asked for: at most O(log n) times the values |
+//! | first appeared | here: the nodes of FlatFAT (Tangwongsan et al., VLDB 2015), which are states, made sorted runs |
+//!
+//! Node i of level l is slices i * 2^l up to (i + 1) * 2^l, counted from the first that the key ever had, so that slices
+//! are forgotten, and others come, without a tree being built anew. A node is there only if both below it are: whatever
+//! changes a slice takes away what is above it and stops where nothing is.
+
+use std::collections::VecDeque;
+
+use super::forest::Dirty;
+use super::store::{Delta, Store, Wanted};
+use super::timeline::Timelines;
+use crate::aggregate::{Partials, RunNodes};
+
+/// No node.
+const NONE: u32 = u32::MAX;
+
+/// The nodes of one level: entry i is node `first + i`.
+#[derive(Debug, Clone, Default)]
+struct Level {
+    first: u64,
+    nodes: VecDeque<u32>,
+}
+
+impl Level {
+    fn get(&self, at: u64) -> Option<u32> {
+        let place = at.checked_sub(self.first)?;
+        self.nodes.get(place as usize).copied().filter(|&node| node != NONE)
+    }
+
+    fn put(&mut self, at: u64, node: u32) {
+        if self.nodes.is_empty() {
+            self.first = at;
+        }
+        while at < self.first {
+            self.nodes.push_front(NONE);
+            self.first -= 1;
+        }
+        let place = (at - self.first) as usize;
+        if self.nodes.len() <= place {
+            self.nodes.resize(place + 1, NONE);
+        }
+        self.nodes[place] = node;
+    }
+
+    fn take(&mut self, at: u64) -> Option<u32> {
+        let node = self.get(at)?;
+        self.nodes[(at - self.first) as usize] = NONE;
+        Some(node)
+    }
+}
+
+/// The levels of all keys.
+pub struct Grove {
+    /// Which partials have nodes, and these: the same numbers of all.
+    which: Vec<usize>,
+    nodes: Vec<Box<dyn RunNodes>>,
+    keys: Vec<Vec<Level>>,
+    /// Numbers of nodes that are free below `len`.
+    free: Vec<u32>,
+    len: u32,
+}
+
+impl Grove {
+    /// No nodes yet, for those partials of a store that can be sorted runs; `None` if there are none.
+    pub fn new(store: &Store) -> Option<Self> {
+        let runs = store.partials().iter().enumerate();
+        let runs = runs.filter_map(|(at, partials)| Some((at, partials.run_nodes()?)));
+        let (which, nodes): (Vec<usize>, Vec<Box<dyn RunNodes>>) = runs.unzip();
+        (!which.is_empty()).then(|| Self { which, nodes, keys: Vec::new(), free: Vec::new(), len: 0 })
+    }
+
+    /// Which partials have nodes.
+    pub fn which(&self) -> &[usize] {
+        &self.which
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let level = |level: &Level| size_of::<Level>() + level.nodes.capacity() * size_of::<u32>();
+        self.nodes.iter().map(|nodes| nodes.bytes()).sum::<usize>()
+            + self.keys.iter().flatten().map(level).sum::<usize>()
+            + self.free.capacity() * size_of::<u32>()
+    }
+
+    /// Drops all nodes of these keys.
+    pub fn distrust(&mut self, keys: impl Iterator<Item = u32>) {
+        for key in keys {
+            for level in self.keys.get_mut(key as usize).map(std::mem::take).into_iter().flatten() {
+                self.release(level.nodes);
+            }
+        }
+    }
+
+    /// Drops what slices that were forgotten have part in.
+    pub fn forget(&mut self, timelines: &Timelines) {
+        let mut dropped = Vec::new();
+        for (key, levels) in self.keys.iter_mut().enumerate().filter(|(_, levels)| !levels.is_empty()) {
+            let gone = timelines.gone(key as u32);
+            for (height, level) in levels.iter_mut().enumerate() {
+                let first = gone.div_ceil(1 << height);
+                while level.first < first
+                    && let Some(node) = level.nodes.pop_front()
+                {
+                    dropped.push(node);
+                    level.first += 1;
+                }
+            }
+        }
+        self.release(dropped);
+    }
+
+    /// Drops what slices that changed have part in.
+    pub fn update(&mut self, dirty: &[Dirty], timelines: &Timelines) {
+        for Dirty { key, places, from } in dirty {
+            let Some(levels) = self.keys.get_mut(*key as usize) else { continue };
+            let gone = timelines.gone(*key);
+            let mut dropped = Vec::new();
+            for (height, level) in levels.iter_mut().enumerate() {
+                if *from != usize::MAX {
+                    let kept = ((gone + *from as u64) >> height).saturating_sub(level.first) as usize;
+                    dropped.extend(level.nodes.drain(kept.min(level.nodes.len())..));
+                }
+            }
+            for &place in places {
+                let at = gone + place as u64;
+                let above =
+                    levels.iter_mut().enumerate().map_while(|(height, level)| level.take(at >> height));
+                dropped.extend(above);
+            }
+            self.release(dropped);
+        }
+    }
+
+    /// The partials of windows, each slices of a key: those of `which` that have nodes, in this order. [`Timelines`] has the
+    /// slots of `delta` already.
+    pub fn answer(
+        &mut self,
+        (store, delta): (&Store, &Delta),
+        timelines: &Timelines,
+        windows: impl Iterator<Item = Wanted>,
+        which: &[usize],
+    ) -> VecDeque<Box<dyn Partials>> {
+        let (mut nodes, mut offsets) = (Vec::new(), vec![0]);
+        for Wanted { key, slices } in windows {
+            if self.keys.len() <= key as usize {
+                self.keys.resize(key as usize + 1, Vec::new());
+            }
+            let gone = timelines.gone(key);
+            let (mut lo, hi) = (gone + slices.start as u64, gone + slices.end as u64);
+            while lo < hi {
+                // The largest node that begins here and ends in time.
+                let height = lo.trailing_zeros().min((hi - lo).ilog2()) as usize;
+                nodes.push(self.node((store, delta), timelines, key, height, lo >> height));
+                lo += 1 << height;
+            }
+            offsets.push(nodes.len());
+        }
+        let own = which.iter().filter_map(|which| self.which.iter().position(|own| own == which));
+        own.map(|own| self.nodes[own].answer(&nodes, &offsets)).collect()
+    }
+
+    /// A node, which is made if it is not there.
+    fn node(
+        &mut self,
+        given: (&Store, &Delta),
+        timelines: &Timelines,
+        key: u32,
+        height: usize,
+        at: u64,
+    ) -> u32 {
+        if let Some(node) = self.keys[key as usize].get(height).and_then(|level| level.get(at)) {
+            return node;
+        }
+        let node = if height == 0 {
+            let node = self.reserve();
+            self.lift(given, timelines, key, (at - timelines.gone(key)) as usize, node);
+            node
+        } else {
+            let earlier = self.node(given, timelines, key, height - 1, 2 * at);
+            let later = self.node(given, timelines, key, height - 1, 2 * at + 1);
+            let node = self.reserve();
+            self.nodes.iter_mut().for_each(|nodes| nodes.merge(node, earlier, later));
+            node
+        };
+        let levels = &mut self.keys[key as usize];
+        if levels.len() <= height {
+            levels.resize(height + 1, Level::default());
+        }
+        levels[height].put(at, node);
+        node
+    }
+
+    /// Makes a node of a slice.
+    fn lift(
+        &mut self,
+        (store, delta): (&Store, &Delta),
+        timelines: &Timelines,
+        key: u32,
+        place: usize,
+        node: u32,
+    ) {
+        let chain: Vec<u32> = timelines.chain(&timelines.of(key)[place]).collect();
+        for (&which, nodes) in self.which.iter().zip(&mut self.nodes) {
+            let slot = |slot: &u32| match (*slot as usize).checked_sub(store.slots()) {
+                None => (store.partials()[which].as_ref(), *slot),
+                Some(slot) => (delta.partials()[which].as_ref(), slot as u32),
+            };
+            nodes.lift(node, &chain.iter().map(slot).collect::<Vec<_>>());
+        }
+    }
+
+    fn reserve(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.len += 1;
+            self.len - 1
+        })
+    }
+
+    fn release(&mut self, dropped: impl IntoIterator<Item = u32>) {
+        for node in dropped.into_iter().filter(|&node| node != NONE) {
+            self.nodes.iter_mut().for_each(|nodes| nodes.drop_node(node));
+            self.free.push(node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::timeline::Cell;
+    use super::*;
+    use crate::aggregate::{Input, Partial};
+    use arrow_array::{
+        ArrayRef, Int64Array,
+        cast::AsArray,
+        types::{Int64Type, UInt64Type},
+    };
+    use arrow_schema::DataType;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn values_of(lists: &[ArrayRef], at: usize) -> Vec<i64> {
+        let [values, counts] = [0, 1].map(|list| lists[list].as_list::<i32>().value(at));
+        let values = values.as_primitive::<Int64Type>().values().iter();
+        let counts = counts.as_primitive::<UInt64Type>().values().iter();
+        values.zip(counts).flat_map(|(&value, &count)| vec![value; count as usize]).collect()
+    }
+
+    proptest! {
+        /// Whatever comes, goes, fails, or is put in between: a window has the values of its slices.
+        #[test]
+        fn windows_have_the_values_of_their_slices(
+            calls in prop::collection::vec((prop::collection::vec((0u32..3, 0i64..60, -9i64..9), 0..8), 0i64..6, any::<bool>()), 1..25),
+        ) {
+            let column = || Partial::Values.column(&[DataType::Int64]).unwrap();
+            let mut store = Store::new(vec![column()], 0);
+            let mut timelines = Timelines::default();
+            let mut grove = Grove::new(&store).unwrap();
+            let mut kept: Vec<(u32, i64, i64)> = Vec::new();
+            let mut base = 0;
+            for (rows, step, fails) in calls {
+                let rows: Vec<(u32, i64, i64)> = rows.iter().map(|&(key, t, v)| (key, base + t, v)).collect();
+                let mut delta = store.delta();
+                let values: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2)));
+                let (slots, times): (Vec<u32>, Vec<i64>) = rows.iter().enumerate().map(|(at, row)| (at as u32, row.1)).unzip();
+                let input = Input { columns: vec![values], taken: None };
+                delta.update(&[input], &times, &super::super::Cut::Slots(&slots), rows.len()).unwrap();
+                for &(key, t, _) in &rows {
+                    let start = t.div_euclid(4) * 4;
+                    timelines.add(Cell { key, first: t, last: t }, (start, start + 4), None);
+                }
+                grove.update(&timelines.dirty(), &timelines);
+                let all: Vec<(u32, i64, i64)> = kept.iter().chain(&rows).copied().collect();
+                for key in 0..3 {
+                    let slices = timelines.of(key);
+                    let windows: Vec<(usize, usize)> =
+                        (0..slices.len()).flat_map(|lo| (lo + 1..=slices.len()).map(move |hi| (lo, hi))).collect();
+                    if windows.is_empty() {
+                        continue;
+                    }
+                    let asked = windows.iter().map(|&(lo, hi)| Wanted { key, slices: lo..hi });
+                    let answers = grove.answer((&store, &delta), &timelines, asked, &[0]);
+                    let got = answers[0].state().unwrap();
+                    for (at, &(lo, hi)) in windows.iter().enumerate() {
+                        let within = |t: i64| slices[lo].first <= t && t <= slices[hi - 1].last;
+                        let mut own: Vec<i64> = all.iter().filter(|row| row.0 == key && within(row.1)).map(|row| row.2).collect();
+                        own.sort_unstable();
+                        prop_assert_eq!(values_of(&got, at), own);
+                    }
+                }
+                if fails {
+                    grove.distrust(rows.iter().map(|row| row.0));
+                    timelines.take_back();
+                } else {
+                    store.append(delta);
+                    timelines.settle();
+                    kept = all;
+                }
+                base += step;
+                let cutoff = base.div_euclid(4) * 4;
+                timelines.forget(cutoff, None);
+                grove.forget(&timelines);
+                kept.retain(|row| row.1 >= cutoff);
+            }
+            timelines.forget(i64::MAX, None);
+            grove.forget(&timelines);
+            prop_assert_eq!(grove.free.len(), grove.len as usize);
+        }
+    }
+}

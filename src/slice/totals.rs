@@ -1,0 +1,241 @@
+//! The eager aggregate store of streams in order: running totals over each key's slices, so that a window of an
+//! invertible function is one inversion, however many slices it has.
+//!
+//! | | |
+//! |---|---|
+//! | needs | plain states with an exact inverse; slices that only ever change at the end |
+//! | time | O(1) per slice and per window |
+//! | space | a total per slice, and room for twice as many |
+//! | first appeared | prefix sums, over the slices of Traub et al. 2019, §5.2 |
+//!
+//! Total n of a key is that of all slices it had before its n-th since it came, so that slices are forgotten for nothing.
+//! Totals are used as a ring: total n lies at n modulo the length of the key's room.
+
+use super::rings::{Room, Rooms};
+use super::store::{Delta, Store, Wanted};
+use super::timeline::Timelines;
+use crate::Result;
+use crate::aggregate::{Partials, Totals};
+
+/// The least length of a ring.
+const LEAST: usize = 4;
+
+/// The running totals of all keys.
+pub struct KeyTotals {
+    /// The partials that have totals, and these, a slot each.
+    which: Vec<usize>,
+    totals: Vec<Box<dyn Totals>>,
+    rooms: Rooms,
+    /// Keys whose totals must be computed anew.
+    stale: Vec<u32>,
+    /// What is to be added up: the total, the one before it, and the slot.
+    program: Vec<(u32, u32, u32)>,
+}
+
+impl KeyTotals {
+    /// No totals yet, of these partials of a store, which are plain states with an inverse.
+    pub fn new(store: &Store, which: Vec<usize>) -> Self {
+        let totals = which.iter().filter_map(|&at| store.partials()[at].totals()).collect();
+        Self { which, totals, rooms: Rooms::default(), stale: Vec::new(), program: Vec::new() }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.totals.iter().map(|totals| totals.bytes()).sum::<usize>() + self.rooms.bytes()
+    }
+
+    /// Has the totals of these keys computed anew before they are asked next.
+    pub fn distrust(&mut self, keys: impl Iterator<Item = u32>) {
+        if !self.which.is_empty() {
+            self.stale.extend(keys);
+        }
+    }
+
+    /// Adds up what a call brought.
+    pub fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) -> Result<()> {
+        if self.which.is_empty() {
+            return Ok(());
+        }
+        let mut stale = std::mem::take(&mut self.stale);
+        stale.sort_unstable();
+        stale.dedup();
+        self.compute_anew(&stale, store, delta, timelines)?;
+        debug_assert_eq!(timelines.appended().count(), delta.slots(), "slices change at the end only");
+        for (slot, (key, number, is_new)) in timelines.appended().enumerate() {
+            if stale.binary_search(&key).is_ok() {
+                continue;
+            }
+            if is_new {
+                let slices = timelines.of(key).len();
+                if let Some(old) = self.rooms.make(key, slices + 1, LEAST) {
+                    self.add_up(delta);
+                    self.totals.iter_mut().for_each(|totals| totals.grow(self.rooms.slots()));
+                    self.move_in(old, self.rooms.of(key), timelines.gone(key)..number);
+                }
+            }
+            let room = self.rooms.of(key);
+            let (to, own) = (place(room, number + 1), place(room, number));
+            self.program.push((to, if is_new { own } else { to }, slot as u32));
+        }
+        self.add_up(delta);
+        Ok(())
+    }
+
+    /// Runs the program over the slots of a call.
+    fn add_up(&mut self, delta: &Delta) {
+        if self.program.is_empty() {
+            return;
+        }
+        for (totals, &which) in self.totals.iter_mut().zip(&self.which) {
+            totals.extend(&self.program, delta.partials()[which].as_ref());
+        }
+        self.program.clear();
+    }
+
+    /// Moves the totals before these slices, and the one behind them, to another room.
+    fn move_in(&mut self, old: Room, new: Room, slices: std::ops::Range<u64>) {
+        if old.len == 0 {
+            let first = [place(new, slices.start)];
+            return self.totals.iter_mut().for_each(|totals| totals.reset(&first));
+        }
+        let moves: Vec<(u32, u32)> =
+            (slices.start..=slices.end).map(|number| (place(new, number), place(old, number))).collect();
+        self.totals.iter_mut().for_each(|totals| totals.copy(&moves));
+    }
+
+    fn compute_anew(
+        &mut self,
+        keys: &[u32],
+        store: &Store,
+        delta: &Delta,
+        timelines: &Timelines,
+    ) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let (mut wanted, mut firsts, mut program) = (Vec::new(), Vec::new(), Vec::new());
+        for &key in keys {
+            let slices = timelines.of(key).len();
+            self.rooms.make(key, slices + 1, LEAST);
+            let (room, gone) = (self.rooms.of(key), timelines.gone(key));
+            firsts.push(place(room, gone));
+            for number in gone..gone + slices as u64 {
+                program.push((place(room, number + 1), place(room, number), program.len() as u32));
+            }
+            wanted.push(Wanted { key, slices: 0..slices });
+        }
+        let values = if program.is_empty() {
+            Vec::new()
+        } else {
+            store.gather(delta, timelines, &wanted, &self.which)?
+        };
+        for (at, totals) in self.totals.iter_mut().enumerate() {
+            totals.grow(self.rooms.slots());
+            totals.reset(&firsts);
+            if let Some(values) = values.get(at) {
+                totals.extend(&program, values.as_ref());
+            }
+        }
+        Ok(())
+    }
+
+    /// The totals up to the start and up to the end of windows, each slices of a key.
+    pub fn ranges(&self, timelines: &Timelines, windows: impl Iterator<Item = Wanted>) -> Vec<(u32, u32)> {
+        let range = |Wanted { key, slices }| {
+            let (room, gone) = (self.rooms.of(key), timelines.gone(key));
+            (place(room, gone + slices.start as u64), place(room, gone + slices.end as u64))
+        };
+        windows.map(range).collect()
+    }
+
+    /// One of the partials that have totals, of windows given by [`KeyTotals::ranges`].
+    pub fn answer(&self, which: usize, ranges: &[(u32, u32)]) -> Box<dyn Partials> {
+        self.totals[which].between(ranges)
+    }
+}
+
+/// Where total `number` of a room is.
+fn place(room: Room, number: u64) -> u32 {
+    (room.base + (number as usize & (room.len - 1))) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::timeline::Cell;
+    use super::*;
+    use crate::aggregate::{Input, Partial};
+    use arrow_array::{Array, ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
+    use arrow_schema::DataType;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    proptest! {
+        /// Whatever comes in order, goes, or is taken back: a window is the sum of its slices, null if they have no value.
+        #[test]
+        fn windows_are_sums_of_their_slices(
+            calls in prop::collection::vec(
+                (prop::collection::vec((0u32..3, 0i64..9, prop::option::of(-9i64..9)), 0..30), -4i64..30, 0u8..4), 1..25,
+            ),
+        ) {
+            let column = || Partial::Sum.column(&[DataType::Int64]).unwrap();
+            let mut store = Store::new(vec![column()], 0);
+            let mut timelines = Timelines::default();
+            let mut totals = KeyTotals::new(&store, vec![0]);
+            let mut kept: Vec<(u32, i64, Option<i64>)> = Vec::new();
+            let (mut base, mut forgotten) = (0, i64::MIN);
+            for (rows, ahead, fate) in calls {
+                let mut t = base;
+                let rows: Vec<(u32, i64, Option<i64>)> = rows
+                    .iter()
+                    .map(|&(key, step, value)| {
+                        t += step / 4;
+                        (key, t, value)
+                    })
+                    .collect();
+                let mut delta = store.delta();
+                let values: ArrayRef = Arc::new(rows.iter().map(|row| row.2).collect::<Int64Array>());
+                let (slots, times): (Vec<u32>, Vec<i64>) =
+                    rows.iter().enumerate().map(|(at, row)| (at as u32, row.1)).unzip();
+                let input = Input { columns: vec![values], taken: None };
+                delta.update(&[input], &times, &super::super::Cut::Slots(&slots), rows.len()).unwrap();
+                for &(key, t, _) in &rows {
+                    let start = t.div_euclid(4) * 4;
+                    timelines.add(Cell { key, first: t, last: t }, (start, start + 4), None);
+                }
+                totals.update(&store, &delta, &timelines).unwrap();
+                let all: Vec<(u32, i64, Option<i64>)> = kept.iter().chain(&rows).copied().collect();
+                for key in 0..3 {
+                    let slices = timelines.of(key);
+                    let windows: Vec<(usize, usize)> =
+                        (0..slices.len()).flat_map(|lo| (lo + 1..=slices.len()).map(move |hi| (lo, hi))).collect();
+                    if windows.is_empty() {
+                        continue;
+                    }
+                    let asked = windows.iter().map(|&(lo, hi)| Wanted { key, slices: lo..hi });
+                    let answers = totals.answer(0, &totals.ranges(&timelines, asked));
+                    let got = answers.lower().unwrap();
+                    let got = got.as_primitive::<Int64Type>();
+                    for (at, &(lo, hi)) in windows.iter().enumerate() {
+                        let within = |t: i64| slices[lo].first <= t && t <= slices[hi - 1].last;
+                        let values = all.iter().filter(|row| row.0 == key && within(row.1));
+                        let want = values.filter_map(|row| row.2).fold(None, |sum, v| Some(sum.unwrap_or(0) + v));
+                        prop_assert_eq!(got.is_valid(at).then(|| got.value(at)), want);
+                    }
+                }
+                if fate == 0 {
+                    let keys: Vec<u32> = rows.iter().map(|row| row.0).collect();
+                    totals.distrust(keys.into_iter());
+                    timelines.take_back();
+                    continue;
+                }
+                store.append(delta);
+                timelines.settle();
+                (kept, base) = (all, t);
+                forgotten = forgotten.max((base - ahead).div_euclid(4) * 4);
+                timelines.forget(forgotten, None);
+                kept.retain(|row| row.1 >= forgotten);
+                base = base.max(forgotten);
+            }
+        }
+    }
+}

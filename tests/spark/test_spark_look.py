@@ -1,0 +1,154 @@
+"""A look at some rows tells about how many rows a slice has, or why there was none."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pyspark.sql import functions as sf
+
+import windowkit as wk
+import windowkit.spark
+from windowkit.spark import look
+from windowkit.spark.choice import Expected
+from windowkit.spark.job import job
+from windowkit.spark.look import Seen, estimate, looked
+
+SLIDING = wk.sliding("10 minutes", "10 seconds")
+QUERY = wk.query(by="k", time="ts", windows=SLIDING, aggs=wk.sum("v"))
+
+
+def seen(rows):
+    """Return what a look at rows (key, time, pane) tells."""
+    (told,) = look.seer()([((key, pane), time) for key, time, pane in rows])
+    return Seen(*told)
+
+
+def in_order(rows, keys, per_pane, chance):
+    """Return rows in order of time, of random keys: 1,000 units are a pane."""
+    times = [number * 1000 // per_pane for number in range(rows)]
+    return [(chance.randrange(keys), time, time // 1000) for time in times]
+
+
+@pytest.mark.parametrize("keys", [1, 16, 1000, 50_000])
+@pytest.mark.parametrize("per_pane", [10, 300, 5_000, 40_000])
+@pytest.mark.parametrize("order", ["time", "back", "keys", "none"])
+def test_a_look_at_few_rows_tells_of_many(keys, per_pane, order):
+    chance = random.Random(keys + per_pane)
+    rows = in_order(120_000, keys, per_pane, chance)
+    truth = len(rows) / len({(key, pane) for key, _, pane in rows})
+    if order == "none":
+        chance.shuffle(rows)
+    elif order == "keys":
+        rows.sort(key=lambda row: row[0])
+    elif order == "back":
+        rows.reverse()
+    first = len(rows) // 2
+    got = estimate(seen(rows[first : first + look.ROWS]), 1 / 1000, len(rows))
+    assert got >= 0.99
+    # What counts is on which side of four rows it is, and that it is right where it is near.
+    if truth >= 5:
+        assert got >= 4, (got, truth)
+    elif truth <= 3:
+        assert got < 4, (got, truth)
+    if 1.2 <= truth <= 10:
+        assert truth / 2 <= got <= 2 * truth
+
+
+def test_few_rows_tell_nothing():
+    assert look.seer()([((1, 1), 5)] * (look.ENOUGH - 1)) == []
+    assert look.seer()([((1, 1), 5)] * look.ENOUGH) != []
+
+
+@pytest.fixture(scope="module")
+def many(spark):
+    """Rows in order of time, cached: 100 a second, of 50 keys."""
+    rows = spark.range(0, 60_000, 1, 3)
+    made = rows.select(
+        sf.pmod(sf.hash("id"), sf.lit(50)).alias("k"),
+        sf.timestamp_micros(sf.col("id") * 10_000).alias("ts"),
+        sf.col("id").cast("double").alias("v"),
+    ).cache()
+    made.count()
+    yield made
+    made.unpersist()
+
+
+@pytest.fixture(autouse=True)
+def any_number(monkeypatch):
+    """Look at small data, too."""
+    monkeypatch.setattr(look, "LEAST", 1)
+
+
+def route(frame, query=QUERY, **options):
+    lines = query.explain(frame, **options).splitlines()
+    (at,) = (number for number, line in enumerate(lines) if line.startswith("route: "))
+    return lines[at].removeprefix("route: ").partition(",")[0], lines[at + 1].removeprefix("  expected: ")
+
+
+@pytest.mark.parametrize(
+    ("slide", "truth", "taken"), [("10 seconds", 20, "catalyst-panes"), ("1 second", 2.3, "packed")]
+)
+def test_cached_rows_and_files_are_looked_at(spark, many, tmp_path, slide, truth, taken, same_rows):
+    query = wk.query(by="k", time="ts", windows=wk.sliding("1 minute", slide), aggs=wk.sum("v"))
+    many.write.parquet(str(tmp_path / "rows"))
+    files = spark.read.parquet(str(tmp_path / "rows"))
+    for frame in (many, many.where("v % 10 < 9").select("ts", "v", "k"), files, files.where("v >= 0")):
+        found = looked(job(frame, query))
+        assert isinstance(found, Expected)
+        assert truth * 0.7 < found.rows_per_slice < truth * 1.3
+        name, said = route(frame, query)
+        assert name == taken
+        assert "estimated from 16,384 rows of partition" in said
+    assert same_rows(query.run(many), windowkit.spark.reference(many, query), query)
+
+
+def test_dates_integers_and_sessions_are_looked_at(many):
+    for time in ("cast(id as int)", "id", "date_add(date'2024-01-01', cast(id as int))"):
+        frame = many.selectExpr("k", "bigint(v) as id").selectExpr("k", f"{time} as ts", "id as v")
+        unit = " days" if "date" in time else ""
+        window = wk.sliding(f"1000{unit}", f"200{unit}") if unit else wk.sliding(1000, 200)
+        query = wk.query(by="k", time="ts", windows=window, aggs=wk.sum("v"))
+        found = looked(job(frame, query))
+        assert isinstance(found, Expected)
+        assert 3.5 < found.rows_per_slice < 4.6
+    query = wk.query(by=[], time="ts", windows=wk.session("2 seconds"), aggs=wk.sum("v"))
+    assert route(many, query)[0] == "catalyst-panes"
+
+
+def test_why_there_was_no_look(spark, many, tmp_path):
+    many.write.csv(str(tmp_path / "rows"))
+    text = spark.read.csv(str(tmp_path / "rows"), schema=many.schema)
+    lazily = many.select("*", sf.lit(1)).cache()
+    for frame, why in (
+        (many.repartition(5), "a look at rows would run a part of the plan, its Repartition"),
+        (many.distinct(), "a look at rows would run a part of the plan, its Aggregate"),
+        (text, "rows are read from files that are no columns"),
+        (lazily, "rows are to be cached, but are not yet"),
+        (many.limit(0), "a look at rows would run a part of the plan, its LocalRelation"),
+        (many.where("v < 3"), "few rows are left of those that were looked at"),
+    ):
+        assert looked(job(frame, QUERY)) == why
+        assert route(frame) == ("catalyst-panes", f"8 rows per slice, the default, as {why}")
+    lazily.unpersist()
+
+
+def test_there_is_no_look_where_nothing_depends_on_it(many, monkeypatch):
+    def fail(_):
+        raise AssertionError("there was a look")
+
+    monkeypatch.setattr("windowkit.spark.planner.looked", fail)
+    for query in (
+        wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.sum("v")),
+        wk.query(by="k", time="ts", windows=SLIDING, aggs=wk.median("v")),
+    ):
+        query.run(many)
+    QUERY.run(many, rows_per_slice=3)
+    QUERY.run(many, route="packed")
+    with pytest.raises(AssertionError, match="there was a look"):
+        QUERY.run(many)
+
+
+def test_few_rows_are_not_worth_a_look(many, monkeypatch):
+    monkeypatch.setattr(look, "LEAST", 10**9)
+    assert looked(job(many, QUERY)) == "there are few rows"
