@@ -49,6 +49,12 @@ impl Eq for Cause {}
 
 impl From<ArrowError> for Error {
     fn from(error: ArrowError) -> Self {
-        Error::Internal(format!("Arrow: {error}"))
+        match error {
+            ArrowError::OffsetOverflowError(bytes) => Error::Overflow(format!(
+                "a column of answers takes {bytes} bytes; Arrow's strings and binaries hold {}",
+                i32::MAX
+            )),
+            error => Error::Internal(format!("Arrow: {error}")),
+        }
     }
 }

@@ -9,7 +9,7 @@ use arrow_array::{
     Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, UInt64Array, cast::AsArray, types::*,
 };
 use arrow_buffer::NullBuffer;
-use arrow_schema::DataType;
+use arrow_schema::{ArrowError, DataType};
 
 use super::lift::cast_to;
 use super::store::{NOWHERE, Position, Store};
@@ -289,7 +289,20 @@ pub(super) fn bytes_of(views: &ArrayRef, row: usize) -> &[u8] {
 }
 
 /// Views as values of `output`.
+///
+/// # Errors
+/// `Overflow` if they are more bytes than its offsets can tell.
 pub(super) fn from_views(views: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
+    let views_of = match views.data_type() {
+        DataType::Utf8View => views.as_string_view().views(),
+        _ => views.as_binary_view().views(),
+    };
+    // The lower half of a view's lower half is its length.
+    let bytes: usize = views_of.iter().map(|&view| view as u32 as usize).sum();
+    let narrow = matches!(plain(output), DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_));
+    if narrow && i32::try_from(bytes).is_err() {
+        return Err(ArrowError::OffsetOverflowError(bytes).into());
+    }
     match plain(output) {
         fixed @ DataType::FixedSizeBinary(_) => {
             cast_to(&cast_to(&cast_to(views, &DataType::Binary)?, fixed)?, output)

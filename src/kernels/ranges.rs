@@ -34,6 +34,13 @@ impl Ranges {
         self.overlap = false;
     }
 
+    /// The ranges `which` of these.
+    pub fn part(&self, which: std::ops::Range<usize>) -> Self {
+        let mut part = Self::default();
+        part.extend(self, which);
+        part
+    }
+
     /// Appends the ranges of the windows `which` of another list.
     pub(super) fn extend(&mut self, other: &Self, which: std::ops::Range<usize>) {
         self.lo.extend_from_slice(&other.lo[which.clone()]);

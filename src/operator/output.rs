@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use arrow_array::{
-    ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array,
+    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array,
 };
 use arrow_buffer::NullBuffer;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use arrow_select::take::take;
 
 use super::plan::{Plan, extent_fields, rank_fields};
@@ -23,6 +23,15 @@ use crate::{Error, Result};
 /// Rows in a batch of results, at most: what crosses a boundary fastest.
 pub const BATCH_ROWS: usize = 65_536;
 
+/// Bytes of a batch of results, about, where answers or keys are of any size: far from what 32-bit offsets can tell.
+const BATCH_BYTES: usize = 64 << 20;
+
+/// Rows of the first batch of a block, where it is not known how large its answers are.
+const FIRST_ROWS: usize = 64;
+
+/// How many times the rows of the batch before a batch may have, as later answers may be larger.
+const GROWTH: usize = 16;
+
 /// Blocks per thread of a round whose batches are all kept: enough that threads seldom wait for each other.
 pub const BLOCKS_PER_ROUND: usize = 16;
 
@@ -35,6 +44,8 @@ pub struct Output {
     /// Keys `blocks[i]..blocks[i + 1]` are one block.
     blocks: Vec<usize>,
     next_block: usize,
+    /// Whether answers or keys may be of any size.
+    varies: bool,
     /// The block that is being read batch by batch.
     current: Option<Block>,
 }
@@ -45,8 +56,17 @@ enum Source {
     Rows(Ordered),
 }
 
-/// Some keys, and how far their windows have been listed.
-enum Block {
+/// Some keys, and how far their windows have come out.
+struct Block {
+    listing: Listing,
+    /// Windows of one type that were listed, and how many of them are out.
+    listed: Option<(usize, Windows, usize)>,
+    /// Rows that the next batch may have.
+    most: usize,
+}
+
+/// How far the windows of some keys have been listed.
+enum Listing {
     Slices {
         slices: SliceTable,
         /// Which of the query's windows.
@@ -80,7 +100,10 @@ impl Output {
     fn of(plan: Arc<Plan>, keys: KeyIndex, source: Source, order: KeyOrder) -> Result<Self> {
         let blocks = blocks(&plan, &order);
         let keys = keys.values()?;
-        Ok(Self { plan, keys, source, order, blocks, next_block: 0, current: None })
+        let fields = plan.output().fields();
+        let answers = &fields[fields.len() - plan.aggregates().len()..];
+        let varies = fields[..keys.len()].iter().chain(answers).any(|field| varies(field.data_type()));
+        Ok(Self { plan, keys, source, order, blocks, next_block: 0, varies, current: None })
     }
 
     /// The schema of the batches.
@@ -138,36 +161,60 @@ impl Output {
     /// A block of keys, its slices sorted and merged.
     fn block(&self, number: usize) -> Result<Block> {
         let (from, to) = (self.blocks[number], self.blocks[number + 1]);
-        Ok(match &self.source {
+        let listing = match &self.source {
             Source::Slices(table) => {
                 let slices = table.regroup(&self.order, from, to, self.plan.edges())?;
-                Block::Slices { slices, window: 0, cursor: Cursor::default() }
+                Listing::Slices { slices, window: 0, cursor: Cursor::default() }
             }
-            Source::Rows(rows) => Block::Rows(rows.block(&self.order, from, to)?),
-        })
+            Source::Rows(rows) => Listing::Rows(rows.block(&self.order, from, to)?),
+        };
+        Ok(Block { listing, listed: None, most: if self.varies { FIRST_ROWS } else { BATCH_ROWS } })
     }
 
-    /// The next batch of a block's windows, if there is one.
+    /// The next batch of a block's windows, if there is one: as many as `BATCH_BYTES` hold by those before.
     fn batch_of(&self, block: &mut Block) -> Result<Option<RecordBatch>> {
-        let (slices, number, cursor) = match block {
-            Block::Slices { slices, window, cursor } => (slices, window, cursor),
-            Block::Rows(block) => {
-                return block
-                    .next(BATCH_ROWS, self.plan.has_ranks())
-                    .map(|(window, windows)| self.batch(window, &block.partials, windows))
-                    .transpose();
+        if !self.varies {
+            let Some((window, windows)) = self.listed(&mut block.listing) else { return Ok(None) };
+            return self.batch(window, block.listing.partials(), windows).map(Some);
+        }
+        if block.listed.is_none() {
+            block.listed = self.listed(&mut block.listing).map(|(window, windows)| (window, windows, 0));
+        }
+        let Some((window, windows, from)) = block.listed.take() else { return Ok(None) };
+        loop {
+            let rows = block.most.min(windows.keys.len() - from);
+            match self.batch(window, block.listing.partials(), windows.part(from, from + rows)) {
+                Ok(batch) => {
+                    let each = bytes(&batch) / rows + 1;
+                    block.most = (BATCH_BYTES / each).clamp(1, BATCH_ROWS).min(rows.saturating_mul(GROWTH));
+                    if from + rows < windows.keys.len() {
+                        block.listed = Some((window, windows, from + rows));
+                    }
+                    return Ok(Some(batch));
+                }
+                // Some answers are so much larger than those before them; or it is a sum, which a lone window tells.
+                Err(Error::Overflow(_)) if rows > 1 => block.most = rows / 2,
+                Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Lists more windows of one type, and says which, if there are any.
+    fn listed(&self, listing: &mut Listing) -> Option<(usize, Windows)> {
+        let (slices, number, cursor) = match listing {
+            Listing::Slices { slices, window, cursor } => (slices, window, cursor),
+            Listing::Rows(block) => return block.next(BATCH_ROWS, self.plan.has_ranks()),
         };
         while let Some((_, window)) = self.plan.windows().get(*number) {
             let mut windows = Windows::with_capacity(BATCH_ROWS.min(self.most_windows(window, slices)));
             cursor.list(window, slices, &mut windows);
             if !windows.keys.is_empty() {
-                return self.batch(*number, slices.partials(), windows).map(Some);
+                return Some((*number, windows));
             }
             *number += 1;
             *cursor = Cursor::default();
         }
-        Ok(None)
+        None
     }
 
     /// No more windows of this type than this come out of these slices.
@@ -258,7 +305,47 @@ fn ranks(window: &Window, (starts, ends): (Vec<i64>, Vec<i64>), rows: usize) -> 
     Ok(Arc::new(StructArray::try_new(rank_fields(), columns.into(), nulls)?))
 }
 
+impl Listing {
+    /// What the windows are made of.
+    fn partials(&self) -> &[Box<dyn Partials>] {
+        match self {
+            Listing::Slices { slices, .. } => slices.partials(),
+            Listing::Rows(block) => &block.partials,
+        }
+    }
+}
+
+/// Whether values of a type may be of any size.
+fn varies(kind: &DataType) -> bool {
+    match kind {
+        DataType::Struct(fields) => fields.iter().any(|field| varies(field.data_type())),
+        DataType::FixedSizeList(item, _) => varies(item.data_type()),
+        // A key's values are shared.
+        DataType::Dictionary(..) => false,
+        DataType::FixedSizeBinary(_) | DataType::Boolean | DataType::Null => false,
+        other => other.primitive_width().is_none(),
+    }
+}
+
+/// Bytes of the columns whose values may be of any size; those that other arrays share are nobody's.
+fn bytes(batch: &RecordBatch) -> usize {
+    let columns = batch.columns().iter().filter(|column| varies(column.data_type()));
+    columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX >> 8)).sum()
+}
+
 impl Windows {
+    /// Windows `from..to` of these.
+    fn part(&self, from: usize, to: usize) -> Self {
+        let ranks = |ranks: &Vec<i64>| ranks.get(from..to).map(<[i64]>::to_vec).unwrap_or_default();
+        Self {
+            keys: self.keys[from..to].to_vec(),
+            starts: self.starts[from..to].to_vec(),
+            ends: self.ends[from..to].to_vec(),
+            ranges: self.ranges.part(from..to),
+            ranks: (ranks(&self.ranks.0), ranks(&self.ranks.1)),
+        }
+    }
+
     pub(super) fn with_capacity(rows: usize) -> Self {
         Self {
             keys: Vec::with_capacity(rows),
