@@ -127,7 +127,7 @@ def test_partials_are_shared_between_aggregates(readings):
 
 
 @pytest.mark.parametrize("window", [wk.tumbling("4 seconds"), wk.sliding("4 seconds", "2 seconds")])
-@pytest.mark.parametrize("route", ["catalyst-panes", "packed", "rows"])
+@pytest.mark.parametrize("route", [None, "packed", "rows"])
 def test_intervals(spark, window, route):
     frame = spark.sql(
         "select id % 2 as k, timestamp_seconds(id) as ts, "

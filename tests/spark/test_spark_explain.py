@@ -11,7 +11,10 @@ def test_slices_in_catalyst_and_windows_in_rust(readings):
         windows=[wk.sliding("10 minutes", "1 minute"), wk.session("45 seconds").alias("visit")],
         aggs=[wk.sum("n"), wk.first("v", ignore_nulls=True).alias("opening")],
     )
-    assert query.explain(readings).splitlines() == [
+    lines = query.explain(readings).splitlines()
+    # Why nothing is known depends on whether another test has the rows in the cache already.
+    assert lines.pop(6).startswith("  expected: 8 rows per slice, the default, as ")
+    assert lines == [
         "query by device over ts",
         "  window: sliding(10 minutes, 1 minute)",
         "  window: session(45 seconds) as visit",
@@ -19,7 +22,6 @@ def test_slices_in_catalyst_and_windows_in_rust(readings):
         "  answer: first(v, ignore_nulls) as opening",
         "route: catalyst-panes, as Catalyst holds the partial aggregates, and slices of at least 4 rows are "
         "expected",
-        "  expected: 8 rows per slice, the default, as nothing is known of the source",
         "  catalyst: refused, as there are several windows, and Spark would read the rows once for each",
         "  packed: possible, with slices made in Python workers",
         "  rows: possible, with all rows over the shuffle and into Python",
