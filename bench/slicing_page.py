@@ -141,7 +141,7 @@ FIGURES = {
 def write(page: Path) -> None:
     """Write the page and its pictures beside the records that they are of."""
     facts, *records = (json.loads(line) for line in page.with_suffix(".jsonl").read_text().splitlines())
-    parts = [head(facts, page)]
+    parts = [head(facts, records, page)]
     for name, figure in FIGURES.items():
         own = [record for record in records if record["figure"] == name]
         if own:
@@ -150,7 +150,11 @@ def write(page: Path) -> None:
     print(f"written: {page}, its .jsonl and {len(parts) - 1} pictures")
 
 
-def head(facts: Record, page: Path) -> str:
+def head(facts: Record, records: Sequence[Record], page: Path) -> str:
+    runs = sorted({len(record["runs"]) for record in records if record["unit"] == "rows/s"})
+    often = {1: "once"}.get(
+        runs[-1], f"{runs[0]} to {runs[-1]} times" if runs[0] < runs[-1] else f"{runs[-1]} times"
+    )
     quick = " This was a quick run: few cells, and short." if facts["quick"] else ""
     return (
         "# Stream slicing and the techniques it is compared with\n\n"
@@ -161,14 +165,14 @@ def head(facts: Record, page: Path) -> str:
         "Slicing*, EDBT "
         "2019, §6, in shape: 2,000 rows a second of stream, five gaps a minute, tumbling windows of 1 to "
         "20 seconds, "
-        f"sums unless said otherwise. Each side runs {facts['repeats']} times for {facts['seconds']} s, "
-        "in turns with "
+        f"sums unless said otherwise. Each side runs {often} for {facts['seconds']} s, in turns with "
         f"the others, on one thread, and is given {facts['batch']:,} rows at a time with a watermark "
         "after each; the "
         "median counts. Rows of the twenty seconds before are taken in before the clock runs. Slicing is the "
         "operator that Python has, with Arrow batches of rows and of windows inside the clock; the "
         "techniques get columns and give partial aggregates. A side that refuses a workload is not in its "
-        "figure: slicing eager is not where no partial is a plain state, or rows are kept. Every run is in "
+        "figure. Slicing eager has running totals, trees or (for median and the like) sorted runs above its "
+        "slices; it is not where partials point to values, or rows are kept. Every run is in "
         f"`{page.with_suffix('.jsonl').name}`."
     )
 

@@ -10,7 +10,7 @@
 use super::column::{Column, Monoid};
 use super::lift::{Aggregate, Partials};
 
-/// Running totals, one per place, of partials of one kind: the dynamic face of [`RunningTotals`].
+/// Running totals, one per place, of partials of one kind: the dynamic face of `RunningTotals`.
 pub trait Totals: Send + Sync {
     /// Grows to `len` totals; new ones are of nothing.
     fn grow(&mut self, len: usize);
