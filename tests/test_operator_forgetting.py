@@ -209,3 +209,15 @@ def test_a_call_that_fails_leaves_what_was_shown_out() -> None:
         op.push(huge)
     told = op.push(rows([1, 1, 1], [5, 6, 7])).to_pylist()
     assert [(row["window"]["start"], row["sum(v)"], row["window_number"]) for row in told] == [(4, 3, 1)]
+
+
+def test_a_closed_operator_holds_nothing_of_any_kind() -> None:
+    """Also where one query is answered from slices, of a window that never ends, and another from rows."""
+    windows = [wk.global_window().alias("all"), wk.sliding("4 rows", "2 rows").alias("four")]
+    queries = [wk.query(by="k", time="t", windows=[window], aggs=wk.median("v")) for window in windows]
+    op = queries[0].operator(order="out-of-order", allowed_lateness=50, schema=SCHEMA)
+    op.add(queries[1])
+    op.push(rows([1] * 1000, list(range(1000))))
+    assert op.close().num_rows > 0
+    assert (op.stats().slices, op.stats().rows_kept, op.slices().num_rows) == (0, 0, 0)
+    assert len(op.snapshot()) < 10_000

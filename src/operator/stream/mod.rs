@@ -207,9 +207,7 @@ impl Stream {
         self.check_open("close")?;
         let outcome = self.moved(Some(i64::MAX));
         let results = self.finish(outcome)?;
-        self.closed = true;
-        self.forget();
-        self.tidy();
+        self.end();
         Ok(results)
     }
 

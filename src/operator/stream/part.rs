@@ -68,9 +68,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends it.
+    /// Ends it: nothing of it is needed any longer.
     pub(in crate::operator) fn end(&mut self) {
         self.closed = true;
+        self.forget();
+        self.tidy();
     }
 
     /// Hands over the late rows.
