@@ -18,10 +18,16 @@ fn keeps_apart(asked: &Asked, window: &Window, horizon: i64, (earlier, later): (
             lies_between(start) && start > horizon.saturating_sub(sliding.size())
         }
         Window::Band(band) => lies_between(band.extent().0) && band.extent().1 > horizon,
-        Window::Landmark(landmark) => landmark.landmark(later).is_some_and(|start| {
-            let expired = landmark.period().is_some_and(|period| start.saturating_add(period) <= horizon);
-            lies_between(start) && !expired && asked.since.is_none_or(|since| start > since)
-        }),
+        Window::Landmark(landmark) => {
+            // A window is told if it has rows that the one before has not: the last edge before its end tells which.
+            let next = landmark.first_wid(later);
+            let tells = next.is_some_and(|(_, end)| end > horizon && lies_between(end - landmark.every()));
+            let begins = landmark.landmark(later).is_some_and(|start| {
+                let expired = landmark.period().is_some_and(|period| start.saturating_add(period) <= horizon);
+                lies_between(start) && !expired && asked.since.is_none_or(|since| start > since)
+            });
+            tells || begins
+        }
         // Sessions by their gap; others are refused when their query comes.
         _ => false,
     }
