@@ -130,9 +130,15 @@ def term(given: tuple[str, str, Any], kinds: dict[str, pa.DataType], floats: boo
     """Return one comparison, with Spark's view of nulls and NaN."""
     column, operator, value = given
     value = typed(column, value, kinds)
+    is_float = column in kinds and pa.types.is_floating(kinds[column])
+    if operator in ("in", "not in") and isinstance(value, list):
+        known = [each for each in value if each is not None]
+        if len(known) < len(value) and (operator == "not in" or not known):
+            # Whether a value is among some of which one is null is not known, unless it is another.
+            return ds.scalar(False)
+        value = with_zeros(known) if is_float else known
     made = pa.parquet.filters_to_expression([(column, operator, value)])
     field = ds.field(column)
-    is_float = column in kinds and pa.types.is_floating(kinds[column])
     if is_float and not floats:
         return ds.scalar(True)
     if operator == "not in":
@@ -144,6 +150,12 @@ def term(given: tuple[str, str, Any], kinds: dict[str, pa.DataType], floats: boo
         told = {"<": ~is_nan, "!=": ~is_nan, "<=": field.is_valid(), ">": is_nan & ~is_nan}
         return told.get(operator, is_nan)
     return made | is_nan if operator in (">", ">=") else made
+
+
+def with_zeros(values: list[Any]) -> list[Any]:
+    """Return floats with both zeros if there is one: they are equal, but not for `is_in`."""
+    numbers = [each.as_py() if isinstance(each, pa.Scalar) else each for each in values]
+    return [*numbers, 0.0, -0.0] if 0 in numbers else numbers
 
 
 def typed(column: str, value: Any, kinds: dict[str, pa.DataType]) -> Any:
