@@ -163,4 +163,3 @@ def test_more_than_a_column_holds_comes_in_several_batches() -> None:
     sizes = [(batch.num_rows, batch.nbytes) for batch in query.batches(table, threads=1)]
     assert sum(rows for rows, _ in sizes) == 1_999
     assert max(nbytes for _, nbytes in sizes) <= 256 << 20
-
