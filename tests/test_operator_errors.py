@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import duckdb
+import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -377,8 +379,8 @@ def test_the_schema_of_a_stream_has_all_columns_of_the_first_push(library: str) 
         if library == "pandas":
             return arrow.to_pandas()
         if library == "polars":
-            return pytest.importorskip("polars").from_arrow(arrow)
-        return pytest.importorskip("duckdb").from_arrow(arrow) if library == "duckdb" else arrow
+            return polars.from_arrow(arrow)
+        return duckdb.from_arrow(arrow) if library == "duckdb" else arrow
 
     op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")).operator(order="out-of-order")
     op.push(given([1, 30]))

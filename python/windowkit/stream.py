@@ -57,7 +57,8 @@ class Stats:
         were updates.
     splits, merges, shifts, recomputations : int
         Slices that were cut in two or made one, rows that were moved to the next slice as a row came before
-        them, and slices computed anew from rows (Traub et al. 2019, §5.2).
+        them, and slices computed anew from rows (Traub et al. 2019, §5.2). Slices that are put together as
+        no window needs them apart any longer are not counted: when that is done is no one's concern.
     late_bytes : int
         The memory of late rows that `Operator.take_late` has not handed out, which are held until it does.
     """
