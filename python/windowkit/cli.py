@@ -21,7 +21,8 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 import windowkit
-from windowkit import aggregates, local, windows
+from windowkit import aggregates, files, local, windows
+from windowkit.directories import HERE, Inference
 from windowkit.errors import WindowKitError
 from windowkit.query import Query, query
 from windowkit.windows import COMMA, unquoted
@@ -32,6 +33,11 @@ REFUSED: Final = 2
 FAILED: Final = 1
 INTERRUPTED: Final = 130
 ENDINGS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
+INPUTS: Final = {
+    # Without the unit nanoseconds wrap, which hold no time after 2262.
+    "parquet": pyarrow.dataset.ParquetFileFormat(coerce_int96_timestamp_unit="us"),
+    "csv": pyarrow.dataset.CsvFileFormat(),
+}
 # Rows in a row group of Parquet output, at most: what readers skip and share out by.
 ROW_GROUP_ROWS: Final = 2**20
 
@@ -174,9 +180,7 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
 
 def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
     source = Path(arguments.input)
-    data = pyarrow.dataset.dataset(
-        str(source), format=format_of_input(source, arguments.format), partitioning="hive"
-    )
+    data = dataset(source, format_of_input(source, arguments.format))
     made.schema(data.schema)
     if arguments.explain:
         return lambda: print(made.explain(data.schema))
@@ -195,6 +199,22 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
             write(counted(batches, arguments.progress), temporary, kind, structs(made))
 
     return run
+
+
+def dataset(path: Path, kind: str) -> pyarrow.dataset.Dataset:
+    """Return the files of a path as one table, with columns of its directories as Spark types them."""
+    source = files.found(str(path), None, how=Inference(zone=HERE), deep=True)
+    own = INPUTS[kind]
+    fragments = [
+        own.make_fragment(
+            file.path, source.filesystem, partition_expression=files.said(file, source.partitioned)
+        )
+        for file in source.files
+    ]
+    # What directories say goes before a column of that name in files.
+    columns = {field.name: field for field in [*fragments[0].physical_schema, *source.partitioned]}
+    schema = pa.schema(list(columns.values()))
+    return pyarrow.dataset.FileSystemDataset(fragments, schema, own, source.filesystem)
 
 
 @contextmanager

@@ -9,19 +9,21 @@ a table is all there is.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from windowkit import aggregates, windows
+from windowkit import aggregates, files, windows
+from windowkit.directories import Inference, zone_named
 from windowkit.errors import InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query, query
-from windowkit.spark import files, parquet
+from windowkit.spark import parquet
 from windowkit.spark.filters import Filter, chosen_of
 from windowkit.spark.scan import in_spark, table_schema
 from windowkit.spark.shipping import described, importing, packed_task
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = ["asked_of", "options", "register", "shipped_source"]
 
-OPTIONS = ("path", "paths", "by", "time", "windows", "aggs", "filter", "partitions")
+OPTIONS: Final = (
+    *("path", "paths", "by", "time", "windows", "aggs", "filter", "partitions", "mergeSchema", "timeZone"),
+)
+MOST_PARTITIONS: Final = 1 << 16
 
 
 def register(session: SparkSession) -> None:
@@ -142,24 +147,31 @@ def shipped_source() -> type[DataSource]:
 def asked_of(given: Mapping[str, str]) -> Whole:
     """Check options against the files that they name.
 
-    Options are ``by`` (names, comma-separated), ``time``, ``windows`` and ``aggs`` (in the text forms of the
-    command line, separated by semicolons), ``filter`` (JSON: a list of ``[column, operator, value]``, whose
-    strings are read as the column's type), ``paths`` (JSON: a list) and ``partitions`` (1 by default).
-    Columns are found in any case. A partition holds the slices of its keys in memory.
+    Options, in any case, are ``by`` (names, comma-separated), ``time``, ``windows`` and ``aggs`` (in the text
+    forms of the command line, separated by semicolons), ``filter`` (JSON: a list of ``[column, operator,
+    value]`` that all hold, or a list of such lists of which any does; strings are read as the column's
+    type), ``mergeSchema`` (false by default) and ``timeZone`` (of times in directories and in the filter) as
+    Spark's own formats have them, ``paths`` (JSON: a list) and ``partitions`` (1 by default). Columns are
+    found in any case. A partition holds the slices of its keys in memory.
     """
     told = {name.lower(): value for name, value in given.items()}
-    unknown = sorted(set(told) - set(OPTIONS))
+    unknown = sorted(set(told) - set(map(str.lower, OPTIONS)))
     if unknown:
         raise InvalidValue(f"{unknown[0]}: there is no such option; options are {', '.join(OPTIONS)}")
-    paths = json.loads(told["paths"]) if "paths" in told else told.get("path")
-    if paths is None:
-        raise InvalidValue("path: none is given; load(path) is told a file or directory")
     number = told.get("partitions", "1")
-    if not number.isdecimal() or int(number) < 1:
-        raise InvalidValue(f"partitions: {number!r} is given; it is a number of at least 1")
+    if not re.fullmatch("[0-9]{1,9}", number) or not 1 <= int(number) <= MOST_PARTITIONS:
+        raise InvalidValue(
+            f"partitions: {number!r} is given; it is a number of at least 1, at most {MOST_PARTITIONS:,}"
+        )
+    merge = told.get("mergeschema", "false").lower()
+    if merge not in ("true", "false"):
+        raise InvalidValue(f"mergeSchema: {told['mergeschema']!r} is given; it is true or false")
     wanted = asked(told)
-    source = files.found(paths, None)
-    columns = table_schema(source, False)
+    zone = told.get("timezone")
+    if zone is not None:
+        zone_named(zone, "timeZone: times are")
+    source = files.found(paths_of(told), None, how=Inference(zone=zone))
+    columns = table_schema(source, merge == "true")
     where = repr(source.files[0].path)
     names = {column: in_file(column, columns) for column in wanted.inputs}
     # A column that is not there is for the plan to refuse, which tells of those that are.
@@ -169,11 +181,33 @@ def asked_of(given: Mapping[str, str]) -> Whole:
         for name, kind in columns.items()
     }
     plan(wanted, pa.schema(list(read.items())))
-    chosen, needed = chosen_of(filter_of(told.get("filter")), columns, where)
+    chosen, needed = chosen_of(filter_of(told.get("filter")), columns, where, zone=zone)
     schema = pa.schema([(name, read[column]) for name, column in own.items()])
     # A column that both read is read once.
     both = pa.schema(list({**dict(zip(schema.names, schema.types, strict=True)), **needed}.items()))
-    return Whole(wanted, schema, both, chosen, source, int(number))
+    return Whole(wanted, schema, both, chosen, parquet.left_over(source, chosen, both), int(number))
+
+
+def paths_of(told: Mapping[str, str]) -> str | list[str]:
+    """Return what `load` was told to read: a path, or several as JSON."""
+    if "path" in told and "paths" in told:
+        raise InvalidValue("paths: they are given beside path; one of the two says what is read")
+    if "path" in told:
+        return told["path"]
+    if "paths" not in told:
+        raise InvalidValue("path: none is given; load(path) is told a file or directory")
+    listed = read_json("paths", told["paths"], 'paths is JSON such as ["a.parquet", "b.parquet"]')
+    if not isinstance(listed, list) or not all(isinstance(path, str) for path in listed):
+        raise InvalidValue(f"paths: {told['paths']!r} is given; paths is JSON, a list of strings")
+    return listed
+
+
+def read_json(option: str, text: str, allowed: str) -> Any:
+    """Return what an option says as JSON."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidValue(f"{option}: {text!r} is given ({error}); {allowed}") from None
 
 
 def in_file(column: str, columns: dict[str, pa.DataType]) -> str | None:
@@ -186,14 +220,18 @@ def filter_of(text: str | None) -> Filter | None:
     """Return the option ``filter`` as tuples."""
     if text is None:
         return None
-    allowed = 'filter is JSON such as [["v", ">", 0]]'
-    try:
-        listed = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidValue(f"filter: {text!r} is given ({error}); {allowed}") from None
-    if not isinstance(listed, list) or not all(isinstance(each, list) and len(each) == 3 for each in listed):
+    allowed = 'filter is JSON such as [["v", ">", 0]], or a list of such lists of which any holds'
+    listed = read_json("filter", text, allowed)
+    if not isinstance(listed, list) or not all(isinstance(each, list) for each in listed):
         raise InvalidValue(f"filter: {text!r} is given; {allowed}")
-    return [tuple(each) for each in listed]
+
+    def comparisons(terms: list[Any]) -> list[Any]:
+        return [tuple(each) if isinstance(each, list) else each for each in terms]
+
+    # A comparison begins with the name of a column, and a list of comparisons with a list.
+    if any(each and isinstance(each[0], list) for each in listed):
+        return [comparisons(each) for each in listed]
+    return comparisons(listed)
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import reduce
-from math import isnan
 from operator import and_, or_
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet
 
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.spark import parquet
+from windowkit.spark.comparisons import OPERATORS, compared
 from windowkit.spark.parquet import Chosen
 from windowkit.windows.grammar import QUOTED, unquoted
 
@@ -21,12 +21,19 @@ __all__ = ["Filter", "chosen_of", "parse"]
 
 # Of pyarrow.dataset.Expression, of which pyarrow tells no type, or of tuples.
 Filter: TypeAlias = Any
+Comparison: TypeAlias = tuple[str, str, Any]
+
+ALLOWED: Final = (
+    "filter is a pyarrow.dataset.Expression, or a list of tuples (column, operator, value), or a list of "
+    "such lists of which any holds; None takes all rows"
+)
 
 COMPARISON: Final = re.compile(
     rf"\s*(?P<column>{QUOTED}|[^\s`<>=!]+)\s*(?P<operator>==|!=|<=|>=|=|<|>|\bnot\s+in\b|\bin\b)"
     r"\s*(?P<value>\S.*?)\s*",
     re.IGNORECASE | re.DOTALL,
 )
+MISSING: Final = re.compile(r"No match for (?:FieldRef\.Nested\()?FieldRef\.Name\((.*?)\)[ )].*in ")
 LISTED: Final = re.compile(r"\(\s*(.*\S)\s*\)", re.DOTALL)
 VALUE: Final = re.compile(r"\s*('(?:[^']|'')*'|[^,]*?)\s*(?:,|$)", re.DOTALL)
 
@@ -69,9 +76,27 @@ def plain(value: str) -> str:
 
 
 def chosen_of(
-    given: Filter | None, columns: dict[str, pa.DataType], where: str
+    given: Filter | None,
+    columns: dict[str, pa.DataType],
+    where: str,
+    *,
+    any_case: bool = True,
+    zone: str | None = None,
 ) -> tuple[Chosen | None, dict[str, pa.DataType]]:
     """Return the filter as expressions, and the columns it reads in Spark's types.
+
+    Parameters
+    ----------
+    given : Filter or None
+    columns : dict of str to pyarrow.DataType
+        The columns of the table, as files have them.
+    where : str
+        A file, to name in errors.
+    any_case : bool, default True
+        Whether tuples name columns in any case, as Spark has it by default. An expression names them as
+        they are.
+    zone : str, optional
+        The session's, of times that are given without one.
 
     Raises
     ------
@@ -80,97 +105,112 @@ def chosen_of(
     """
     if given is None:
         return None, {}
-    read = {name: parquet.kind_in_spark(kind) for name, kind in columns.items()}
-    kinds = {name: kind for name, kind in read.items() if kind is not None}
     if isinstance(given, ds.Expression):
-        chosen = groups = given
-    else:
-        chosen, groups = expression(given, kinds), expression(given, kinds, floats=False)
-    # Of a row of nulls: with none at all pyarrow does not find out what cannot be compared.
-    table = pa.table([pa.nulls(1, kind) for kind in kinds.values()], schema=pa.schema(list(kinds.items())))
-    try:
-        table.filter(chosen)
-    except pa.ArrowException as error:
-        if "FieldRef" in str(error):
-            raise UnknownColumn(f"filter: {chosen} names no column of {where} ({error})") from None
-        raise InvalidValue(
-            f"filter: {chosen} does not fit the columns ({error}); times with zone are compared with times "
-            "with zone, and strings with strings"
-        ) from None
-    needed = {name: kind for name, kind in kinds.items() if is_read(table.drop_columns([name]), chosen)}
-    return Chosen(chosen, groups), needed
+        return of_expression(given, columns, where)
+    lists = [[resolved(each, columns, where, any_case) for each in terms] for terms in lists_of(given)]
+    kinds = {column: kind_of(column, columns, where) for terms in lists for column, _, _ in terms}
+
+    def made(floats: bool) -> ds.Expression:
+        return reduce(
+            or_,
+            [
+                reduce(and_, [compared(*each, kinds[each[0]], zone, floats=floats) for each in terms])
+                for terms in lists
+            ],
+        )
+
+    return Chosen(made(True), made(False)), kinds
 
 
-def expression(given: Any, kinds: dict[str, pa.DataType], *, floats: bool = True) -> ds.Expression:
-    """Return tuples as an expression: of all of a list, or of any of several lists.
-
-    Without `floats`, comparisons of floats are left out, as though they held.
+def lists_of(given: Any) -> list[list[Comparison]]:
+    """Return tuples as lists of which any holds, each a list of comparisons that all hold.
 
     Raises
     ------
     InvalidType, InvalidValue
         They are none.
     """
-    allowed = (
-        "filter is a pyarrow.dataset.Expression, or a list of tuples (column, operator, value), or a list of "
-        "such lists of which any holds"
-    )
     if not isinstance(given, list | tuple):
-        raise InvalidType(f"filter: a {type(given).__name__} is given; {allowed}")
-    lists = [given] if given and isinstance(given[0], tuple) else given
-    try:
-        return reduce(or_, [reduce(and_, [term(each, kinds, floats) for each in terms]) for terms in lists])
-    except InvalidValue:
-        raise
-    except (ValueError, TypeError) as error:
-        raise InvalidValue(f"filter: {given!r} is given ({error}); {allowed}") from None
+        raise InvalidType(f"filter: a {type(given).__name__} is given; {ALLOWED}")
+    if isinstance(given, tuple) and given and isinstance(given[0], str):
+        raise InvalidType(f"filter: {given!r} is a tuple by itself; {ALLOWED}")
+    alternatives = bool(given) and all(isinstance(each, list) for each in given)
+    lists = list(given) if alternatives else [given]
+    for terms in lists:
+        if not terms:
+            raise InvalidValue(f"filter: {given!r} has an empty list; {ALLOWED}")
+        for each in terms:
+            is_one = isinstance(each, tuple) and len(each) == 3
+            if not is_one or not all(isinstance(part, str) for part in each[:2]):
+                raise InvalidValue(f"filter: {each!r} is given as a comparison; {ALLOWED}")
+            if each[1] not in OPERATORS:
+                raise InvalidValue(
+                    f"filter: operator {each[1]!r} of {each!r} is unknown; operators are "
+                    f"{', '.join(OPERATORS)}"
+                )
+    # Values that can be gone through only once are kept: expressions are made twice.
+    return [
+        [
+            (column, operator, list(value) if isinstance(value, Iterator) else value)
+            for column, operator, value in terms
+        ]
+        for terms in lists
+    ]
 
 
-def term(given: tuple[str, str, Any], kinds: dict[str, pa.DataType], floats: bool) -> ds.Expression:
-    """Return one comparison, with Spark's view of nulls and NaN."""
+def resolved(given: Comparison, columns: dict[str, pa.DataType], where: str, any_case: bool) -> Comparison:
+    """Return a comparison whose column has the name that it has in files."""
     column, operator, value = given
-    value = typed(column, value, kinds)
-    is_float = column in kinds and pa.types.is_floating(kinds[column])
-    if operator in ("in", "not in") and isinstance(value, list):
-        known = [each for each in value if each is not None]
-        if len(known) < len(value) and (operator == "not in" or not known):
-            # Whether a value is among some of which one is null is not known, unless it is another.
-            return ds.scalar(False)
-        value = with_zeros(known) if is_float else known
-    made = pa.parquet.filters_to_expression([(column, operator, value)])
-    field = ds.field(column)
-    if is_float and not floats:
-        return ds.scalar(True)
-    if operator == "not in":
-        return made & field.is_valid()
-    if not is_float:
-        return made
-    is_nan = field.is_nan()
-    if isinstance(value, float) and isnan(value):
-        told = {"<": ~is_nan, "!=": ~is_nan, "<=": field.is_valid(), ">": is_nan & ~is_nan}
-        return told.get(operator, is_nan)
-    return made | is_nan if operator in (">", ">=") else made
+    alike = [name for name in columns if any_case and name.lower() == column.lower()]
+    if column not in columns and len(alike) != 1:
+        what = f"is ambiguous among {', '.join(map(repr, alike))}" if alike else "is unknown"
+        raise UnknownColumn(f"filter: column {column!r} {what}; {there(columns, where)}")
+    return (column if column in columns else alike[0]), operator, value
 
 
-def with_zeros(values: list[Any]) -> list[Any]:
-    """Return floats with both zeros if there is one: they are equal, but not for `is_in`."""
-    numbers = [each.as_py() if isinstance(each, pa.Scalar) else each for each in values]
-    return [*numbers, 0.0, -0.0] if 0 in numbers else numbers
+def there(columns: dict[str, pa.DataType], where: str) -> str:
+    return f"columns of {where} are {', '.join(map(repr, columns))}"
 
 
-def typed(column: str, value: Any, kinds: dict[str, pa.DataType]) -> Any:
-    """Return a value as one that a column is compared with: text is read as the column's type."""
-    if isinstance(value, list | tuple | set):
-        return [typed(column, each, kinds) for each in value]
-    kind = kinds.get(column)
-    if kind is None or not isinstance(value, str) or pa.types.is_string(kind):
-        return value
-    try:
-        return pa.scalar(value).cast(kind)
-    except pa.ArrowException as error:
+def kind_of(column: str, columns: dict[str, pa.DataType], where: str) -> pa.DataType:
+    kind = parquet.kind_in_spark(columns[column])
+    if kind is None:
+        raise InvalidType(
+            f"filter: column {column!r} is {columns[column]} in {where}, which Spark does not read from "
+            "Parquet; other columns may be asked for"
+        )
+    return kind
+
+
+def of_expression(
+    given: ds.Expression, columns: dict[str, pa.DataType], where: str
+) -> tuple[Chosen, dict[str, pa.DataType]]:
+    """Return an expression of pyarrow as a filter, and the columns it reads in Spark's types."""
+    if re.search(r"FieldPath\(\d", str(given)):
         raise InvalidValue(
-            f"filter: {value!r} is compared with {column!r}, a column of {kind} ({error})"
-        ) from None
+            f"filter: {given} names a column by its position, which differs between files; columns are named"
+        )
+    read = {name: parquet.kind_in_spark(kind) for name, kind in columns.items()}
+    kinds = {name: kind for name, kind in read.items() if kind is not None}
+    # Of a row of nulls: with none at all pyarrow does not find out what cannot be compared.
+    table = pa.table([pa.nulls(1, kind) for kind in kinds.values()], schema=pa.schema(list(kinds.items())))
+    try:
+        table.filter(given)
+    except pa.ArrowException as error:
+        missing = MISSING.search(str(error))
+        if missing is None:
+            raise InvalidValue(
+                f"filter: {given} does not fit the columns ({error}); an expression is true or false of a "
+                "row, and compares times with zone with such, and strings with strings"
+            ) from None
+        name = missing[1]
+        if name in columns and name not in kinds:
+            kind_of(name, columns, where)
+        alike = [each for each in columns if each.lower() == name.lower()]
+        advice = f"; an expression names columns as they are, as {alike[0]!r}" if alike else ""
+        raise UnknownColumn(f"filter: {given} names {name!r}{advice}; {there(columns, where)}") from None
+    needed = {name: kind for name, kind in kinds.items() if is_read(table.drop_columns([name]), given)}
+    return Chosen(given, given), needed
 
 
 def is_read(without: pa.Table, chosen: ds.Expression) -> bool:

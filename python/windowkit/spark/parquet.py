@@ -8,7 +8,7 @@ floored to its microseconds; that moves no row into another window, whose edges 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -16,14 +16,19 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
+from windowkit.directories import Value
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.spark.files import File, Part
+from windowkit.files import File, Part, Source, constants, said
 
-__all__ = ["Chosen", "batches", "footer", "kind_in_spark", "readable", "schema_of"]
+__all__ = ["Chosen", "batches", "footer", "fragment", "kind_in_spark", "left_over", "readable", "schema_of"]
 
 BATCH_ROWS: Final = 1 << 16
 FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+IN_SECONDS: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="s")
 UTC: Final = pa.timestamp("us", "UTC")
+NEAR: Final = (-2_208_988_800_000_000, 7_258_118_400_000_000)
+"""From 1900 to 2200, in microseconds: INT96 times there are not looked at twice."""
+FARTHEST_SECONDS: Final = (2**63 - 1) // 10**6
 
 PLAIN: Final = (pa.bool_(), pa.float32(), pa.float64(), pa.date32(), pa.null())
 WIDENED: Final = {
@@ -59,19 +64,16 @@ class Chosen:
 
 
 def fragment(
-    filesystem: fs.FileSystem, file: File, known: dict[str, pa.Scalar] | None = None
+    filesystem: fs.FileSystem, file: File, partitioned: pa.Schema | None = None
 ) -> ds.ParquetFileFragment:
-    """Open a file, of all whose rows `known` holds.
+    """Open a file; where `partitioned` is given, its fragment knows what directories say of these columns.
 
     Raises
     ------
     InvalidValue
         It is no Parquet file.
     """
-    holds = ds.scalar(True)
-    for name, value in (known or {}).items():
-        holds &= ds.field(name) == value if value.is_valid else ds.field(name).is_null()
-    opened = FORMAT.make_fragment(file.path, filesystem, partition_expression=holds)
+    opened = unopened(filesystem, file, partitioned)
     try:
         opened.ensure_complete_metadata()
     except FileNotFoundError as error:
@@ -83,13 +85,57 @@ def fragment(
     return opened
 
 
+def unopened(filesystem: fs.FileSystem, file: File, partitioned: pa.Schema | None) -> ds.ParquetFileFragment:
+    """Return a file as a fragment that knows what its directories say, if `partitioned` is given."""
+    holds = None if partitioned is None else said(file, partitioned)
+    return FORMAT.make_fragment(file.path, filesystem, partition_expression=holds)
+
+
+def left_over(source: Source, chosen: Chosen | None, schema: pa.Schema) -> Source:
+    """Return a source without the files whose directories say that none of their rows is chosen.
+
+    `schema` has the columns that `chosen` reads. No file is opened.
+    """
+    if chosen is None or not source.partitioned.names:
+        return source
+    alike: dict[tuple[Value, ...], list[File]] = {}
+    for file in source.files:
+        alike.setdefault(file.values, []).append(file)
+    fragments = [unopened(source.filesystem, files[0], source.partitioned) for files in alike.values()]
+    every = pa.schema(list({field.name: field for field in [*schema, *source.partitioned]}.values()))
+    kept = ds.FileSystemDataset(fragments, every, FORMAT, source.filesystem).get_fragments(
+        filter=chosen.groups
+    )
+    paths = {fragment.path for fragment in kept}
+    left = {file for files in alike.values() if files[0].path in paths for file in files}
+    return replace(source, files=tuple(file for file in source.files if file in left))
+
+
 def schema_of(opened: ds.ParquetFileFragment) -> pa.Schema:
     """Return the schema of a file with its own types, but INT96 as the instants they are."""
     stored = opened.metadata.schema
-    columns = [stored.column(at) for at in range(len(stored))]
-    instants = {column.path for column in columns if column.physical_type == "INT96"}
-    fields = [field.with_type(UTC) if field.name in instants else field for field in opened.physical_schema]
-    return pa.schema(fields)
+    leaves = iter([stored.column(at).physical_type == "INT96" for at in range(len(stored))])
+    return pa.schema([field.with_type(with_instants(field.type, leaves)) for field in opened.physical_schema])
+
+
+def with_instants(kind: pa.DataType, leaves: Iterator[bool]) -> pa.DataType:
+    """Return a type with instants where the next of `leaves`, in order, say that INT96 are stored."""
+    is_a = pa.types
+
+    def inside(field: pa.Field) -> pa.Field:
+        return field.with_type(with_instants(field.type, leaves))
+
+    if is_a.is_struct(kind):
+        return pa.struct([inside(kind.field(at)) for at in range(kind.num_fields)])
+    if is_a.is_map(kind):
+        return pa.map_(inside(kind.key_field), inside(kind.item_field))
+    if is_a.is_fixed_size_list(kind):
+        return pa.list_(inside(kind.value_field), kind.list_size)
+    if is_a.is_large_list(kind):
+        return pa.large_list(inside(kind.value_field))
+    if is_a.is_list(kind):
+        return pa.list_(inside(kind.value_field))
+    return UTC if next(leaves) else kind
 
 
 def footer(filesystem: fs.FileSystem, file: File) -> pa.Schema:
@@ -183,11 +229,8 @@ def batches(
     InvalidValue
         The file cannot be read.
     """
-    constant = {
-        field.name: pa.scalar(value, field.type)
-        for field, value in zip(partitioned, part.file.values, strict=True)
-    }
-    opened = fragment(filesystem, part.file, constant)
+    constant = constants(part.file, partitioned)
+    opened = fragment(filesystem, part.file, partitioned)
     own = schema_of(opened)
     for field in schema:
         if field.name not in constant:
@@ -195,11 +238,13 @@ def batches(
     groups = [group for group in range(opened.num_row_groups) if lies_in(opened, group, part)]
     opened = opened.subset(row_group_ids=groups)
     if chosen is not None and groups:
-        opened = pruned(opened, own, schema, chosen.groups, constant)
+        opened = pruned(opened, schema, chosen, partitioned.names)
     if not opened.row_groups:
         return
     legacy = is_legacy(opened.metadata.metadata or {})
     there = [name for name in schema.names if name in own.names and name not in constant]
+    # Times of INT96 that have not been found to be as they are read.
+    doubtful = [name for name in there if own.field(name) != opened.physical_schema.field(name)]
     scanner = opened.scanner(
         schema=opened.physical_schema,
         columns={name: ds.field(name) for name in there},
@@ -208,6 +253,9 @@ def batches(
     )
     try:
         for batch in scanner.to_batches():
+            if doubtful and not all(is_near(batch.column(name)) for name in doubtful):
+                check_int96(filesystem, part.file, opened, doubtful)
+                doubtful = []
             rows = conformed(batch, schema, own, constant)
             if legacy:
                 check_calendar(rows, part.file)
@@ -239,11 +287,59 @@ def check_column(field: pa.Field, own: pa.Schema, file: File) -> None:
         )
 
 
-def is_legacy(said: dict[bytes, bytes]) -> bool:
+def is_near(column: pa.Array) -> bool:
+    """Whether times, also within structs, lists and maps, are all of two centuries around ours."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        ends = pc.min_max(column.cast(pa.int64()))
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        return low is None or (NEAR[0] <= low and high < NEAR[1])
+    if pa.types.is_struct(kind):
+        return all(map(is_near, column.flatten()))
+    if pa.types.is_map(kind):
+        return is_near(column.keys) and is_near(column.items)
+    return not pa.types.is_nested(kind) or is_near(column.flatten())
+
+
+def check_int96(
+    filesystem: fs.FileSystem, file: File, opened: ds.ParquetFileFragment, columns: list[str]
+) -> None:
+    """Refuse times of INT96 that are no microseconds of 64 bits: look at all again, in seconds.
+
+    INT96 has a day of 32 bits, and a time of day. pyarrow takes the day, counted from 4713 BC, for one
+    without a sign, and lets microseconds wrap; seconds hold every day. A second look is as dear as the first,
+    so that it is taken only where a time is found that few tables have. What comes out between 1900 and 2200
+    and is wrong was written for a time around 66,000 BC.
+    """
+    groups = [group.id for group in opened.row_groups]
+    seconds = IN_SECONDS.make_fragment(file.path, filesystem, row_groups=groups)
+    for batch in seconds.scanner(columns=columns, batch_size=BATCH_ROWS, use_threads=False).to_batches():
+        for name, column in zip(columns, batch.columns, strict=True):
+            if has_far(column):
+                raise InvalidValue(
+                    f"query: column {name!r} has a time of INT96 in {file.path!r} that is before 4713 BC or "
+                    "after the year 294246; scan reads those between"
+                )
+
+
+def has_far(column: pa.Array) -> bool:
+    """Whether one of the times of a column read in seconds is beyond microseconds of 64 bits."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        most = pc.max(column.cast(pa.int64())).as_py()
+        return kind.unit == "s" and most is not None and most > FARTHEST_SECONDS
+    if pa.types.is_struct(kind):
+        return any(map(has_far, column.flatten()))
+    if pa.types.is_map(kind):
+        return has_far(column.keys) or has_far(column.items)
+    return pa.types.is_nested(kind) and has_far(column.flatten())
+
+
+def is_legacy(metadata: dict[bytes, bytes]) -> bool:
     """Whether Spark wrote a file by the calendar of old Java, whose days before 1582 are others."""
-    version = said.get(b"org.apache.spark.version", b"").split(b".")[0]
+    version = metadata.get(b"org.apache.spark.version", b"").split(b".")[0]
     marks = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-    return any(mark in said for mark in marks) or (version.isdigit() and int(version) < 3)
+    return any(mark in metadata for mark in marks) or (version.isdigit() and int(version) < 3)
 
 
 def check_calendar(rows: pa.RecordBatch, file: File) -> None:
@@ -274,21 +370,20 @@ def lies_in(opened: ds.ParquetFileFragment, group: int, part: Part) -> bool:
 
 
 def pruned(
-    opened: ds.ParquetFileFragment,
-    own: pa.Schema,
-    schema: pa.Schema,
-    chosen: ds.Expression,
-    constant: dict[str, pa.Scalar],
+    opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen | None, partitioned: list[str]
 ) -> ds.ParquetFileFragment:
     """Leave out row groups whose statistics say that no row is chosen.
 
     Only where the file has the types that the expression was written for: statistics of others would be
     compared with values of another unit or width.
     """
-    stored = [field for field in schema if field.name not in constant]
-    if any(field.name not in own.names or own.field(field.name).type != field.type for field in stored):
+    own = schema_of(opened)
+    stored = [field for field in schema if field.name not in partitioned]
+    if chosen is None or any(
+        field.name not in own.names or own.field(field.name).type != field.type for field in stored
+    ):
         return opened
-    return opened.subset(filter=chosen, schema=schema)
+    return opened.subset(filter=chosen.groups, schema=schema)
 
 
 def conformed(

@@ -15,11 +15,12 @@ from pyarrow import fs
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
+from windowkit import files
+from windowkit.directories import Inference
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
-from windowkit.spark import files, packed, parquet, stages, statistics
+from windowkit.spark import packed, parquet, stages, statistics
 from windowkit.spark.choice import Expected, expected
-from windowkit.spark.directories import Inference
 from windowkit.spark.filters import Filter, chosen_of
 from windowkit.spark.job import Job, identifier, job, position_of
 from windowkit.spark.metrics import Metrics, observed_chunks, observed_count
@@ -83,13 +84,17 @@ class ReadAndPack:
 
 @dataclass(frozen=True)
 class Scan(Job):
-    """A job whose rows are in Parquet files; its `frame` has their columns, and no rows."""
+    """A job whose rows are in Parquet files; its `frame` has their columns, and no rows.
+
+    `source` has the files that are read, of as many as `listed` says: not those that directories rule out.
+    """
 
     source: files.Source
     names: tuple[str, ...]
     read: pa.Schema
     chosen: parquet.Chosen | None
     expects: Expected
+    listed: int
 
     @cached_property
     def tasks(self) -> tuple[tuple[files.Part, ...], ...]:
@@ -114,7 +119,8 @@ class Scan(Job):
             self.chosen,
         )
         session = self.frame.sparkSession
-        numbers = session.range(0, len(self.tasks), 1, len(self.tasks))
+        # Also of no file at all there is one task, of nothing.
+        numbers = session.range(0, len(self.tasks), 1, max(len(self.tasks), 1))
         chunks = observed_chunks(self.metrics, numbers.mapInArrow(shipped(task), packed.CHUNKS))
         return observed_count(self.metrics, "windows out", packed.windows(self, chunks))
 
@@ -137,19 +143,22 @@ def scan(
     spark : SparkSession
         Classic or Connect.
     paths : str or sequence of str
-        Files, or directories of files, also partitioned as Hive does it (``day=2024-05-01``); ``*``, ``?``
-        and ``[...]`` stand for several. Without `filesystem`, URIs that pyarrow opens, such as
-        ``s3://...``, or paths of this machine. All workers read them by the same names. A file is read once,
-        however many of the paths lead to it.
+        Files, or directories of files, also partitioned as Hive does it (``day=2024-05-01``); ``*``,
+        ``?``, ``[...]`` and ``{...}`` stand for several. Without `filesystem`, URIs that pyarrow opens, such
+        as ``s3://...``, or paths of this machine. All workers read them by the same names. A file is read
+        once, however many of the paths lead to it.
     query : Query
         Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values.
-    filter : pyarrow.dataset.Expression or list of tuple, optional
+    filter : pyarrow.dataset.Expression, list of tuple, or list of list of tuple, optional
         Which rows are read, also by columns that the query does not read. Tuples ``(column, operator,
-        value)``, in the form that `pyarrow.parquet.read_table` takes, mean what Spark's operators mean: a
-        null is no match, NaN is the greatest value; text is read as the type of its column. An expression
-        means what pyarrow says: NaN is neither more nor less than a value, and ``~`` of a test such as
-        ``isin`` takes nulls in. Row groups whose statistics say that they have no such row are left out, and
-        so are directories.
+        value)``, in the form that `pyarrow.parquet.read_table` takes, all hold; of several lists of them any
+        does. Operators are ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``, and
+        mean what Spark's mean: a null is no match, NaN is the greatest value, numbers of several types are
+        compared as numbers, and dates are times in the session's zone. Text is read as the type of its
+        column. Columns are found as those of the query. An expression means what pyarrow says: names are
+        exact, NaN is neither more nor less than a value, and ``~`` of a test such as ``isin`` takes nulls in.
+        Row groups whose statistics say that they have no such row are left out; files whose directories say
+        so are not opened.
     filesystem : pyarrow.fs.FileSystem, optional
         Any, if it can be pickled.
     merge_schema : bool, optional
@@ -169,8 +178,8 @@ def scan(
     ------
     UnknownColumn, InvalidType, InvalidValue
         The query or the filter does not fit the files, or there are none. Columns that a file has in another
-        type or case, and times before 1900 in files of Spark 2's calendar, fail the action, with the file's
-        name.
+        type or case, times before 1900 in files of Spark 2's calendar, and times of INT96 before 4713 BC or
+        after the year 294246 fail the action, with the file's name.
 
     Notes
     -----
@@ -186,7 +195,7 @@ def scan(
     >>> wk.spark.scan(df.sparkSession, path, query)
     DataFrame[k: bigint, window: struct<start:bigint,end:bigint>, sum(v): double]
     """
-    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice)
+    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, metrics)
     return replace(made, metrics=metrics).run()
 
 
@@ -218,19 +227,28 @@ def explain_scan(
         *described(query),
         "route: scan, as rows are in Parquet files",
         f"  expected: {made.expects}",
-        f"stage 1, in Rust inside one mapInArrow: {len(made.tasks):,} tasks read {len(source.files):,} files "
-        f"of {source.bytes:,} bytes, no row enters the JVM",
+        f"stage 1, in Rust inside one mapInArrow: {counted(len(made.tasks), 'task')} read "
+        f"{counted(len(source.files), 'file')} of {source.bytes:,} bytes, no row enters the JVM",
         f"  columns: {', '.join(map(identifier, made.read.names))}",
     ]
     if source.partitioned.names:
         lines.append(f"  of directories: {', '.join(map(identifier, source.partitioned.names))}")
     if made.chosen is not None:
-        lines.append(f"  filter, also of row groups by their statistics: {made.chosen.rows}")
+        lines.append(f"  filter: {made.chosen.rows}")
+        if source.partitioned.names:
+            ruled_out = made.listed - len(source.files)
+            lines.append(f"  directories rule out {ruled_out:,} of {counted(made.listed, 'file')}")
+    lines.append(f"  {statistics.groups(source, made.read, made.chosen)}")
     if packed.rows_instead(made) is None and few(made.expects):
         lines.append("  rows are packed as they are, as slices would be hardly fewer")
     else:
         lines += [f"  {line}" for line in packed.held(made)]
     return "\n".join([*lines, *packed.moved(made)])
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def few(expects: Expected) -> bool:
@@ -246,15 +264,21 @@ def checked(
     filesystem: fs.FileSystem | None,
     merge_schema: bool | None,
     rows_per_slice: float | None,
+    metrics: Metrics | None = None,
 ) -> Scan:
     """Check a query against files, without reading rows."""
+    if not is_session(session):
+        raise InvalidType(f"spark: a {type(session).__name__} is given; spark is a SparkSession")
     if not isinstance(query, Query):
         raise InvalidType(f"query: a {type(query).__name__} is given; query is a windowkit.Query")
+    if metrics is not None and not isinstance(metrics, Metrics):
+        raise InvalidType(f"metrics: a {type(metrics).__name__} is given; it is wk.spark.Metrics(), or None")
     if merge_schema is None:
         merge_schema = is_set(session, "spark.sql.parquet.mergeSchema", "false")
     if not isinstance(merge_schema, bool):
         raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True, False or None")
-    source = files.found(paths, filesystem, how=inference(session))
+    how = inference(session)
+    source = files.found(paths, filesystem, how=how)
     columns = table_schema(source, merge_schema)
     names = list(columns)
     frame = session.createDataFrame([], spark.StructType([spark.StructField(name, void()) for name in names]))
@@ -272,20 +296,32 @@ def checked(
     fields = [spark.StructField(name, in_spark(found[name]) if name in found else void()) for name in names]
     made = job(session.createDataFrame([], spark.StructType(fields)), query)
     read = tuple(names[made.positions[column]] for column in query.inputs)
-    expression, needed = chosen_of(chosen, columns, where)
-    known = statistics.expected(source, made, read) if rows_per_slice is None else None
+    any_case = not is_set(session, "spark.sql.caseSensitive", "false")
+    expression, needed = chosen_of(chosen, columns, where, any_case=any_case, zone=how.zone)
+    # A column that both read is read once.
+    both = pa.schema(list({**{name: found[name] for name in read}, **needed}.items()))
+    left = parquet.left_over(source, expression, both)
+    known = statistics.expected(left, made, read) if rows_per_slice is None else None
     return Scan(
         made.query,
         made.frame,
         made.positions,
         made.schema,
         made.plan,
-        source,
+        left,
         read,
-        # A column that both read is read once.
-        pa.schema(list({**{name: found[name] for name in read}, **needed}.items())),
+        both,
         expression,
         expected(rows_per_slice, known),
+        len(source.files),
+    )
+
+
+def is_session(given: object) -> bool:
+    """Whether something is a SparkSession, classic or Connect: two classes, of which one may not import."""
+    return any(
+        kind.__name__ == "SparkSession" and kind.__module__.split(".")[:2] == ["pyspark", "sql"]
+        for kind in type(given).__mro__
     )
 
 

@@ -9,27 +9,27 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from windowkit.files import File, Source
 from windowkit.spark import parquet
 from windowkit.spark.choice import Expected
-from windowkit.spark.files import Source
 from windowkit.spark.job import Job
 from windowkit.spark.stages import LIMITS
 
-__all__ = ["expected"]
+__all__ = ["expected", "groups"]
 
 SAMPLE: Final = 8
 """Files whose footers are read, spread over all."""
 
 
 def expected(source: Source, job: Job, names: tuple[str, ...]) -> Expected | str:
-    """Estimate the rows of a slice, from below: no more keys and panes can there be, so no fewer rows.
+    """Estimate the rows of a slice from below: no more keys and panes can there be, so no fewer rows.
 
-    Rows are counted, or estimated from some files; panes follow from the least and greatest time, keys from
-    the least and greatest integer. Or say why that tells nothing: a statistic is missing, a key is no
-    integer, or values lie far apart. Tasks find out for themselves then, from their first rows.
+    Rows are counted, panes follow from the least and greatest time, keys from the least and greatest integer.
+    Of many files some are asked, and the others taken to be alike. Or say why that tells nothing: a statistic
+    is missing, a key is no integer, or values lie far apart. Tasks find out for themselves then, from their
+    first rows. What a filter takes away of files is not known.
     """
-    step = max(len(source.files) // SAMPLE, 1)
-    sample = source.files[::step][:SAMPLE]
+    sample = sampled(source)
     rows, size = 0, 0
     by_file = dict(zip(names, job.query.inputs, strict=True))
     wanted = {name for name, column in by_file.items() if column in (*job.query.by, job.query.time)}
@@ -61,17 +61,41 @@ def expected(source: Source, job: Job, names: tuple[str, ...]) -> Expected | str
     if panes is None:
         return "statistics of files do not say how many panes there are; tasks look at rows"
     least = rows / max(keys * panes, 1)
-    told = f"about {rows:,} rows, at most {keys:,} keys in {panes:,} panes"
+    every = len(sample) == len(source.files)
+    who = f"statistics of {asked(sample, source)}"
+    told = f"{'' if every else 'about '}{rows:,} rows, at most {keys:,} keys in {panes:,} panes"
+    if not every:
+        # Keys and times of the files that were not asked may lie elsewhere.
+        told += ", if the other files are alike"
     if least * LIMITS.share < 1:
         # That there can be as many slices as rows does not say that there are.
-        return (
-            f"statistics of {len(sample):,} of {len(source.files):,} files allow for as many slices as rows: "
-            f"{told}; tasks look at rows"
-        )
-    return Expected(
-        least,
-        f"at least, as the statistics of {len(sample):,} of {len(source.files):,} files say: {told}",
-    )
+        return f"{who} allow for as many slices as rows: {told}; tasks look at rows"
+    return Expected(least, f"or more, as {who} say: {told}")
+
+
+def sampled(source: Source) -> tuple[File, ...]:
+    """Return the files whose footers are read, spread over all."""
+    step = max(len(source.files) // SAMPLE, 1)
+    return source.files[::step][:SAMPLE]
+
+
+def asked(sample: tuple[File, ...], source: Source) -> str:
+    """Return in words of which files something is known."""
+    if len(sample) < len(source.files):
+        return f"{len(sample):,} of {len(source.files):,} files"
+    return "the file" if len(sample) == 1 else f"all {len(sample):,} files"
+
+
+def groups(source: Source, schema: pa.Schema, chosen: parquet.Chosen | None) -> str:
+    """Say how many row groups the files that are asked have, and how many their statistics rule out."""
+    sample = sampled(source)
+    every, left = 0, 0
+    for file in sample:
+        opened = parquet.fragment(source.filesystem, file, source.partitioned)
+        every += opened.num_row_groups
+        left += parquet.pruned(opened, schema, chosen, source.partitioned.names).num_row_groups
+    told = f"row groups: {every:,} in {asked(sample, source)}"
+    return told if chosen is None else f"{told}, of which statistics rule out {every - left:,}"
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,21 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from pyarrow import fs
 
+from windowkit.directories import NULL, Inference, Value, typed, unescaped
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.spark.directories import NULL, Inference, Value, typed, unescaped
 
-__all__ = ["File", "Part", "Source", "found", "parts"]
+__all__ = ["File", "Part", "Source", "constants", "found", "parts", "said"]
 
-PATTERN: Final = re.compile(r"[*?\[]")
+PATTERN: Final = re.compile(r"[*?\[{]")
+BRACES: Final = re.compile(r"\{([^{}]*)\}")
 MOST_BYTES: Final = 128 << 20
 """Of a task, as Spark's ``spark.sql.files.maxPartitionBytes`` has it by default."""
 OPEN_BYTES: Final = 4 << 20
@@ -61,28 +63,32 @@ class Source:
 
 
 def found(
-    paths: str | Sequence[str], filesystem: fs.FileSystem | None, *, how: Inference | None = None
+    paths: str | Sequence[str],
+    filesystem: fs.FileSystem | None,
+    *,
+    how: Inference | None = None,
+    deep: bool = False,
 ) -> Source:
     """Find the files of `paths`.
 
     Parameters
     ----------
     paths : str or sequence of str
-        Files, or directories of files, or of directories ``name=value`` at any depth; ``*``, ``?`` and
-        ``[...]`` stand for several. Without `filesystem` URIs that pyarrow opens (``s3://...``), or paths of
-        this machine.
+        Files, or directories of files, or of directories ``name=value`` at any depth; ``*``, ``?``,
+        ``[...]`` and ``{...}`` stand for several. Without `filesystem` URIs that pyarrow opens
+        (``s3://...``), or paths of this machine.
     filesystem : pyarrow.fs.FileSystem, optional
     how : Inference, optional
         What types columns of directories have: by default those that Spark infers, but for times.
+    deep : bool, default False
+        Whether files in directories that are not named ``name=value`` belong to the table, too; not to Spark.
 
     Raises
     ------
     InvalidType, InvalidValue
         There are no such files, or their directories do not agree on columns.
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not given:
-        raise InvalidValue("paths: none are given; at least one path is")
+    given = listed(paths)
     if filesystem is not None and not isinstance(filesystem, fs.FileSystem):
         raise InvalidType(
             f"filesystem: {filesystem!r} is a {type(filesystem).__name__}; it is a pyarrow.fs.FileSystem, or "
@@ -92,38 +98,62 @@ def found(
     system = opened[0][0]
     if any(not other.equals(system) for other, _ in opened):
         raise InvalidValue(f"paths: {given} are on several file systems; a scan reads from one")
-    listed: list[tuple[str, int, dict[str, str]]] = []
-    for _, path in opened:
-        for each in matching(system, path):
-            listed += below(system, each)
+    every: list[tuple[str, int, dict[str, str]]] = []
+    try:
+        for _, path in opened:
+            for each in matching(system, path):
+                every += below(system, each, deep)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidValue(
+            f"paths: files of {', '.join(map(str, given))} cannot be listed ({error}); directories are "
+            "readable"
+        ) from error
     # A path may be given twice, or beside a directory that it is in.
-    by_path = {path: (path, size, values) for path, size, values in listed}
-    listed = [by_path[path] for path in sorted(by_path)]
-    if not listed:
-        raise InvalidValue(f"paths: there are no files in {', '.join(map(str, given))}")
-    names = list(listed[0][2])
-    for path, _, values in listed:
+    by_path = {path: (path, size, values) for path, size, values in every}
+    every = [by_path[path] for path in sorted(by_path)]
+    if not every:
+        raise InvalidValue(f"paths: there are no files with data in {', '.join(map(str, given))}")
+    names = list(every[0][2])
+    for path, _, values in every:
         if list(values) != names:
             raise InvalidValue(
-                f"paths: directories of {path!r} name columns {list(values)}, those of {listed[0][0]!r} "
+                f"paths: directories of {path!r} name columns {list(values)}, those of {every[0][0]!r} "
                 f"{names}; all files have the same"
             )
     columns = {
-        name: typed(name, [values[name] for _, _, values in listed], how or Inference()) for name in names
+        name: typed(name, [values[name] for _, _, values in every], how or Inference()) for name in names
     }
     files = (
         File(path, size, tuple(columns[name][1][at] for name in names))
-        for at, (path, size, _) in enumerate(listed)
+        for at, (path, size, _) in enumerate(every)
     )
     schema = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
     return Source(system, tuple(files), schema)
 
 
-def located(path: str | os.PathLike[str], filesystem: fs.FileSystem | None) -> tuple[fs.FileSystem, str]:
+def listed(paths: Any) -> list[Any]:
+    """Return paths as a list, of one or several."""
+    allowed = "paths is a str, or several in a list"
+    if isinstance(paths, str | os.PathLike):
+        return [paths]
+    if isinstance(paths, bytes | Mapping) or not isinstance(paths, Iterable):
+        raise InvalidType(f"paths: {paths!r} is a {type(paths).__name__}; {allowed}")
+    given = list(paths)
+    if not given:
+        raise InvalidValue(f"paths: none are given; {allowed} of at least one")
+    return given
+
+
+def located(path: Any, filesystem: fs.FileSystem | None) -> tuple[fs.FileSystem, str]:
     """Return the file system of a path, and the path there."""
-    if not isinstance(path, str | os.PathLike):
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str):
         raise InvalidType(f"paths: {path!r} is a {type(path).__name__}; paths are strings")
-    text = os.fspath(path)
+    if not text or re.search("[\0\ud800-\udfff]", text):
+        raise InvalidValue(
+            f"paths: {text!r} is given; a path has at least one character, and no NUL or half a "
+            "surrogate pair"
+        )
     if filesystem is not None:
         return filesystem, text.rstrip("/")
     if re.match(r"[A-Za-z][\w+.-]*:", text) is None:
@@ -142,10 +172,40 @@ def located(path: str | os.PathLike[str], filesystem: fs.FileSystem | None) -> t
 
 
 def matching(system: fs.FileSystem, path: str) -> list[str]:
-    """Return what a path with ``*``, ``?`` or ``[...]`` stands for; itself, if it has none or is there."""
+    """Return what a path with ``*``, ``?``, ``[...]`` or ``{...}`` stands for; itself, if it is there."""
     if not PATTERN.search(path) or system.get_file_info([path])[0].type != fs.FileType.NotFound:
         return [path]
-    steps = path.split("/")
+    several = [
+        each
+        for one in unbraced(path)
+        for each in (matches(system, one) if PATTERN.search(one) else existing(system, one))
+    ]
+    if not several:
+        raise InvalidValue(f"paths: nothing matches {path!r}")
+    return several
+
+
+def unbraced(path: str) -> list[str]:
+    """Return the patterns that one with ``{a,b}`` stands for, as Hadoop has it."""
+    found = BRACES.search(path)
+    if found is None:
+        return [path]
+    return [
+        each
+        for choice in found[1].split(",")
+        for each in unbraced(path[: found.start()] + choice + path[found.end() :])
+    ]
+
+
+def existing(system: fs.FileSystem, path: str) -> list[str]:
+    """Return a path if it is there."""
+    return [] if system.get_file_info([path])[0].type == fs.FileType.NotFound else [path]
+
+
+def matches(system: fs.FileSystem, path: str) -> list[str]:
+    """Return what is there of a pattern."""
+    # Hadoop negates by ^ what Python does by !.
+    steps = path.replace("[^", "[!").split("/")
     first = next(at for at, step in enumerate(steps) if PATTERN.search(step))
     there = ["/".join(steps[:first]) or "/"]
     for step in steps[first:]:
@@ -157,21 +217,20 @@ def matching(system: fs.FileSystem, path: str) -> list[str]:
             for info in inside
             if fnmatch.fnmatchcase(info.base_name, step) and not is_hidden(info.base_name)
         ]
-    if not there:
-        raise InvalidValue(f"paths: nothing matches {path!r}")
     return there
 
 
-def below(system: fs.FileSystem, path: str) -> list[tuple[str, int, dict[str, str]]]:
+def below(system: fs.FileSystem, path: str, deep: bool) -> list[tuple[str, int, dict[str, str]]]:
     """Return the files of a path with sizes and what directories say, without those that Spark hides.
 
-    Where no directory says anything, only the files of `path` itself are meant, as Spark has it.
+    Where no directory says anything, only the files of `path` itself are meant, as Spark has it; unless
+    `deep` is set.
     """
     (info,) = system.get_file_info([path])
     if info.type == fs.FileType.NotFound:
         raise InvalidValue(f"paths: {path!r} does not exist; paths are files, or directories of files")
     if info.type == fs.FileType.File:
-        return [(info.path, info.size, {})]
+        return [(info.path, info.size, {})] if info.size else []
     files: list[tuple[str, int, dict[str, str]]] = []
     nested: list[tuple[str, int, dict[str, str]]] = []
     for each in system.get_file_info(fs.FileSelector(path, recursive=True)):
@@ -186,7 +245,7 @@ def below(system: fs.FileSystem, path: str) -> list[tuple[str, int, dict[str, st
                     f"paths: directories of {each.path!r} say {name}= without a value; no value is {NULL}"
                 )
         (nested if len(inner) > 1 and not values else files).append((each.path, each.size, values))
-    if any(values for _, _, values in files):
+    if deep or any(values for _, _, values in files):
         return files + nested
     if nested and not files:
         raise InvalidValue(
@@ -194,6 +253,20 @@ def below(system: fs.FileSystem, path: str) -> list[tuple[str, int, dict[str, st
             f"{nested[0][0]!r} are not named name=value; give their paths"
         )
     return files
+
+
+def constants(file: File, partitioned: pa.Schema) -> dict[str, pa.Scalar]:
+    """Return the values of the columns of a file's directories."""
+    values = zip(partitioned, file.values, strict=True)
+    return {field.name: pa.scalar(value, field.type) for field, value in values}
+
+
+def said(file: File, partitioned: pa.Schema) -> ds.Expression:
+    """Return what holds of all rows of a file, as its directories say it."""
+    holds = ds.scalar(True)
+    for name, value in constants(file, partitioned).items():
+        holds &= ds.field(name) == value if value.is_valid else ds.field(name).is_null()
+    return holds
 
 
 def is_hidden(name: str) -> bool:

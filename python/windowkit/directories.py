@@ -18,11 +18,13 @@ import pyarrow as pa
 
 from windowkit.errors import InvalidValue
 
-__all__ = ["NULL", "Inference", "Value", "typed", "unescaped"]
+__all__ = ["HERE", "NULL", "Inference", "Value", "instant", "typed", "unescaped", "zone_named"]
 
 Value = int | float | date | Decimal | str | None
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+HERE: Final = ""
+"""The name of the zone that clocks of this machine are in, which Spark takes for a session's by default."""
 MOST_DIGITS: Final = 38
 DIGITS_OF: Final = {"int": 10, "long": 20}
 """Of the decimals that Spark makes of integers beside decimals."""
@@ -48,7 +50,8 @@ class Inference:
     types : bool, default True
         Whether it looks for types at all, rather than take all for text.
     zone : str, optional
-        The session's, in which times of day are. Without, there is none to tell: timestamps are refused.
+        The session's, in which times of day are, or `HERE`. Without, there is none to tell: timestamps are
+        refused.
     zoned : bool, default True
         Whether timestamps are instants, as ``spark.sql.timestampType`` has it by default.
     """
@@ -170,41 +173,75 @@ def number(text: str) -> float:
 
 def zone_of(name: str, how: Inference) -> tzinfo:
     """Return the zone in which times of directories are."""
-    if not how.zoned:
-        return timezone.utc
-    if how.zone is None:
+    return zone_named(how.zone, f"paths: directories say times of {name}") if how.zoned else timezone.utc
+
+
+def zone_named(zone: str | None, what: str) -> tzinfo:
+    """Return a zone by the name that Spark has for it.
+
+    Raises
+    ------
+    InvalidValue
+        There is none, or it is unknown here. `what` says which times are in it.
+    """
+    if zone is None:
         raise InvalidValue(
-            f"paths: directories say times of {name}, in a zone that a data source is not told; "
-            "wk.spark.scan is"
+            f"{what}, in a zone that a data source is not told; its option timeZone names one, and "
+            "wk.spark.scan is told the session's"
         )
-    if how.zone in ("Z", "UT"):
+    if zone == HERE:
+        return Here()
+    if zone in ("Z", "UT"):
         return timezone.utc
-    offset = OFFSET.fullmatch(how.zone)
+    offset = OFFSET.fullmatch(zone)
     if offset is not None:
         parts = {unit: int(offset[unit] or 0) for unit in ("hours", "minutes", "seconds")}
         apart = timedelta(**parts)
         return timezone(-apart if offset["sign"] == "-" else apart)
     try:
-        return ZoneInfo(how.zone)
+        return ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError):
         raise InvalidValue(
-            f"paths: directories say times of {name}, in the session's zone {how.zone!r}, which Python does "
-            "not know here; spark.sql.session.timeZone is a name such as Europe/Berlin, or an offset"
+            f"{what}, in the session's zone {zone!r}, which Python does not know here; "
+            "spark.sql.session.timeZone is a name such as Europe/Berlin, or an offset"
         ) from None
 
 
-def micros(name: str, text: str, zone: tzinfo) -> int:
-    """Return a time, or the first of a day, in microseconds from 1970.
+class Here(tzinfo):
+    """The zone of this machine."""
+
+    def utcoffset(self, at: datetime | None) -> timedelta | None:
+        """Return how far clocks here are ahead at a time that they show."""
+        if at is None:
+            return None
+        # Next to its first and its last year Python cannot tell.
+        return at.replace(year=min(max(at.year, 2), 9998), tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, at: datetime | None) -> timedelta | None:
+        """Return nothing: what of the offset is summer time is not asked."""
+        return None
+
+    def tzname(self, at: datetime | None) -> str | None:
+        """Return the name of the zone at a time."""
+        return None if at is None else at.replace(tzinfo=None).astimezone().tzname()
+
+
+def instant(local: datetime, zone: tzinfo) -> int:
+    """Return when clocks of a zone show a time, in microseconds from 1970.
 
     One that clocks skip is as much later, and of one that they show twice it is the first.
     """
+    since = local.replace(tzinfo=zone) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return since // timedelta(microseconds=1)
+
+
+def micros(name: str, text: str, zone: tzinfo) -> int:
+    """Return a time, or the first of a day, in microseconds from 1970."""
     plain = unescaped(text)
     try:
-        local = datetime.fromisoformat(plain if len(plain) < 21 else plain + "00")
-    except ValueError:
+        return instant(datetime.fromisoformat(plain if len(plain) < 21 else plain + "00"), zone)
+    except (ValueError, OverflowError):
         raise InvalidValue(
             f"paths: a directory says {name}={text}, a time of a year that Python has none of; years are 1 "
             "to 9999"
         ) from None
-    since = local.replace(tzinfo=zone) - datetime(1970, 1, 1, tzinfo=timezone.utc)
-    return since // timedelta(microseconds=1)
