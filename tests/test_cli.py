@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -508,6 +510,55 @@ class TestSpark:
             "2",
         ]
         assert refused(capsys, asked) == "--threads: 2 is given with --engine spark; Spark has its own tasks"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "wanted"),
+    [
+        (["1", "__HIVE_DEFAULT_PARTITION__"], pa.int32(), ["1", "None"]),
+        (["1", "2.5"], pa.float64(), ["1.0", "2.5"]),
+        (["2024-05-01", "2024-05-02"], pa.date32(), ["2024-05-01", "2024-05-02"]),
+        (["99999999999999999999"], pa.decimal128(20, 0), ["99999999999999999999"]),
+        (["2024-05-01 10:00:00"], pa.timestamp("us", "UTC"), ["2024-05-01 08:00:00+00:00"]),
+        (["a%2Fb", "1"], pa.string(), ["1", "a/b"]),
+    ],
+    ids=str,
+)
+def test_directories_are_typed_as_spark_does(
+    values: list[str],
+    kind: pa.DataType,
+    wanted: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What Spark makes of them is tested with `scan`, which types them by the same code."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    for value in values:
+        (tmp_path / "in" / f"key={value}").mkdir(parents=True)
+        table = pa.table({"ts": pa.array([1, 2], pa.timestamp("s")), "key": ["own", "own"]})
+        pyarrow.parquet.write_table(table, tmp_path / "in" / f"key={value}" / "part.parquet")
+    output = tmp_path / "out.parquet"
+    arguments = ["--input", tmp_path / "in", "--output", output, "--by", "key", "--time", "ts"]
+    status, _, error = run(capsys, [*arguments, "--window", "tumbling(1 hour)", "--agg", "count(*)"])
+    monkeypatch.undo()
+    time.tzset()
+    assert status == 0, error
+    found = pyarrow.parquet.read_table(output, partitioning=None)
+    assert found.schema.field("key").type == kind
+    assert sorted(map(str, found["key"].to_pylist())) == wanted
+    assert found["count(1)"].to_pylist() == [2] * len(values)
+
+
+def test_times_of_int96_are_no_nanoseconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    last = datetime(9999, 12, 31)
+    table = pa.table({"ts": pa.array([last], pa.timestamp("us"))})
+    pyarrow.parquet.write_table(table, source, use_deprecated_int96_timestamps=True)
+    asked = ["--time", "ts", "--window", "tumbling(1 hour)", "--agg", "max(ts) as last"]
+    assert run(capsys, ["--input", source, "--output", output, *asked])[0] == 0
+    assert pyarrow.parquet.read_table(output)["last"].to_pylist() == [last]
 
 
 def test_directories_as_spark_partitions_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,8 +92,13 @@ def test_patterns(tmp_path, spark, same):
         pq.write_table(table(), tmp_path / f"d={day}" / "b.parquet")
     same(str(tmp_path / "d=2024*"))
     same(str(tmp_path / "d=202[45]-*" / "?.parquet"))
-    with pytest.raises(wk.InvalidValue, match="paths: nothing matches"):
-        windowkit.spark.scan(spark, str(tmp_path / "d=2026*"), QUERY)
+    same(str(tmp_path / "d={2024-05-0[1-2],2025*}" / "{a,b}.parquet"))
+    same(str(tmp_path / "d=202[^4]-*"))
+    (tmp_path / "d=2024-05-01" / "c.parquet").touch()
+    same(str(tmp_path / "d=2024-05-01" / "*.parquet"))
+    for nothing in ("d=2026*", "d={2026,2027}"):
+        with pytest.raises(wk.InvalidValue, match="paths: nothing matches"):
+            windowkit.spark.scan(spark, str(tmp_path / nothing), QUERY)
 
 
 def test_a_column_of_directories_and_files_in_two_cases(spark, tmp_path):
@@ -120,6 +125,58 @@ def test_times_of_the_old_calendar(spark, tmp_path, settings, same_rows, kind):
     assert same_rows(new, query.run(spark.read.parquet(str(tmp_path / "new")), route="rows"), query)
     with pytest.raises(PySparkException, match="written by the calendar of Spark 2"):
         windowkit.spark.scan(spark, str(tmp_path / "old"), query).collect()
+
+
+YEAR = 31_556_952
+COUNTED = wk.query(by="k", time="n", windows=wk.tumbling(10), aggs=wk.count())
+
+
+def int96(folder, seconds, nested=False):
+    times = pa.array([None, seconds, seconds + 10], pa.timestamp("s", "UTC"))
+    key = pa.StructArray.from_arrays([times, pa.array([1, 2, 3])], ["at", "x"]) if nested else times
+    rows = pa.table({"k": key, "n": [1, 2, 3]})
+    pq.write_table(rows, folder / "f.parquet", use_deprecated_int96_timestamps=True)
+    return str(folder)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("year", [-4712, 1, 1600, 9999, 290_000, 294_246])
+def test_times_of_int96_far_away(spark, tmp_path, same_rows, year, nested):
+    path = int96(tmp_path, (year - 1970) * YEAR, nested)
+    found = windowkit.spark.scan(spark, path, COUNTED)
+    oracle = COUNTED.run(spark.read.parquet(path), route="catalyst-panes")
+    assert found.schema == oracle.schema
+    assert same_rows(found, oracle, COUNTED) == 3
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("year", [-5_000_000, -290_000, -4800, 294_248, 1_000_000])
+def test_times_of_int96_that_wrap_fail_with_the_files_name(spark, tmp_path, year, nested):
+    result = windowkit.spark.scan(spark, int96(tmp_path, (year - 1970) * YEAR, nested), COUNTED)
+    with pytest.raises(
+        PySparkException, match=r"column 'k' has a time of INT96 in '.*f\.parquet' that is before 4713"
+    ):
+        result.collect()
+
+
+def test_arguments_of_scan_that_are_none(spark, tmp_path):
+    pq.write_table(table(), tmp_path / "f.parquet")
+    path = str(tmp_path)
+    scan = windowkit.spark.scan
+    for given, error, message in (
+        ((spark, None, QUERY), wk.InvalidType, "paths: None is a NoneType; paths is a str, or several"),
+        ((spark, b"x", QUERY), wk.InvalidType, "paths: b'x' is a bytes"),
+        ((spark, 3, QUERY), wk.InvalidType, "paths: 3 is a int"),
+        ((spark, {path: 1}, QUERY), wk.InvalidType, "is a dict; paths is a str"),
+        ((spark, [3], QUERY), wk.InvalidType, "paths: 3 is a int; paths are strings"),
+        ((spark, "", QUERY), wk.InvalidValue, "paths: '' is given; a path has at least one character"),
+        ((spark, "a\0b", QUERY), wk.InvalidValue, "no NUL"),
+        ((3, path, QUERY), wk.InvalidType, "spark: a int is given; spark is a SparkSession"),
+    ):
+        with pytest.raises(error, match=message):
+            scan(*given)
+    with pytest.raises(wk.InvalidType, match="metrics: a int is given; it is wk"):
+        scan(spark, path, QUERY, metrics=1)
 
 
 def test_settings_of_the_session_count(spark, tmp_path, settings, same):
@@ -273,7 +330,36 @@ def test_the_data_source_filters_and_finds_columns_in_any_case(spark, tmp_path, 
     for changed, message in (
         ({"partition": "3"}, "partition: there is no such option"),
         ({"filter": "v > 0"}, "filter: 'v > 0' is given"),
+        ({"filter": '{"v": 0}'}, "filter: .* is given; filter is JSON such as"),
+        ({"filter": '[[["v", ">", 1]], ["v", ">"]]'}, "'v' is given as a comparison"),
+        ({"mergeSchema": "maybe"}, "mergeSchema: 'maybe' is given; it is true or false"),
+        ({"timeZone": "Nowhere/Land"}, "timeZone: 'Nowhere/Land' is given, which Python"),
+        ({"partitions": "1000000"}, "at most 65,536"),
         ({"filter": '[["day", ">", "soon"]]'}, "filter: 'soon' is compared with 'day', a column of date32"),
     ):
         with pytest.raises(PySparkException, match=message):
             spark.read.format("windowkit").options(**told | changed).load(path)
+    for paths, message in (("here", "paths: 'here' is given"), ("[1]", "paths is JSON, a list of strings")):
+        with pytest.raises(PySparkException, match=message):
+            spark.read.format("windowkit").options(**told, paths=paths).load()
+
+
+def test_the_data_source_has_what_parquet_has(spark, tmp_path, same_rows):
+    windowkit.spark.register(spark)
+    for number, at in enumerate(("at=2024-05-01 10:00:00", "at=2024-05-02")):
+        (tmp_path / at).mkdir()
+        more = {} if number == 0 else {"more": [7, 8, 9]}
+        pq.write_table(table(**more), tmp_path / at / "f.parquet")
+    query = wk.query(by="at", time="t", windows=SECONDS, aggs=[wk.sum("more"), wk.count()])
+    read = spark.read.format("windowkit").options(**windowkit.spark.options(query))
+    frame = spark.read.option("MERGEschema", "true").parquet(str(tmp_path))
+    for text, where in (
+        (
+            '[[["at", ">", "2024-05-01 23:00"]], [["v", ">", 1], ["V", "<", 3]]]',
+            "at > '2024-05-01 23:00' or v = 2",
+        ),
+        ('[["at", ">", "2024-05-01 23:00"]]', "at > '2024-05-01 23:00'"),
+    ):
+        told = {"mergeschema": "TRUE", "timezone": "Europe/Berlin", "filter": text}
+        found = read.options(**told).load(str(tmp_path))
+        assert same_rows(found, query.run(frame.where(where)), query)

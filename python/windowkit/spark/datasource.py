@@ -3,7 +3,8 @@
 A data source has no shuffle. So each of its partitions reads the columns of all files, and keeps the rows of
 its share of the keys: the more partitions, the less work each has after reading, and the more is read in all.
 `windowkit.spark.scan` reads every row once, and is the one to take from Python; this one is for SQL, where
-a table is all there is.
+a table is all there is. Spark asks a Python data source for no metrics and for nothing to tell in its plans:
+`windowkit.spark.explain_scan` says which files, row groups and columns the same query reads.
 """
 
 from __future__ import annotations
@@ -168,8 +169,13 @@ def asked_of(given: Mapping[str, str]) -> Whole:
         raise InvalidValue(f"mergeSchema: {told['mergeschema']!r} is given; it is true or false")
     wanted = asked(told)
     zone = told.get("timezone")
-    if zone is not None:
-        zone_named(zone, "timeZone: times are")
+    try:
+        zone_named(zone or "UTC", "timeZone")
+    except InvalidValue:
+        raise InvalidValue(
+            f"timeZone: {zone!r} is given, which Python does not know here; it is a name such as "
+            "Europe/Berlin, or an offset"
+        ) from None
     source = files.found(paths_of(told), None, how=Inference(zone=zone))
     columns = table_schema(source, merge == "true")
     where = repr(source.files[0].path)

@@ -1,0 +1,297 @@
+"""Filters of `scan` by tuples: the rows that Spark's ``where`` has, or an error that says what is allowed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from math import inf, nan
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+
+import windowkit as wk
+import windowkit.spark
+from windowkit import files
+from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.spark import parquet
+from windowkit.spark.comparisons import OPERATORS, compared
+from windowkit.spark.filters import chosen_of
+
+UTC = dt.timezone.utc
+ROWS = 60
+BIG = 2**53
+
+
+def table():
+    rows = range(ROWS)
+    hours = [(row - 30) * 3600 * 10**6 for row in rows]
+    return pa.table(
+        {
+            "row": pa.array(rows, pa.int64()),
+            "t": pa.array([row * 10**6 for row in rows], pa.timestamp("us", "UTC")),
+            "n": pa.array([None if row % 9 == 4 else row - 30 for row in rows], pa.int64()),
+            "tiny": pa.array([row - 30 for row in rows], pa.int8()),
+            "u8": pa.array([row * 4 for row in rows], pa.uint8()),
+            "u64": pa.array([2**63 + row for row in rows], pa.uint64()),
+            "big": pa.array([BIG - 30 + row for row in rows], pa.int64()),
+            "f": pa.array([row / 8 for row in rows], pa.float32()),
+            "v": pa.array([None if row % 9 == 4 else nan if row % 7 == 5 else row / 8 for row in rows]),
+            "price": pa.array([Decimal(row - 30) / 8 for row in rows], pa.decimal128(12, 3)),
+            "wide": pa.array([Decimal(row - 30) * 10**30 for row in rows], pa.decimal128(38, 2)),
+            "day": pa.array([row - 30 for row in rows], pa.date32()),
+            "at": pa.array(hours, pa.timestamp("us", "UTC")),
+            "ntz": pa.array(hours, pa.timestamp("us")),
+            "ms": pa.array([hour // 1000 for hour in hours], pa.timestamp("ms", "UTC")),
+            "flag": pa.array([None if row % 4 == 0 else row % 3 == 0 for row in rows]),
+            "name": pa.array([None if row % 9 == 4 else f"k{row:02d}" for row in rows]),
+            "coded": pa.array(["abc"[row % 3] for row in rows]).dictionary_encode(),
+            "large": pa.array(["x" * 3000 + f"{row:02d}" for row in rows], pa.large_string()),
+            "raw": pa.array([bytes([row * 4, 255 - row]) for row in rows]),
+            "pair": pa.array([{"x": row} for row in rows]),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("filters")
+    pq.write_table(table(), made / "groups.parquet", row_group_size=7)
+    pq.write_table(table(), made / "none.parquet", row_group_size=7, write_statistics=False)
+    pq.write_table(table(), made / "pages.parquet", write_page_index=True, data_page_size=100)
+    return made
+
+
+HUGE = 10**20
+# Spark 4.3 takes a comparison that holds of every long for one that holds of null, too.
+COMPARISONS = [
+    *[
+        (("n", operator, HUGE), f"n is not null and n {operator} {HUGE}")
+        for operator in ("=", "!=", "<", "<=", ">", ">=")
+    ],
+    *[
+        (("n", operator, -HUGE), f"n is not null and n {operator} -{HUGE}")
+        for operator in ("=", "!=", "<", "<=", ">", ">=")
+    ],
+    *[
+        (("n", operator, nan), f"n {operator} double('NaN')")
+        for operator in ("=", "!=", "<", "<=", ">", ">=")
+    ],
+    *[(("n", operator, 2.5), f"n {operator} 2.5D") for operator in ("=", "!=", "<", "<=", ">", ">=")],
+    *[
+        (("big", operator, float(BIG)), f"big {operator} {BIG}.0D")
+        for operator in ("=", "!=", "<", "<=", ">")
+    ],
+    *[(("price", operator, 0.1), f"price {operator} 0.1D") for operator in ("=", "!=", "<", ">=")],
+    (("n", "in", [1, HUGE, 2.5, Decimal(3)]), f"n in (1, {HUGE}, 3)"),
+    (("n", "not in", [1, HUGE]), f"n not in (1, {HUGE})"),
+    (("n", "in", [None, nan]), "n = double('NaN')"),
+    (("n", "not in", []), "true"),
+    (("n", "<", inf), "n < double('Infinity')"),
+    (("n", ">", Decimal("-2.5")), "n > -2.5"),
+    (("tiny", "<", 200), "tiny < 200"),
+    (("tiny", ">=", -30.0), "tiny >= -30.0D"),
+    (("u8", ">", -1), "u8 > -1"),
+    (("u64", ">", 2**63 + 40), f"u64 > {2**63 + 40}"),
+    (("f", "=", 0.1), "f = 0.1D"),
+    (("f", "in", [0.125, 2]), "f in (0.125D, 2)"),
+    (("v", "<", 10**30), "v < 1e30D"),
+    (("v", ">", "1.5"), "v > 1.5D"),
+    (("v", ">=", "NaN"), "v >= double('NaN')"),
+    (("price", ">", 1), "price > 1"),
+    (("price", "<=", Decimal("1.1234")), "price <= 1.1234"),
+    (("price", "in", [0.125, Decimal("-3.5")]), "price in (0.125, -3.5)"),
+    (("price", "<", nan), "price < double('NaN')"),
+    (("wide", ">", 10**31), f"wide > {10**31}"),
+    (("wide", "<", Decimal("1e60")), "true"),
+    (("day", ">=", dt.date(1970, 1, 5)), "day >= date'1970-01-05'"),
+    (("day", "<=", dt.datetime(1970, 1, 4, 12)), "day <= timestamp_ntz'1970-01-04 12:00:00'"),
+    (("day", "<", "1969-12-25"), "day < date'1969-12-25'"),
+    (("at", ">=", dt.date(1970, 1, 1)), "at >= date'1970-01-01'"),
+    (("at", "=", "1970-01-01 01:00"), "at = timestamp'1970-01-01 01:00:00'"),
+    (("at", "<", "1970-01-01 00:00:00Z"), "at < timestamp'1970-01-01 00:00:00Z'"),
+    (("at", "in", [dt.datetime(1970, 1, 1, 3, tzinfo=UTC)]), "at = timestamp'1970-01-01 03:00:00Z'"),
+    (("ms", ">", "1970-01-01"), "ms > timestamp'1970-01-01'"),
+    (("ntz", ">", dt.date(1970, 1, 1)), "ntz > date'1970-01-01'"),
+    (("ntz", "<", dt.datetime(1969, 12, 31, 20)), "ntz < timestamp_ntz'1969-12-31 20:00:00'"),
+    (("flag", "!=", True), "flag != true"),
+    (("flag", "=", "true"), "flag"),
+    (("name", ">", "k40"), "name > 'k40'"),
+    (("name", "not in", ["k41", "k42"]), "name not in ('k41', 'k42')"),
+    (("coded", "in", ["a", "c"]), "coded in ('a', 'c')"),
+    (("large", ">", "x" * 3000 + "40"), f"large > '{'x' * 3000}40'"),
+    (("raw", ">", bytes([128])), "raw > X'80'"),
+    (("ROW", "<", 7), "row < 7"),
+]
+
+
+@pytest.fixture(scope="module")
+def oracle(spark, folder):
+    """Return the rows that Spark's ``where`` has, of a file without statistics, which hide NaN from Spark."""
+    frame = spark.read.parquet(str(folder / "none.parquet"))
+    asked = (f"sort_array(collect_list(if({where}, row, null)))" for _, where in COMPARISONS)
+    (found,) = frame.selectExpr(*asked).collect()
+    return {str(chosen): rows for (chosen, _), rows in zip(COMPARISONS, found, strict=True)}
+
+
+@pytest.mark.parametrize("file", ["groups", "none", "pages"])
+def test_tuples_choose_the_rows_that_spark_does(spark, folder, oracle, file):
+    """What tasks of `scan` do with a filter, without a job for each."""
+    source = files.found(str(folder / f"{file}.parquet"), None)
+    (whole,) = source.files
+    columns = dict(zip(table().schema.names, table().schema.types, strict=True))
+    found = {}
+    for comparison, _ in COMPARISONS:
+        chosen, needed = chosen_of([comparison], columns, "there", zone="Europe/Berlin")
+        read = pa.schema(list(({"row": pa.int64()} | needed).items()))
+        part = files.Part(whole, 0, whole.size)
+        batches = parquet.batches(fs.LocalFileSystem(), part, read, chosen, pa.schema([]))
+        found[str(comparison)] = [row for batch in batches for row in batch["row"].to_pylist()]
+    assert found == oracle
+
+
+def test_alternatives_and_lists_in_a_job(spark, folder, same_rows):
+    query = wk.query(by="coded", time="t", windows=wk.sliding("9 seconds", "4 seconds"), aggs=wk.sum("row"))
+    path = str(folder / "groups.parquet")
+    for chosen, where in (
+        (
+            [[("n", "<", -20), ("FLAG", "=", True)], [("price", ">", 2.5)]],
+            "(n < -20 and flag) or price > 2.5",
+        ),
+        ((("n", "<", HUGE), ("n", "in", iter(range(3)))), "n in (0, 1, 2)"),
+    ):
+        found = windowkit.spark.scan(spark, path, query, filter=chosen)
+        assert same_rows(found, query.run(spark.read.parquet(path).where(where)), query)
+
+
+def test_columns_of_filters_mind_case_as_the_session_does(spark, folder, settings):
+    query = wk.query(by=[], time="t", windows=wk.tumbling("1 minute"), aggs=wk.count())
+    path = str(folder / "groups.parquet")
+    said = r"filter: column 'N' is unknown; columns of .* are 'row', 't'"
+    with settings({"spark.sql.caseSensitive": "true"}), pytest.raises(UnknownColumn, match=said):
+        windowkit.spark.scan(spark, path, query, filter=[("N", "<", 3)])
+    with pytest.raises(UnknownColumn, match="names 'N'; an expression names columns as they are, as 'n'"):
+        windowkit.spark.scan(spark, path, query, filter=ds.field("N") < 3)
+    columns = {"ab": pa.int64(), "aB": pa.int64()}
+    assert chosen_of([("aB", "<", 3)], columns, "there")[1] == {"aB": pa.int64()}
+    with pytest.raises(UnknownColumn, match="column 'AB' is ambiguous among 'ab', 'aB'"):
+        chosen_of([("AB", "<", 3)], columns, "there")
+
+
+COLUMNS = dict(zip(table().schema.names, table().schema.types, strict=True)) | {"half": pa.float16()}
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ([], InvalidValue, r"filter: \[\] has an empty list; filter is a pyarrow.*None takes all rows"),
+        ([[("n", "<", 3)], []], InvalidValue, "has an empty list"),
+        ({"n": 3}, InvalidType, "filter: a dict is given"),
+        (("n", "<", 3), InvalidType, r"filter: \('n', '<', 3\) is a tuple by itself"),
+        ([["n", "<", 3]], InvalidValue, "filter: 'n' is given as a comparison"),
+        ([("n", "<", 3), [("n", "<", 3)]], InvalidValue, "is given as a comparison"),
+        ([[[("n", "<", 3)]]], InvalidValue, "is given as a comparison"),
+        ([(3, "<", 3)], InvalidValue, r"\(3, '<', 3\) is given as a comparison"),
+        ([("n", "like", 3)], InvalidValue, "operator 'like' of .* is unknown; operators are =, ==, !="),
+        ([("s", "=", 3)], UnknownColumn, "column 's' is unknown; columns of there are"),
+        ([("name", "in", "abc")], InvalidType, "'abc' is a str, given to 'in'"),
+        ([("n", "in", 3)], InvalidType, "3 is a int, given to 'in'"),
+        ([("n", "=", [3])], InvalidType, r"\[3\] is compared with 'n', a column of int64; .* with numbers"),
+        ([("n", "=", True)], InvalidType, "True is compared with 'n'"),
+        ([("n", "=", "2.5")], InvalidValue, "'2.5' is compared with 'n', a column of int64"),
+        ([("n", "=", object())], InvalidType, "is compared with 'n'"),
+        ([("n", "=", dt.date(1970, 1, 1))], InvalidType, "1970-01-01 is compared with 'n'"),
+        ([("flag", "=", 1)], InvalidType, "1 is compared with 'flag', a column of bool"),
+        ([("day", "<", 5)], InvalidType, "5 is compared with 'day'"),
+        (
+            [("day", "<", dt.datetime(1970, 1, 1, tzinfo=UTC))],
+            InvalidValue,
+            "times with zone are compared with",
+        ),
+        (
+            [("ntz", "<", dt.datetime(1970, 1, 1, tzinfo=UTC))],
+            InvalidValue,
+            "times with zone are compared with",
+        ),
+        ([("at", "<", dt.datetime(1970, 1, 1))], InvalidValue, "times with zone are compared with"),
+        ([("at", "<", "1970-01-01")], InvalidValue, "in a zone that a data source is not told"),
+        ([("at", "<", "soon")], InvalidValue, "'soon' is compared with 'at'"),
+        ([("name", "<", 5)], InvalidType, "such a column is compared with strings$"),
+        ([("v", "<", 10**400)], InvalidValue, "numbers beyond 1.8e308"),
+        ([("pair", "=", 5)], InvalidType, "columns of struct<x: int64> are compared by a pyarrow"),
+        ([("half", "=", 5)], InvalidType, "column 'half' is halffloat in there, which Spark does not read"),
+        (ds.field(0) < 3, InvalidValue, "names a column by its position"),
+        (ds.field("name") < 3, InvalidValue, "does not fit the columns"),
+        (ds.field("n"), InvalidValue, "does not fit the columns"),
+        (ds.field("half") < 3, InvalidType, "column 'half' is halffloat"),
+        (ds.field("pair", "x") < ds.field("nope"), UnknownColumn, "names 'nope'"),
+    ],
+    ids=str,
+)
+def test_filters_that_are_none(given, error, message):
+    with pytest.raises(error, match=f"(?s)^filter: .*{message.removeprefix('filter: ')}"):
+        chosen_of(given, COLUMNS, "there")
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.decimal128(5, 2), pa.decimal128(38, 0)], ids=str)
+def test_integers_are_compared_exactly(kind):
+    """Against Python's own numbers, which compare exactly: values around the ends of a type, and halves."""
+    scale = kind.scale if pa.types.is_decimal(kind) else 0
+    end = 10**kind.precision - 1 if pa.types.is_decimal(kind) else 2 ** (kind.bit_width - 1) - 1
+    units = sorted({-end, -1, 0, 1, 2, 3, end - 1, end})
+    stored = [Decimal((int(unit < 0), tuple(map(int, str(abs(unit)))), -scale)) for unit in units]
+    is_decimal = pa.types.is_decimal(kind)
+    rows = pa.table({"n": pa.array(stored if is_decimal else map(int, stored), kind)})
+    halves = [Decimal(f"{unit}.5e-{scale}") for unit in units if unit >= 0]
+    values = [*stored, *halves, Decimal(10) ** 50, -(Decimal(10) ** 50)]
+    holds = {
+        "=": lambda one, other: one == other,
+        "!=": lambda one, other: one != other,
+        "<": lambda one, other: one < other,
+        "<=": lambda one, other: one <= other,
+        ">": lambda one, other: one > other,
+        ">=": lambda one, other: one >= other,
+    }
+    assert set(holds) < set(OPERATORS)
+    for operator, test in holds.items():
+        for value in values:
+            found = rows.filter(compared("n", operator, value, kind, None))["n"].to_pylist()
+            assert list(map(Decimal, found)) == [each for each in stored if test(each, value)], (
+                operator,
+                value,
+            )
+    found = rows.filter(compared("n", "in", values, kind, None))["n"].to_pylist()
+    assert list(map(Decimal, found)) == stored
+
+
+def test_directories_that_are_ruled_out_are_not_opened(spark, tmp_path, same_rows):
+    for day in ("2024-05-01", "2024-05-02", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(table().slice(0, 20), tmp_path / f"day={day}" / "a.parquet", row_group_size=5)
+    (tmp_path / "day=2024-05-03").mkdir()
+    (tmp_path / "day=2024-05-03" / "a.parquet").write_bytes(b"no Parquet at all")
+    query = wk.query(by="day", time="t", windows=wk.tumbling("1 minute"), aggs=wk.count())
+    chosen = [("Day", "<", "2024-05-03"), ("row", ">=", 15)]
+    found = windowkit.spark.scan(spark, str(tmp_path), query, filter=chosen)
+    where = "day < date'2024-05-03' and row >= 15"
+    assert same_rows(found, query.run(spark.read.parquet(str(tmp_path)).where(where)), query) == 2
+    told = windowkit.spark.explain_scan(spark, str(tmp_path), query, filter=chosen)
+    assert "2 tasks read 2 files" in told or "1 task read 2 files" in told
+    assert "  directories rule out 2 of 4 files" in told
+    assert "  row groups: 8 in all 2 files, of which statistics rule out 6" in told
+    nothing = windowkit.spark.scan(spark, str(tmp_path), query, filter=[("day", ">", dt.date(2030, 1, 1))])
+    assert nothing.collect() == []
+
+
+def test_many_files_are_not_all_asked(spark, tmp_path):
+    for file in range(20):
+        pq.write_table(table(), tmp_path / f"{file:02d}.parquet", row_group_size=30)
+    query = wk.query(by="row", time="t", windows=wk.tumbling("1 minute"), aggs=wk.count())
+    told = windowkit.spark.explain_scan(spark, str(tmp_path), query)
+    assert (
+        "20 rows per slice, or more, as statistics of 8 of 20 files say: about 1,200 rows, at most 60 keys "
+        "in 1 panes, if the other files are alike"
+    ) in told
+    assert "  row groups: 16 in 8 of 20 files" in told
