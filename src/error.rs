@@ -22,6 +22,9 @@ pub enum Error {
     /// A true result that its type cannot hold.
     #[error("{0}")]
     Overflow(String),
+    /// More memory is needed than the process may have.
+    #[error("{0}")]
+    Memory(String),
     /// A function of the user's own failed.
     #[error("{message}")]
     User {

@@ -24,6 +24,7 @@
 //! | [`technique`] | what slicing is measured against: buffers, trees, buckets, Pairs, Cutty |
 
 #![feature(portable_simd)]
+#![cfg_attr(feature = "python", feature(alloc_error_hook))]
 
 pub mod aggregate;
 mod dictionary;

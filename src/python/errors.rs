@@ -1,11 +1,20 @@
 //! Rust errors and panics as the exceptions of `windowkit.errors`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::alloc::{Layout, set_alloc_error_hook};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
 
 use crate::{Error, Result};
+
+/// What is thrown where an allocation of so many bytes failed.
+struct Refused(usize);
+
+/// Has allocations that fail unwind rather than abort: a worker whose memory is limited is to say what it lacked.
+pub(super) fn unwind_without_memory() {
+    set_alloc_error_hook(|layout: Layout| panic_any(Refused(layout.size())));
+}
 
 /// Runs `work` without the GIL; its error, or a panic in it, becomes the fitting exception.
 pub(super) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
@@ -15,6 +24,9 @@ pub(super) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T>
 /// Runs `work`; a panic in it becomes an error. Needed wherever Python, or the C stream, would be the caller.
 pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        if let Some(Refused(bytes)) = panic.downcast_ref() {
+            return Err(Error::Memory(format!("an allocation of {bytes} bytes failed")));
+        }
         let text = panic
             .downcast_ref::<String>()
             .map(String::as_str)
@@ -33,6 +45,7 @@ pub(super) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::InvalidType(_) => "InvalidType",
         Error::UnknownColumn(_) => "UnknownColumn",
         Error::Overflow(_) => "Overflow",
+        Error::Memory(text) => return PyMemoryError::new_err(text.clone()),
         Error::Internal(_) => "InternalError",
     };
     let raise = || py.import("windowkit.errors")?.getattr(class)?.call1((error.to_string(),));

@@ -22,6 +22,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// The Rust core of windowkit.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    errors::unwind_without_memory();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<engine::PyEngine>()?;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
 import windowkit as wk
@@ -91,10 +92,13 @@ def route(frame, query=QUERY, **options):
 @pytest.mark.parametrize(
     ("slide", "truth", "taken"), [("10 seconds", 20, "catalyst-panes"), ("1 second", 2.3, "packed")]
 )
-def test_cached_rows_and_files_are_looked_at(spark, many, tmp_path, slide, truth, taken, same_rows):
+def test_cached_rows_and_files_are_looked_at(
+    spark, many, tmp_path, slide, truth, taken, same_rows, monkeypatch
+):
     query = wk.query(by="k", time="ts", windows=wk.sliding("1 minute", slide), aggs=wk.sum("v"))
     many.write.parquet(str(tmp_path / "rows"))
     files = spark.read.parquet(str(tmp_path / "rows"))
+    monkeypatch.setattr(look, "MANY", 2)
     for frame in (many, many.where("v % 10 < 9").select("ts", "v", "k"), files, files.where("v >= 0")):
         found = looked(job(frame, query))
         assert isinstance(found, Expected)
@@ -118,21 +122,46 @@ def test_dates_integers_and_sessions_are_looked_at(many):
     assert route(many, query)[0] == "catalyst-panes"
 
 
-def test_why_there_was_no_look(spark, many, tmp_path):
+def test_why_there_was_no_look(spark, many, tmp_path, monkeypatch):
     many.write.csv(str(tmp_path / "rows"))
     text = spark.read.csv(str(tmp_path / "rows"), schema=many.schema)
     lazily = many.select("*", sf.lit(1)).cache()
+    identity = sf.udf(lambda value: value, "double")
+    untimed = many.withColumn("ts", sf.lit(None).cast("timestamp"))
     for frame, why in (
         (many.repartition(5), "a look at rows would run a part of the plan, its Repartition"),
         (many.distinct(), "a look at rows would run a part of the plan, its Deduplicate"),
         (text, "rows are read from files that are no columns"),
         (lazily, "rows are to be cached, but are not yet"),
         (many.limit(0), "a look at rows would run a part of the plan, its GlobalLimit"),
-        (many.where("v < 3"), "few rows are left of those that were looked at"),
+        (many.where("v > 2e9").coalesce(1), "a look at rows would run a part of the plan, its Repartition"),
+        (many.where("v < 3"), "rows are filtered, and one of 3 partitions would be much to read beforehand"),
+        (many.where("v < (select max(id) from range(9))"), "a look at rows would run a subquery of the plan"),
+        (many.where(identity("v") < 9), "a look at rows would run a user's function of the plan"),
+        (many.withColumn("k", identity("k")), "a look at rows would run a user's function of the plan"),
+        (untimed, "few rows are left of those that were looked at"),
     ):
         assert looked(job(frame, QUERY)) == why
         assert route(frame) == ("catalyst-panes", f"8 rows per slice, the default, as {why}")
     lazily.unpersist()
+    monkeypatch.setattr(look, "MANY", 2)
+    assert looked(job(many.where("v < 3"), QUERY)) == "few rows are left of those that were looked at"
+
+
+def test_a_look_that_fails_fails_nothing(many):
+    fails = many.withColumn("k", sf.expr("if(v >= 0, raise_error('no such key'), k)"))
+    said = looked(job(fails, QUERY))
+    assert isinstance(said, str)
+    assert said.startswith("a look at rows failed: ")
+    result = QUERY.run(fails)
+    with pytest.raises(PySparkException, match="no such key"):
+        result.collect()
+
+
+def test_rows_without_a_time_end_a_look(spark, many):
+    """A limit after they are dropped would read on and on."""
+    rows = many.withColumn("ts", sf.expr("if(v < 25000, null, ts)"))
+    assert looked(job(rows, QUERY)) == "few rows are left of those that were looked at"
 
 
 def test_there_is_no_look_where_nothing_depends_on_it(many, monkeypatch):
@@ -158,7 +187,8 @@ def test_more_rows_are_looked_at_where_a_few_do_not_tell(many):
     assert route(many, every)[1].endswith("estimated from 16,384 rows, in 16,384 slices")
 
 
-def test_a_filter_is_looked_at_in_one_partition(many, spark):
+def test_a_filter_is_looked_at_in_one_partition(many, monkeypatch):
+    monkeypatch.setattr(look, "MANY", 3)
     frame = many.where("v >= 25000")  # the last 15,000 rows of the second of three partitions
     assert (
         "estimated from 15,000 rows, in"

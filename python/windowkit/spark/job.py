@@ -95,8 +95,8 @@ class Job:
         return isinstance(self.type_of(self.query.time), spark.TimestampType | spark.TimestampNTZType)
 
     @cached_property
-    def _columns(self) -> DataFrame:
-        """The columns the query reads, by internal names."""
+    def columns(self) -> DataFrame:
+        """Return the columns the query reads, by internal names."""
         # Expressions are texts, as each Column costs the driver some ten calls of the JVM.
         numbered = self.frame.toDF(*(f"i{position}" for position in range(len(self.frame.columns))))
         inputs = (f"i{self.positions[column]} as {self.internal(column)}" for column in self.query.inputs)
@@ -105,7 +105,7 @@ class Job:
     @cached_property
     def rows(self) -> DataFrame:
         """Return the columns the query reads, by internal names, of the rows that have a time."""
-        return self._columns.where(f"{self.time} is not null")
+        return self.columns.where(f"{self.time} is not null")
 
     @cached_property
     def bounded_rows(self) -> DataFrame:
@@ -125,7 +125,7 @@ class Job:
         )
         literal = message.replace("\\", "\\\\").replace("'", "\\'")
         far = f"{self.time} < {least} or {self.time} > {most}"
-        return self._columns.where(f"{self.time} is not null and if({far}, raise_error('{literal}'), true)")
+        return self.columns.where(f"{self.time} is not null and if({far}, raise_error('{literal}'), true)")
 
 
 def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:

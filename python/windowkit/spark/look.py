@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from math import exp
 from typing import TYPE_CHECKING, Any, Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 from pyspark.sql.functions import lit, monotonically_increasing_id
 
@@ -41,6 +43,15 @@ CHANCE: Final = 3
 """Slices that two halves may share by chance, as at the edge between them."""
 NARROW: Final = ("Project", "Filter", "SubqueryAlias", "View")
 FILES: Final = ("ParquetFileFormat", "OrcFileFormat")
+MANY: Final = 8
+"""Partitions from which one of them is little to read beforehand."""
+DEAR: Final = {
+    "PLAN_EXPRESSION": "a subquery",
+    "PYTHON_UDF": "a user's function",
+    "SCALA_UDF": "a user's function",
+}
+"""Patterns, as Spark calls them, of expressions that a look is not to evaluate."""
+NEWLINE: Final = "\n"
 POSITION: Final = (1 << 33) - 1
 """Of `monotonically_increasing_id` the bits that count the rows of a partition."""
 
@@ -121,19 +132,35 @@ def looked(job: Job) -> Expected | str:
     """Look at rows of a job that route "catalyst-panes" could run; or say why not.
 
     Costs a Spark job of one task, or two, which reads the columns of keys and time of the first rows of a
-    partition; of the whole partition where rows are filtered.
+    partition; of a whole partition, though one of many, where rows are filtered.
     """
     if not hasattr(job.frame, "_jdf"):
         return "Spark Connect does not tell where rows are from"
-    plan = job.rows._jdf.queryExecution().withCachedData()
-    reason = dear(plan)
+    try:
+        return estimated(job)
+    except (PySparkException, Py4JError) as error:
+        # The rows fail, and then so does the action, or this Spark has other plans than those known here.
+        return f"a look at rows failed: {str(error).strip().partition(NEWLINE)[0]}"
+
+
+def estimated(job: Job) -> Expected | str:
+    plan = job.columns._jdf.queryExecution().withCachedData()
+    nodes = list(narrow(plan))
+    jvm = job.frame.sparkSession._jvm
+    assert jvm is not None
+    reason = dear(nodes, jvm.org.apache.spark.sql.catalyst.trees.TreePattern)
     if reason is not None:
         return reason
     count = int(str(plan.stats().sizeInBytes())) / ROW_BYTES
     if count < LEAST:
         return "there are few rows"
     rows = sliced(job)
-    told = filtered_rows(rows) if filters(plan) > 1 else first_rows(rows)
+    if "Filter" in map(kind_of, nodes):
+        told = filtered_rows(rows)
+        if isinstance(told, str):
+            return told
+    else:
+        told = first_rows(rows)
     if told is None:
         return "few rows are left of those that were looked at"
     # In order of time, a partition is as long as the pane, or longer; else slices are all over it.
@@ -149,18 +176,19 @@ def first_rows(rows: DataFrame) -> Seen | None:
     """Look at the first rows there are: Spark reads no more of them."""
     told = None
     for limit in (FEW, ROWS):
-        told = seen(seer()(rows.limit(limit).collect()))
-        if told is None or told.tells or told.rows < limit:
+        taken = rows.limit(limit).collect()
+        told = seen(seer()(taken))
+        if told is None or told.tells or len(taken) < limit:
             break
     return told
 
 
-def filtered_rows(rows: DataFrame) -> Seen | None:
+def filtered_rows(rows: DataFrame) -> Seen | str | None:
     """Look at rows that a filter leaves: of one partition, lest Spark reads them all in search of some."""
     first = rows.where((monotonically_increasing_id().bitwiseAND(lit(POSITION))) < ROWS).rdd
     partitions = first.getNumPartitions()
-    if not partitions:
-        return None
+    if partitions < MANY:
+        return f"rows are filtered, and one of {partitions} partitions would be much to read beforehand"
     return seen(rows.sparkSession.sparkContext.runJob(first, seer(), [partitions // 2]))
 
 
@@ -178,30 +206,36 @@ def sliced(job: Job) -> DataFrame:
         time = f"unix_micros(cast({job.time} as timestamp))"
     starts = [sql.pane(period, offset, spark.LongType(), time) for period, offset in panes.families(job)]
     pane = starts[0] if len(starts) == 1 else f"greatest({', '.join(starts)})"
-    return job.rows.selectExpr(f"xxhash64({', '.join([*job.keys, pane])}) as slice", f"{time} as time")
+    # Rows without a time, which a limit is to count, are told apart where they are looked at.
+    return job.columns.selectExpr(f"xxhash64({', '.join([*job.keys, pane])}) as slice", f"{time} as time")
 
 
-def dear(plan: Any) -> str | None:
-    """Say why rows of an analysed plan are not at hand; None if they are."""
-    while plan.getClass().getSimpleName() in NARROW:
+def narrow(plan: Any) -> Iterator[Any]:
+    """Yield the nodes of an analysed plan down to the first that is no projection or filter, with it."""
+    while kind_of(plan) in NARROW:
+        yield plan
         plan = plan.children().head()
-    name = plan.getClass().getSimpleName()
+    yield plan
+
+
+def kind_of(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def dear(nodes: list[Any], patterns: Any) -> str | None:
+    """Say why rows of an analysed plan, of which these are `narrow`, are not at hand; None if they are."""
+    for pattern, what in DEAR.items():
+        if nodes[0].containsPattern(getattr(patterns, pattern)()):
+            return f"a look at rows would run {what} of the plan"
+    source = nodes[-1]
+    name = kind_of(source)
     if name == "InMemoryRelation":
-        loaded = plan.cacheBuilder().isCachedColumnBuffersLoaded()
+        loaded = source.cacheBuilder().isCachedColumnBuffersLoaded()
         return None if loaded else "rows are to be cached, but are not yet"
-    if name == "LogicalRelation" and plan.relation().getClass().getSimpleName() == "HadoopFsRelation":
-        stored = plan.relation().fileFormat().getClass().getSimpleName()
+    if name == "LogicalRelation" and kind_of(source.relation()) == "HadoopFsRelation":
+        stored = kind_of(source.relation().fileFormat())
         return None if stored in FILES else "rows are read from files that are no columns"
     return None if name == "Range" else f"a look at rows would run a part of the plan, its {name}"
-
-
-def filters(plan: Any) -> int:
-    """Return how many filters there are above what a plan reads; one of them is of `Job.rows`."""
-    number = 0
-    while plan.getClass().getSimpleName() in NARROW:
-        number += plan.getClass().getSimpleName() == "Filter"
-        plan = plan.children().head()
-    return number
 
 
 def seer() -> Any:
@@ -209,7 +243,7 @@ def seer() -> Any:
     enough = ENOUGH
 
     def see(rows: Iterator[Any]) -> list[Any]:
-        both = list(rows)
+        both = [row for row in rows if row[1] is not None]
         if len(both) < enough:
             return []
         middle = len(both) // 2

@@ -111,6 +111,8 @@ def running(payload: bytes, given: Any) -> Batches:
     ------
     WindowKitError
         Of the class that the task raised, with what it is part of: a query and its columns.
+    MemoryError
+        There was not enough; with the same.
     """
     try:
         task, told = pickle.loads(payload)
@@ -123,6 +125,11 @@ def running(payload: bytes, given: Any) -> Batches:
         yield from task(given)
     except WindowKitError as error:
         raise type(error)(f"{error}; in the {told}") from error
+    except MemoryError as error:
+        raise MemoryError(
+            f"a worker has not the memory it needs ({error}); spark.executor.pyspark.memory, which the cores "
+            f"of an executor share, limits it, and more shuffle partitions divide the keys; in the {told}"
+        ) from error
     except pa.ArrowException as error:
         raise InvalidValue(f"data: {error}; in the {told}") from error
     except (SystemExit, KeyboardInterrupt) as error:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windowkit._native import Engine
 from windowkit.local import plan
 from windowkit.query import Query
 
-__all__ = ["Rows", "Slices", "finished"]
+__all__ = ["BUCKET", "Rows", "Slices", "finished"]
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,15 @@ class Rows:
             yield from results(plan(self.query, named.schema).engine(), named, batches)
 
 
+BUCKET: Final = "bucket"
+"""Name of the last column of slices that come in the order of their buckets of keys."""
+JOINED: Final = 32 << 20
+"""Bytes of slices from which a bucket that ends is finished, rather than joined to the next."""
+
+
 @dataclass(frozen=True)
 class Slices:
-    """Combines slices, all those of some keys, into windows.
+    """Combines slices, all those of some keys, into windows: bucket after bucket, where they come in buckets.
 
     Parameters
     ----------
@@ -47,10 +56,32 @@ class Slices:
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the windows of a partition of slices."""
-        first = next(batches, None)
-        if first is not None:
-            yield from results(plan(self.query, self.schema).slices_engine(first.schema), first, batches)
+        """Yield the windows of a partition of slices; memory is that of a bucket, or of `JOINED`."""
+        planned = plan(self.query, self.schema)
+        engine, size, last = None, 0, None
+        for bucket, slices in chain.from_iterable(map(buckets, batches)):
+            if engine is not None and bucket != last and size >= JOINED:
+                yield from finished(engine)
+                engine, size = None, 0
+            if engine is None:
+                engine = planned.slices_engine(slices.schema)
+            engine.push(slices)
+            size, last = size + slices.nbytes, bucket
+        if engine is not None:
+            yield from finished(engine)
+
+
+def buckets(batch: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+    """Yield the parts of a batch by bucket, without that column; a batch without it is one part."""
+    if batch.schema.names[-1] != BUCKET:
+        yield None, batch
+        return
+    slices = batch.select(batch.schema.names[:-1])
+    runs = pc.run_end_encode(batch.column(batch.num_columns - 1))
+    first = 0
+    for end, bucket in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
+        yield bucket, slices.slice(first, end - first)
+        first = end
 
 
 def results(
