@@ -29,7 +29,7 @@ FILTERED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 
 Chunk = tuple[int, bytes, int, int]
 
-PLACE = packing.Place(bucket=5, task=7, number=2, all=3)
+PLACE = packing.Place(bucket=5, task=7, number=2, all=3, partition=1, buckets=2)
 
 
 def packed_by(pack: stages.Pack, table: pa.Table, rows: int) -> list[Chunk]:
