@@ -1,6 +1,5 @@
 //! The Python module `windowkit._native`: argument checking, the GIL, Arrow in and out. No algorithm lives here.
 
-mod checksum;
 mod engine;
 mod errors;
 mod kernels;
@@ -35,6 +34,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::explain_sliding, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::explain_sliding_by, module)?)?;
     module.add_class::<sketch::PyHyperLogLog>()?;
-    module.add_function(wrap_pyfunction!(checksum::crc32, module)?)?;
     partition::register(module)
 }

@@ -51,9 +51,6 @@ CHUNK_BYTES: Final = 4 << 20
 """About how much a chunk holds, before compression: little enough for many to be under way, much enough that
 its header and schema do not matter."""
 
-FEW_BYTES: Final = 1 << 14
-"""Of fewer the time to hand them to the core is more than that of their checksum."""
-
 OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
 """A task has one core, and to hand the buffers of a chunk to threads takes longer than to decompress them."""
@@ -209,15 +206,8 @@ def header(kind: int, body: bytes | pa.Buffer, plan: bytes, place: Place) -> byt
     """Return what comes before an Arrow IPC stream of one batch in a chunk."""
     version = _native.__version__.encode()
     unsigned = HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, *place, len(body), 0)
-    checksum = crc32(body, zlib.crc32(unsigned + version))
+    checksum = zlib.crc32(body, zlib.crc32(unsigned + version))
     return HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, *place, len(body), checksum) + version
-
-
-def crc32(data: bytes | memoryview | pa.Buffer, start: int) -> int:
-    """Return the CRC-32 of `data` after bytes whose own is `start`."""
-    if len(data) < FEW_BYTES:
-        return zlib.crc32(data, start)
-    return _native.crc32(pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)]), start)
 
 
 def unpack(
@@ -261,7 +251,7 @@ def unpack(
             f"packed slices: a chunk of {len(chunk)} bytes is given; its header says {body + length}"
         )
     unsigned = HEADER.pack(magic, version, kind, writer, fingerprinted, *placed, length, 0)
-    found = crc32(chunk[HEADER.size :], zlib.crc32(unsigned))
+    found = zlib.crc32(chunk[HEADER.size :], zlib.crc32(unsigned))
     if found != checksum:
         raise InvalidValue(
             f"packed slices: a chunk of {len(chunk)} bytes has checksum {found:08x}; {checksum:08x} was "
@@ -292,7 +282,7 @@ def unpack(
 
 
 def pieces(batch: pa.RecordBatch, size: int = CHUNK_BYTES) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into parts of about `size` bytes, less than twice that but for a row that is more by itself.
+    """Cut a batch into parts of about `size` bytes, less than twice that but for wider rows.
 
     Examples
     --------
