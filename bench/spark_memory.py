@@ -8,7 +8,12 @@ hot key
     ``--rows`` rows of one key, in slices of 10 s, in one partition.
 many keys
     ``--rows`` rows over 10^6 keys, 10 minutes by 1 minute, in 4 partitions.
-    In these three Spark limits the address space of each worker (``spark.executor.pyspark.memory``) to
+rows of 1 MiB, rows of 2 kB
+    4,000 and 10^6 rows over 1,024 keys with a text so long, 10 minutes tumbling, the last text, the greatest
+    and a list of all, in 4 partitions. Texts repeat 64 characters, so that little is shuffled; what workers
+    hold is not compressed.
+
+    In all of these Spark limits the address space of each worker (``spark.executor.pyspark.memory``) to
     ``--limit`` MiB beyond what Python has once it has imported pyspark and pyarrow, what allocators reserve
     included: beyond that whatever asks for memory fails, and the job with it.
 routes
@@ -49,7 +54,8 @@ from windowkit.spark.job import job
 from windowkit.spark.reference import output_schema, reference
 from windowkit.spark.shipping import shipped
 
-LIMITED = ("many slices", "hot key", "many keys")
+WIDE = {"rows of 1 MiB": (4_000, 1 << 20), "rows of 2 kB": (1_000_000, 2_000)}
+LIMITED = ("many slices", "hot key", "many keys", *WIDE)
 ROUTES = ("Spark's own", "catalyst-panes", "packed", "rows", "scan")
 AGGS = [wk.sum("v"), wk.max("v")]
 HEAP = {"driver_memory": "3g"}
@@ -95,6 +101,12 @@ def readings(spark: SparkSession, rows: int, keys: int) -> DataFrame:
     )
 
 
+def texts(spark: SparkSession, rows: int, size: int) -> DataFrame:
+    return readings(spark, rows, 1024).select(
+        "k", "ts", sf.repeat(sf.sha2(sf.col("ts").cast("string"), 256), size // 64).alias("v")
+    )
+
+
 def limited(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Run a job whose workers are held to a limit."""
     keys, rows, window, share = (
@@ -106,12 +118,17 @@ def limited(name: str, options: argparse.Namespace) -> dict[str, Any]:
     if name != "many slices":
         keys, rows, share = 1 if name == "hot key" else keys, options.rows, stages.LIMITS.share
         window = (BY_TEN if name == "hot key" else BY_MINUTE)[1]
-    partitions = 4 if name == "many keys" else 1
+    partitions = 4 if name in ("many keys", *WIDE) else 1
     most = options.limit + start() if options.limit else 0
     settings = {"executor_pyspark_memory": f"{most}m"} if most else {}
     spark = session(**HEAP, sql_shuffle_partitions=partitions, python_worker_reuse=False, **settings)
-    query = wk.query(by="k", time="ts", windows=window, aggs=AGGS)
-    checked = job(readings(spark, rows, keys), query)
+    if name in WIDE:
+        (rows, size), keys, window = WIDE[name], 1024, wk.tumbling("10 minutes")
+        frame, aggs = texts(spark, rows, size), [wk.last("v"), wk.max("v"), wk.collect_list("v")]
+    else:
+        frame, aggs = readings(spark, rows, keys), AGGS
+    query = wk.query(by="k", time="ts", windows=window, aggs=aggs)
+    checked = job(frame, query)
     # Of many slices the question is what holding them takes, though they save nothing.
     pack = stages.Pack(query, checked.schema, *packed.buckets(checked), limits=stages.Limits(share=share))
     unpack = stages.Unpack(query, checked.schema)

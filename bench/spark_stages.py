@@ -158,17 +158,17 @@ class TimedEngine:
 def patched(clock: Clock) -> Iterator[None]:
     """Have the steps of this worker's tasks timed."""
     plan, unpack, batches = stages.plan, packing.unpack, parquet.batches
-    body_of, sealed = packing.body_of, packing.sealed
+    body_of, header = packing.body_of, packing.header
     stages.plan = lambda *arguments: TimedPlan(plan(*arguments), clock)  # type: ignore[assignment]
     packing.body_of = clock.timed("pack", body_of)
-    packing.sealed = clock.timed("pack", sealed)
+    packing.header = clock.timed("pack", header)
     packing.unpack = clock.timed("unpack", unpack)
     parquet.batches = lambda *arguments: clock.each("read", batches(*arguments))
     try:
         yield
     finally:
         stages.plan, packing.unpack, parquet.batches = plan, unpack, batches
-        packing.body_of, packing.sealed = body_of, sealed
+        packing.body_of, packing.header = body_of, header
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, cast::AsArray, new_null_array};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, cast::AsArray, new_null_array};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
@@ -19,17 +19,23 @@ pub(super) const NOWHERE: Position = u64::MAX;
 /// Rows that may pile up before those which no slot points to are dropped.
 const SLACK: usize = 4096;
 
+/// Bytes of values of variable width that may pile up before the same is done, however few the rows are.
+const SLACK_BYTES: usize = 32 << 20;
+
 /// Chunks of values. Clones share them.
 #[derive(Clone)]
 pub(super) struct Store {
     data_type: DataType,
     chunks: Arc<Vec<ArrayRef>>,
     rows: usize,
+    /// Bytes of values of variable width: that were left when some were dropped, and that came since.
+    kept: usize,
+    fresh: usize,
 }
 
 impl Store {
     pub(super) fn new(data_type: DataType) -> Self {
-        Self { data_type, chunks: Arc::default(), rows: 0 }
+        Self { data_type, chunks: Arc::default(), rows: 0, kept: 0, fresh: 0 }
     }
 
     pub(super) fn data_type(&self) -> &DataType {
@@ -44,6 +50,7 @@ impl Store {
     pub(super) fn push(&mut self, chunk: ArrayRef) -> Position {
         let base = (self.chunks.len() as Position) << 32;
         self.rows += chunk.len();
+        self.fresh += variable_bytes(&chunk);
         Arc::make_mut(&mut self.chunks).push(chunk);
         base
     }
@@ -52,6 +59,7 @@ impl Store {
     pub(super) fn append(&mut self, other: Store) -> Position {
         let base = (self.chunks.len() as Position) << 32;
         self.rows += other.rows;
+        self.fresh += other.kept + other.fresh;
         Arc::make_mut(&mut self.chunks).extend(other.chunks.iter().cloned());
         base
     }
@@ -69,14 +77,14 @@ impl Store {
         Ok(interleave(&arrays, &indices)?)
     }
 
-    /// Drops values that none of the `live` positions points to, once they are most of the store. Amortised O(1) per
-    /// row pushed.
+    /// Drops values that none of the `live` positions points to, once they are most of the store, by rows or, where they
+    /// are wide, by bytes. Amortised O(1) per row, or byte, pushed.
     pub(super) fn compact<'a>(
         &mut self,
         live: usize,
         positions: impl Iterator<Item = &'a mut Position>,
     ) -> Result<()> {
-        if self.rows <= 4 * live + SLACK {
+        if self.rows <= 4 * live + SLACK && self.fresh <= self.kept + SLACK_BYTES {
             return Ok(());
         }
         self.squeeze(positions)
@@ -91,7 +99,7 @@ impl Store {
     pub(super) fn renumber<'a>(&mut self, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
         let positions: Vec<&mut Position> = positions.filter(|position| **position != NOWHERE).collect();
         let kept = self.take(positions.iter().map(|position| **position))?;
-        (self.rows, self.chunks) = (kept.len(), Arc::new(vec![kept]));
+        self.hold(kept);
         positions.into_iter().zip(0..).for_each(|(position, at)| *position = at);
         Ok(())
     }
@@ -116,7 +124,7 @@ impl Store {
             rows.map(move |row| (chunk as Position) << 32 | row as Position)
         });
         let kept = unshared(self.take(each)?);
-        (self.rows, self.chunks) = (kept.len(), Arc::new(vec![kept]));
+        self.hold(kept);
         for position in positions {
             let number = number(*position);
             let lower = live[number / 64] & ((1 << (number % 64)) - 1);
@@ -124,6 +132,37 @@ impl Store {
         }
         Ok(())
     }
+
+    /// Holds these values alone.
+    fn hold(&mut self, kept: ArrayRef) {
+        (self.kept, self.fresh) = (variable_bytes(&kept), 0);
+        (self.rows, self.chunks) = (kept.len(), Arc::new(vec![kept]));
+    }
+}
+
+/// Bytes of values of variable width, of a slice its own; 0 of values of a fixed width, which rows count well enough.
+fn variable_bytes(values: &ArrayRef) -> usize {
+    let lengths = |views: &[u128]| views.iter().map(|&view| size_of::<u128>() + view as u32 as usize).sum();
+    match values.data_type() {
+        DataType::Utf8View => lengths(values.as_string_view().views()),
+        DataType::BinaryView => lengths(values.as_binary_view().views()),
+        DataType::List(_) => list_bytes::<i32>(values),
+        DataType::LargeList(_) => list_bytes::<i64>(values),
+        other if other.primitive_width().is_some() => 0,
+        _ => {
+            let data = values.to_data();
+            data.get_slice_memory_size().unwrap_or_else(|_| data.get_array_memory_size())
+        }
+    }
+}
+
+/// Of the items too, which a slice of lists has all of.
+fn list_bytes<O: OffsetSizeTrait>(values: &ArrayRef) -> usize {
+    let lists = values.as_list::<O>();
+    let (from, to) = (lists.offsets()[0].as_usize(), lists.offsets()[lists.len()].as_usize());
+    let items = lists.values().slice(from, to - from);
+    let fixed = items.data_type().primitive_width().map_or(0, |width| width * items.len());
+    size_of_val(&lists.offsets()[..]) + fixed + variable_bytes(&items)
 }
 
 /// The sum of the counts before each.
@@ -161,7 +200,7 @@ pub(crate) fn held_bytes<'a>(arrays: impl Iterator<Item = &'a ArrayRef>) -> usiz
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Int64Array, StringViewArray};
+    use arrow_array::{Int64Array, ListArray, StringArray, StringViewArray, types::Int64Type};
 
     use super::*;
 
@@ -174,6 +213,38 @@ mod tests {
         }
         let bytes = store.bytes();
         assert!((80_000..100_000).contains(&bytes), "{bytes} bytes of 80,000");
+    }
+
+    #[test]
+    fn wide_values_are_dropped_by_bytes() {
+        // 100 pushes of 8 texts of 1 MiB each, of which but the last one is pointed to.
+        let mut store = Store::new(DataType::Utf8);
+        let mut last = NOWHERE;
+        for push in 0..100 {
+            let wide = |n: i32| format!("{n}{}", " ".repeat(1 << 20));
+            let texts = StringArray::from_iter_values((8 * push..8 * push + 8).map(wide));
+            last = store.push(Arc::new(texts)) + 7;
+            store.compact(1, [&mut last].into_iter()).unwrap();
+            assert!(store.bytes() < 3 * SLACK_BYTES, "{} bytes of one text", store.bytes());
+        }
+        let value = store.take([last].into_iter()).unwrap();
+        assert_eq!(value.as_string::<i32>().value(0).trim_end(), "799");
+    }
+
+    #[test]
+    fn a_slice_has_its_own_bytes() {
+        let lists =
+            ListArray::from_iter_primitive::<Int64Type, _, _>((0..100).map(|n| Some(vec![Some(n); 9])));
+        let lists: ArrayRef = Arc::new(lists);
+        assert_eq!(variable_bytes(&lists.slice(50, 10)), 10 * 9 * 8 + 11 * 4);
+        let texts: ArrayRef =
+            Arc::new(StringArray::from_iter_values(["long enough to be elsewhere", "", "b"]));
+        assert_eq!(variable_bytes(&texts.slice(0, 1)), 27 + 2 * 4);
+        let views: ArrayRef =
+            Arc::new(StringViewArray::from_iter_values(["long enough to be elsewhere", "b"]));
+        assert_eq!(variable_bytes(&views.slice(0, 1)), 27 + 16);
+        let fixed: ArrayRef = Arc::new(Int64Array::from_iter_values(0..9));
+        assert_eq!(variable_bytes(&fixed), 0);
     }
 
     #[test]

@@ -46,6 +46,14 @@ impl IntegerKeys {
         self.values.len()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        let lookup = match &self.lookup {
+            Lookup::Direct { ids, .. } => ids.capacity() * size_of::<u32>(),
+            Lookup::Hashed { table, .. } => table.allocation_size(),
+        };
+        self.values.capacity() * size_of::<i64>() + lookup
+    }
+
     pub(super) fn assign(&mut self, column: &ArrayRef, out: &mut Vec<u32>) -> Result<()> {
         let values = read(column);
         self.rows += values.len();

@@ -59,6 +59,15 @@ impl KeyIndex {
         }
     }
 
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Global { .. } => 0,
+            Kind::Integers(keys) => keys.bytes(),
+            Kind::Rows(keys) => keys.bytes(),
+        }
+    }
+
     /// Whether no key was seen.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -42,6 +42,11 @@ impl RowKeys {
         self.distinct.num_rows()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        let rows = self.batch.size() + self.distinct.size();
+        self.converter.size() + rows + self.table.allocation_size()
+    }
+
     pub(super) fn assign(&mut self, columns: &[ArrayRef], out: &mut Vec<u32>) -> Result<()> {
         let columns: Vec<ArrayRef> = columns.iter().map(normalised).collect();
         self.batch.clear();

@@ -162,6 +162,15 @@ impl Bounded {
         }
     }
 
+    /// Bytes that keys, slots and the partials in them hold; 0 where rows are kept instead. Buffers that values share with
+    /// the batches that brought them count whole.
+    pub fn bytes(&self) -> usize {
+        match &self.held {
+            Held::Slices(worker) => worker.keys.bytes() + worker.table.bytes(),
+            Held::Rows(_) => 0,
+        }
+    }
+
     /// Hands out the slices of what was pushed, and begins anew: by bucket of keys, of those that have any, sorted by
     /// key and time. Columns: keys, start (with sessions the first time), with sessions the last time, then the state
     /// of each partial.
@@ -257,7 +266,7 @@ mod tests {
     use super::*;
     use crate::operator::{AggregateSpec, Length, WindowKind, WindowSpec};
     use crate::window::{Session, Sliding};
-    use arrow_array::{Int64Array, types::Int64Type};
+    use arrow_array::{Int64Array, StringArray, types::Int64Type};
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -351,6 +360,29 @@ mod tests {
         ) {
             prop_assert_eq!(run(&rows, batch_rows, 1, compaction), oracle(&rows));
         }
+    }
+
+    #[test]
+    fn bytes_are_those_of_what_is_held() {
+        let texts = |from: i64| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values((from..from + 1000).map(|n| format!("{n:>1000}"))))
+        };
+        let batch = |from: i64| {
+            let columns = [("k", column(0..1000)), ("t", column(from..from + 1000)), ("v", texts(from))];
+            RecordBatch::try_from_iter(columns).unwrap()
+        };
+        let windows = windows().into_iter().take(1).collect();
+        let aggregates = vec![AggregateSpec::new("max", &["v"], "max")];
+        let plan = Plan::new(batch(0).schema(), vec!["k".into()], "t".into(), windows, aggregates).unwrap();
+        let mut bounded = Bounded::new(Arc::new(plan)).unwrap();
+        let empty = bounded.bytes();
+        for pushed in 1..4 {
+            bounded.push(&[batch(1000 * pushed as i64)], 1).unwrap();
+            let least = 1_000_000 * pushed;
+            assert!((least..2 * least).contains(&bounded.bytes()), "{} of {pushed} MB", bounded.bytes());
+        }
+        bounded.slices(4).unwrap();
+        assert_eq!(bounded.bytes(), empty);
     }
 
     /// Enough rows that several threads take part, in order and in disorder.

@@ -85,6 +85,17 @@ impl PyEngine {
         })
     }
 
+    /// Bytes that keys and slices hold.
+    #[getter]
+    fn bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        detached(py, || {
+            let bounded = self.take()?;
+            let bytes = bounded.bytes();
+            self.put(bounded)?;
+            Ok(bytes)
+        })
+    }
+
     /// Hands out the slices of what was pushed, by bucket of keys, and begins anew.
     fn slices(&self, py: Python<'_>, buckets: u32) -> PyResult<Vec<(u32, PyRecordBatch)>> {
         let parts = detached(py, || {

@@ -39,6 +39,13 @@ impl SliceTable {
         self.keys.is_empty()
     }
 
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let times = self.starts.capacity() + self.lasts.as_ref().map_or(0, Vec::capacity);
+        let partials: usize = self.partials.iter().map(|partials| partials.bytes()).sum();
+        self.keys.capacity() * size_of::<u32>() + times * size_of::<i64>() + partials
+    }
+
     /// Key of each slot.
     pub fn keys(&self) -> &[u32] {
         &self.keys

@@ -8,6 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import windowkit as wk
@@ -121,6 +123,53 @@ def test_a_hot_key_is_its_slices():
     windows, growth = numbers(python(HOT, "hot"))
     assert windows == ((16 << 20) - 1) // 100 + 2
     assert growth < 200
+
+
+WIDE = """
+    # 600 rows of 1 MiB, of which few make a round: as many as 2^21 slots, or rows, would be all of them.
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.binary()})
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=getattr(wk, what)("v"))
+
+    def texts(first, count):
+        number = np.arange(first, first + count)
+        values = [bytes([65 + n % 26]) * (1 << 20) for n in number]
+        return pa.record_batch([number % 7, number, values], schema=schema)
+
+    pack = stages.Pack(query, schema, 4, 64, limits=stages.Limits(held=32 << 20, bytes=8 << 20))
+    list(pack(iter([texts(0, 1)])))
+    before = peak()
+    made = pack(texts(first, 20) for first in range(0, 600, 20))
+    print(sum(sum(batch["rows"].to_pylist()) for batch in made), peak() - before)
+"""
+
+
+@pytest.mark.parametrize("function", ["last", "max", "collect_list", "count_distinct"])
+def test_a_round_of_wide_rows_is_bounded_by_bytes(function):
+    rows, growth = numbers(python(WIDE, function))
+    assert rows == 600
+    assert growth < 300
+
+
+READ = """
+    from pyarrow import fs
+    from windowkit.spark import files, parquet
+
+    schema = pa.schema({"n": pa.int64(), "v": pa.binary()})
+    part = files.Part(files.found(what, None).files[0], 0, 1 << 40)
+    before = peak()
+    batches = parquet.batches(fs.LocalFileSystem(), part, schema, None, pa.schema([]))
+    print(sum(batch.num_rows for batch in batches), peak() - before)
+"""
+
+
+def test_a_wide_row_group_is_read_in_parts(tmp_path):
+    # One row group of 320 MB.
+    table = pa.table({"n": range(5000), "v": [bytes([65 + n % 26]) * 64_000 for n in range(5000)]})
+    path = tmp_path / "wide.parquet"
+    pq.write_table(table, path, use_dictionary=False, compression="lz4")
+    rows, growth = numbers(python(READ, path))
+    assert rows == 5000
+    assert growth < 240
 
 
 @pytest.mark.parametrize("route", ["packed"])

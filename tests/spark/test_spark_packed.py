@@ -29,7 +29,7 @@ FILTERED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 
 Chunk = tuple[int, bytes, int, int]
 
-PLACE = packing.Place(bucket=5, task=7, number=2, all=3)
+PLACE = packing.Place(bucket=5, task=7, number=2, all=3, partition=1, buckets=2)
 
 
 def packed_by(pack: stages.Pack, table: pa.Table, rows: int) -> list[Chunk]:
@@ -172,9 +172,14 @@ def test_any_damaged_byte_is_noticed(kind):
         damaged[at] ^= 1 << at % 8
         with pytest.raises(wk.InvalidValue, match="packed slices: "):
             packing.unpack(bytes(damaged), print_of, PLACE.bucket)
-    for length in range(0, len(chunk), 7):
+    for length in range(len(chunk)):
         with pytest.raises(wk.InvalidValue, match="packed slices: a chunk of"):
             packing.unpack(chunk[:length], print_of, PLACE.bucket)
+    # Format 2, whose header was shorter, is told by its number, whatever follows.
+    old = chunk[:4] + (2).to_bytes(2, "little") + chunk[6:]
+    for length in (6, 48, len(chunk)):
+        with pytest.raises(wk.InvalidValue, match=r"a chunk has format 2; windowkit .* reads format 3"):
+            packing.unpack(old[:length], print_of, PLACE.bucket)
     with pytest.raises(wk.InvalidValue, match="packed slices: a chunk of"):
         packing.unpack(chunk + b"\0", print_of, PLACE.bucket)
     for bucket in (PLACE.bucket + 1, None):
@@ -200,6 +205,70 @@ def test_chunks_come_once_and_all():
         with pytest.raises(wk.InvalidValue, match=r"came with bucket|some were lost"):
             windows_of(table, chunks[:at] + moved + chunks[at + 1 :])
     assert rows_of(SLIDING, windows_of(table, chunks[::-1])) == wanted
+
+
+def test_a_bucket_of_a_task_that_is_lost_whole_is_noticed():
+    # Three tasks, three buckets in each of two partitions.
+    table = ordered(60, 11, 1)
+    pack = stages.Pack(SLIDING, table.schema, 2, 3, limits=replace(TINY, share=9.0))
+    chunks = [each for task in range(3) for each in packed_by(replace(pack, task=task), table, 3)]
+    places = [packing.unpack(chunk, fingerprint(table), bucket)[2] for bucket, chunk, _, _ in chunks]
+    of_partition: dict[tuple[int, int], set[int]] = {}
+    for place in places:
+        of_partition.setdefault((place.partition, place.task), set()).add(place.bucket)
+    assert max(map(len, of_partition.values())) > 1
+    for (partition, task), buckets in of_partition.items():
+        for lost in buckets:
+            pairs = zip(chunks, places, strict=True)
+            left = [chunk for chunk, place in pairs if (place.task, place.bucket) != (task, lost)]
+            if len(buckets) == 1:
+                # A block of the shuffle, of which Spark keeps account.
+                windows_of(table, left)
+                continue
+            said = f"partition {partition} has chunks of task {task} in {len(buckets) - 1} buckets, of "
+            with pytest.raises(wk.InvalidValue, match=f"{said}{len(buckets)} that were written"):
+                windows_of(table, left)
+
+
+def test_partitions_that_are_read_by_one_task_count_their_buckets_apart():
+    # As adaptive execution joins them: buckets in the order of their numbers, whatever their partitions.
+    table = ordered(60, 11, 1)
+    pack = stages.Pack(SLIDING, table.schema, 4, 3, task=0)
+    chunks = sorted(packed_by(pack, table, 10), key=lambda chunk: chunk[0])
+    made = answered(stages.Unpack(SLIDING, table.schema), chunks, 1)
+    assert_equal(evaluate(SLIDING, table), rows_of(SLIDING, pa.Table.from_batches(made)))
+
+
+TEXTS = st.lists(st.one_of(st.none(), st.text(max_size=40)), max_size=60)
+
+
+@given(TEXTS, st.integers(1, 200))
+def test_pieces_are_the_whole_in_parts_of_few_bytes(values, size):
+    batch = pa.record_batch(
+        {"n": pa.array(range(len(values)), pa.int8()), "v": pa.array(values, pa.string())}
+    )
+    made = list(packing.pieces(batch, size))
+    assert pa.Table.from_batches(made, batch.schema).to_pylist() == batch.to_pylist()
+    assert all(piece.num_rows == 1 or 0 < piece.nbytes < 2 * size for piece in made)
+
+
+@pytest.mark.parametrize("function", [wk.last, wk.max, wk.collect_list, wk.count_distinct], ids=str)
+def test_wide_values_make_rounds_by_bytes(function):
+    # 40 rows of 1,000 bytes in one batch, of which some 5 are held; a slice has up to 4 of them.
+    values = [None if row % 11 == 3 else chr(97 + row % 26) * 1000 for row in range(40)]
+    table = pa.table({"k": [row % 3 for row in range(40)], "t": list(range(40)), "v": values})
+    query = wk.query(by="k", time="t", windows=wk.sliding(20, 10), aggs=function("v"))
+    limits = stages.Limits(share=9.0, held=5000, bytes=3000, chunk=2000, yielded=1)
+    (once, *_) = packed_by(stages.Pack(query, table.schema, 1, 1), table, 40)
+    chunks = packed_by(stages.Pack(query, table.schema, 1, 1, limits=limits), table, 40)
+    plan_of = packing.fingerprint(query, table.schema)
+    whole = packing.unpack(once[1], plan_of, once[0])[1]
+    parts = [packing.unpack(chunk, plan_of, bucket)[1] for bucket, chunk, _, _ in chunks]
+    assert len(parts) > 5
+    assert sum(rows for _, _, rows, _ in chunks) == 40
+    assert max(part.nbytes for part in parts if part is not None) < min(6000, whole.nbytes)
+    made = pa.Table.from_batches(answered(stages.Unpack(query, table.schema), chunks, 1))
+    assert_equal(evaluate(query, table), rows_of(query, made))
 
 
 def test_a_null_instead_of_a_chunk_is_refused():
@@ -327,13 +396,20 @@ def test_metrics_count_what_goes_through(readings):
         if route != "rows":
             assert 0 < counted["slices"] <= rows
         assert f"rows in: {rows:,}" in str(metrics)
-        assert repr(metrics) == f"<windowkit.spark.Metrics: {metrics}>"
+        said = "<windowkit.spark.Metrics of the first action, succeeded or failed: "
+        assert repr(metrics) == f"{said}{metrics}>"
         assert (
             f"<tr><th>rows in</th><td style='text-align: right'>{rows:,}</td></tr>" in metrics._repr_html_()
         )
     with pytest.raises(wk.InvalidType, match="timeout: 'x' is a str"):
         metrics.values("x")
-    assert repr(windowkit.spark.Metrics()) == "<windowkit.spark.Metrics: metrics of no action yet>"
+    for wrong in (-1, float("nan"), float("inf")):
+        with pytest.raises(wk.InvalidValue, match=f"timeout: {wrong} is given; timeout is a number of secon"):
+            metrics.values(wrong)
+    for wrong in (None, True, [1]):
+        with pytest.raises(wk.InvalidType, match="timeout is a number of seconds"):
+            metrics.values(wrong)
+    assert repr(windowkit.spark.Metrics()).endswith(": metrics of no action yet>")
     assert "metrics of no action yet" in windowkit.spark.Metrics()._repr_html_()
     with pytest.raises(wk.InvalidValue, match="they belong to a result already"):
         windowkit.spark.aggregate(readings, query, metrics=metrics)

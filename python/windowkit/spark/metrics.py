@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,8 @@ class Metrics:
     Give one to `windowkit.spark.aggregate` or `windowkit.spark.scan`, and print it after an action on their
     result. Stages that Spark runs twice, as it does where an executor is lost, are counted twice. Spark tells
     of actions of DataFrames: not of ``foreach`` and ``rdd``, and of ``toLocalIterator`` nothing of the last
-    stage. Of an action that fails it tells what was counted, or zeros, as of one that succeeds.
+    stage. Of an action that fails it tells what was counted, or zeros, as of one that succeeds; the exception
+    of the action is all that tells them apart.
 
     Examples
     --------
@@ -40,7 +42,7 @@ class Metrics:
         self._names: set[str] = set()
 
     def values(self, timeout: float = 5.0) -> dict[str, int]:
-        """Return the counts by name, of the first action on the result.
+        """Return the counts by name, of the first action on the result, whether it succeeded or failed.
 
         Keys are, as far as the route has them: ``rows in``, ``slices``, ``bytes packed``, ``windows out``.
 
@@ -52,7 +54,8 @@ class Metrics:
         Raises
         ------
         InvalidValue
-            No result was made with these metrics, or no action on it was done in time.
+            No result was made with these metrics, or no action on it was done in time; or `timeout` is
+            negative, infinite or NaN.
         InvalidType
             `timeout` is no number.
         """
@@ -60,6 +63,8 @@ class Metrics:
             raise InvalidType(
                 f"timeout: {timeout!r} is a {type(timeout).__name__}; timeout is a number of seconds"
             )
+        if not 0 <= timeout < math.inf:
+            raise InvalidValue(f"timeout: {timeout!r} is given; timeout is a number of seconds, at least 0")
         if not self._observations:
             raise InvalidValue("metrics: they belong to no result yet; give them to aggregate or scan")
         told = self._told(timeout)
@@ -77,7 +82,7 @@ class Metrics:
         return ", ".join(f"{name}: {count:,}" for name, count in told.items())
 
     def __repr__(self) -> str:
-        return f"<windowkit.spark.Metrics: {self}>"
+        return f"<windowkit.spark.Metrics of the first action, succeeded or failed: {self}>"
 
     def _repr_html_(self) -> str:
         """Return a table, for notebooks."""

@@ -5,7 +5,8 @@ A chunk is a header, the version of windowkit that wrote it, and an Arrow IPC st
 that is windowkit's version, the fingerprint of the plan, its `Place`, the length of the stream, and a CRC-32
 of all of it. So a chunk that was damaged, or that another job or another version wrote, is told from a good
 one before any byte of it is believed; and, by its place, one that came to another bucket's, twice or not at
-all.
+all. Of a task that has no chunk in a partition left, nothing tells that it had some: that is a whole block of
+Spark's shuffle, and Spark keeps account of blocks.
 """
 
 from __future__ import annotations
@@ -31,15 +32,17 @@ __all__ = [
     "Place",
     "body_of",
     "fingerprint",
+    "header",
     "pack",
     "pieces",
-    "sealed",
     "unpack",
 ]
 
 MAGIC: Final = b"wkPK"
-FORMAT: Final = 2
-HEADER: Final = struct.Struct("<4sHBB8siqIIQI")
+FORMAT: Final = 3
+BEGINNING: Final = struct.Struct("<4sH")
+"""Magic number and format: the same in all formats."""
+HEADER: Final = struct.Struct("<4sHBB8siqIIiIQI")
 SLICES: Final = 0
 ROWS: Final = 1
 END: Final = 2
@@ -65,28 +68,42 @@ class Place(NamedTuple):
         Of the chunks of this task and bucket, from 0.
     all : int
         How many these are: told by the last one, 0 in the others.
+    partition : int
+        Of stage 2, which the bucket belongs to.
+    buckets : int
+        In how many buckets of this partition the task has chunks: told beside `all`, 0 in the others.
     """
 
     bucket: int
     task: int
     number: int
     all: int
+    partition: int
+    buckets: int
 
 
 class Arrived:
-    """The chunks of one bucket that came: each once, and of every task all. O(chunks)."""
+    """The chunks that came to a task of stage 2, bucket after bucket: each once, and of every task all.
+
+    O(chunks) time; memory O(chunks of a bucket + tasks) for each partition.
+    """
 
     def __init__(self) -> None:
         self.numbers: dict[int, set[int]] = {}
         self.counts: dict[int, int] = {}
+        self.partition = 0
+        self.buckets: dict[tuple[int, int], int] = {}
+        """Of partition and task: how many buckets came."""
+        self.told: dict[tuple[int, int], int] = {}
+        """And how many there are."""
 
     def add(self, place: Place) -> None:
-        """Note a chunk.
+        """Note a chunk of the bucket that is on.
 
         Raises
         ------
         InvalidValue
-            It came before.
+            It came before, or contradicts others.
         """
         numbers = self.numbers.setdefault(place.task, set())
         if place.number in numbers:
@@ -95,11 +112,13 @@ class Arrived:
                 f"{place.bucket}"
             )
         numbers.add(place.number)
+        self.partition = place.partition
         if place.all:
             self.counts[place.task] = place.all
+            self.told[place.partition, place.task] = place.buckets
 
-    def check(self, bucket: int | None) -> None:
-        """Make sure that nothing is missing of what came in part.
+    def end_bucket(self, bucket: int | None) -> None:
+        """Make sure that nothing is missing of what came in part to a bucket, and go on to the next.
 
         Raises
         ------
@@ -113,6 +132,25 @@ class Arrived:
                 raise InvalidValue(
                     f"packed slices: bucket {bucket} has {len(numbers)} chunks of task {task}, of {of} that "
                     "were written; some were lost on their way"
+                )
+            there = self.partition, task
+            self.buckets[there] = self.buckets.get(there, 0) + 1
+        self.numbers, self.counts = {}, {}
+
+    def end(self) -> None:
+        """Make sure that of every task that came to a partition all its buckets did.
+
+        Raises
+        ------
+        InvalidValue
+            All chunks of a task in some bucket were lost.
+        """
+        for (partition, task), count in self.buckets.items():
+            told = self.told[partition, task]
+            if count != told:
+                raise InvalidValue(
+                    f"packed slices: partition {partition} has chunks of task {task} in {count} buckets, of "
+                    f"{told} that were written; some were lost on their way"
                 )
 
 
@@ -154,23 +192,22 @@ def pack(kind: int, batch: pa.RecordBatch | None, plan: bytes, place: Place) -> 
     Examples
     --------
     >>> batch = pa.record_batch({"key0": ["a"], "start": [10]})
-    >>> chunk = pack(SLICES, batch, bytes(8), Place(bucket=3, task=7, number=0, all=1))
+    >>> here = Place(bucket=3, task=7, number=0, all=1, partition=0, buckets=1)
+    >>> chunk = pack(SLICES, batch, bytes(8), here)
     >>> kind, there, place = unpack(chunk, bytes(8), 3)
-    >>> kind == SLICES and there.equals(batch), place
-    (True, Place(bucket=3, task=7, number=0, all=1))
+    >>> kind == SLICES and there.equals(batch) and place == here
+    True
     """
-    return sealed(kind, b"" if batch is None else body_of(batch), plan, place)
+    body = b"" if batch is None else body_of(batch)
+    return b"".join([header(kind, body, plan, place), body])
 
 
-def sealed(kind: int, stream: bytes | pa.Buffer, plan: bytes, place: Place) -> bytes:
-    """Return an Arrow IPC stream of one batch as a chunk."""
-    body = memoryview(stream)
+def header(kind: int, body: bytes | pa.Buffer, plan: bytes, place: Place) -> bytes:
+    """Return what comes before an Arrow IPC stream of one batch in a chunk."""
     version = _native.__version__.encode()
-    length = len(body)
-    unsigned = HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, *place, length, 0)
-    checksum = zlib.crc32(body, zlib.crc32(version, zlib.crc32(unsigned)))
-    header = HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, *place, length, checksum)
-    return b"".join([header, version, body])
+    unsigned = HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, *place, len(body), 0)
+    checksum = zlib.crc32(body, zlib.crc32(unsigned + version))
+    return HEADER.pack(MAGIC, FORMAT, kind, len(version), plan, *place, len(body), checksum) + version
 
 
 def unpack(
@@ -194,18 +231,20 @@ def unpack(
         windowkit, or another query, wrote it.
     """
     chunk = memoryview(chunk)
+    if len(chunk) >= BEGINNING.size:
+        magic, version = BEGINNING.unpack_from(chunk)
+        if magic != MAGIC:
+            raise InvalidValue(f"packed slices: a chunk begins with {magic!r}; a chunk begins with {MAGIC!r}")
+        if version != FORMAT:
+            raise InvalidValue(
+                f"packed slices: a chunk has format {version}; windowkit {_native.__version__} reads format "
+                f"{FORMAT}"
+            )
     if len(chunk) < HEADER.size:
         raise InvalidValue(
             f"packed slices: a chunk of {len(chunk)} bytes is given; a chunk has a header of {HEADER.size}"
         )
     magic, version, kind, writer, fingerprinted, *placed, length, checksum = HEADER.unpack_from(chunk)
-    if magic != MAGIC:
-        raise InvalidValue(f"packed slices: a chunk begins with {magic!r}; a chunk begins with {MAGIC!r}")
-    if version != FORMAT:
-        raise InvalidValue(
-            f"packed slices: a chunk has format {version}; windowkit {_native.__version__} reads format "
-            f"{FORMAT}"
-        )
     body = HEADER.size + writer
     if len(chunk) != body + length:
         raise InvalidValue(
@@ -243,13 +282,20 @@ def unpack(
 
 
 def pieces(batch: pa.RecordBatch, size: int = CHUNK_BYTES) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into parts of about `size` bytes; of rows that are larger, one each.
+    """Cut a batch into parts of about `size` bytes, less than twice that but for wider rows.
 
     Examples
     --------
     >>> [piece.num_rows for piece in pieces(pa.record_batch({"v": [1, 2, 3, 4, 5]}), 16)]
     [2, 2, 1]
+    >>> [piece.num_rows for piece in pieces(pa.record_batch({"v": ["a"] * 99 + ["b" * 900]}), 500)]
+    [35, 35, 29, 1]
     """
     rows = max(size * batch.num_rows // max(batch.nbytes, 1), 1)
     for first in range(0, batch.num_rows, rows):
-        yield batch.slice(first, rows)
+        piece = batch.slice(first, rows)
+        if piece.num_rows > 1 and piece.nbytes >= 2 * size:
+            # Some of its rows are much wider than most.
+            yield from pieces(piece, size)
+        else:
+            yield piece

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from windowkit.directories import Value
@@ -23,7 +24,13 @@ from windowkit.files import File, Part, Source, constants, said
 __all__ = ["Chosen", "batches", "footer", "fragment", "kind_in_spark", "left_over", "readable", "schema_of"]
 
 BATCH_ROWS: Final = 1 << 16
-FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+BATCH_BYTES: Final = 32 << 20
+"""Rows of a batch, and about their bytes at most."""
+WIDE_GROUP: Final = 64 << 20
+"""Bytes of the columns of a row group from which they are read piece by piece rather than at once."""
+PIECE_BYTES: Final = 4 << 20
+INT96: Final = "us"
+FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit=INT96)
 IN_SECONDS: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="s")
 UTC: Final = pa.timestamp("us", "UTC")
 NEAR: Final = (-2_208_988_800_000_000, 7_258_118_400_000_000)
@@ -245,14 +252,8 @@ def batches(
     there = [name for name in schema.names if name in own.names and name not in constant]
     # Times of INT96 that have not been found to be as they are read.
     doubtful = [name for name in there if own.field(name) != opened.physical_schema.field(name)]
-    scanner = opened.scanner(
-        schema=opened.physical_schema,
-        columns={name: ds.field(name) for name in there},
-        batch_size=BATCH_ROWS,
-        use_threads=False,
-    )
     try:
-        for batch in scanner.to_batches():
+        for batch in stored(opened, there):
             if doubtful and not all(is_near(batch.column(name)) for name in doubtful):
                 check_int96(filesystem, part.file, opened, doubtful)
                 doubtful = []
@@ -265,6 +266,33 @@ def batches(
                 yield from pa.Table.from_batches([rows]).filter(chosen.rows).to_batches()
     except (pa.ArrowException, OSError) as error:
         raise InvalidValue(f"paths: {part.file.path!r} cannot be read: {error}") from error
+
+
+def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yield these columns of the row groups of a file, as they are there, in batches of few rows and bytes.
+
+    A scanner of pyarrow decodes a row group before it hands out its first batch; a row group of wide rows may
+    be larger than memory. Sizes are those of the footer, where texts that a dictionary holds count little.
+    """
+    for group in opened.row_groups:
+        columns = opened.metadata.row_group(group.id)
+        each = (columns.column(at) for at in range(columns.num_columns))
+        size = sum(
+            column.total_uncompressed_size
+            for column in each
+            if column.path_in_schema in names or column.path_in_schema.split(".")[0] in names
+        )
+        wide = size > WIDE_GROUP
+        with opened.open() as source:
+            file = pq.ParquetFile(
+                source,
+                metadata=opened.metadata,
+                coerce_int96_timestamp_unit=INT96,
+                pre_buffer=not wide,
+                buffer_size=PIECE_BYTES if wide else 0,
+            )
+            rows = min(max(BATCH_BYTES * columns.num_rows // max(size, 1), 1), BATCH_ROWS)
+            yield from file.iter_batches(rows, row_groups=[group.id], columns=names, use_threads=False)
 
 
 def check_column(field: pa.Field, own: pa.Schema, file: File) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple
@@ -27,6 +28,9 @@ CHUNKS: Final = pa.schema(
 )
 """What `Pack` yields: chunks with their bucket, and how many rows were read, and slices made, for them."""
 
+LOOKS: Final = 16
+"""How often the bytes that slices hold are counted while as many bytes of rows come as they may be."""
+
 HOLDING: Final = ("values", "list", "sketch", "hyperloglog")
 """Partials that hold more the more rows they saw, beside users' own."""
 
@@ -38,9 +42,11 @@ class Limits:
     Parameters
     ----------
     slots : int
-        Slots of a round of slicing; some hundred bytes each at most.
-    rows, held : int
-        Rows of a round, and their bytes, where slices hold all values of their rows.
+        Slots of a round of slicing.
+    held : int
+        Bytes that keys and slices of a round hold: few slots are many bytes where values are wide.
+    rows : int
+        Rows of a round, where slices hold all values of their rows.
     trial : int
         Rows after which a task looks for the first time whether slices save anything.
     share : float
@@ -48,7 +54,7 @@ class Limits:
     again : int
         Rows passed on after which slices are tried once more; the next time after twice as many, and so on.
     bytes : int
-        Of rows that gather before they are passed on.
+        Of rows that gather before they are passed on, and of those that are sliced at once.
     chunk, yielded : int
         Bytes of a chunk, about, and of the chunks that are handed to Spark at once.
     joined : int
@@ -56,8 +62,8 @@ class Limits:
     """
 
     slots: int = 1 << 21
+    held: int = 128 << 20
     rows: int = 1 << 21
-    held: int = 256 << 20
     trial: int = 1 << 18
     share: float = 0.7
     again: int = 1 << 20
@@ -93,9 +99,9 @@ def rows_instead(query: Query, schema: pa.Schema, planned: Plan) -> str | None:
 class Pack:
     """Makes slices of rows and packs them, or packs the rows where slices would be no fewer.
 
-    A round of rows ends when many slots have gathered. If its slices have more than a share of the bytes of
-    its rows, later rows are passed on as they are (Larson 2002): to slice them would save little. Now and
-    then some are sliced nevertheless, as rows may change.
+    A round of rows ends when many slots, or many bytes, have gathered. If its slices have more than a share
+    of the bytes of its rows, later rows are passed on as they are (Larson 2002): to slice them would save
+    little. Now and then some are sliced nevertheless, as rows may change.
 
     Parameters
     ----------
@@ -128,10 +134,11 @@ class Pack:
         slicing = may
         engine = planned.engine()
         limits = self.limits
-        current, trial = Round(), limits.trial
+        current, trial, weighed = Round(), limits.trial, 0
         passed, again = 0, limits.again
-        for batch in batches:
-            rows = conformed(batch, self.schema)
+        # Batches have a number of rows, however wide these are.
+        parts = (packing.pieces(conformed(batch, self.schema), limits.bytes) for batch in batches)
+        for rows in chain.from_iterable(parts):
             current.add(rows, keep=not slicing)
             if not slicing:
                 passed += rows.num_rows
@@ -143,15 +150,16 @@ class Pack:
                     passed, again, trial = 0, 2 * again, limits.trial
                 continue
             engine.push(rows)
-            large = current.count >= limits.rows or current.bytes >= limits.held
-            full = engine.slots >= limits.slots or (grows and large)
+            full = engine.slots >= limits.slots or (grows and current.count >= limits.rows)
+            if not full and current.bytes >= weighed + limits.held // LOOKS:
+                full, weighed = engine.bytes >= limits.held, current.bytes
             # Few slots are worthwhile without a closer look; slots may be more than slices, never fewer.
             if full or (current.count >= trial and (grows or 4 * engine.slots > current.count)):
-                parts = out.made(engine)
-                size = sum(slices.nbytes for _, slices in parts)
+                made = out.made(engine)
+                size = sum(slices.nbytes for _, slices in made)
                 slicing, trial = size <= limits.share * current.bytes, limits.rows
-                yield from out.slices(parts, current)
-                current = Round()
+                yield from out.slices(made, current)
+                current, weighed = Round(), 0
         yield from out.slices(out.made(engine), current) if slicing else out.rows(current)
         yield from out.rest()
 
@@ -180,6 +188,7 @@ class Packed:
         self.limits = pack.limits
         self.fingerprint = packing.fingerprint(pack.query, pack.schema)
         self.names = names(pack.partitions, pack.each)
+        self.each = pack.each
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
         self.task = partition if pack.task is None else pack.task
@@ -193,9 +202,11 @@ class Packed:
         return [(bucket, pa.record_batch(slices)) for bucket, slices in engine.slices(len(self.names))]
 
     def slices(self, parts: list[tuple[int, pa.RecordBatch]], of: Round) -> Iterator[pa.RecordBatch]:
-        """Pack slices of a round."""
+        """Pack slices of a round, which are dropped as they are packed."""
         rows = of.count
-        for bucket, batch in parts:
+        parts.reverse()
+        while parts:
+            bucket, batch = parts.pop()
             for piece in packing.pieces(batch, self.limits.chunk):
                 yield from self.put(bucket, packing.SLICES, piece, rows, piece.num_rows)
                 # The first chunk tells of all rows: which of them are in which slices nobody asks.
@@ -221,34 +232,46 @@ class Packed:
 
     def add(self, bucket: int, kind: int, body: bytes | pa.Buffer, rows: int, slices: int) -> None:
         """Take in a chunk, and number it."""
-        name = self.names[bucket]
         number = self.written.get(bucket, 0)
         self.written[bucket] = number + 1
-        self.pending.append(Pending(name, number, kind, body, rows, slices))
+        self.pending.append(Pending(bucket, number, kind, body, rows, slices))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yield what is pending, and of every bucket how many chunks there were: the task is done."""
         there = {chunk.bucket for chunk in self.pending}
-        for bucket in [bucket for bucket in self.written if self.names[bucket] not in there]:
+        for bucket in [bucket for bucket in self.written if bucket not in there]:
             self.add(bucket, packing.END, b"", 0, 0)
-        yield from self.sealed({self.names[bucket]: count for bucket, count in self.written.items()})
+        yield from self.sealed(Counter(bucket // self.each for bucket in self.written))
 
-    def sealed(self, counts: dict[int, int]) -> Iterator[pa.RecordBatch]:
-        """Yield what is pending; the last chunks of buckets tell their counts, if these are known."""
-        if self.pending:
-            columns = zip(
-                *(self.seal(chunk, counts.get(chunk.bucket, 0)) for chunk in self.pending), strict=True
-            )
-            arrays = [pa.array(column, kind) for column, kind in zip(columns, CHUNKS.types, strict=True)]
-            self.pending, self.bytes = [], 0
-            yield pa.RecordBatch.from_arrays(arrays, schema=CHUNKS)
+    def sealed(self, buckets: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
+        """Yield what is pending; last chunks tell counts, once there are those of `buckets` by partition."""
+        if not self.pending:
+            return
+        pending, self.pending, self.bytes = self.pending, [], 0
+        bounds, parts = [0], []
+        for chunk in pending:
+            header = self.header(chunk, buckets)
+            parts += [header, chunk.body]
+            bounds.append(bounds[-1] + len(header) + len(chunk.body))
+        # One buffer, written once: of bytes that are a value each there would be another copy.
+        data = pa.py_buffer(b"".join(parts))
+        chunks = [None, pa.array(bounds, pa.int32()).buffers()[1], data]
+        arrays = [
+            pa.array([self.names[chunk.bucket] for chunk in pending], pa.int32()),
+            pa.Array.from_buffers(pa.binary(), len(pending), chunks),
+            pa.array([chunk.rows for chunk in pending], pa.int64()),
+            pa.array([chunk.slices for chunk in pending], pa.int64()),
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=CHUNKS)
 
-    def seal(self, chunk: Pending, count: int) -> tuple[int, bytes, int, int]:
-        """Return a row for Spark."""
-        last = count if chunk.number + 1 == count else 0
-        place = packing.Place(chunk.bucket, self.task, chunk.number, last)
-        sealed = packing.sealed(chunk.kind, chunk.body, self.fingerprint, place)
-        return chunk.bucket, sealed, chunk.rows, chunk.slices
+    def header(self, chunk: Pending, buckets: Mapping[int, int]) -> bytes:
+        """Return the header of a chunk."""
+        partition = chunk.bucket // self.each
+        count = self.written[chunk.bucket]
+        last = bool(buckets) and chunk.number + 1 == count
+        told = (count, partition, buckets[partition]) if last else (0, partition, 0)
+        place = packing.Place(self.names[chunk.bucket], self.task, chunk.number, *told)
+        return packing.header(chunk.kind, chunk.body, self.fingerprint, place)
 
 
 class Pending(NamedTuple):
@@ -285,8 +308,7 @@ class Unpack:
         arrived = packing.Arrived()
         for bucket, chunk in chain.from_iterable(map(chunks, batches)):
             if bucket != last:
-                arrived.check(last)
-                arrived = packing.Arrived()
+                arrived.end_bucket(last)
                 if size >= self.limits.joined:
                     yield from finished(engine)
                     engine, size = planned.engine(), 0
@@ -300,7 +322,8 @@ class Unpack:
                 engine.push_slices(batch)
             else:
                 engine.push(batch)
-        arrived.check(last)
+        arrived.end_bucket(last)
+        arrived.end()
         yield from finished(engine)
 
 

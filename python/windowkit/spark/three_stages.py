@@ -43,13 +43,13 @@ class Staged(Job):
     unheld: str | None
 
     @cached_property
-    def rows(self) -> DataFrame:
-        """Return the rows of a job, in their partitions, for Catalyst with the column `PARTITION`."""
+    def columns(self) -> DataFrame:
+        """Return the columns the query reads, in their partitions, for Catalyst with `PARTITION`."""
         placed = self.made.numbered(self.frame)
         columns = [col(f"i{self.positions[name]}").alias(self.internal(name)) for name in self.query.inputs]
         if self.unheld is None:
             columns.append(col(PARTITION))
-        return placed.select(*columns).where(col(self.time).isNotNull())
+        return placed.select(*columns)
 
 
 def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Staged:
