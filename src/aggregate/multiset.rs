@@ -36,6 +36,10 @@ use crate::{Error, Result};
 /// Rows that may pile up before those of one slot that are equal are counted instead.
 const FIRST_COMPACTION: usize = 8 << 20;
 
+/// Values that multisets may hold, with repetitions, when they come as counts: more than any stream has. A count is held in
+/// parts of 32 bits, and such many are not.
+const MOST_COUNTED: u64 = 1 << 48;
+
 /// An empty column of multisets of values of type `input`, if those have an order.
 pub(super) fn multisets(input: &DataType) -> Option<Box<dyn Partials>> {
     Some(match family(input)? {
@@ -515,6 +519,12 @@ impl<C: Codes> Partials for Multiset<C> {
         let (values, counts) = (values.as_list::<i32>(), counts.as_list::<i32>());
         let codes = self.codes.read(values.values(), values.values().logical_nulls().as_ref())?;
         let how_often = counts.values().as_primitive::<UInt64Type>();
+        let total = how_often.values().iter().fold(0u64, |total, &count| total.saturating_add(count));
+        if total > MOST_COUNTED {
+            return Err(Error::InvalidValue(format!(
+                "a multiset of {total} values; one has {MOST_COUNTED} at most"
+            )));
+        }
         let entries = self.entries();
         entries.len = len;
         for (row, &slot) in rows.slots.iter().enumerate() {
@@ -523,6 +533,13 @@ impl<C: Codes> Partials for Multiset<C> {
             }
             let from = values.value_offsets()[row] as usize;
             let others = counts.value_offsets()[row] as usize;
+            if values.value_length(row) != counts.value_length(row) {
+                return Err(Error::InvalidValue(format!(
+                    "a multiset of {} distinct values and {} counts of them; each has one",
+                    values.value_length(row),
+                    counts.value_length(row)
+                )));
+            }
             for at in 0..values.value_length(row) as usize {
                 in_parts(how_often.value(others + at), |count| entries.push(slot, codes[from + at], count));
             }
