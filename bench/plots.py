@@ -126,6 +126,71 @@ def dots(
         axes.set_xlabel(x)
 
 
+def groups(
+    rows: Sequence[str], values: Mapping[str, Mapping[str, float]], title: str, x: str, path: Path
+) -> None:
+    """Draw a group of bars for each of `rows`, one a side, from zero.
+
+    Parameters
+    ----------
+    rows : sequence of str
+        From top to bottom.
+    values : mapping of str to mapping of str to float
+        For each side, in the order of the legend, its value in each row that it is in.
+    title, x : str
+        Of the picture and its scale.
+    path : Path
+        Of the PNG.
+    """
+    thickness = 0.8 / len(values)
+    with picture(title, path, 0.2 * len(rows) * len(values) + 1.4) as axes:
+        for number, (side, own) in enumerate(values.items()):
+            for at, row in enumerate(rows):
+                if row in own:
+                    y = at + thickness * (number - (len(values) - 1) / 2)
+                    axes.barh(y, own[row], thickness * 0.92, color=LINES[number % len(LINES)], label=side)
+                    axes.text(own[row], y, f" {own[row]:,g}", va="center", fontsize=7)
+                    side = "_"  # Names that begin so are not in the legend.
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.invert_yaxis()
+        axes.set_xlabel(x)
+
+
+def stacks(
+    rows: Mapping[str, Mapping[str, float]], title: str, x: str, path: Path, least: float = 0.0
+) -> None:
+    """Draw a bar for each of `rows`, of its parts one after the other.
+
+    Parameters
+    ----------
+    rows : mapping of str to mapping of str to float
+        From top to bottom, the parts of each; parts of one name have one colour.
+    title, x : str
+        Of the picture and its scale.
+    path : Path
+        Of the PNG.
+    least : float
+        Parts from which on their value is written into them.
+    """
+    parts = list(dict.fromkeys(part for own in rows.values() for part in own))
+    with picture(title, path, max(0.55 * len(rows), 0.22 * len(parts)) + 1.2) as axes:
+        from matplotlib import colormaps
+
+        for number, part in enumerate(parts):
+            label: str = part
+            for at, own in enumerate(rows.values()):
+                if own.get(part):
+                    left = sum(own[before] for before in parts[:number] if before in own)
+                    axes.barh(at, own[part], 0.7, left, color=colormaps["tab20"](number % 20), label=label)
+                    label = "_"
+                    if own[part] >= least:
+                        middle = left + own[part] / 2
+                        axes.text(middle, at, f"{own[part]:.2f}", ha="center", va="center", fontsize=7)
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.invert_yaxis()
+        axes.set_xlabel(x)
+
+
 @contextmanager
 def picture(title: str, path: Path, height: float) -> Iterator[Any]:
     """Hand out axes to draw on, and write them with a frame and a legend."""

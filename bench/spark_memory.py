@@ -12,11 +12,12 @@ many keys
     ``--limit`` MiB beyond what Python has once it has imported pyspark and pyarrow, what allocators reserve
     included: beyond that whatever asks for memory fails, and the job with it.
 routes
-    ``--rows`` rows over 1,024 keys, 10 minutes by 10 s, by each way there is to compute them: peak of
-    resident memory of a worker, peak of the heap, and of the JVM's resident memory. The heap grows to what
-    it may have before it is collected, so that its peak is no need.
+    Each of ``--scale`` rows over 1,024 keys, 10 minutes by 10 s, by each way there is to compute them: peak
+    of resident memory of a worker, peak of the heap, and of the JVM's resident memory. The heap grows to
+    what it may have before it is collected, so that its peak is no need. Spark's own takes some 20 s a
+    million rows, and only as many as ``--own``.
 
-    python bench/spark_memory.py --slices 64000000 --rows 16000000 --limit 1024
+    python bench/spark_memory.py --slices 64000000 --rows 16000000 --limit 1024 --scale 4000000 64000000
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from plots import groups
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from spark_grid import BY_MINUTE, BY_TEN, machine
@@ -205,6 +207,8 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=int, default=1024, help="MiB beyond what a worker begins with; 0 is no limit"
     )
+    parser.add_argument("--scale", type=int, nargs="+", default=[4_000_000, 16_000_000, 64_000_000])
+    parser.add_argument("--own", type=int, default=16_000_000, help="most rows of Spark's own")
     parser.add_argument("--measures", nargs="+", default=[*LIMITED, *ROUTES], choices=[*LIMITED, *ROUTES])
     parser.add_argument("--one", choices=[*LIMITED, *ROUTES], help="run one, here, and print it")
     parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/spark-memory.md"))
@@ -214,8 +218,15 @@ def main() -> None:
         print(json.dumps(measure(options.one, options)))
         return
     results = []
-    for name in options.measures:
-        numbers = {name: getattr(options, name) for name in ("slices", "rows", "limit")}
+    jobs = [(name, options.rows) for name in options.measures if name in LIMITED]
+    jobs += [
+        (name, rows)
+        for rows in options.scale
+        for name in options.measures
+        if name in ROUTES and (name != ROUTES[0] or rows <= options.own)
+    ]
+    for name, rows in jobs:
+        numbers = {"slices": options.slices, "rows": rows, "limit": options.limit}
         asked = [text for name, number in numbers.items() for text in (f"--{name}", str(number))]
         command = [sys.executable, __file__, "--one", name, *asked]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -228,10 +239,25 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     records = [{"machine": facts}, *results]
     options.output.with_suffix(".jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
-    options.output.write_text(page(results, facts))
+    options.output.write_text(page(results, facts, options.output))
+    draw(results, options.output)
 
 
-def page(results: list[dict[str, Any]], facts: dict[str, str]) -> str:
+def draw(results: list[dict[str, Any]], output: Path) -> None:
+    """Draw what workers and the JVM take by each route."""
+    routes = [each for each in results if "route" in each]
+    if routes:
+        sides = {
+            f"{rows:,} rows, {name}": {each["route"]: each[of] for each in routes if each["rows"] == rows}
+            for rows in dict.fromkeys(each["rows"] for each in routes)
+            for name, of in (("JVM", "resident of the JVM"), ("a worker", "resident of a worker"))
+        }
+        names = list(dict.fromkeys(each["route"] for each in routes))
+        title = "Resident memory at its peak, by route"
+        groups(names, sides, title, "MiB; the JVM's heap may have 3,072", output.with_suffix(".png"))
+
+
+def page(results: list[dict[str, Any]], facts: dict[str, str], output: Path) -> str:
     """Return the page."""
     lines = [
         "# Spark: memory",
@@ -265,14 +291,22 @@ def page(results: list[dict[str, Any]], facts: dict[str, str]) -> str:
             "",
             "## By route",
             "",
-            f"{routes[0]['rows']:,} rows of a Parquet file, 1,024 keys, 10 minutes by 10 s; seconds are of "
-            "the second of two runs, peaks of both.",
+            "Rows of a Parquet file, 1,024 keys, 10 minutes by 10 s; seconds are of the second of two runs, "
+            "peaks of both.",
             "",
-            "| | seconds | peak of the heap | JVM, resident | workers | resident of a worker |",
-            "|---|--:|--:|--:|--:|--:|",
+            f"![By route]({output.with_suffix('.png').name})",
+            "",
+            "| rows | | seconds | peak of the heap | JVM, resident | workers | resident of a worker |",
+            "|--:|---|--:|--:|--:|--:|--:|",
         ]
         for each in routes:
-            cells = [each["route"], each["seconds"][-1], each["heap"], each["resident of the JVM"]]
+            cells = [
+                f"{each['rows']:,}",
+                each["route"],
+                each["seconds"][-1],
+                each["heap"],
+                each["resident of the JVM"],
+            ]
             cells += [each["workers"], each["resident of a worker"] or ""]
             lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"

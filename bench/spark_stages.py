@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from plots import groups, stacks
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from spark_grid import BY_TEN, ROW_GROUP, START, machine, ones, seconds
@@ -63,6 +64,8 @@ STEPS = {
     "out": "windows to the JVM",
     "other": "Python between these",
 }
+
+WHOLE = "+ rows to the JVM: the whole job"
 
 
 class Clock:
@@ -290,6 +293,45 @@ def main() -> None:
     records = [{"machine": facts}, {"keys": options.keys, **result}, *scale]
     options.output.with_suffix(".jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
     options.output.write_text(page(result, scale, facts, options))
+    draw(result, scale, options.output)
+
+
+def draw(result: dict[str, Any], scale: list[dict[str, Any]], output: Path) -> None:
+    """Draw the steps of the stages, the floor and what is above it, and the scale."""
+    of = {name: statistics.median(times) for name, times in result["seconds"].items()}
+    parts = floor_of(of)
+    parts["computing, and what does not overlap"] = of[WHOLE] - sum(parts.values())
+    stacks(
+        {"the whole job": parts}, "The job's seconds above its floor", "seconds", named(output, "floor"), 0.02
+    )
+    stacks(result["steps"], "Steps of all tasks, two at a time", "seconds", named(output, "steps"), 0.03)
+    if scale:
+        sides = {
+            name: {
+                f"{each['rows']:,} rows": round(
+                    statistics.median(each["seconds"][name]) / each["rows"] * 1e6, 2
+                )
+                for each in scale
+            }
+            for name in scale[0]["seconds"]
+        }
+        groups([*sides["scan"]], sides, "Time a row", "microseconds a row", named(output, "scale"))
+
+
+def named(output: Path, picture: str) -> Path:
+    """Return where a picture of the page is."""
+    return output.with_name(f"{output.stem}_{picture}.png")
+
+
+def floor_of(of: dict[str, float]) -> dict[str, float]:
+    """Return the parts of the floor, of medians of all jobs."""
+    one = of["floor: nothing, in one stage"]
+    return {
+        "a job of two stages that does nothing": of["nothing"],
+        "reading the columns": of["read"] - one,
+        "moving the bytes": of["floor: moving the bytes"] - of["nothing"],
+        "writing the rows": of["floor: writing the rows"] - one,
+    }
 
 
 def write(path: str, rows: int, keys: int) -> None:
@@ -353,7 +395,7 @@ def measured(spark: SparkSession, path: str, options: argparse.Namespace) -> dic
         "+ shuffle, sort": lambda: moved(made(task)),
         "+ chunks to Python": lambda: windows(made(task), Dropped()),
         "+ unpack, windows": lambda: windows(made(task), Dropped(unpack)),
-        "+ rows to the JVM: the whole job": lambda: windows(made(task), unpack),
+        WHOLE: lambda: windows(made(task), unpack),
         "floor: nothing, in one stage": lambda: made(Dropped()),
         "floor: moving the bytes": lambda: windows(
             made(Chunks(names, -(-count // tasks), -(-size // tasks))), Dropped()
@@ -413,7 +455,7 @@ def page(
 ) -> str:
     """Return the page."""
     of = {name: statistics.median(times) for name, times in result["seconds"].items()}
-    whole = of["+ rows to the JVM: the whole job"]
+    whole = of[WHOLE]
     lines = [
         "# Spark: where the time goes",
         "",
@@ -428,6 +470,8 @@ def page(
         "## Steps in the tasks",
         "",
         "Seconds of all tasks together, of which two run at a time.",
+        "",
+        f"![Steps]({named(options.output, 'steps').name})",
         "",
         f"| step | | stage 1, {result['tasks'][0]} tasks | stage 2, {result['tasks'][1]} tasks |",
         "|---|---|--:|--:|",
@@ -444,17 +488,13 @@ def page(
         if not name.startswith("floor"):
             lines.append(f"| {name} | {took:.2f} | {'' if before is None else f'{took - before:+.2f}'} |")
             before = took
-    one = of["floor: nothing, in one stage"]
-    floor = {
-        "a job of two stages that does nothing": of["nothing"],
-        "reading the columns": of["read"] - one,
-        "moving the bytes": of["floor: moving the bytes"] - of["nothing"],
-        "writing the rows": of["floor: writing the rows"] - one,
-    }
+    floor = floor_of(of)
     left = whole - sum(floor.values())
     lines += [
         "",
         "## Above the floor",
+        "",
+        f"![Floor]({named(options.output, 'floor').name})",
         "",
         "| | seconds |",
         "|---|--:|",
@@ -465,6 +505,7 @@ def page(
     ]
     if scale:
         lines += ["", "## Scale", "", "Microseconds per row, and times that of the fewest rows.", ""]
+        lines += [f"![Scale]({named(options.output, 'scale').name})", ""]
         lines += ["| rows | scan | | DataFrame | |", "|--:|--:|--:|--:|--:|"]
         per_row = [
             {name: statistics.median(times) / each["rows"] * 1e6 for name, times in each["seconds"].items()}

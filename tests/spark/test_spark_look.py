@@ -44,7 +44,9 @@ def test_a_look_at_few_rows_tells_of_many(keys, per_pane, order):
     elif order == "back":
         rows.reverse()
     first = len(rows) // 2
-    got = estimate(seen(rows[first : first + look.ROWS]), 1 / 1000, len(rows))
+    few = seen(rows[first : first + look.FEW])
+    told = few if few.tells else seen(rows[first : first + look.ROWS])
+    got = estimate(told, 1 / 1000, len(rows))
     assert got >= 0.99
     # What counts is on which side of four rows it is, and that it is right where it is near.
     if truth >= 5:
@@ -99,7 +101,7 @@ def test_cached_rows_and_files_are_looked_at(spark, many, tmp_path, slide, truth
         assert truth * 0.7 < found.rows_per_slice < truth * 1.3
         name, said = route(frame, query)
         assert name == taken
-        assert "estimated from 16,384 rows of partition" in said
+        assert "estimated from 16,384 rows, in" in said or "estimated from 2,048 rows, in" in said
     assert same_rows(query.run(many), windowkit.spark.reference(many, query), query)
 
 
@@ -122,10 +124,10 @@ def test_why_there_was_no_look(spark, many, tmp_path):
     lazily = many.select("*", sf.lit(1)).cache()
     for frame, why in (
         (many.repartition(5), "a look at rows would run a part of the plan, its Repartition"),
-        (many.distinct(), "a look at rows would run a part of the plan, its Aggregate"),
+        (many.distinct(), "a look at rows would run a part of the plan, its Deduplicate"),
         (text, "rows are read from files that are no columns"),
         (lazily, "rows are to be cached, but are not yet"),
-        (many.limit(0), "a look at rows would run a part of the plan, its LocalRelation"),
+        (many.limit(0), "a look at rows would run a part of the plan, its GlobalLimit"),
         (many.where("v < 3"), "few rows are left of those that were looked at"),
     ):
         assert looked(job(frame, QUERY)) == why
@@ -147,6 +149,21 @@ def test_there_is_no_look_where_nothing_depends_on_it(many, monkeypatch):
     QUERY.run(many, route="packed")
     with pytest.raises(AssertionError, match="there was a look"):
         QUERY.run(many)
+
+
+def test_more_rows_are_looked_at_where_a_few_do_not_tell(many):
+    few = wk.query(by=[], time="ts", windows=SLIDING, aggs=wk.sum("v"))
+    assert "estimated from 2,048 rows, in" in route(many, few)[1]
+    every = wk.query(by="v", time="ts", windows=SLIDING, aggs=wk.count())
+    assert route(many, every)[1].endswith("estimated from 16,384 rows, in 16,384 slices")
+
+
+def test_a_filter_is_looked_at_in_one_partition(many, spark):
+    frame = many.where("v >= 25000")  # the last 15,000 rows of the second of three partitions
+    assert (
+        "estimated from 15,000 rows, in"
+        in route(frame, wk.query(by="v", time="ts", windows=SLIDING, aggs=wk.count()))[1]
+    )
 
 
 def test_few_rows_are_not_worth_a_look(many, monkeypatch):

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftright, struct, when
-from pyspark.sql.functions import max as max_of
+from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftright, when
 
 from windowkit.aggregates import Aggregate
 from windowkit.spark import sql
@@ -87,16 +86,16 @@ def tumbles(window: Tumbling | Sliding) -> bool:
 
 def run(job: Job) -> DataFrame:
     rows = observed_count(job.metrics, "rows in", job.bounded_rows)
-    rows = rows.withColumn("w", expr(sql.window(only_window(job), job.time)))
+    rows = rows.selectExpr("*", f"{sql.window(only_window(job), job.time)} as w")
     answers = {f"a{at}": checked(job, aggregate) for at, aggregate in enumerate(job.query.aggs)}
-    grouped = rows.groupBy(*(col(key) for key in job.keys), col("w.start").alias("s")).agg(
+    grouped = rows.groupBy(*job.keys, expr("w.start as s")).agg(
         # Rows of one start have one end.
-        max_of("w.end").alias("e"),
+        expr("max(w.end) as e"),
         *(answer.alias(name) for name, answer in answers.items()),
     )
     schema = output_schema(job)
-    window = struct(col("s").alias("start"), col("e").alias("end")).cast(schema[len(job.keys)].dataType)
-    return named(grouped.select(*job.keys, window, *answers), schema)
+    window = expr("struct(s as start, e as end)").cast(schema[len(job.keys)].dataType)
+    return named(grouped, schema, [*map(col, job.keys), window, *map(col, answers)])
 
 
 def checked(job: Job, aggregate: Aggregate) -> Column:

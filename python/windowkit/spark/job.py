@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col, expr
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
@@ -96,13 +95,17 @@ class Job:
         return isinstance(self.type_of(self.query.time), spark.TimestampType | spark.TimestampNTZType)
 
     @cached_property
+    def _columns(self) -> DataFrame:
+        """The columns the query reads, by internal names."""
+        # Expressions are texts, as each Column costs the driver some ten calls of the JVM.
+        numbered = self.frame.toDF(*(f"i{position}" for position in range(len(self.frame.columns))))
+        inputs = (f"i{self.positions[column]} as {self.internal(column)}" for column in self.query.inputs)
+        return numbered.selectExpr(*inputs)
+
+    @cached_property
     def rows(self) -> DataFrame:
         """Return the columns the query reads, by internal names, of the rows that have a time."""
-        numbered = self.frame.toDF(*(f"i{position}" for position in range(len(self.frame.columns))))
-        inputs = (
-            col(f"i{self.positions[column]}").alias(self.internal(column)) for column in self.query.inputs
-        )
-        return numbered.select(*inputs).where(col(self.time).isNotNull())
+        return self._columns.where(f"{self.time} is not null")
 
     @cached_property
     def bounded_rows(self) -> DataFrame:
@@ -122,7 +125,7 @@ class Job:
         )
         literal = message.replace("\\", "\\\\").replace("'", "\\'")
         far = f"{self.time} < {least} or {self.time} > {most}"
-        return self.rows.where(expr(f"if({far}, raise_error('{literal}'), true)"))
+        return self._columns.where(f"{self.time} is not null and if({far}, raise_error('{literal}'), true)")
 
 
 def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:

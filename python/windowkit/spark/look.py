@@ -2,7 +2,8 @@
 
 Spark tells nothing of a DataFrame's values before a job runs, and which route is the fastest depends on them.
 So where rows are in memory or in columnar files, filtered and projected at most, the first rows of one
-partition are looked at, in a job of one task. What a few rows show of many is what `estimate` is about.
+partition are looked at, in a job of one task: a few, and more of them where the few do not tell. What a few
+rows show of many is what `estimate` is about.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from math import exp
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col, expr, lit, monotonically_increasing_id, xxhash64
+from pyspark.sql.functions import lit, monotonically_increasing_id
 
-from windowkit.spark import panes
-from windowkit.spark.choice import Expected
+from windowkit.spark import panes, sql
+from windowkit.spark.choice import PANES_FROM, Expected
 from windowkit.spark.job import Job
 
 if TYPE_CHECKING:
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Seen", "estimate", "looked"]
 
+FEW: Final = 1 << 11
+"""Rows that are looked at to begin with: a job that returns so many takes hardly longer than an empty one."""
 ROWS: Final = 1 << 14
-"""Rows that are looked at, the first of a partition."""
+"""Rows that are looked at where the few do not tell."""
+SURE: Final = 1 << 6
+"""Slices that two halves share from which the size of their pool is known: within a quarter, mostly."""
 LEAST: Final = 1 << 20
 """Rows, as Spark estimates their number, from which a look can save more than it takes."""
 ENOUGH: Final = 1 << 8
@@ -34,7 +39,7 @@ ROW_BYTES: Final = 24
 """What Spark takes a row of two longs for, where it tells of sizes."""
 CHANCE: Final = 3
 """Slices that two halves may share by chance, as at the edge between them."""
-NARROW: Final = ("Project", "Filter")
+NARROW: Final = ("Project", "Filter", "SubqueryAlias", "View")
 FILES: Final = ("ParquetFileFormat", "OrcFileFormat")
 POSITION: Final = (1 << 33) - 1
 """Of `monotonically_increasing_id` the bits that count the rows of a partition."""
@@ -57,6 +62,16 @@ class Seen:
     slices: int
     halves: tuple[int, int]
     times: tuple[tuple[int, int], tuple[int, int]]
+
+    @property
+    def shared(self) -> int:
+        """Slices that both halves have."""
+        return sum(self.halves) - self.slices
+
+    @property
+    def tells(self) -> bool:
+        """Whether more rows would hardly tell more: which route is taken, or how many slices there are."""
+        return self.rows >= PANES_FROM * self.slices or self.shared >= SURE
 
     @property
     def is_in_order(self) -> bool:
@@ -93,7 +108,7 @@ def estimate(seen: Seen, panes_per_time: float, rows: float) -> float:
         stretch = min(rows, seen.rows / min(span, 1))
         # The first pane and the last are cut: their slices were seen, but only a part of their rows.
         least *= 1 + 1 / span if span > 1 else 1
-    shared = sum(seen.halves) - seen.slices - CHANCE
+    shared = seen.shared - CHANCE
     if shared <= 0:
         return least
     pool = seen.halves[0] * seen.halves[1] / shared
@@ -105,52 +120,69 @@ def estimate(seen: Seen, panes_per_time: float, rows: float) -> float:
 def looked(job: Job) -> Expected | str:
     """Look at rows of a job that route "catalyst-panes" could run; or say why not.
 
-    Costs a Spark job of one task, which reads the columns of keys and time of one partition.
+    Costs a Spark job of one task, or two, which reads the columns of keys and time of the first rows of a
+    partition; of the whole partition where rows are filtered.
     """
-    frame = job.frame
-    if not hasattr(frame, "_jdf"):
+    if not hasattr(job.frame, "_jdf"):
         return "Spark Connect does not tell where rows are from"
-    rows = sliced(job)
-    plan = rows._jdf.queryExecution().optimizedPlan()
+    plan = job.rows._jdf.queryExecution().withCachedData()
     reason = dear(plan)
     if reason is not None:
         return reason
     count = int(str(plan.stats().sizeInBytes())) / ROW_BYTES
     if count < LEAST:
         return "there are few rows"
+    rows = sliced(job)
+    told = filtered_rows(rows) if filters(plan) > 1 else first_rows(rows)
+    if told is None:
+        return "few rows are left of those that were looked at"
+    # In order of time, a partition is as long as the pane, or longer; else slices are all over it.
+    most = count if told.is_in_order else count / rows.rdd.getNumPartitions()
+    density = sum(1 / period for period, _ in panes.families(job))
+    return Expected(
+        estimate(told, density, most),
+        f"estimated from {told.rows:,} rows, in {told.slices:,} slices",
+    )
+
+
+def first_rows(rows: DataFrame) -> Seen | None:
+    """Look at the first rows there are: Spark reads no more of them."""
+    told = None
+    for limit in (FEW, ROWS):
+        told = seen(seer()(rows.limit(limit).collect()))
+        if told is None or told.tells or told.rows < limit:
+            break
+    return told
+
+
+def filtered_rows(rows: DataFrame) -> Seen | None:
+    """Look at rows that a filter leaves: of one partition, lest Spark reads them all in search of some."""
     first = rows.where((monotonically_increasing_id().bitwiseAND(lit(POSITION))) < ROWS).rdd
     partitions = first.getNumPartitions()
     if not partitions:
-        return "there are no rows"
-    at = partitions // 2
-    (told,) = frame.sparkSession.sparkContext.runJob(first, seer(), [at]) or (None,)
-    if told is None:
-        return "few rows are left of those that were looked at"
-    seen = Seen(*told)
-    density = sum(1 / period for period, _ in panes.families(job))
-    return Expected(
-        estimate(seen, density, count / partitions),
-        f"estimated from {seen.rows:,} rows of partition {at:,} of {partitions:,}, in {seen.slices:,} slices",
-    )
+        return None
+    return seen(rows.sparkSession.sparkContext.runJob(first, seer(), [partitions // 2]))
+
+
+def seen(told: list[Any]) -> Seen | None:
+    return Seen(*told[0]) if told else None
 
 
 def sliced(job: Job) -> DataFrame:
     """Return the slice of each row, as a hash, and its time, as a number in the unit of panes."""
-    frame = job.rows
-    for position, text in enumerate(panes.panes(job, job.time)):
-        frame = frame.withColumn(f"p{position}", expr(text))
-    slices = xxhash64(*(col(key) for key in job.keys), expr(panes.start(job)))
     kind = job.type_of(job.query.time)
     time = f"bigint({job.time})"
     if isinstance(kind, spark.DateType):
         time = f"bigint(unix_date({job.time}))"
     elif job.is_timestamp:
         time = f"unix_micros(cast({job.time} as timestamp))"
-    return frame.select(slices.alias("slice"), expr(time).alias("time"))
+    starts = [sql.pane(period, offset, spark.LongType(), time) for period, offset in panes.families(job)]
+    pane = starts[0] if len(starts) == 1 else f"greatest({', '.join(starts)})"
+    return job.rows.selectExpr(f"xxhash64({', '.join([*job.keys, pane])}) as slice", f"{time} as time")
 
 
 def dear(plan: Any) -> str | None:
-    """Say why rows of an optimised plan are not at hand; None if they are."""
+    """Say why rows of an analysed plan are not at hand; None if they are."""
     while plan.getClass().getSimpleName() in NARROW:
         plan = plan.children().head()
     name = plan.getClass().getSimpleName()
@@ -161,6 +193,15 @@ def dear(plan: Any) -> str | None:
         stored = plan.relation().fileFormat().getClass().getSimpleName()
         return None if stored in FILES else "rows are read from files that are no columns"
     return None if name == "Range" else f"a look at rows would run a part of the plan, its {name}"
+
+
+def filters(plan: Any) -> int:
+    """Return how many filters there are above what a plan reads; one of them is of `Job.rows`."""
+    number = 0
+    while plan.getClass().getSimpleName() in NARROW:
+        number += plan.getClass().getSimpleName() == "Filter"
+        plan = plan.children().head()
+    return number
 
 
 def seer() -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col, expr
+from pyspark.sql.functions import expr
 
 from windowkit.spark import sql, worker
 from windowkit.spark.catalyst import is_wide, overflowing
@@ -72,14 +72,13 @@ def slices(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
     frame = observed_count(job.metrics, "rows in", job.bounded_rows)
     # Spark takes one window() per projection.
     for position, text in enumerate(panes(job, job.time)):
-        frame = frame.withColumn(f"p{position}", expr(text))
-    held_by_name = {f"a{position}": expr(text) for position, text in enumerate(held(job, internal=True))}
-    grouping = [*(col(name) for name in within), *(col(key) for key in job.keys)]
-    sliced = frame.groupBy(*grouping, expr(start(job)).alias("pane")).agg(
-        *(column.alias(name) for name, column in held_by_name.items())
+        frame = frame.selectExpr("*", f"{text} as p{position}")
+    partials = {f"a{position}": text for position, text in enumerate(held(job, internal=True))}
+    sliced = frame.groupBy(*within, *job.keys, expr(f"{start(job)} as pane")).agg(
+        *(expr(f"{text} as {name}") for name, text in partials.items())
     )
     times = [] if job.plan.has_session else ["pane"]
-    made = sliced.select(*job.keys, *times, *held_by_name)
+    made = sliced.select(*job.keys, *times, *partials)
     return by_key(job, observed_count(job.metrics, "slices", made))
 
 

@@ -18,7 +18,7 @@ from windowkit.spark.job import Job, job
 from windowkit.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["named", "output_schema", "reference"]
 
@@ -78,7 +78,9 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
             f"time: column {query.time!r} has type {checked.type_of(query.time).simpleString()}; Spark's own "
             "windows are over timestamps"
         )
-    return named(grouped(checked, windows, checked.time), output_schema(checked))
+    own = grouped(checked, windows, checked.time)
+    numbered = own.toDF(*(f"o{position}" for position in range(len(own.columns))))
+    return named(numbered, output_schema(checked), list(map(col, numbered.columns)))
 
 
 SparkWindow = Tumbling | Sliding | Session
@@ -104,7 +106,7 @@ def grouped(checked: Job, windows: list[SparkWindow], time: str) -> DataFrame:
     """Return Spark's own aggregation by `windows` over the column or expression `time`, under any names."""
 
     def one(window: SparkWindow) -> DataFrame:
-        keys = [col(key) for key in checked.keys]
+        keys = checked.keys
         frame = checked.rows.groupBy(*keys, expr(sql.window(window, time))).agg(
             *(expr(text) for text in aggregates(checked))
         )
@@ -200,12 +202,11 @@ def representative(window: Window) -> SparkWindow:
     return OVERLAPPING if overlap else TUMBLING
 
 
-def named(frame: DataFrame, schema: spark.StructType) -> DataFrame:
-    """Return `frame` under the names and metadata of `schema`."""
-    numbered = frame.toDF(*(f"o{position}" for position in range(len(schema))))
-    return numbered.select(
+def named(frame: DataFrame, schema: spark.StructType, columns: list[Column]) -> DataFrame:
+    """Return these columns of `frame` under the names and metadata of `schema`."""
+    return frame.select(
         *(
-            col(f"o{position}").alias(field.name, metadata=field.metadata)
-            for position, field in enumerate(schema.fields)
+            column.alias(field.name, metadata=field.metadata)
+            for column, field in zip(columns, schema.fields, strict=True)
         )
     )

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.functions import col
-
 from windowkit.spark import worker
 from windowkit.spark.job import Job, identifier
 from windowkit.spark.metrics import observed_count
@@ -33,7 +31,7 @@ def run(job: Job) -> DataFrame:
 
 def by_key(job: Job, frame: DataFrame) -> DataFrame:
     """Return `frame` with the rows of one key in one partition."""
-    return frame.repartition(*(col(key) for key in job.keys)) if job.keys else frame.repartition(1)
+    return frame.repartition(*job.keys) if job.keys else frame.repartition(1)
 
 
 def explain(job: Job) -> list[str]:
