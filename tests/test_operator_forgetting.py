@@ -221,3 +221,27 @@ def test_a_closed_operator_holds_nothing_of_any_kind() -> None:
     assert op.close().num_rows > 0
     assert (op.stats().slices, op.stats().rows_kept, op.slices().num_rows) == (0, 0, 0)
     assert len(op.snapshot()) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (wk.tumbling(rows=2), [1 + 2, 4 + 8]),
+        (wk.sliding("2 rows", 10), [8 + 16]),
+        (wk.punctuation("done"), [1 + 2, 4 + 8 + 16]),
+    ],
+    ids=str,
+)
+def test_rows_that_the_watermark_is_behind_are_kept(window: wk.Window, expected: list[int]) -> None:
+    """No row comes before those of a query that came late; yet the watermark has not told their windows."""
+    op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")).operator(
+        order="out-of-order", schema=SCHEMA
+    )
+    op.push(rows([0], [100]))
+    op.advance(50)
+    op.add(wk.query(by="k", time="t", windows=window, aggs=wk.sum("v")), name="late")
+    op.remove("q1")
+    columns = [[0] * 5, [101, 101, 101, 102, 103], [1, 2, 4, 8, 16], [False, True, False, False, True]]
+    op.push(pa.table(columns, schema=SCHEMA))
+    assert op.advance(60).num_rows == 0
+    assert op.advance(200)["sum(v)"].to_pylist() == expected

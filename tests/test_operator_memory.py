@@ -57,3 +57,24 @@ def test_values_that_nothing_points_to_are_dropped(name: str, order: str) -> Non
     assert most < 2_000_000
     run = query.run(pa.concat_tables(alone)).to_pylist()
     assert [{**row, "update": False} for row in run] == op.close().to_pylist()
+
+
+@pytest.mark.parametrize("order", ["in-order", "out-of-order"])
+@pytest.mark.parametrize(
+    "windows", [[wk.session(10)], [wk.tumbling(rows=3)], [wk.session(10), wk.tumbling(rows=3)]]
+)
+def test_nothing_is_held_after_the_end(windows: list[wk.Window], order: str) -> None:
+    keys = pa.array(range(2_500)).take(pa.array([n % 2_500 for n in range(20_000)]))
+    table = WIDE.slice(0, 20_000).append_column("k", keys)
+    first, *others = [wk.query(by="k", time="t", windows=each, aggs=wk.max("s")) for each in windows]
+    op = first.operator(order=order, schema=table.schema)
+    for other in others:
+        op.add(other)
+    op.push(table)
+    assert op.stats().bytes > 100_000
+    op.close()
+    stats = op.stats()
+    assert (stats.bytes, stats.keys, stats.slices, stats.rows_kept) == (0, 0, 0, 0)
+    assert op.slices().num_rows == 0
+    again = wk.Operator.restore(op.snapshot(), dict(op.queries))
+    assert (again.stats().bytes, again.stats().windows) == (0, stats.windows)

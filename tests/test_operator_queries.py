@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import extents, in_units, plain
 from stream_oracle import assert_same, results
-from test_operator_oracle import Call, Case, cases, queries, start, step
+from streams import Call, Case, cases, queries, start, step
 
 import windowkit as wk
 
@@ -70,7 +70,7 @@ def test_late_rows_find_their_slices_whatever_was_added(
     """The edges of a query that is added cut nothing of the time before it, where late rows still come."""
     aggs = [wk.collect_list("v"), wk.max("v")]
     query = wk.query(by=[], time="t", windows=window, aggs=aggs)
-    case = Case(query, ROWS, "out-of-order", 1000, None, store, [])
+    case = Case(query, ROWS, "out-of-order", 1000, None, [], store)
     op, oracle = start(case)
     for number, times in enumerate(pushed):
         if number in range(1, len(fine) + 1):
@@ -100,7 +100,7 @@ def test_windows_that_reach_far_back_over_many_slices(
     query = wk.query(by=["k"], time="t", windows=[far, near], aggs=[wk.sum("v"), wk.last("v")])
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.int64()})
     order = "out-of-order" if lateness else "in-order"
-    op, oracle = start(Case(query, schema, order, lateness, None, store, []))
+    op, oracle = start(Case(query, schema, order, lateness, None, [], store))
     random, now = Random(seed), 0
     for _ in range(8):
         times = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import column, evaluate, key, plain
 from rows_oracle import Both, assert_alike, by_ranks, edge_after, needs_rows
-from test_operator_oracle import AGGREGATES, KEYS, TIMES, VALUES, placed, scalar, scaled
+from streams import (
+    AGGREGATES,
+    KEYS,
+    TIMES,
+    VALUES,
+    Call,
+    Case,
+    batches,
+    operator,
+    oracle_of,
+    placed,
+    reached,
+    scalar,
+    scaled,
+    step_by_rows,
+)
 
 import windowkit as wk
 
@@ -101,23 +116,6 @@ def joined(a: pa.Array, b: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(a, b, "-")
 
 
-class Call(NamedTuple):
-    """A batch to push, or how far to move the watermark on, or a punctuation."""
-
-    batch: pa.Table | None
-    advance: int = 0
-    mark: bool = False
-
-
-class Case(NamedTuple):
-    query: wk.Query
-    schema: pa.Schema
-    order: str
-    lateness: int
-    delay: int | None
-    calls: list[Call]
-
-
 @st.composite
 def queries(draw: st.DrawFn, time: pa.DataType, by: list[str], rows: bool | None = None) -> wk.Query:
     drawn = []
@@ -146,67 +144,34 @@ def cases(draw: st.DrawFn, order: str | None = None) -> Case:
         if draw(st.integers(0, 3)) == 0:
             calls.append(Call(None, draw(st.integers(0, 30)), draw(st.booleans())))
             continue
-        columns: dict[str, list[Any]] = {name: [] for name in kinds}
-        for _ in range(draw(st.integers(0, 8))):
-            now += draw(st.sampled_from([0, 0, 1, 1, 2, 5, 12]))
-            back = 0 if order == "in-order" else draw(st.sampled_from([0, 0, 0, 1, 2, 4, 11, 30]))
-            columns["t"].append(None if draw(st.integers(0, 12)) == 0 else now - back)
-            for name, (_, strategy) in kinds.items():
-                if name != "t":
-                    columns[name].append(draw(strategy))
-        arrays = {name: column(values, schema.field(name).type) for name, values in columns.items()}
-        batch = pa.table(arrays, schema=schema)
-        cut = draw(st.integers(0, batch.num_rows))
-        calls.append(Call(pa.concat_tables([batch.slice(0, cut), batch.slice(cut)])))
+        delays = [0] if order == "in-order" else [0, 0, 0, 1, 2, 4, 11, 30]
+        batch, now = draw(batches(schema, kinds, now, [0, 0, 1, 1, 2, 5, 12], delays))
+        calls.append(Call(batch))
     return Case(query, schema, order, lateness, delay, calls)
 
 
 def start(case: Case) -> tuple[wk.Operator, Both]:
-    time = case.schema.field("t").type
-    delay = None if case.delay is None else scaled(case.delay, time)
-    op = case.query.operator(
-        order=case.order, allowed_lateness=scaled(case.lateness, time), max_delay=delay, schema=case.schema
-    )
-    oracle = Both(
-        "q1",
-        case.query,
-        case.schema,
-        order=case.order,
-        allowed_lateness=case.lateness,
-        max_delay=case.delay,
-    )
-    return op, oracle
-
-
-def reached(oracle: Both) -> int:
-    return max([-40, *(t for t in (oracle.watermark, oracle.latest) if t is not None)])
+    return operator(case), oracle_of(case, Both)
 
 
 def step(op: wk.Operator, oracle: Both, call: Call, time: pa.DataType, query: wk.Query) -> None:
     """Make a call, and compare what it returns."""
-    if call.batch is not None:
-        expected = oracle.push(call.batch)
-        oracle.check(op, op.push(call.batch), expected)
-        return
     marked = any(
         isinstance(window, wk.Punctuation) for name in oracle.queries for window in op.queries[name].windows
     )
-    if call.mark and marked:
-        at = reached(oracle) + (call.advance - 15 if oracle.order == "out-of-order" else 0)
-        if not oracle.cutoff_of(at):
-            return
-        table = oracle.parts[True].table
-        given: Any = None
-        if query.by and call.advance % 2 and table.num_rows:
-            given = {name: table[name][call.advance % table.num_rows].as_py() for name in query.by}
-        group = None if given is None else tuple(key(plain_of(table, given, name)) for name in query.by)
-        expected = oracle.punctuate(at, group)
-        oracle.check(op, op.punctuate(scalar(at, time), given), expected)
+    if call.batch is not None or not call.mark or not marked:
+        step_by_rows(op, oracle, call, time)
         return
-    least = oracle.watermark if oracle.watermark is not None else -40
-    target = max(least, reached(oracle) - 15 + call.advance) if oracle.order == "out-of-order" else least
-    expected = oracle.advance(target)
-    oracle.check(op, op.advance(scalar(target, time)), expected)
+    at = reached(oracle) + (call.advance - 15 if oracle.order == "out-of-order" else 0)
+    if not oracle.cutoff_of(at):
+        return
+    table = oracle.parts[True].table
+    given: Any = None
+    if query.by and call.advance % 2 and table.num_rows:
+        given = {name: table[name][call.advance % table.num_rows].as_py() for name in query.by}
+    group = None if given is None else tuple(key(plain_of(table, given, name)) for name in query.by)
+    expected = oracle.punctuate(at, group)
+    oracle.check(op, op.punctuate(scalar(at, time), given), expected)
 
 
 def plain_of(table: pa.Table, given: dict[str, Any], name: str) -> Any:

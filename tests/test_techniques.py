@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows_oracle import Both
 from stream_oracle import Stream, assert_same, results
-from test_operator_oracle import Call, Case, cases, check_late, reached, scalar, scaled, step
+from streams import Case, cases, check_late, operator, oracle_of, step, step_by_rows
 
 import windowkit as wk
 from windowkit.techniques import TECHNIQUES
@@ -25,17 +25,6 @@ QUERY = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64()})
 HOLISTIC = {"median", "quantile", "count_distinct", "mode", "collect_list", "collect_set"}
 """Functions whose partials grow with their rows."""
-
-
-def operator(case: Case, technique: str) -> wk.Operator:
-    time = case.schema.field("t").type
-    return case.query.operator(
-        order=case.order,
-        allowed_lateness=scaled(case.lateness, time),
-        max_delay=None if case.delay is None else scaled(case.delay, time),
-        technique=technique,
-        schema=case.schema,
-    )
 
 
 def refusal(case: Case, technique: str) -> str | None:
@@ -63,7 +52,7 @@ def refuses(case: Case, technique: str) -> bool:
     why = None if technique == "slicing" else refusal(case, technique)
     if why is not None:
         with pytest.raises(wk.InvalidValue, match=f"technique: {technique} takes no .*{why}"):
-            operator(case, technique)
+            operator(case, technique=technique)
     return why is not None
 
 
@@ -91,35 +80,16 @@ def test_all_are_the_definition_of_windows_of_a_number_of_rows(case: Case) -> No
     for technique in TECHNIQUES:
         if refuses(case, technique):
             continue
-        op = operator(case, technique)
-        oracle = Both(
-            "q1",
-            case.query,
-            case.schema,
-            order=case.order,
-            allowed_lateness=case.lateness,
-            max_delay=case.delay,
-        )
+        op = operator(case, technique=technique)
+        oracle = oracle_of(case, Both)
         for call in case.calls:
-            counted_step(op, oracle, call, time)
+            step_by_rows(op, oracle, call, time)
         expected = oracle.close()
         oracle.check(op, op.close(), expected)
         stats = op.stats()
         assert (stats.rows, stats.late) == (oracle.rows, len(oracle.late))
         assert (stats.slices, stats.rows_kept) == (0, 0), technique
         assert sorted(op.take_late()["late_reason"].to_pylist()) == sorted(oracle.late)
-
-
-def counted_step(op: wk.Operator, oracle: Both, call: Call, time: pa.DataType) -> None:
-    """Make a call, and compare what it returns."""
-    if call.batch is not None:
-        expected = oracle.push(call.batch)
-        oracle.check(op, op.push(call.batch), expected)
-        return
-    least = oracle.watermark if oracle.watermark is not None else -40
-    target = max(least, reached(oracle) - 15 + call.advance) if oracle.order == "out-of-order" else least
-    expected = oracle.advance(target)
-    oracle.check(op, op.advance(scalar(target, time)), expected)
 
 
 @settings(max_examples=300)
@@ -129,15 +99,8 @@ def test_all_are_the_definition(case: Case) -> None:
     for technique in TECHNIQUES:
         if refuses(case, technique):
             continue
-        op = operator(case, technique)
-        oracle = Stream(
-            "q1",
-            case.query,
-            case.schema,
-            order=case.order,
-            allowed_lateness=case.lateness,
-            max_delay=case.delay,
-        )
+        op = operator(case, technique=technique)
+        oracle = oracle_of(case, Stream)
         for call in case.calls:
             step(op, oracle, call, time)
         assert_same(oracle.close(), results(op, op.close()))

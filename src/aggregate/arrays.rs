@@ -10,6 +10,9 @@
 //! A call costs much, an entry little: so rows are lifted many at a time, those of one slot are combined pairwise,
 //! all slots at once, and windows are put together from aligned blocks of slices, one level of blocks after the other.
 
+mod function;
+mod ranges;
+
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -26,33 +29,11 @@ use super::properties::Properties;
 use super::user::UserAggregate;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
+pub use function::ArrayFunction;
+use function::{Signature, checked};
 
 /// Rows that may pile up before they become states of slots.
 const ROUND: usize = 1 << 18;
-
-/// An aggregate function over arrays: one entry per row, slice or window.
-pub trait ArrayFunction: Send + Sync + 'static {
-    /// How errors name it.
-    fn name(&self) -> &str;
-
-    /// States of single rows, none of whose inputs is null.
-    fn lift(&self, inputs: &[ArrayRef]) -> Result<ArrayRef>;
-
-    /// States of pairs, `earlier` before `later` in time.
-    fn combine(&self, earlier: &ArrayRef, later: &ArrayRef) -> Result<ArrayRef>;
-
-    /// Results.
-    fn lower(&self, states: &ArrayRef) -> Result<ArrayRef>;
-
-    /// `rest` for each `combine(part, rest)`, if there is an exact inverse.
-    fn invert(&self, whole: &ArrayRef, part: &ArrayRef) -> Option<Result<ArrayRef>>;
-
-    /// What holds of it.
-    fn properties(&self) -> Properties;
-
-    /// The state of no rows, as an array of one entry, if there is one.
-    fn identity(&self, states: &DataType) -> Result<Option<ArrayRef>>;
-}
 
 /// An [`ArrayFunction`] as a function of a query.
 pub struct Arrays<F>(pub Arc<F>);
@@ -74,55 +55,6 @@ impl<F: ArrayFunction> UserAggregate for Arrays<F> {
         let signature = Arc::new(Signature::of(&*self.0, inputs)?);
         Ok(Box::new(ArrayColumn { function: self.0.clone(), signature, len: 0, held: Held::default() }))
     }
-}
-
-/// The types of a function, as it returns them of arrays without entries.
-struct Signature {
-    state: DataType,
-    output: DataType,
-    identity: Option<ArrayRef>,
-}
-
-impl Signature {
-    fn of<F: ArrayFunction>(function: &F, inputs: &[DataType]) -> Result<Self> {
-        let inputs: Vec<ArrayRef> = inputs.iter().map(new_empty_array).collect();
-        let states = checked(function, "lift", function.lift(&inputs)?, 0, None)?;
-        let state = states.data_type().clone();
-        checked(function, "combine", function.combine(&states, &states)?, 0, Some(&state))?;
-        if let Some(inverted) = function.invert(&states, &states) {
-            checked(function, "invert", inverted?, 0, Some(&state))?;
-        }
-        let output = checked(function, "lower", function.lower(&states)?, 0, None)?.data_type().clone();
-        let identity = function.identity(&state)?;
-        let identity =
-            identity.map(|array| checked(function, "identity", array, 1, Some(&state))).transpose()?;
-        Ok(Self { state, output, identity })
-    }
-}
-
-/// An array that a function returned, if it is as long and of the type that it must be.
-fn checked<F: ArrayFunction>(
-    function: &F,
-    what: &str,
-    array: ArrayRef,
-    len: usize,
-    kind: Option<&DataType>,
-) -> Result<ArrayRef> {
-    if array.len() != len {
-        return Err(Error::InvalidValue(format!(
-            "{}: {what} returned {} entries of {len}; it returns one entry for each it is given",
-            function.name(),
-            array.len()
-        )));
-    }
-    if let Some(kind) = kind.filter(|&kind| kind != array.data_type()) {
-        return Err(Error::InvalidValue(format!(
-            "{}: {what} returned {}; it returns {kind}, as of arrays without entries",
-            function.name(),
-            array.data_type()
-        )));
-    }
-    Ok(array)
 }
 
 /// A column of states of an [`ArrayFunction`].
@@ -329,118 +261,6 @@ impl<F: ArrayFunction> ArrayColumn<F> {
             let Entries { slots, times, states, .. } = self.reduced()?.clone();
             *self = self.of(len, slots, times, states);
             self.held.round = 2 * self.held.rows;
-        }
-        Ok(())
-    }
-
-    /// States of ranges by the inverse: what all slots up to the end have, less those before.
-    fn differences(&self, states: &ArrayRef, ranges: &[(u32, u32)]) -> Result<Option<ArrayRef>> {
-        let mut running = states.clone();
-        let mut step = 1;
-        while step < states.len() {
-            let more = states.len() - step;
-            let joined = self.combined(&running.slice(0, more), &running.slice(step, more))?;
-            running = concat(&[running.slice(0, step).as_ref(), joined.as_ref()])?;
-            step *= 2;
-        }
-        let wholes = picked(&running, ranges.iter().map(|&(_, hi)| hi - 1).collect())?;
-        let inner: Vec<usize> = (0..ranges.len()).filter(|&range| ranges[range].0 > 0).collect();
-        let parts = picked(&running, inner.iter().map(|&range| ranges[range].0 - 1).collect())?;
-        let inner_wholes = picked(&wholes, inner.iter().map(|&range| range as u32).collect())?;
-        let Some(rests) = self.function.invert(&inner_wholes, &parts) else { return Ok(None) };
-        let rests = checked(&*self.function, "invert", rests?, inner.len(), Some(&self.signature.state))?;
-        let mut place: Vec<u32> = (0..ranges.len() as u32).collect();
-        for (at, &range) in inner.iter().enumerate() {
-            place[range] = (ranges.len() + at) as u32;
-        }
-        Ok(Some(picked(&concat(&[wholes.as_ref(), rests.as_ref()])?, place)?))
-    }
-
-    /// States of ranges from aligned blocks of 1, 2, 4, ... slots.
-    fn blocks(&self, states: &ArrayRef, ranges: &[(u32, u32)]) -> Result<ArrayRef> {
-        let mut blocks = states.clone();
-        let mut ranges = ranges.to_vec();
-        let mut left = Sides::new(&self.signature.state, ranges.len());
-        let mut right = Sides::new(&self.signature.state, ranges.len());
-        loop {
-            // A range begins, or ends, in the middle of a block of the next level: it takes this level's half.
-            let (mut begins, mut ends) = (Vec::new(), Vec::new());
-            for (range, (lo, hi)) in ranges.iter_mut().enumerate() {
-                if *lo < *hi && *lo % 2 == 1 {
-                    begins.push((range, *lo));
-                    *lo += 1;
-                }
-                if *lo < *hi && *hi % 2 == 1 {
-                    *hi -= 1;
-                    ends.push((range, *hi));
-                }
-                (*lo, *hi) = (*lo / 2, *hi / 2);
-            }
-            left.join(&blocks, &begins, |own, block| self.combined(own, block))?;
-            right.join(&blocks, &ends, |own, block| self.combined(block, own))?;
-            if ranges.iter().all(|(lo, hi)| lo >= hi) {
-                break;
-            }
-            let pairs = blocks.len() as u32 / 2;
-            let halves = |odd: u32| picked(&blocks, (0..pairs).map(|pair| 2 * pair + odd).collect());
-            blocks = self.combined(&halves(0)?, &halves(1)?)?;
-        }
-        let rights: Vec<(usize, u32)> =
-            right.place.iter().enumerate().filter_map(|(range, place)| place.map(|at| (range, at))).collect();
-        left.join(&right.states, &rights, |own, block| self.combined(own, block))?;
-        let place: Option<Vec<u32>> = left.place.iter().copied().collect();
-        picked(&left.states, place.ok_or_else(|| Error::Internal("a range over no slot".into()))?)
-    }
-}
-
-/// What ranges have so far, on one of their sides.
-struct Sides {
-    states: ArrayRef,
-    /// Where the state of each range is.
-    place: Vec<Option<u32>>,
-}
-
-impl Sides {
-    fn new(kind: &DataType, ranges: usize) -> Self {
-        Self { states: new_empty_array(kind), place: vec![None; ranges] }
-    }
-
-    /// Joins `blocks[at]` to each range of `more`: with `combine` where it has a state.
-    fn join(
-        &mut self,
-        blocks: &ArrayRef,
-        more: &[(usize, u32)],
-        combine: impl Fn(&ArrayRef, &ArrayRef) -> Result<ArrayRef>,
-    ) -> Result<()> {
-        let (mut own, mut theirs, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut joined, mut begun) = (Vec::new(), Vec::new());
-        for &(range, at) in more {
-            match self.place[range] {
-                Some(place) => {
-                    own.push(place);
-                    theirs.push(at);
-                    joined.push(range);
-                }
-                None => {
-                    fresh.push(at);
-                    begun.push(range);
-                }
-            }
-        }
-        let mut parts = vec![self.states.clone()];
-        if !own.is_empty() {
-            parts.push(combine(&picked(&self.states, own)?, &picked(blocks, theirs)?)?);
-        }
-        parts.push(picked(blocks, fresh)?);
-        for (at, range) in joined.into_iter().chain(begun).enumerate() {
-            self.place[range] = Some((self.states.len() + at) as u32);
-        }
-        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
-        // What was replaced is left out.
-        let rows = self.place.iter().copied().flatten().collect();
-        self.states = picked(&concat(&parts)?, rows)?;
-        for (at, place) in self.place.iter_mut().flatten().enumerate() {
-            *place = at as u32;
         }
         Ok(())
     }

@@ -12,12 +12,13 @@
 //! then sorted and encoded, and all slots of the block speak of the same ranks. Answers are views: which slots make up
 //! a window. What is asked of them slides over the slots (`tally`), so that overlap costs nothing.
 
+mod asked;
+mod entries;
+
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::{
-    Array, ArrayRef, Int64Array, ListArray, UInt32Array, UInt64Array, cast::AsArray, types::UInt64Type,
-};
+use arrow_array::{Array, ArrayRef, ListArray, UInt32Array, UInt64Array, cast::AsArray, types::UInt64Type};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
 use arrow_select::take::take;
@@ -26,15 +27,21 @@ use super::codes::{Codes, Interned};
 use super::lift::{Partials, Rows, cast_to, columns};
 use super::order::{Family, Wides, Words, family};
 use super::properties::{Kind, Properties};
-use super::quantile::{discrete, quantiles, quantiles_of_runs};
-use super::sorted_runs::{Nodes, RunNodes, SortedRun, select, union, values};
-use super::tally::{Counter, Distinct, Modes, Ordered, Runs, slide};
+use super::sorted_runs::{Nodes, RunNodes, SortedRun, union};
+use super::tally::{Ordered, Runs, slide};
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
+pub use asked::Question;
+pub(super) use asked::ask;
+use entries::Entries;
 
 /// Rows that may pile up before those of one slot that are equal are counted instead.
 const FIRST_COMPACTION: usize = 8 << 20;
+
+/// Values that multisets may hold, with repetitions, when they come as counts: more than any stream has. A count is held in
+/// parts of 32 bits, and such many are not.
+const MOST_COUNTED: u64 = 1 << 48;
 
 /// An empty column of multisets of values of type `input`, if those have an order.
 pub(super) fn multisets(input: &DataType) -> Option<Box<dyn Partials>> {
@@ -43,34 +50,6 @@ pub(super) fn multisets(input: &DataType) -> Option<Box<dyn Partials>> {
         Family::Wide => Box::new(Multiset::new(Wides::new(input))),
         Family::Text => Box::new(Multiset::new(Interned::new(input))),
     })
-}
-
-/// What can be asked of multisets.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Question {
-    /// The value below which a share of the values lies, interpolated.
-    Quantile(f64),
-    /// The least value whose share of values at or below it is at least this.
-    Discrete(f64),
-    /// The number of distinct values.
-    Distinct,
-    /// The most frequent value; of several the least.
-    Mode,
-}
-
-/// Answers of all slots of a column of multisets of values of type `input`.
-pub(super) fn ask(sets: &dyn Partials, question: Question, input: &DataType) -> Result<ArrayRef> {
-    let sets = sets.as_any();
-    if let Some(words) = sets.downcast_ref::<Multiset<Words>>() {
-        return words.ask(question, input);
-    }
-    if let Some(wides) = sets.downcast_ref::<Multiset<Wides>>() {
-        return wides.ask(question, input);
-    }
-    match sets.downcast_ref::<Multiset<Interned>>() {
-        Some(texts) => texts.ask(question, input),
-        None => Err(Error::Internal(format!("{question:?} is asked of multisets"))),
-    }
 }
 
 /// A column of multisets.
@@ -94,22 +73,6 @@ enum Held<K> {
 /// Runs, and the ranges of them that make up slots.
 type View<K> = (Arc<Ranked<K>>, Vec<(u32, u32)>);
 
-/// Values with their slots.
-struct Entries<K> {
-    len: usize,
-    slots: Vec<u32>,
-    codes: Vec<K>,
-    /// How often each value is there; `None` while all are once.
-    counts: Option<Vec<u32>>,
-    index: OnceLock<Index>,
-}
-
-/// Entries by slot: those of slot s are `order[offsets[s]..offsets[s + 1]]`, or without order these themselves.
-struct Index {
-    offsets: Vec<usize>,
-    order: Option<Vec<u32>>,
-}
-
 /// Runs of ranks, and the codes that have these ranks.
 struct Ranked<K> {
     runs: Runs,
@@ -122,68 +85,6 @@ struct Item<K> {
     key: K,
     group: u32,
     count: u32,
-}
-
-impl<K: Copy> Entries<K> {
-    fn new() -> Self {
-        Self { len: 0, slots: Vec::new(), codes: Vec::new(), counts: None, index: OnceLock::new() }
-    }
-
-    fn push(&mut self, slot: u32, code: K, count: u32) {
-        if count != 1 && self.counts.is_none() {
-            self.counts = Some(vec![1; self.codes.len()]);
-        }
-        if let Some(counts) = &mut self.counts {
-            counts.push(count);
-        }
-        self.slots.push(slot);
-        self.codes.push(code);
-    }
-
-    fn bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<u32>()
-            + self.codes.capacity() * size_of::<K>()
-            + self.counts.as_ref().map_or(0, |counts| counts.capacity() * size_of::<u32>())
-    }
-
-    fn count(&self, entry: usize) -> u32 {
-        self.counts.as_ref().map_or(1, |counts| counts[entry])
-    }
-
-    fn index(&self) -> &Index {
-        self.index.get_or_init(|| {
-            let mut offsets = vec![0; self.len + 1];
-            for &slot in &self.slots {
-                offsets[slot as usize + 1] += 1;
-            }
-            for slot in 0..self.len {
-                offsets[slot + 1] += offsets[slot];
-            }
-            if self.slots.is_sorted() {
-                return Index { offsets, order: None };
-            }
-            let mut next = offsets.clone();
-            let mut order = vec![0; self.slots.len()];
-            for (entry, &slot) in self.slots.iter().enumerate() {
-                order[next[slot as usize]] = entry as u32;
-                next[slot as usize] += 1;
-            }
-            Index { offsets, order: Some(order) }
-        })
-    }
-
-    /// Makes the index, if there is one, that of these entries and of others after them, whose slots are others.
-    fn index_with(&mut self, others: &Self) {
-        let rows = self.codes.len();
-        let Some(index) = self.index.get_mut() else { return };
-        let Index { offsets, order } = others.index();
-        index.offsets.extend(offsets[1..].iter().map(|offset| rows + offset));
-        if index.order.is_some() || order.is_some() {
-            let own = index.order.get_or_insert_with(|| (0..rows as u32).collect());
-            let places = 0..others.codes.len();
-            own.extend(places.map(|at| rows as u32 + order.as_ref().map_or(at as u32, |order| order[at])));
-        }
-    }
 }
 
 impl<C: Codes> Multiset<C> {
@@ -341,77 +242,6 @@ impl<C: Codes> Multiset<C> {
         }
     }
 
-    fn ask(&self, question: Question, input: &DataType) -> Result<ArrayRef> {
-        if let Held::Merged { runs, offsets } = &self.held {
-            return self.ask_runs(offsets.windows(2).map(|slot| &runs[slot[0]..slot[1]]), question, input);
-        }
-        let (ranked, ranges) = self.view();
-        match u32::try_from(ranked.runs.total) {
-            Ok(_) => self.ask_of::<u32>(&ranked, &ranges, question, input),
-            Err(_) => self.ask_of::<u64>(&ranked, &ranges, question, input),
-        }
-    }
-
-    fn ask_of<N: Counter>(
-        &self,
-        ranked: &Ranked<C::Code>,
-        ranges: &[(u32, u32)],
-        question: Question,
-        input: &DataType,
-    ) -> Result<ArrayRef> {
-        let Ranked { runs, codes } = ranked;
-        let mut ranks: Vec<Option<u32>> = Vec::with_capacity(ranges.len());
-        match question {
-            Question::Quantile(q) => return quantiles::<C, N>(&self.codes, codes, runs, ranges, q, input),
-            Question::Distinct => {
-                let mut counts = Vec::with_capacity(ranges.len());
-                let tally = &mut Distinct::<N>::new(runs.distinct);
-                slide(runs, ranges, tally, |tally| counts.push(tally.distinct()));
-                return Ok(Arc::new(Int64Array::from(counts)));
-            }
-            Question::Discrete(q) => slide(runs, ranges, &mut Ordered::<N>::new(runs.distinct), |tally| {
-                let values = tally.len();
-                ranks.push((values > 0).then(|| tally.select(discrete(values, q))));
-            }),
-            Question::Mode => slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), |tally| {
-                ranks.push(tally.mode());
-            }),
-        }
-        Ok(take(&self.codes.values(codes)?, &UInt32Array::from(ranks), None)?)
-    }
-
-    /// The answers of slots that are some sorted runs each.
-    fn ask_runs<'a>(
-        &self,
-        slots: impl Iterator<Item = &'a [Arc<SortedRun<C::Code>>]>,
-        question: Question,
-        input: &DataType,
-    ) -> Result<ArrayRef> {
-        let found: Vec<Option<C::Code>> = match question {
-            Question::Quantile(q) => return quantiles_of_runs(&self.codes, slots, q, input),
-            Question::Distinct => {
-                let distinct = slots.map(|runs| union(runs).counted().len() as i64);
-                return Ok(Arc::new(Int64Array::from_iter_values(distinct)));
-            }
-            Question::Discrete(q) => {
-                let value =
-                    |runs: &[_]| Some(values(runs)).filter(|&values| values > 0).map(|n| discrete(n, q));
-                slots.map(|runs| value(runs).map(|k| select(runs, k).0)).collect()
-            }
-            Question::Mode => {
-                // Of several that are as often there the first, which is the least.
-                let mode = |runs: &[_]| {
-                    union(runs).counted().into_iter().rev().max_by_key(|item| item.1).map(|item| item.0)
-                };
-                slots.map(mode).collect()
-            }
-        };
-        let codes: Vec<C::Code> = found.iter().flatten().copied().collect();
-        let mut next = 0..;
-        let ranks: UInt32Array = found.iter().map(|code| code.and_then(|_| next.next())).collect();
-        Ok(take(&self.codes.values(&codes)?, &ranks, None)?)
-    }
-
     /// Distinct values of all slots and, if asked for, how often each is there, as lists.
     fn lists(&self, counted: bool) -> Result<Vec<ArrayRef>> {
         if let Held::Merged { runs, offsets: slots } = &self.held {
@@ -515,6 +345,12 @@ impl<C: Codes> Partials for Multiset<C> {
         let (values, counts) = (values.as_list::<i32>(), counts.as_list::<i32>());
         let codes = self.codes.read(values.values(), values.values().logical_nulls().as_ref())?;
         let how_often = counts.values().as_primitive::<UInt64Type>();
+        let total = how_often.values().iter().fold(0u64, |total, &count| total.saturating_add(count));
+        if total > MOST_COUNTED {
+            return Err(Error::InvalidValue(format!(
+                "a multiset of {total} values; one has {MOST_COUNTED} at most"
+            )));
+        }
         let entries = self.entries();
         entries.len = len;
         for (row, &slot) in rows.slots.iter().enumerate() {
@@ -523,6 +359,13 @@ impl<C: Codes> Partials for Multiset<C> {
             }
             let from = values.value_offsets()[row] as usize;
             let others = counts.value_offsets()[row] as usize;
+            if values.value_length(row) != counts.value_length(row) {
+                return Err(Error::InvalidValue(format!(
+                    "a multiset of {} distinct values and {} counts of them; each has one",
+                    values.value_length(row),
+                    counts.value_length(row)
+                )));
+            }
             for at in 0..values.value_length(row) as usize {
                 in_parts(how_often.value(others + at), |count| entries.push(slot, codes[from + at], count));
             }
@@ -614,6 +457,7 @@ impl<C: Codes> Partials for Multiset<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_array::Int64Array;
     use proptest::prelude::*;
 
     proptest! {

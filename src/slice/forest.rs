@@ -208,69 +208,52 @@ fn above(mut level: Vec<(usize, usize)>) -> Vec<(u32, u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::timeline::Cell;
+    use super::super::trial::{Above, out_of_order, sum, tried};
     use super::*;
-    use crate::aggregate::{Input, Partial};
-    use arrow_array::{ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
-    use arrow_schema::DataType;
+    use crate::aggregate::Partial;
+    use arrow_array::{cast::AsArray, types::Int64Type};
     use proptest::prelude::*;
-    use std::sync::Arc;
+
+    impl Above for Forest {
+        type Answer = Option<i64>;
+        const PARTIAL: Partial = Partial::Sum;
+
+        fn new(store: &Store) -> Self {
+            Forest::new(store, vec![0])
+        }
+
+        fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) {
+            self.update(timelines.dirty(), store, delta, timelines).unwrap();
+        }
+
+        fn answers(
+            &mut self,
+            _: (&Store, &Delta),
+            timelines: &Timelines,
+            windows: &[Wanted],
+        ) -> Vec<Option<i64>> {
+            let sums =
+                self.answer(0, &self.nodes(timelines, windows.iter().cloned())).unwrap().lower().unwrap();
+            sums.as_primitive::<Int64Type>().iter().collect()
+        }
+
+        fn defined(values: &[i64]) -> Option<i64> {
+            sum(values)
+        }
+
+        fn distrust(&mut self, keys: Vec<u32>) {
+            self.distrust(keys.into_iter());
+        }
+
+        /// Trees are mended by what the next call changes.
+        fn forget(&mut self, _: &Timelines) {}
+    }
 
     proptest! {
-        /// Whatever comes, goes, or is put in between: a window is the sum of its slices.
+        /// Whatever comes, goes, fails, or is put in between: a window is the sum of its slices, null if they have no value.
         #[test]
-        fn windows_are_sums_of_their_slices(
-            calls in prop::collection::vec((prop::collection::vec((0u32..3, 0i64..60, -9i64..9), 0..8), 0i64..6, any::<bool>()), 1..25),
-        ) {
-            let column = || Partial::Sum.column(&[DataType::Int64]).unwrap();
-            let mut store = Store::new(vec![column()], 0);
-            let mut timelines = Timelines::default();
-            let mut forest = Forest::new(&store, vec![0]);
-            let mut kept: Vec<(u32, i64, i64)> = Vec::new();
-            let mut base = 0;
-            for (rows, step, fails) in calls {
-                let rows: Vec<(u32, i64, i64)> = rows.iter().map(|&(key, t, v)| (key, base + t, v)).collect();
-                let mut delta = store.delta();
-                let values: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2)));
-                let (slots, times): (Vec<u32>, Vec<i64>) = rows.iter().enumerate().map(|(at, row)| (at as u32, row.1)).unzip();
-                let input = Input { columns: vec![values], taken: None };
-                delta.update(&[input], &times, &super::super::Cut::Slots(&slots), rows.len()).unwrap();
-                for &(key, t, _) in &rows {
-                    let start = t.div_euclid(4) * 4;
-                    timelines.add(Cell { key, first: t, last: t }, (start, start + 4), None);
-                }
-                forest.update(timelines.dirty(), &store, &delta, &timelines).unwrap();
-                let all: Vec<(u32, i64, i64)> = kept.iter().chain(&rows).copied().collect();
-                for key in 0..3 {
-                    let slices = timelines.of(key);
-                    let windows: Vec<(usize, usize)> =
-                        (0..slices.len()).flat_map(|lo| (lo + 1..=slices.len()).map(move |hi| (lo, hi))).collect();
-                    if windows.is_empty() {
-                        continue;
-                    }
-                    let asked = windows.iter().map(|&(lo, hi)| Wanted { key, slices: lo..hi });
-                    let answers = forest.answer(0, &forest.nodes(&timelines, asked)).unwrap();
-                    let got = answers.lower().unwrap();
-                    for (&(lo, hi), got) in windows.iter().zip(got.as_primitive::<Int64Type>().values()) {
-                        let within = |t: i64| slices[lo].first <= t && t <= slices[hi - 1].last;
-                        let want: i64 = all.iter().filter(|row| row.0 == key && within(row.1)).map(|row| row.2).sum();
-                        prop_assert_eq!(*got, want);
-                    }
-                }
-                if fails {
-                    let keys: Vec<u32> = rows.iter().map(|row| row.0).collect();
-                    forest.distrust(keys.into_iter());
-                    timelines.take_back();
-                } else {
-                    store.append(delta);
-                    timelines.settle();
-                    kept = all;
-                }
-                base += step;
-                let cutoff = base.div_euclid(4) * 4;
-                timelines.forget(cutoff, None);
-                kept.retain(|row| row.1 >= cutoff);
-            }
+        fn windows_are_sums_of_their_slices(calls in out_of_order()) {
+            tried::<Forest>(calls)?;
         }
     }
 }

@@ -234,83 +234,63 @@ impl Grove {
 
 #[cfg(test)]
 mod tests {
-    use super::super::timeline::Cell;
+    use super::super::trial::{Above, out_of_order, tried};
     use super::*;
-    use crate::aggregate::{Input, Partial};
+    use crate::aggregate::Partial;
     use arrow_array::{
-        ArrayRef, Int64Array,
         cast::AsArray,
         types::{Int64Type, UInt64Type},
     };
-    use arrow_schema::DataType;
     use proptest::prelude::*;
-    use std::sync::Arc;
 
-    fn values_of(lists: &[ArrayRef], at: usize) -> Vec<i64> {
-        let [values, counts] = [0, 1].map(|list| lists[list].as_list::<i32>().value(at));
-        let values = values.as_primitive::<Int64Type>().values().iter();
-        let counts = counts.as_primitive::<UInt64Type>().values().iter();
-        values.zip(counts).flat_map(|(&value, &count)| vec![value; count as usize]).collect()
+    impl Above for Grove {
+        type Answer = Vec<i64>;
+        const PARTIAL: Partial = Partial::Values;
+
+        fn new(store: &Store) -> Self {
+            Grove::new(store).unwrap()
+        }
+
+        fn update(&mut self, _: &Store, _: &Delta, timelines: &Timelines) {
+            self.update(&timelines.dirty(), timelines);
+        }
+
+        fn answers(
+            &mut self,
+            state: (&Store, &Delta),
+            timelines: &Timelines,
+            windows: &[Wanted],
+        ) -> Vec<Vec<i64>> {
+            let lists = self.answer(state, timelines, windows.iter().cloned(), &[0])[0].state().unwrap();
+            let values_of = |at: usize| {
+                let [values, counts] = [0, 1].map(|list| lists[list].as_list::<i32>().value(at));
+                let values = values.as_primitive::<Int64Type>().values().iter();
+                let counts = counts.as_primitive::<UInt64Type>().values().iter();
+                values.zip(counts).flat_map(|(&value, &count)| vec![value; count as usize]).collect()
+            };
+            (0..lists[0].len()).map(values_of).collect()
+        }
+
+        fn defined(values: &[i64]) -> Vec<i64> {
+            let mut values = values.to_vec();
+            values.sort_unstable();
+            values
+        }
+
+        fn distrust(&mut self, keys: Vec<u32>) {
+            self.distrust(keys.into_iter());
+        }
+
+        fn forget(&mut self, timelines: &Timelines) {
+            self.forget(timelines);
+        }
     }
 
     proptest! {
-        /// Whatever comes, goes, fails, or is put in between: a window has the values of its slices.
+        /// Whatever comes, goes, fails, or is put in between: a window has the values of its slices; no node is left over.
         #[test]
-        fn windows_have_the_values_of_their_slices(
-            calls in prop::collection::vec((prop::collection::vec((0u32..3, 0i64..60, -9i64..9), 0..8), 0i64..6, any::<bool>()), 1..25),
-        ) {
-            let column = || Partial::Values.column(&[DataType::Int64]).unwrap();
-            let mut store = Store::new(vec![column()], 0);
-            let mut timelines = Timelines::default();
-            let mut grove = Grove::new(&store).unwrap();
-            let mut kept: Vec<(u32, i64, i64)> = Vec::new();
-            let mut base = 0;
-            for (rows, step, fails) in calls {
-                let rows: Vec<(u32, i64, i64)> = rows.iter().map(|&(key, t, v)| (key, base + t, v)).collect();
-                let mut delta = store.delta();
-                let values: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2)));
-                let (slots, times): (Vec<u32>, Vec<i64>) = rows.iter().enumerate().map(|(at, row)| (at as u32, row.1)).unzip();
-                let input = Input { columns: vec![values], taken: None };
-                delta.update(&[input], &times, &super::super::Cut::Slots(&slots), rows.len()).unwrap();
-                for &(key, t, _) in &rows {
-                    let start = t.div_euclid(4) * 4;
-                    timelines.add(Cell { key, first: t, last: t }, (start, start + 4), None);
-                }
-                grove.update(&timelines.dirty(), &timelines);
-                let all: Vec<(u32, i64, i64)> = kept.iter().chain(&rows).copied().collect();
-                for key in 0..3 {
-                    let slices = timelines.of(key);
-                    let windows: Vec<(usize, usize)> =
-                        (0..slices.len()).flat_map(|lo| (lo + 1..=slices.len()).map(move |hi| (lo, hi))).collect();
-                    if windows.is_empty() {
-                        continue;
-                    }
-                    let asked = windows.iter().map(|&(lo, hi)| Wanted { key, slices: lo..hi });
-                    let answers = grove.answer((&store, &delta), &timelines, asked, &[0]);
-                    let got = answers[0].state().unwrap();
-                    for (at, &(lo, hi)) in windows.iter().enumerate() {
-                        let within = |t: i64| slices[lo].first <= t && t <= slices[hi - 1].last;
-                        let mut own: Vec<i64> = all.iter().filter(|row| row.0 == key && within(row.1)).map(|row| row.2).collect();
-                        own.sort_unstable();
-                        prop_assert_eq!(values_of(&got, at), own);
-                    }
-                }
-                if fails {
-                    grove.distrust(rows.iter().map(|row| row.0));
-                    timelines.take_back();
-                } else {
-                    store.append(delta);
-                    timelines.settle();
-                    kept = all;
-                }
-                base += step;
-                let cutoff = base.div_euclid(4) * 4;
-                timelines.forget(cutoff, None);
-                grove.forget(&timelines);
-                kept.retain(|row| row.1 >= cutoff);
-            }
-            timelines.forget(i64::MAX, None);
-            grove.forget(&timelines);
+        fn windows_have_the_values_of_their_slices(calls in out_of_order()) {
+            let grove: Grove = tried(calls)?;
             prop_assert_eq!(grove.free.len(), grove.len as usize);
         }
     }

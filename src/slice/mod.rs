@@ -24,6 +24,8 @@ pub mod strategy;
 mod table;
 mod timeline;
 mod totals;
+#[cfg(test)]
+mod trial;
 
 pub use calendar::Calendar;
 pub use cutter::{Cut, Cutter, Keys, Parted, gallop};

@@ -161,81 +161,51 @@ fn place(room: Room, number: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::timeline::Cell;
+    use super::super::trial::{Above, in_order, sum, tried};
     use super::*;
-    use crate::aggregate::{Input, Partial};
-    use arrow_array::{Array, ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
-    use arrow_schema::DataType;
+    use crate::aggregate::Partial;
+    use arrow_array::{cast::AsArray, types::Int64Type};
     use proptest::prelude::*;
-    use std::sync::Arc;
+
+    impl Above for KeyTotals {
+        type Answer = Option<i64>;
+        const PARTIAL: Partial = Partial::Sum;
+
+        fn new(store: &Store) -> Self {
+            KeyTotals::new(store, vec![0])
+        }
+
+        fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) {
+            self.update(store, delta, timelines).unwrap();
+        }
+
+        fn answers(
+            &mut self,
+            _: (&Store, &Delta),
+            timelines: &Timelines,
+            windows: &[Wanted],
+        ) -> Vec<Option<i64>> {
+            let sums = self.answer(0, &self.ranges(timelines, windows.iter().cloned())).lower().unwrap();
+            sums.as_primitive::<Int64Type>().iter().collect()
+        }
+
+        fn defined(values: &[i64]) -> Option<i64> {
+            sum(values)
+        }
+
+        fn distrust(&mut self, keys: Vec<u32>) {
+            self.distrust(keys.into_iter());
+        }
+
+        /// Totals of slices that are gone are dropped by the next call.
+        fn forget(&mut self, _: &Timelines) {}
+    }
 
     proptest! {
         /// Whatever comes in order, goes, or is taken back: a window is the sum of its slices, null if they have no value.
         #[test]
-        fn windows_are_sums_of_their_slices(
-            calls in prop::collection::vec(
-                (prop::collection::vec((0u32..3, 0i64..9, prop::option::of(-9i64..9)), 0..30), -4i64..30, 0u8..4), 1..25,
-            ),
-        ) {
-            let column = || Partial::Sum.column(&[DataType::Int64]).unwrap();
-            let mut store = Store::new(vec![column()], 0);
-            let mut timelines = Timelines::default();
-            let mut totals = KeyTotals::new(&store, vec![0]);
-            let mut kept: Vec<(u32, i64, Option<i64>)> = Vec::new();
-            let (mut base, mut forgotten) = (0, i64::MIN);
-            for (rows, ahead, fate) in calls {
-                let mut t = base;
-                let rows: Vec<(u32, i64, Option<i64>)> = rows
-                    .iter()
-                    .map(|&(key, step, value)| {
-                        t += step / 4;
-                        (key, t, value)
-                    })
-                    .collect();
-                let mut delta = store.delta();
-                let values: ArrayRef = Arc::new(rows.iter().map(|row| row.2).collect::<Int64Array>());
-                let (slots, times): (Vec<u32>, Vec<i64>) =
-                    rows.iter().enumerate().map(|(at, row)| (at as u32, row.1)).unzip();
-                let input = Input { columns: vec![values], taken: None };
-                delta.update(&[input], &times, &super::super::Cut::Slots(&slots), rows.len()).unwrap();
-                for &(key, t, _) in &rows {
-                    let start = t.div_euclid(4) * 4;
-                    timelines.add(Cell { key, first: t, last: t }, (start, start + 4), None);
-                }
-                totals.update(&store, &delta, &timelines).unwrap();
-                let all: Vec<(u32, i64, Option<i64>)> = kept.iter().chain(&rows).copied().collect();
-                for key in 0..3 {
-                    let slices = timelines.of(key);
-                    let windows: Vec<(usize, usize)> =
-                        (0..slices.len()).flat_map(|lo| (lo + 1..=slices.len()).map(move |hi| (lo, hi))).collect();
-                    if windows.is_empty() {
-                        continue;
-                    }
-                    let asked = windows.iter().map(|&(lo, hi)| Wanted { key, slices: lo..hi });
-                    let answers = totals.answer(0, &totals.ranges(&timelines, asked));
-                    let got = answers.lower().unwrap();
-                    let got = got.as_primitive::<Int64Type>();
-                    for (at, &(lo, hi)) in windows.iter().enumerate() {
-                        let within = |t: i64| slices[lo].first <= t && t <= slices[hi - 1].last;
-                        let values = all.iter().filter(|row| row.0 == key && within(row.1));
-                        let want = values.filter_map(|row| row.2).fold(None, |sum, v| Some(sum.unwrap_or(0) + v));
-                        prop_assert_eq!(got.is_valid(at).then(|| got.value(at)), want);
-                    }
-                }
-                if fate == 0 {
-                    let keys: Vec<u32> = rows.iter().map(|row| row.0).collect();
-                    totals.distrust(keys.into_iter());
-                    timelines.take_back();
-                    continue;
-                }
-                store.append(delta);
-                timelines.settle();
-                (kept, base) = (all, t);
-                forgotten = forgotten.max((base - ahead).div_euclid(4) * 4);
-                timelines.forget(forgotten, None);
-                kept.retain(|row| row.1 >= forgotten);
-                base = base.max(forgotten);
-            }
+        fn windows_are_sums_of_their_slices(calls in in_order()) {
+            tried::<KeyTotals>(calls)?;
         }
     }
 }

@@ -170,7 +170,7 @@ impl Face for Operator {
         let mut before = 0;
         for batch in batches {
             check_schema(plan.input(), batch)?;
-            accepted.push(gate.accept(plan, (batch, before), &mut latest, (&self.late, &mut late))?.0);
+            accepted.push(gate.accept(plan, (batch, before), &mut latest, Some((&self.late, &mut late)))?.0);
             before += batch.num_rows();
         }
         let rows = if accepted.is_empty() { None } else { Some(self.rows(&accepted)?) };

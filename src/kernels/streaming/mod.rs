@@ -10,6 +10,7 @@ mod daba;
 mod functions;
 mod queue;
 mod rows;
+mod sums;
 mod two_stacks_lite;
 mod types;
 mod window;

@@ -10,11 +10,9 @@ use arrow_array::{
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::DataType;
 
-use super::functions::{
-    ArgExtremum, Combined, Count, DecimalSum, Extremum, FirstLast, FloatSum, IntegerSum, Of, Ordered,
-    Variance,
-};
+use super::functions::{ArgExtremum, Combined, Count, Extremum, FirstLast, Ordered, Variance};
 use super::rows::{Rows, Typed};
+use super::sums::{DecimalSum, FloatSum, IntegerSum, Of};
 use super::types::{Physical, physical};
 use super::{Daba, TwoStacksLite};
 use crate::kernels::Function;

@@ -72,7 +72,7 @@ impl Keeper {
         for (&at, gathered) in which.iter().zip(&gathered) {
             partials[at] = Some(gathered.as_ref());
         }
-        let columns = self.key_columns()?;
+        let columns = self.keys.columns()?;
         let mut results = Vec::new();
         for (query, (mut due, ranges)) in due.into_iter().zip(ranges).enumerate() {
             let gone: Vec<Due> = due.extract_if(.., |each| each.lo == each.hi).collect();
@@ -146,19 +146,6 @@ impl Keeper {
         let (ranks, numbers): (ArrayRef, ArrayRef) = (Arc::new(ranks), Arc::new(numbers));
         let told = Told { extents, which, updates, ranks: Some(ranks), numbers: Some(numbers) };
         self.queries.batch(query, keys, told, lowered)
-    }
-
-    /// The keys as columns.
-    fn key_columns(&mut self) -> Result<Vec<ArrayRef>> {
-        let len = self.keys.len();
-        if let Some((known, columns)) = &self.key_columns
-            && *known == len
-        {
-            return Ok(columns.clone());
-        }
-        let columns = self.keys.values()?;
-        self.key_columns = Some((len, columns.clone()));
-        Ok(columns)
     }
 }
 

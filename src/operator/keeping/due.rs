@@ -9,14 +9,11 @@
 
 use arrow_array::ArrayRef;
 
-use super::Keeper;
-use super::line::{Before, Line};
+use super::line::Line;
 use super::told::{Final, Numbered, Reopened, Told, matched};
 use crate::Result;
 use crate::slice::gallop;
-use crate::window::{
-    Class, Counted, KeyRows, LastRows, LastTime, Listed, Mark, Punctuation, Session, User, Window,
-};
+use crate::window::{Class, Counted, KeyRows, LastRows, LastTime, Listed, Session, User, Window};
 
 /// A window on its way out.
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +49,12 @@ pub(super) struct Call {
     pub(super) closing: bool,
 }
 
-/// Where slices must be cut for windows whose edges were not known when their rows came.
-pub(super) type Edges = Vec<usize>;
+impl Call {
+    /// Whether the watermark is not before this time, if there is one.
+    pub(super) fn has_reached(&self, time: Option<i64>) -> bool {
+        time.is_some_and(|time| self.now.is_some_and(|now| time <= now))
+    }
+}
 
 /// The places of a call's rows among a key's, ascending.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +90,7 @@ pub(super) struct Listing<'a> {
     pub(super) numbers: Vec<Numbered>,
     pub(super) reopened: Vec<Reopened>,
     /// Edges of windows that the call made final or changed.
-    pub(super) edges: Edges,
+    pub(super) edges: Vec<usize>,
     /// Edges before this place are as they were.
     pub(super) from: usize,
     /// Whether some edge is none any longer.
@@ -108,18 +109,18 @@ impl Listing<'_> {
 pub(super) struct View<'a> {
     pub(super) query: usize,
     pub(super) window: usize,
-    key: u32,
+    pub(super) key: u32,
     pub(super) line: &'a Line,
     /// Place of the query's first row.
     pub(super) offset: usize,
-    since: Option<i64>,
+    pub(super) since: Option<i64>,
     /// Rank of the query's first row that is there.
-    base: u64,
+    pub(super) base: u64,
     pub(super) times: &'a [i64],
     /// Places of the new rows among these.
-    news: News<'a>,
+    pub(super) news: News<'a>,
     /// Whether rows that were there lie where they lay, before all new ones, so that no window that was final is another.
-    is_appended: bool,
+    pub(super) is_appended: bool,
     pub(super) call: Call,
 }
 
@@ -168,7 +169,12 @@ impl View<'_> {
     }
 
     /// Windows over time: they end when the watermark says so, and are changed by the rows they have.
-    fn by_time(&self, kind: &Window, columns: &[ArrayRef], out: &mut Listing<'_>) -> Result<Option<i64>> {
+    pub(super) fn by_time(
+        &self,
+        kind: &Window,
+        columns: &[ArrayRef],
+        out: &mut Listing<'_>,
+    ) -> Result<Option<i64>> {
         if let Window::User(user) = kind
             && !self.is_appended
         {
@@ -275,7 +281,7 @@ impl View<'_> {
 
     /// Windows of a number of rows. A row put in shifts all that follow, so that each window that ends after it is
     /// another.
-    fn counted(&self, kind: &Counted, out: &mut Listing<'_>) -> Option<i64> {
+    pub(super) fn counted(&self, kind: &Counted, out: &mut Listing<'_>) -> Option<i64> {
         let (size, slide) = (kind.size() as u64, kind.slide() as u64);
         let rank = |row: usize| self.base + row as u64;
         let (told, changed) = (rank(self.told_rows()), rank(self.changed()));
@@ -300,7 +306,7 @@ impl View<'_> {
     }
 
     /// The last time at every n-th row.
-    fn last_time(&self, kind: &LastTime, out: &mut Listing<'_>) -> Option<i64> {
+    pub(super) fn last_time(&self, kind: &LastTime, out: &mut Listing<'_>) -> Option<i64> {
         let rows = kind.rows() as u64;
         let rank = |row: usize| self.base + row as u64;
         let (told, changed) = (rank(self.told_rows()), rank(self.changed()));
@@ -320,7 +326,7 @@ impl View<'_> {
     }
 
     /// The last n rows of each stretch of time.
-    fn last_rows(&self, kind: &LastRows, out: &mut Listing<'_>) -> Option<i64> {
+    pub(super) fn last_rows(&self, kind: &LastRows, out: &mut Listing<'_>) -> Option<i64> {
         let changed = self.changed();
         if !self.is_appended {
             out.from = out.from.min(self.offset + changed.saturating_sub(kind.rows()));
@@ -392,105 +398,13 @@ impl View<'_> {
         due.extend(found.gone.into_iter().map(|number| Due { number, ..self.due(0, 0, (0, 0), true) }));
         found.told
     }
-
-    /// Windows between marks.
-    fn punctuated(&self, cuts: &Cuts<'_>, out: &mut Listing<'_>) -> Option<i64> {
-        let (mut finals, mut next) = (Vec::new(), None);
-        let rows = self.times.len();
-        let own = (self.query, self.window);
-        let from =
-            out.numbers.iter().find(|each| (each.query, each.window) == own).and_then(|each| each.from);
-        let mut lo = from.map_or(0, |from| self.line.place_from(from).saturating_sub(self.offset));
-        let is_own = |told: &Told| (told.query, told.window) == own;
-        if self.is_appended {
-            // Windows that were told stay as they are.
-            let after = out.told.partition_point(|told| (told.query, told.window) <= own);
-            if let Some(last) = out.told[..after].last().filter(|last| is_own(last)) {
-                let first = self.line.place_from((last.time, last.first)).saturating_sub(self.offset);
-                lo = lo.max(first + last.rows as usize);
-            }
-        }
-        for row in lo + 1..=rows {
-            let closed = cuts.before(self.line, self.offset + row);
-            if closed.is_none() && row < rows {
-                continue;
-            }
-            let is_final = self.call.closing
-                || closed.is_some_and(|closed| self.call.now.is_some_and(|now| closed <= now));
-            if is_final {
-                finals.push(self.told_by_rows(lo, row));
-            } else {
-                next = earlier(next, closed);
-            }
-            lo = row;
-        }
-        let told: Vec<Told> = match self.is_appended {
-            true => Vec::new(),
-            false => out.told.extract_if(.., |told| is_own(told)).collect(),
-        };
-        let numbered = self.compare(&told, &finals, out);
-        let fresh = numbered.into_iter().map(|(at, number)| self.as_told(&finals[at], number));
-        out.told.extend(fresh.collect::<Vec<_>>());
-        out.told.sort_unstable_by_key(|told| (told.query, told.window, told.time, told.first));
-        next
-    }
 }
 
-fn earlier(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+/// The earlier of two times, if there are any.
+pub(super) fn earlier(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
-    }
-}
-
-/// A punctuation by a call: between the rows that had come by then, up to its time, and all others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Point {
-    pub(super) time: i64,
-    /// The arrival number of the next row then.
-    pub(super) at: u64,
-    /// Whose; every key's if there is none.
-    pub(super) key: Option<u32>,
-}
-
-/// Where marks and punctuations cut a key's rows.
-pub(super) struct Cuts<'a> {
-    pub(super) points: &'a [Point],
-    pub(super) key: u32,
-    pub(super) mark: Mark,
-    /// The bit of the column of marks.
-    pub(super) bit: u32,
-}
-
-impl Cuts<'_> {
-    fn marked(&self, line: &Line, place: usize) -> bool {
-        line.marks_of(place) >> self.bit & 1 == 1
-    }
-
-    /// Whether the row at this place is marked as the last of its window, so that no other can come after it.
-    pub(super) fn closes(&self, line: &Line, place: usize) -> bool {
-        self.mark == Mark::End && self.marked(line, place)
-    }
-
-    /// Whether there is a cut before the row at this place, or after the last; the time of what cuts first.
-    pub(super) fn before(&self, line: &Line, place: usize) -> Option<i64> {
-        let mark = match self.mark {
-            Mark::End => self.marked(line, place - 1).then(|| line.times[place - 1]),
-            Mark::Start => (place < line.len() && self.marked(line, place)).then(|| line.times[place]),
-        };
-        if self.points.is_empty() {
-            return mark;
-        }
-        let before = (line.times[place - 1], line.ats[place - 1]);
-        let after = (place < line.len()).then(|| (line.times[place], line.ats[place]));
-        // A row of its time that came before it lies before it.
-        let from = self.points.partition_point(|point| (point.time, point.at) <= before);
-        let point = self.points[from..]
-            .iter()
-            .take_while(|point| after.is_none_or(|after| (point.time, point.at) <= after))
-            .find(|point| point.key.is_none_or(|key| key == self.key))
-            .map(|point| point.time);
-        earlier(mark, point)
     }
 }
 
@@ -498,142 +412,4 @@ impl Cuts<'_> {
 pub(super) fn is_calendar(kind: &User) -> bool {
     let traits = kind.window().traits();
     traits.class == Class::ContextFree && !traits.count
-}
-
-impl Keeper {
-    /// Where a punctuation window cuts a key's rows.
-    pub(super) fn cuts_of(&self, kind: &Punctuation, key: u32) -> Cuts<'_> {
-        let bit = self.mark_columns.iter().position(|&column| column == kind.column());
-        Cuts { points: &self.points, key, mark: kind.mark(), bit: bit.unwrap_or_default() as u32 }
-    }
-
-    /// Lists what is due of a key, query by query, notes what is told, and when there is more. `news` are the places of
-    /// the call's rows.
-    #[allow(clippy::too_many_arguments, reason = "a struct of them would have one user")]
-    pub(super) fn list<'a>(
-        &self,
-        key: u32,
-        line: &mut Line,
-        before: &mut Before,
-        news: News<'_>,
-        is_appended: bool,
-        call: Call,
-        due: &'a mut [Vec<Due>],
-    ) -> Result<Listing<'a>> {
-        let mut out = Listing {
-            due,
-            told: std::mem::take(&mut line.told),
-            numbers: std::mem::take(&mut line.numbers),
-            reopened: std::mem::take(&mut line.reopened),
-            edges: Vec::new(),
-            from: line.len(),
-            is_shrunk: false,
-        };
-        let mut shown = std::mem::take(&mut line.shown);
-        let mut next = None;
-        let mut places = Vec::new();
-        let result = self.queries.asked().iter().enumerate().try_for_each(|(query, asked)| {
-            let offset = line.first_of(asked.since);
-            let news = match news {
-                News::From(from) => News::From(from.saturating_sub(offset)),
-                News::At(all) => {
-                    places.clear();
-                    places.extend(all.iter().filter(|&&row| row >= offset).map(|row| row - offset));
-                    News::At(&places)
-                }
-            };
-            for (window, (_, kind)) in asked.plan.windows().iter().enumerate() {
-                let view = View {
-                    query,
-                    window,
-                    key,
-                    line,
-                    offset,
-                    since: asked.since,
-                    base: line.gone.get(query).copied().unwrap_or_default(),
-                    times: &line.times[offset..],
-                    news,
-                    is_appended,
-                    call,
-                };
-                let read = |ats: &[u64]| self.read_for(kind, ats);
-                let later = match kind {
-                    Window::Counted(kind) => view.counted(kind, &mut out),
-                    Window::LastTime(kind) => view.last_time(kind, &mut out),
-                    Window::LastRows(kind) => view.last_rows(kind, &mut out),
-                    Window::Punctuation(kind) => view.punctuated(&self.cuts_of(kind, key), &mut out),
-                    Window::User(user) if !is_calendar(user) => {
-                        let undone = &mut before.undone;
-                        view.of_user(user, self.options.order, &mut shown, undone, read, &mut out)?
-                    }
-                    Window::User(_) => view.by_time(kind, &read(&line.ats[offset..])?, &mut out)?,
-                    _ => view.by_time(kind, &[], &mut out)?,
-                };
-                next = earlier(next, later);
-            }
-            Ok(())
-        });
-        line.told = std::mem::take(&mut out.told);
-        line.numbers = std::mem::take(&mut out.numbers);
-        line.reopened = std::mem::take(&mut out.reopened);
-        (line.shown, line.due) = (shown, next);
-        result.map(|()| out)
-    }
-
-    /// All edges from place `from` on that windows got as their rows came.
-    pub(super) fn late_edges(&self, line: &Line, from: usize, call: Call) -> Result<Edges> {
-        let mut edges = Edges::new();
-        let upto = |times: &[i64]| match call.closing {
-            true => times.len(),
-            false => call.now.map_or(0, |now| times.partition_point(|&time| time <= now)),
-        };
-        for (query, asked) in self.queries.asked().iter().enumerate() {
-            let offset = line.first_of(asked.since);
-            let times = &line.times[offset..];
-            let since = from.saturating_sub(offset);
-            let base = line.gone.get(query).copied().unwrap_or_default();
-            for (window, (_, kind)) in asked.plan.windows().iter().enumerate() {
-                match kind {
-                    Window::LastTime(kind) => {
-                        let (rows, end) = (kind.rows() as u64, base + upto(times) as u64);
-                        let first = ((base + since as u64) / rows + 1) * rows;
-                        let ends = (first..=end).step_by(kind.rows());
-                        edges.extend(ends.map(|hi| offset + kind.extent((hi - base) as usize - 1, times).0));
-                    }
-                    Window::LastRows(kind) => {
-                        let mut row = since;
-                        while let Some(&time) = times.get(row) {
-                            let edge = kind.edge_after(time);
-                            row += gallop(&times[row..], |&time| time < edge);
-                            if call.now.is_some_and(|now| edge <= now) {
-                                edges.push(offset + row.saturating_sub(kind.rows()));
-                            }
-                        }
-                    }
-                    Window::User(user) if is_calendar(user) => {
-                        let mut listed = Vec::new();
-                        let columns = self.read_for(kind, &line.ats[offset..])?;
-                        kind.list(&KeyRows { times, columns: &columns }, since, &mut listed)?;
-                        edges.extend(
-                            listed
-                                .iter()
-                                .flat_map(|each| [offset + each.lo as usize, offset + each.hi as usize]),
-                        );
-                    }
-                    Window::User(_) => {
-                        let own =
-                            line.shown.iter().filter(|each| (each.query, each.window) == (query, window));
-                        edges.extend(own.flat_map(|own| own.edges_from(since)).map(|edge| offset + edge));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        edges.retain(|&edge| from <= edge);
-        Ok(edges)
-    }
-
-    fn read_for(&self, kind: &Window, ats: &[u64]) -> Result<Vec<ArrayRef>> {
-        kind.columns().into_iter().map(|column| self.heap.column(column, ats)).collect()
-    }
 }

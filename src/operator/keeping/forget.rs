@@ -46,6 +46,18 @@ impl Keeper {
             .min()
     }
 
+    /// Rows that come are at or after this time, and rows before it are in no window that is still to be told but as the
+    /// watermark has found them.
+    pub(super) fn floor(&self) -> Option<i64> {
+        let (watermark, cutoff) = (self.watermark?, self.cutoff()?);
+        Some(match self.options.order {
+            Order::InOrder => watermark,
+            // Queries that came late may take no row before them, and yet the watermark is behind them: what it has not
+            // reached is in windows that are not told.
+            Order::OutOfOrder => cutoff.min(watermark),
+        })
+    }
+
     /// Forgets what is not needed of each key, once that is worth it: `rows` came with this call.
     pub(super) fn forget(&mut self, rows: u64) {
         self.unswept += rows;
@@ -54,10 +66,7 @@ impl Keeper {
             return;
         }
         self.unswept = 0;
-        let (Some(watermark), Some(mut floor)) = (self.watermark, self.cutoff()) else { return };
-        if self.options.order == Order::InOrder {
-            floor = floor.max(watermark);
-        }
+        let (Some(watermark), Some(floor)) = (self.watermark, self.floor()) else { return };
         let horizon = watermark.saturating_sub(self.options.allowed_lateness);
         let mut lines = std::mem::take(&mut self.lines);
         for (key, line) in lines.iter_mut().enumerate() {
@@ -82,9 +91,9 @@ impl Keeper {
         }
         let live: Vec<u32> =
             (0..).zip(&is_live).filter_map(|(key, &is_live)| is_live.then_some(key)).collect();
-        // Keys that once were assigned can be assigned again; should they not, they stay as they are.
-        let Ok(keys) = self.keys.only(&live) else { return };
-        (self.keys, self.key_columns) = (keys, None);
+        if !self.keys.keep(&live) {
+            return;
+        }
         let mut lines = std::mem::take(&mut self.lines);
         self.lines = live.iter().map(|&key| std::mem::take(&mut lines[key as usize])).collect();
         let number = |key: u32| live.partition_point(|&live| live < key) as u32;
@@ -175,9 +184,8 @@ impl Keeper {
             }
             Window::Global(_) => 0,
             Window::Counted(kind) => {
-                let (size, slide, fixed) = (kind.size() as u64, kind.slide() as u64, base + fixed as u64);
-                let k = if fixed < size { 0 } else { (fixed - size) / slide + 1 };
-                (k * slide).saturating_sub(base).min(times.len() as u64) as usize
+                let needed = kind.first_needed(base + fixed as u64);
+                needed.saturating_sub(base).min(times.len() as u64) as usize
             }
             Window::LastTime(kind) => after(floor.saturating_sub(kind.size())),
             Window::LastRows(kind) => fixed.saturating_sub(kind.rows()),
@@ -185,8 +193,8 @@ impl Keeper {
                 let cuts = self.cuts_of(kind, key);
                 let begins = |place: &usize| cuts.before(line, offset + place).is_some();
                 let own = |each: &&Numbered| (each.query, each.window) == (query, window);
-                let settled = line.numbers.iter().find(own).and_then(|each| each.from);
-                let least = settled.map_or(0, |from| line.place_from(from).saturating_sub(offset));
+                let settled = line.numbers.iter().find(own);
+                let least = settled.map_or(0, |known| known.first_of(line, offset) - offset);
                 if fixed > least && cuts.closes(line, offset + fixed - 1) {
                     return fixed;
                 }

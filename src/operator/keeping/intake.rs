@@ -1,14 +1,10 @@
 //! Rows on their way in: which are taken, and which key they go to.
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use arrow_buffer::BooleanBuffer;
-use arrow_select::filter::filter_record_batch;
+use arrow_array::{ArrayRef, RecordBatch};
 
 use super::fresh::Fresh;
 use super::{Keeper, Outcome};
-use crate::operator::parts::out_of_bounds;
-use crate::operator::stream::{check_order, nth_valid};
-use crate::slice::strategy::Order;
+use crate::operator::stream::Gate;
 use crate::window::Punctuation;
 use crate::{Error, Result};
 
@@ -19,56 +15,24 @@ impl Keeper {
     /// `InvalidValue` for rows out of order where order was promised; `Overflow` where a result does not fit its type;
     /// what a user's function raises.
     pub(in crate::operator) fn take_in(&mut self, batches: &[RecordBatch]) -> Result<Outcome> {
-        let mut latest = self.latest;
-        let mut rows = Vec::new();
-        let mut before = 0;
+        let gate = Gate {
+            order: self.options.order,
+            watermark: self.watermark,
+            cutoff: self.cutoff(),
+            bounds: self.queries.edges().bounds(),
+        };
+        let (leader, mut latest) = (self.queries.leader(), self.latest);
+        let (mut rows, mut before) = (Vec::new(), 0);
         for batch in batches {
-            rows.push(self.accept((batch, before), &mut latest)?);
+            let (accepted, _) = gate.accept(leader, (batch, before), &mut latest, None)?;
+            let times = leader.measure().read(accepted.column(leader.time()))?.to_vec();
+            rows.push((accepted, times));
             before += batch.num_rows();
         }
         let fresh = self.put(rows)?;
-        let watermark = match (self.options.order, self.options.disorder, latest) {
-            (Order::InOrder, _, Some(latest)) => Some(latest),
-            (Order::OutOfOrder, Some(disorder), Some(latest)) => Some(latest.saturating_sub(disorder)),
-            _ => None,
-        };
+        let watermark = self.options.watermark(latest);
         let call = super::Call { base: fresh.base, ..self.call(watermark.max(self.watermark), false) };
         Ok(Outcome { latest, ..self.process(fresh, None, call)? })
-    }
-
-    /// The rows of a batch that windows take, and their times; `before` rows of the same call come before it.
-    fn accept(
-        &self,
-        (batch, before): (&RecordBatch, usize),
-        latest: &mut Option<i64>,
-    ) -> Result<(RecordBatch, Vec<i64>)> {
-        let leader = self.queries.leader();
-        let mut accepted = batch.clone();
-        let time = batch.column(leader.time());
-        if let Some(nulls) = time.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
-            accepted = filter_record_batch(batch, &BooleanArray::new(nulls.inner().clone(), None))?;
-        }
-        let times = leader.measure().read(accepted.column(leader.time()))?;
-        let (Some(&least), Some(&most)) = (times.iter().min(), times.iter().max()) else {
-            return Ok((accepted, Vec::new()));
-        };
-        if self.options.order == Order::InOrder {
-            let place = |row| before + nth_valid(time, row);
-            check_order(leader, &times, times.is_sorted(), (*latest).max(self.watermark), place)?;
-        }
-        let bounds = self.queries.edges().bounds();
-        if let Some(&outside) = [least, most].iter().find(|&&t| t < bounds.0 || t > bounds.1) {
-            return Err(out_of_bounds(leader, outside));
-        }
-        *latest = Some(most).max(*latest);
-        match self.cutoff().filter(|&cutoff| least < cutoff) {
-            None => Ok((accepted, times.to_vec())),
-            Some(cutoff) => {
-                let taken = BooleanBuffer::collect_bool(times.len(), |row| times[row] >= cutoff);
-                let times = times.iter().copied().filter(|&time| time >= cutoff).collect();
-                Ok((filter_record_batch(&accepted, &BooleanArray::new(taken, None))?, times))
-            }
-        }
     }
 
     /// Keeps rows, and says whose they are.

@@ -160,6 +160,14 @@ impl Line {
             .count()
     }
 
+    /// The places `lo..hi` of the rows of a window that was told, if they are there.
+    pub(super) fn places_of(&self, told: &Told) -> Option<(usize, usize)> {
+        let lo = self.place_from((told.time, told.first));
+        let hi = lo.checked_add(told.rows as usize).filter(|&hi| lo < hi && hi <= self.len())?;
+        let is_there = (self.times[lo], self.ats[lo], self.ats[hi - 1]) == (told.time, told.first, told.last);
+        is_there.then_some((lo, hi))
+    }
+
     /// The row at a place.
     pub(super) fn row(&self, place: usize) -> Row {
         Row { time: self.times[place], at: self.ats[place], marks: self.marks_of(place) }

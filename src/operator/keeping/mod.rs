@@ -15,6 +15,7 @@
 //! linked in last.
 
 mod answers;
+mod check;
 mod context;
 mod due;
 mod extending;
@@ -23,6 +24,8 @@ mod fresh;
 mod heap;
 mod intake;
 mod line;
+mod listing;
+mod punctuated;
 mod slicing;
 mod snapshot;
 mod store;
@@ -33,15 +36,15 @@ use std::collections::BTreeSet;
 
 use arrow_array::{ArrayRef, RecordBatch};
 
-use super::stream::{Options, Queries, Stats, windows};
+use super::stream::{Keyed, Options, Queries, Stats, windows};
 use crate::dictionary::widened;
-use crate::keys::KeyIndex;
 use crate::window::Window;
 use crate::{Error, Result};
-use due::{Call, News, Point};
+use due::{Call, News};
 use fresh::{Fresh, Own};
 use heap::Heap;
 use line::{Before, Line};
+use punctuated::Point;
 use store::{Delta, Store};
 use work::{Moves, Work};
 
@@ -52,9 +55,7 @@ const MARKS: usize = 64;
 pub(in crate::operator) struct Keeper {
     options: Options,
     queries: Queries,
-    keys: KeyIndex,
-    /// The keys as columns, as many as there were when they were last asked for.
-    key_columns: Option<(usize, Vec<ArrayRef>)>,
+    keys: Keyed,
     heap: Heap,
     lines: Vec<Line>,
     /// Rows of all keys.
@@ -95,15 +96,12 @@ impl Keeper {
         options: Options,
         (watermark, latest): (Option<i64>, Option<i64>),
     ) -> Result<Self> {
-        let leader = queries.leader();
-        let types = leader.by().iter().map(|&column| leader.input().field(column).data_type().clone());
-        let keys = KeyIndex::new(types.collect())?;
+        let keys = Keyed::new(queries.leader())?;
         let (heap, mark_columns) = (heap_of(&queries), marks_of(&queries)?);
         let store = Store::new(queries.columns(None, 0)?, queries.stored(), 0);
         Ok(Self {
             options,
             keys,
-            key_columns: None,
             heap,
             lines: Vec::new(),
             kept: 0,
@@ -381,6 +379,7 @@ impl Keeper {
     /// Ends it: nothing is kept.
     pub(in crate::operator) fn clear(&mut self) {
         (self.lines, self.points, self.kept) = (Vec::new(), Vec::new(), 0);
+        self.keys.keep(&[]);
         self.waiting.clear();
         self.heap = Heap::new(self.heap.read().to_vec(), self.heap.types().to_vec());
         let partials = self.store.partials().iter().map(|partials| partials.empty()).collect();

@@ -6,8 +6,7 @@
 //! rows is left alone. So one row among windows of a hundred rows moves one row from slice to slice (Fig. 6), and a mark
 //! splits one slice.
 
-use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
-use arrow_select::take::take;
+use arrow_array::RecordBatch;
 
 use super::Keeper;
 use super::line::{Before, Line, Slice};
@@ -347,15 +346,6 @@ impl Keeper {
                 }
             }
         }
-        let leader = self.queries.leader();
-        let names = leader.by().iter().map(|&column| leader.input().field(column).name().clone());
-        let keys = UInt32Array::from(keys);
-        let columns = self.keys.values()?.into_iter().map(|values| Ok(take(&values, &keys, None)?));
-        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-        let mut columns: Vec<(String, ArrayRef)> = names.zip(columns).collect();
-        for (name, times) in ["t_start", "t_end", "t_first", "t_last"].into_iter().zip(times) {
-            columns.push((name.into(), leader.measure().array(times)?));
-        }
-        Ok(RecordBatch::try_from_iter(columns)?)
+        self.keys.slices(self.queries.leader(), keys, times)
     }
 }

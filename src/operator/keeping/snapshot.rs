@@ -5,14 +5,15 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, UInt64Array, cast::AsArray, types::*};
 
 use super::context::Shown;
-use super::due::Point;
+use super::due::is_calendar;
 use super::line::{Line, Row, Slice};
+use super::punctuated::Point;
 use super::told::{Numbered, Reopened, Told};
 use super::{Keeper, Store};
 use crate::Result;
 use crate::aggregate::Rows;
 use crate::dictionary::plain;
-use crate::operator::stream::{Options, Queries, Stats, read_keys, read_partials, read_window};
+use crate::operator::stream::{Options, Queries, Stats, read_partials, read_window};
 use crate::state::{Reader, Writer, broken};
 use crate::window::Window;
 
@@ -35,7 +36,7 @@ impl Keeper {
         for count in [rows, windows, updates, splits, merges, shifts, recomputations] {
             to.number(count);
         }
-        to.columns(self.keys.plain_values()?, self.keys.len())?;
+        self.keys.save(to)?;
         // Rows by key and time; their values in the order of arrival.
         let each = || {
             self.lines
@@ -126,7 +127,7 @@ impl Keeper {
         };
         this.counts =
             Stats { rows, windows, updates, splits, merges, shifts, recomputations, ..Stats::default() };
-        let key_count = read_keys(from, &mut this.keys)?;
+        let key_count = this.keys.load(from)?;
         this.lines.resize_with(key_count, Line::default);
         let (rows, row_count) = from.columns()?;
         let [keys, times, ats, marks] = &rows[..] else { return broken() };
@@ -214,6 +215,7 @@ impl Keeper {
         if !from.is_empty() {
             return broken();
         }
+        this.check()?;
         // What is due is found by the next watermark.
         this.lines.iter_mut().for_each(|line| line.due = (line.len() > 0).then_some(i64::MIN));
         this.wait();
@@ -223,23 +225,19 @@ impl Keeper {
     /// Gives users' windows that were told back what they are compared with.
     fn restore_shown(&mut self, key: usize) -> Result<()> {
         let (asked, line) = (self.queries.asked(), &mut self.lines[key]);
-        let is_user = |told: &mut Told| {
-            let window = asked.get(told.query).and_then(|asked| asked.plan.windows().get(told.window));
-            matches!(window, Some((_, Window::User(_))))
-        };
+        let kind = |told: &Told| &asked[told.query].plan.windows()[told.window].1;
+        let is_user = |told: &mut Told| matches!(kind(told), Window::User(user) if !is_calendar(user));
         for told in line.told.extract_if(.., is_user).collect::<Vec<_>>() {
-            let first = line.place_from((told.time, told.first));
-            let Some(lo) = first.checked_sub(line.first_of(asked[told.query].since)) else { return broken() };
-            let rows = told.rows as usize;
-            if rows == 0 || first + rows > line.len() {
-                return broken();
-            }
+            let offset = line.first_of(asked[told.query].since);
+            let range =
+                line.places_of(&told).and_then(|(lo, hi)| Some((lo.checked_sub(offset)?, hi - offset)));
+            let Some(range) = range else { return broken() };
             let own = |each: &Shown| (each.query, each.window) == (told.query, told.window);
             let at = line.shown.iter().position(own).unwrap_or_else(|| {
                 line.shown.push(Shown::new(told.query, told.window));
                 line.shown.len() - 1
             });
-            line.shown[at].restore((lo, lo + rows), told);
+            line.shown[at].restore(range, told);
         }
         Ok(())
     }

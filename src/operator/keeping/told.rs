@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use super::line::Line;
+
 /// A window told by rows that was handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Told {
@@ -40,6 +42,13 @@ pub(super) struct Numbered {
     pub(super) next: i64,
     /// Time and arrival number of the first row that is in none that was forgotten.
     pub(super) from: Option<(i64, u64)>,
+}
+
+impl Numbered {
+    /// The place of the first row that is in none that was forgotten; `offset` is that of the query's first row.
+    pub(super) fn first_of(&self, line: &Line, offset: usize) -> usize {
+        self.from.map_or(offset, |from| line.place_from(from).max(offset))
+    }
 }
 
 /// A final window told by rows.

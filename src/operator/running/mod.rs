@@ -15,6 +15,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 
+use super::face::{check_open, check_watermark};
 use super::keeping::{Keeper, Outcome};
 use super::plan::Plan;
 use super::stream::{self, Entry, Late, Options, Queries, Stats, Stream, check_schema, strategy};
@@ -65,13 +66,7 @@ impl Running {
         options: Options,
         reached: (Option<i64>, Option<i64>),
     ) -> Result<Self> {
-        if options.order == Order::InOrder && options.allowed_lateness != 0 {
-            return Err(Error::InvalidValue(format!(
-                "allowed_lateness: {} is given for a stream in order, where no row is late; it is for \
-                 order='out-of-order'",
-                options.allowed_lateness
-            )));
-        }
+        options.check()?;
         let (sliced, kept) = parts(&entries, several)?;
         let sliced = sliced.map(|queries| Stream::part(queries, options, reached)).transpose()?;
         let kept = kept.map(|queries| Keeper::new(queries, options, reached)).transpose()?;
@@ -173,15 +168,7 @@ impl Running {
     /// As [`Stream::advance`].
     pub fn advance(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
         self.check_open("advance")?;
-        if let Some(last) = self.watermark().filter(|&last| watermark < last) {
-            let measure = self.leader().measure();
-            return Err(Error::InvalidValue(format!(
-                "watermark: {watermark} is before the last one, {last} (both in {} of '{}'); a watermark never goes \
-                 back",
-                measure.unit_name(),
-                measure.column()
-            )));
-        }
+        check_watermark(self.leader().measure(), self.watermark(), watermark)?;
         let watermark = Some(watermark);
         self.both(|kept| kept.moved(watermark, false), |sliced| sliced.try_move(watermark))
     }
@@ -275,12 +262,7 @@ impl Running {
     }
 
     fn check_open(&self, call: &str) -> Result<()> {
-        if self.closed {
-            return Err(Error::InvalidValue(format!(
-                "{call}: the operator is closed; nothing comes after close()"
-            )));
-        }
-        Ok(())
+        check_open(self.closed, call)
     }
 }
 

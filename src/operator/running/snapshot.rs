@@ -86,6 +86,9 @@ impl Running {
         }
         if let Some(part) = &mut this.kept {
             *part = Keeper::load(&mut from, part.queries().clone(), options)?;
+            if this.sliced.as_ref().is_some_and(|sliced| sliced.watermark() != part.watermark()) {
+                return broken();
+            }
         }
         match from.is_empty() {
             true => Ok(this),

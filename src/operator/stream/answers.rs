@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StructArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
-use arrow_cast::cast;
 use arrow_select::take::take;
 
 use super::Stream;
 use super::due::Due;
 use super::queries::Told;
 use crate::aggregate::Partials;
-use crate::dictionary::plain;
 use crate::kernels::Ranges;
 use crate::operator::output::lowered;
 use crate::slice::{Delta, Wanted};
@@ -24,7 +22,7 @@ impl Stream {
         if due.iter().all(Vec::is_empty) {
             return Ok(Vec::new());
         }
-        let keys = self.key_columns()?;
+        let keys = self.keys.columns()?;
         let gathered = self.gather(&due, delta)?;
         let mut results = Vec::new();
         for (query, due) in due.iter().enumerate().filter(|(_, due)| !due.is_empty()) {
@@ -119,28 +117,6 @@ impl Stream {
         let updates = BooleanBuffer::collect_bool(due.len(), |at| due[at].update);
         let told = Told { extents, which, updates: updates.into(), ranks: None, numbers: None };
         self.queries.batch(query, own, told, lowered)
-    }
-
-    /// The keys as columns, in the order of their numbers, not as dictionaries: those are numbered by their values.
-    pub(super) fn plain_keys(&self) -> Result<Vec<ArrayRef>> {
-        let decoded = |values: ArrayRef| match plain(values.data_type()) {
-            kind if kind == values.data_type() => Ok(values),
-            kind => Ok(cast(&values, kind)?),
-        };
-        self.keys.values()?.into_iter().map(decoded).collect()
-    }
-
-    /// The keys as columns.
-    pub(super) fn key_columns(&mut self) -> Result<Vec<ArrayRef>> {
-        let len = self.keys.len();
-        if let Some((known, columns)) = &self.key_columns
-            && *known == len
-        {
-            return Ok(columns.clone());
-        }
-        let columns = self.keys.values()?;
-        self.key_columns = Some((len, columns.clone()));
-        Ok(columns)
     }
 }
 

@@ -56,21 +56,26 @@ pub(crate) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
 }
 
 impl Gate {
-    /// The rows of a batch that are taken, and whether they are in order; the others go to `refused`. `before` rows of
-    /// the same call come before it.
+    /// The rows of a batch that are taken, and whether they are in order; the others go to `refused`, if they are wanted.
+    /// `before` rows of the same call come before it.
     pub(crate) fn accept(
         &self,
         plan: &Plan,
         (batch, before): (&RecordBatch, usize),
         latest: &mut Option<i64>,
-        (late, refused): (&Late, &mut Vec<RecordBatch>),
+        mut refused: Option<(&Late, &mut Vec<RecordBatch>)>,
     ) -> Result<(RecordBatch, bool)> {
+        let mut refuse = |batch: &RecordBatch, which: BooleanBuffer, why: Reason| -> Result<()> {
+            if let Some((late, refused)) = &mut refused {
+                refused.push(late.batch(&filter_record_batch(batch, &BooleanArray::new(which, None))?, why)?);
+            }
+            Ok(())
+        };
         let mut accepted = batch.clone();
         let time = batch.column(plan.time());
         if let Some(nulls) = time.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
             let valid = BooleanArray::new(nulls.inner().clone(), None);
-            let null = BooleanArray::new(!nulls.inner(), None);
-            refused.push(late.batch(&filter_record_batch(batch, &null)?, Reason::NullTime)?);
+            refuse(batch, !nulls.inner(), Reason::NullTime)?;
             accepted = filter_record_batch(batch, &valid)?;
         }
         let times = plan.measure().read(accepted.column(plan.time()))?;
@@ -91,8 +96,7 @@ impl Gate {
         *latest = Some(most).max(*latest);
         if let Some(cutoff) = self.cutoff.filter(|&cutoff| least < cutoff) {
             let taken = BooleanBuffer::collect_bool(times.len(), |row| times[row] >= cutoff);
-            let not_taken = BooleanArray::new(!&taken, None);
-            refused.push(late.batch(&filter_record_batch(&accepted, &not_taken)?, Reason::TooLate)?);
+            refuse(&accepted, !&taken, Reason::TooLate)?;
             accepted = filter_record_batch(&accepted, &BooleanArray::new(taken, None))?;
         }
         Ok((accepted, sorted))
@@ -100,7 +104,7 @@ impl Gate {
 }
 
 /// Which row of a column is its row `row` of those that are not null.
-pub(crate) fn nth_valid(column: &ArrayRef, row: usize) -> usize {
+fn nth_valid(column: &ArrayRef, row: usize) -> usize {
     match column.logical_nulls() {
         Some(nulls) => nulls.inner().set_indices().nth(row).unwrap_or(row),
         None => row,
@@ -108,7 +112,7 @@ pub(crate) fn nth_valid(column: &ArrayRef, row: usize) -> usize {
 }
 
 /// Refuses rows that step back behind each other, or behind `last`; `place` is where the caller of the operator finds one.
-pub(crate) fn check_order(
+fn check_order(
     plan: &Plan,
     times: &[i64],
     sorted: bool,

@@ -15,6 +15,7 @@ mod agenda;
 mod answers;
 mod due;
 mod intake;
+mod keyed;
 mod late;
 mod listing;
 mod names;
@@ -27,23 +28,24 @@ mod upkeep;
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use super::face::{check_open, check_watermark};
 use super::plan::Plan;
-use crate::keys::KeyIndex;
-use crate::slice::strategy::{Order, Strategy};
+use crate::Result;
+use crate::slice::strategy::Strategy;
 use crate::slice::{Cutter, Delta, Eager, Store, Timelines};
-use crate::{Error, Result};
 use agenda::Agenda;
 pub(super) use answers::answers;
 use due::{Due, Reopened};
-pub(crate) use intake::{Gate, check_order, check_schema, nth_valid};
+pub(crate) use intake::{Gate, check_schema};
+pub(super) use keyed::Keyed;
 pub(crate) use late::{Late, Reason};
 pub use options::{Options, Stats, StoreKind, length};
 pub(super) use queries::{Asked, Entry, Queries, Told, strategy, windows};
 pub use snapshot::Contents;
-pub(super) use snapshot::{bound, head, read_keys, read_partials, read_window, write_head};
+pub(super) use snapshot::{bound, head, read_partials, read_window, write_head};
 use upkeep::{checked_strategy, cutter, eager};
 
 /// The stream operator.
@@ -51,9 +53,7 @@ pub struct Stream {
     options: Options,
     queries: Queries,
     strategy: Strategy,
-    keys: KeyIndex,
-    /// The keys as columns, as many as there were when they were last asked for.
-    key_columns: Option<(usize, Vec<ArrayRef>)>,
+    keys: Keyed,
     slices: Timelines,
     store: Store,
     /// What is kept above the slices.
@@ -98,16 +98,9 @@ impl Stream {
     }
 
     fn with(queries: Queries, options: Options) -> Result<Self> {
-        if options.order == Order::InOrder && options.allowed_lateness != 0 {
-            return Err(Error::InvalidValue(format!(
-                "allowed_lateness: {} is given for a stream in order, where no row is late; it is for \
-                 order='out-of-order'",
-                options.allowed_lateness
-            )));
-        }
+        options.check()?;
         let strategy = checked_strategy(&queries, options.order)?;
         let leader = queries.leader();
-        let types = leader.by().iter().map(|&column| leader.input().field(column).data_type().clone());
         let store = Store::new(queries.columns(None, 0)?, 0);
         Ok(Self {
             eager: eager(&queries, options, &store),
@@ -115,8 +108,7 @@ impl Stream {
             expiring: (options.allowed_lateness > 0).then(|| Agenda::new(&queries)),
             options,
             strategy,
-            keys: KeyIndex::new(types.collect())?,
-            key_columns: None,
+            keys: Keyed::new(leader)?,
             slices: Timelines::default(),
             store,
             cutter: cutter(&queries),
@@ -187,14 +179,7 @@ impl Stream {
     /// not fit its type; what a user's function raises.
     pub fn advance(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
         self.check_open("advance")?;
-        if let Some(last) = self.watermark.filter(|&last| watermark < last) {
-            return Err(Error::InvalidValue(format!(
-                "watermark: {watermark} is before the last one, {last} (both in {} of '{}'); a watermark never goes \
-                 back",
-                self.queries.leader().measure().unit_name(),
-                self.queries.leader().measure().column()
-            )));
-        }
+        check_watermark(self.queries.leader().measure(), self.watermark, watermark)?;
         let outcome = self.moved(Some(watermark));
         self.finish(outcome)
     }
@@ -258,12 +243,7 @@ impl Stream {
     }
 
     fn check_open(&self, call: &str) -> Result<()> {
-        if self.closed {
-            return Err(Error::InvalidValue(format!(
-                "{call}: the operator is closed; nothing comes after close()"
-            )));
-        }
-        Ok(())
+        check_open(self.closed, call)
     }
 
     /// Adds rows to slices, and lists what is due then.
@@ -278,7 +258,7 @@ impl Stream {
         for batch in batches {
             let leader = self.queries.leader();
             let (accepted, sorted) =
-                gate.accept(leader, (batch, before), &mut latest, (&self.late, &mut late))?;
+                gate.accept(leader, (batch, before), &mut latest, Some((&self.late, &mut late)))?;
             before += batch.num_rows();
             rows += accepted.num_rows() as u64;
             self.fold(&accepted, sorted, &mut delta)?;
@@ -301,11 +281,7 @@ impl Stream {
         self.keep_open(&mut reopened);
         self.grow(&delta)?;
         changed.sort_unstable();
-        let watermark = match (self.options.order, self.options.disorder, latest) {
-            (Order::InOrder, _, Some(latest)) => Some(latest),
-            (Order::OutOfOrder, Some(disorder), Some(latest)) => Some(latest.saturating_sub(disorder)),
-            _ => None,
-        };
+        let watermark = self.options.watermark(latest);
         let mut due: Vec<Vec<Due>> = self.queries.asked().iter().map(|_| Vec::new()).collect();
         self.list_changed(&changed, &mut due);
         let mut outcome = self.with_due(watermark.max(self.watermark), due, &delta, reopened)?;

@@ -17,6 +17,31 @@ pub struct Options {
     pub store: StoreKind,
 }
 
+impl Options {
+    /// Refuses options that contradict each other.
+    ///
+    /// # Errors
+    /// `InvalidValue` for rows that may be late in a stream in order.
+    pub(in crate::operator) fn check(&self) -> Result<()> {
+        if self.order == Order::InOrder && self.allowed_lateness != 0 {
+            return Err(Error::InvalidValue(format!(
+                "allowed_lateness: {} is given for a stream in order, where no row is late; it is for \
+                 order='out-of-order'",
+                self.allowed_lateness
+            )));
+        }
+        Ok(())
+    }
+
+    /// Where the watermark is by rows alone, of which this is the time of the latest.
+    pub(in crate::operator) fn watermark(&self, latest: Option<i64>) -> Option<i64> {
+        match self.order {
+            Order::InOrder => latest,
+            Order::OutOfOrder => Some(latest?.saturating_sub(self.disorder?)),
+        }
+    }
+}
+
 /// How slices are held (Traub et al. 2019, §5.2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StoreKind {

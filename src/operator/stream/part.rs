@@ -68,13 +68,6 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends it: nothing of it is needed any longer.
-    pub(in crate::operator) fn end(&mut self) {
-        self.closed = true;
-        self.forget();
-        self.tidy();
-    }
-
     /// Hands over the late rows.
     pub(in crate::operator) fn take_log(&mut self) -> Late {
         let fresh = Late::new(self.queries.leader().input());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, cast::AsArray, types::*};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Stream;
@@ -12,8 +12,6 @@ use super::late::Late;
 use super::options::{Options, Stats, StoreKind};
 use super::queries::Queries;
 use crate::aggregate::{Partial, Partials, Rows};
-use crate::dictionary::plain;
-use crate::keys::KeyIndex;
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
 use crate::slice::{Cell, Store, Timelines};
@@ -58,7 +56,7 @@ impl Stream {
         }
         to.number(self.late.count());
         to.batches(self.late.schema(), self.late.batches())?;
-        to.columns(self.plain_keys()?, self.keys.len())?;
+        self.keys.save(&mut to)?;
         let (slots, groups) = self.slices.order();
         let each = || {
             (0..self.slices.keys() as u32).flat_map(|key| self.slices.of(key).iter().map(move |s| (key, s)))
@@ -111,7 +109,7 @@ impl Stream {
         if late_schema.fields() != this.late.schema().fields() {
             return broken();
         }
-        let key_count = read_keys(&mut from, &mut this.keys)?;
+        let key_count = this.keys.load(&mut from)?;
         let (slices, slots) = from.columns()?;
         let (keys, firsts, lasts) = match slices.as_slice() {
             [keys, firsts, lasts] => {
@@ -152,28 +150,6 @@ impl Stream {
     }
 }
 
-/// Reads the keys of a stream, all different, and how many there are.
-pub(in crate::operator) fn read_keys(from: &mut Reader<'_>, keys: &mut KeyIndex) -> Result<usize> {
-    let (columns, count) = from.columns()?;
-    let own = keys.values()?;
-    let types = own.iter().map(|column| plain(column.data_type()));
-    // Without columns, or where they are of types that have one value, there is one key.
-    let held: usize = columns.iter().map(|column| column.get_array_memory_size()).sum();
-    if !columns.iter().map(|column| column.data_type()).eq(types)
-        || u32::try_from(count).is_err()
-        || count > 1 + 8 * held
-        || columns.is_empty() && count > 1
-    {
-        return broken();
-    }
-    let mut ids = Vec::new();
-    keys.assign(&columns, count, &mut ids)?;
-    match columns.is_empty() || ids.iter().copied().eq(0..count as u32) {
-        true => Ok(count),
-        false => broken(),
-    }
-}
-
 /// Reads the partials of slices, one per row of `rows`.
 pub(in crate::operator) fn read_partials(
     from: &mut Reader<'_>,
@@ -189,7 +165,8 @@ pub(in crate::operator) fn read_partials(
     let is_own = matches!(kind, Partial::User(_));
     let types =
         |states: &[ArrayRef]| states.iter().map(|state| state.data_type().clone()).collect::<Vec<_>>();
-    if !is_own && types(&states) != types(&partials.state()?) {
+    let known = partials.state()?;
+    if states.len() != known.len() || !is_own && types(&states) != types(&known) {
         return broken();
     }
     if count == 0 {
@@ -261,6 +238,9 @@ pub(in crate::operator) fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<K
 /// Reads what [`write_head`] wrote.
 pub(in crate::operator) fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
     let (schema, _) = from.batches()?;
+    if !has_texts(&schema) {
+        return broken();
+    }
     let order = if from.number()? == 0 { Order::InOrder } else { Order::OutOfOrder };
     let (allowed_lateness, disorder) = (from.number()? as i64, from.option()?);
     if allowed_lateness < 0 || disorder.is_some_and(|disorder| disorder < 0) {
@@ -276,6 +256,15 @@ pub(in crate::operator) fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Opt
     let queries = (0..from.count()?).map(|_| Ok((from.text()?, from.number()?, from.option()?)));
     let queries = queries.collect::<Result<_>>()?;
     Ok((schema, options, queries))
+}
+
+/// Whether names and zones in a schema are such as Arrow can hand over: as texts that a zero ends.
+fn has_texts(schema: &Schema) -> bool {
+    let zone = |field: &Field| match field.data_type() {
+        DataType::Timestamp(_, zone) => zone.clone().unwrap_or_default(),
+        _ => "".into(),
+    };
+    schema.flattened_fields().iter().all(|field| !field.name().contains('\0') && !zone(field).contains('\0'))
 }
 
 /// A number that tells queries and schemas apart, and that no release changes.

@@ -1,16 +1,14 @@
 //! What is kept, for how long, and in what form.
 
-use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
-use arrow_select::take::take;
+use arrow_array::RecordBatch;
 
 use super::Stream;
 use super::agenda::Agenda;
 use super::due::{NEVER, Reopened};
 use super::options::{Options, StoreKind};
 use super::queries::{Asked, Queries};
-use crate::keys::KeyIndex;
 use crate::slice::strategy::{Order, Strategy};
-use crate::slice::{Calendar, Cutter, Delta, Eager, Store, Wants};
+use crate::slice::{Calendar, Cutter, Delta, Eager, Store, Timelines, Wants};
 use crate::window::Window;
 use crate::{Error, Result};
 
@@ -103,11 +101,7 @@ impl Stream {
 
     /// Forgets slices that no row and no window to come needs.
     pub(super) fn forget(&mut self) {
-        if self.closed {
-            self.slices.forget(NEVER, None);
-            self.plant();
-            self.reopened.clear();
-        } else if let Some(needed) = self.first_needed() {
+        if let Some(needed) = self.first_needed() {
             self.slices.forget(needed, self.queries.widest_gap());
             self.eager.forget(&self.slices);
             let slices = &self.slices;
@@ -115,9 +109,18 @@ impl Stream {
                 |known: &Reopened| slices.of(known.key).first().is_some_and(|slice| slice.first <= known.at);
             self.reopened.retain(is_there);
         }
-        if !self.closed {
-            self.merge_settled();
-        }
+        self.merge_settled();
+    }
+
+    /// Ends it: nothing of it is needed any longer.
+    pub(in crate::operator) fn end(&mut self) {
+        self.closed = true;
+        self.slices = Timelines::restore(std::iter::empty(), self.slices.merges());
+        let partials = self.store.partials().iter().map(|partials| partials.empty()).collect();
+        self.store = Store::new(partials, 0);
+        self.plant();
+        self.reopened.clear();
+        self.keys.keep(&[]);
     }
 
     /// Moves slots together, and forgets keys, once that is worth it.
@@ -136,27 +139,13 @@ impl Stream {
 
     /// Gives keys with slices new numbers, and forgets the others.
     pub(super) fn drop_keys(&mut self) {
-        let leader = self.queries.leader();
-        let types = leader.by().iter().map(|&column| leader.input().field(column).data_type().clone());
         let kept: Vec<u32> =
             (0..self.slices.keys() as u32).filter(|&key| !self.slices.of(key).is_empty()).collect();
-        let renewed = || -> Result<KeyIndex> {
-            let kept = UInt32Array::from(kept.clone());
-            let columns = self.plain_keys()?.into_iter().map(|values| Ok(take(&values, &kept, None)?));
-            let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-            let (mut keys, mut ids) = (KeyIndex::new(types.collect())?, Vec::new());
-            keys.assign(&columns, kept.len(), &mut ids)?;
-            match ids.iter().copied().eq(0..kept.len() as u32) {
-                true => Ok(keys),
-                false => Err(Error::Internal("keys in their order have other numbers".into())),
-            }
-        };
-        // Keys that once were assigned can be assigned again; should they not, they stay as they are.
-        let Ok(keys) = renewed() else { return };
+        if !self.keys.keep(&kept) {
+            return;
+        }
         let numbers = self.slices.drop_keys();
-        self.keys = keys;
         self.plant();
-        self.key_columns = None;
         self.reopened.retain_mut(|reopened| match numbers[reopened.key as usize] {
             Some(number) => {
                 reopened.key = number;
@@ -260,16 +249,7 @@ impl Stream {
                 }
             }
         }
-        let leader = self.queries.leader();
-        let names = leader.by().iter().map(|&column| leader.input().field(column).name().clone());
-        let keys = UInt32Array::from(keys);
-        let columns = self.keys.values()?.into_iter().map(|values| Ok(take(&values, &keys, None)?));
-        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-        let mut columns: Vec<(String, ArrayRef)> = names.zip(columns).collect();
-        for (name, times) in ["t_start", "t_end", "t_first", "t_last"].into_iter().zip(times) {
-            columns.push((name.into(), leader.measure().array(times)?));
-        }
-        Ok(RecordBatch::try_from_iter(columns)?)
+        self.keys.slices(self.queries.leader(), keys, times)
     }
 }
 

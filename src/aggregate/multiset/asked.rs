@@ -1,0 +1,121 @@
+//! What is asked of multisets, and what they answer.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, UInt32Array};
+use arrow_schema::DataType;
+use arrow_select::take::take;
+
+use super::{Held, Multiset, Ranked};
+use crate::aggregate::codes::{Codes, Interned};
+use crate::aggregate::lift::Partials;
+use crate::aggregate::order::{Wides, Words};
+use crate::aggregate::quantile::{discrete, quantiles, quantiles_of_runs};
+use crate::aggregate::sorted_runs::{SortedRun, select, union, values};
+use crate::aggregate::tally::{Counter, Distinct, Modes, Ordered, slide};
+use crate::{Error, Result};
+
+/// What can be asked of multisets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Question {
+    /// The value below which a share of the values lies, interpolated.
+    Quantile(f64),
+    /// The least value whose share of values at or below it is at least this.
+    Discrete(f64),
+    /// The number of distinct values.
+    Distinct,
+    /// The most frequent value; of several the least.
+    Mode,
+}
+
+/// Answers of all slots of a column of multisets of values of type `input`.
+pub(in crate::aggregate) fn ask(
+    sets: &dyn Partials,
+    question: Question,
+    input: &DataType,
+) -> Result<ArrayRef> {
+    let sets = sets.as_any();
+    if let Some(words) = sets.downcast_ref::<Multiset<Words>>() {
+        return words.ask(question, input);
+    }
+    if let Some(wides) = sets.downcast_ref::<Multiset<Wides>>() {
+        return wides.ask(question, input);
+    }
+    match sets.downcast_ref::<Multiset<Interned>>() {
+        Some(texts) => texts.ask(question, input),
+        None => Err(Error::Internal(format!("{question:?} is asked of multisets"))),
+    }
+}
+
+impl<C: Codes> Multiset<C> {
+    pub(super) fn ask(&self, question: Question, input: &DataType) -> Result<ArrayRef> {
+        if let Held::Merged { runs, offsets } = &self.held {
+            return self.ask_runs(offsets.windows(2).map(|slot| &runs[slot[0]..slot[1]]), question, input);
+        }
+        let (ranked, ranges) = self.view();
+        match u32::try_from(ranked.runs.total) {
+            Ok(_) => self.ask_of::<u32>(&ranked, &ranges, question, input),
+            Err(_) => self.ask_of::<u64>(&ranked, &ranges, question, input),
+        }
+    }
+
+    fn ask_of<N: Counter>(
+        &self,
+        ranked: &Ranked<C::Code>,
+        ranges: &[(u32, u32)],
+        question: Question,
+        input: &DataType,
+    ) -> Result<ArrayRef> {
+        let Ranked { runs, codes } = ranked;
+        let mut ranks: Vec<Option<u32>> = Vec::with_capacity(ranges.len());
+        match question {
+            Question::Quantile(q) => return quantiles::<C, N>(&self.codes, codes, runs, ranges, q, input),
+            Question::Distinct => {
+                let mut counts = Vec::with_capacity(ranges.len());
+                let tally = &mut Distinct::<N>::new(runs.distinct);
+                slide(runs, ranges, tally, |tally| counts.push(tally.distinct()));
+                return Ok(Arc::new(Int64Array::from(counts)));
+            }
+            Question::Discrete(q) => slide(runs, ranges, &mut Ordered::<N>::new(runs.distinct), |tally| {
+                let values = tally.len();
+                ranks.push((values > 0).then(|| tally.select(discrete(values, q))));
+            }),
+            Question::Mode => slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), |tally| {
+                ranks.push(tally.mode());
+            }),
+        }
+        Ok(take(&self.codes.values(codes)?, &UInt32Array::from(ranks), None)?)
+    }
+
+    /// The answers of slots that are some sorted runs each.
+    fn ask_runs<'a>(
+        &self,
+        slots: impl Iterator<Item = &'a [Arc<SortedRun<C::Code>>]>,
+        question: Question,
+        input: &DataType,
+    ) -> Result<ArrayRef> {
+        let found: Vec<Option<C::Code>> = match question {
+            Question::Quantile(q) => return quantiles_of_runs(&self.codes, slots, q, input),
+            Question::Distinct => {
+                let distinct = slots.map(|runs| union(runs).counted().len() as i64);
+                return Ok(Arc::new(Int64Array::from_iter_values(distinct)));
+            }
+            Question::Discrete(q) => {
+                let value =
+                    |runs: &[_]| Some(values(runs)).filter(|&values| values > 0).map(|n| discrete(n, q));
+                slots.map(|runs| value(runs).map(|k| select(runs, k).0)).collect()
+            }
+            Question::Mode => {
+                // Of several that are as often there the first, which is the least.
+                let mode = |runs: &[_]| {
+                    union(runs).counted().into_iter().rev().max_by_key(|item| item.1).map(|item| item.0)
+                };
+                slots.map(mode).collect()
+            }
+        };
+        let codes: Vec<C::Code> = found.iter().flatten().copied().collect();
+        let mut next = 0..;
+        let ranks: UInt32Array = found.iter().map(|code| code.and_then(|_| next.next())).collect();
+        Ok(take(&self.codes.values(&codes)?, &ranks, None)?)
+    }
+}

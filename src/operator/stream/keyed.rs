@@ -1,0 +1,109 @@
+//! The keys of a stream: their numbers, and what they are as columns.
+
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_select::take::take;
+
+use crate::Result;
+use crate::dictionary::plain;
+use crate::keys::KeyIndex;
+use crate::operator::plan::Plan;
+use crate::state::{Reader, Writer, broken};
+
+/// The keys that a stream has had, but for those that were forgotten.
+pub(in crate::operator) struct Keyed {
+    index: KeyIndex,
+    /// The keys as columns, as many as there were when they were last asked for.
+    columns: Option<(usize, Vec<ArrayRef>)>,
+}
+
+impl Keyed {
+    /// None yet, of the columns that a plan groups by.
+    pub(in crate::operator) fn new(plan: &Plan) -> Result<Self> {
+        let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
+        Ok(Self { index: KeyIndex::new(types.collect())?, columns: None })
+    }
+
+    /// Number of keys.
+    pub(in crate::operator) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Appends the number of each row's key.
+    pub(in crate::operator) fn assign(
+        &mut self,
+        columns: &[ArrayRef],
+        rows: usize,
+        ids: &mut Vec<u32>,
+    ) -> Result<()> {
+        self.index.assign(columns, rows, ids)
+    }
+
+    /// The keys as columns, in the order of their numbers.
+    pub(in crate::operator) fn columns(&mut self) -> Result<Vec<ArrayRef>> {
+        let len = self.index.len();
+        if let Some((known, columns)) = &self.columns
+            && *known == len
+        {
+            return Ok(columns.clone());
+        }
+        let columns = self.index.values()?;
+        self.columns = Some((len, columns.clone()));
+        Ok(columns)
+    }
+
+    /// Forgets all keys but these, which ascend: the n-th of them is key n. Whether that could be done: else all stay as
+    /// they are.
+    pub(in crate::operator) fn keep(&mut self, kept: &[u32]) -> bool {
+        // Keys that once were assigned can be assigned again.
+        let only = self.index.only(kept);
+        only.map(|index| *self = Self { index, columns: None }).is_ok()
+    }
+
+    /// Slices of keys as a batch: keys, `t_start`, `t_end`, `t_first` and `t_last`.
+    pub(in crate::operator) fn slices(
+        &self,
+        plan: &Plan,
+        keys: Vec<u32>,
+        times: [Vec<i64>; 4],
+    ) -> Result<RecordBatch> {
+        let names = plan.by().iter().map(|&column| plan.input().field(column).name().clone());
+        let keys = UInt32Array::from(keys);
+        let columns = self.index.values()?.into_iter().map(|values| Ok(take(&values, &keys, None)?));
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let mut columns: Vec<(String, ArrayRef)> = names.zip(columns).collect();
+        for (name, times) in ["t_start", "t_end", "t_first", "t_last"].into_iter().zip(times) {
+            columns.push((name.into(), plan.measure().array(times)?));
+        }
+        Ok(RecordBatch::try_from_iter(columns)?)
+    }
+
+    /// Writes the keys, in the order of their numbers.
+    pub(in crate::operator) fn save(&self, to: &mut Writer) -> Result<()> {
+        to.columns(self.index.plain_values()?, self.index.len())
+    }
+
+    /// Reads what [`Keyed::save`] wrote, and how many there are.
+    ///
+    /// # Errors
+    /// `InvalidValue` if they are of other columns, or some are equal.
+    pub(in crate::operator) fn load(&mut self, from: &mut Reader<'_>) -> Result<usize> {
+        let (columns, count) = from.columns()?;
+        let own = self.index.values()?;
+        let types = own.iter().map(|column| plain(column.data_type()));
+        // Without columns, or where they are of types that have one value, there is one key.
+        let held: usize = columns.iter().map(|column| column.get_array_memory_size()).sum();
+        if !columns.iter().map(|column| column.data_type()).eq(types)
+            || u32::try_from(count).is_err()
+            || count > 1 + 8 * held
+            || columns.is_empty() && count > 1
+        {
+            return broken();
+        }
+        let mut ids = Vec::new();
+        self.index.assign(&columns, count, &mut ids)?;
+        match columns.is_empty() || ids.iter().copied().eq(0..count as u32) {
+            true => Ok(count),
+            false => broken(),
+        }
+    }
+}
