@@ -15,7 +15,7 @@ PROGRAM = """
     query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=[AGGS])
     status = dict(line.split(":", 1) for line in open("/proc/self/status"))
     taken = int(status["VmSize"].split()[0]) << 10
-    resource.setrlimit(resource.RLIMIT_AS, (taken + (100 << 20), resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (taken + (20 << 20), resource.RLIM_INFINITY))
     try:
         query.run(rows, threads=THREADS)
     except MemoryError as error:
@@ -29,10 +29,10 @@ PROGRAM = """
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("aggs", ['wk.count_distinct("v")', 'wk.collect_list("s")', 'wk.sum("v")'])
+@pytest.mark.parametrize("aggs", ['wk.count_distinct("v")', 'wk.collect_list("s")'])
 def test_an_allocation_that_fails_is_an_error(aggs, threads):
     """Not an abort, of which a Spark job would learn no more than that a worker is gone."""
-    done = program(PROGRAM.replace("AGGS", aggs).replace("THREADS", str(threads)))
+    done = program(PROGRAM.replace("AGGS", aggs).replace("THREADS", str(threads)), MIMALLOC_ARENA_RESERVE="1MiB")
     said, rows = done.splitlines()
     assert "alloc" in said
     assert rows == "100"

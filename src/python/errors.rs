@@ -1,7 +1,8 @@
 //! Rust errors and panics as the exceptions of `windowkit.errors`.
 
 use std::alloc::{Layout, set_alloc_error_hook};
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, set_hook, take_hook};
+use std::sync::Mutex;
 
 use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
@@ -11,9 +12,36 @@ use crate::{Error, Result};
 /// What is thrown where an allocation of so many bytes failed.
 struct Refused(usize);
 
+/// Memory to unwind with, given back when there is no other.
+static RESERVE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+const RESERVED: usize = 1 << 20;
+
 /// Has allocations that fail unwind rather than abort: a worker whose memory is limited is to say what it lacked.
 pub(super) fn unwind_without_memory() {
-    set_alloc_error_hook(|layout: Layout| panic_any(Refused(layout.size())));
+    reserve();
+    set_alloc_error_hook(|layout: Layout| {
+        if let Ok(mut reserved) = RESERVE.try_lock() {
+            *reserved = Vec::new();
+        }
+        panic_any(Refused(layout.size()))
+    });
+    // To print that, as panics do, would take memory.
+    let others = take_hook();
+    set_hook(Box::new(move |panic| {
+        if !panic.payload().is::<Refused>() {
+            others(panic);
+        }
+    }));
+}
+
+/// Sets memory aside, if there is some and none is yet.
+fn reserve() {
+    if let Ok(mut reserved) = RESERVE.try_lock()
+        && reserved.capacity() == 0
+    {
+        // Without it, what unwinds may find no memory and abort: no worse than not to try.
+        let _ = reserved.try_reserve_exact(RESERVED);
+    }
 }
 
 /// Runs `work` without the GIL; its error, or a panic in it, becomes the fitting exception.
@@ -25,6 +53,7 @@ pub(super) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T>
 pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         if let Some(Refused(bytes)) = panic.downcast_ref() {
+            reserve();
             return Err(Error::Memory(format!("an allocation of {bytes} bytes failed")));
         }
         let text = panic
