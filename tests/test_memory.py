@@ -32,7 +32,8 @@ PROGRAM = """
 @pytest.mark.parametrize("aggs", ['wk.count_distinct("v")', 'wk.collect_list("s")'])
 def test_an_allocation_that_fails_is_an_error(aggs, threads):
     """Not an abort, of which a Spark job would learn no more than that a worker is gone."""
-    done = program(PROGRAM.replace("AGGS", aggs).replace("THREADS", str(threads)), MIMALLOC_ARENA_RESERVE="1MiB")
+    text = PROGRAM.replace("AGGS", aggs).replace("THREADS", str(threads))
+    done = program(text, MIMALLOC_ARENA_RESERVE="1MiB")
     said, rows = done.splitlines()
     assert "alloc" in said
     assert rows == "100"

@@ -36,7 +36,7 @@ def test_slices_in_catalyst_and_windows_in_rust(readings):
         "  partial: min_by(v, if(v is null, null, ts))",
         "  partial: min(if(v is null, null, ts))",
         "shuffle: slices, by device",
-        "stage 2, in Rust inside one mapInArrow: windows, one bucket of keys after the other",
+        "stage 2, in Rust inside one mapInArrow: slices into windows, all keys of a partition at once",
     ]
 
 

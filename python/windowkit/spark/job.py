@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["Job", "bound", "identifier", "job", "position_of"]
+__all__ = ["Job", "bound", "identifier", "job", "position_of", "shuffle_partitions"]
 
+ROW_BYTES: Final = 24
+"""What Spark takes a row of two longs for, where it tells of sizes."""
 FARTHEST: Final = 2**62
 """Microseconds from 1970 (146,000 years): windows, at most half as long, fit around such a time."""
 
@@ -103,6 +106,14 @@ class Job:
         return numbered.selectExpr(*inputs)
 
     @cached_property
+    def most_rows(self) -> float:
+        """About how many rows there are, by the bytes that Spark tells of; infinite if it tells of none."""
+        if not hasattr(self.columns, "_jdf"):
+            return inf
+        plan = self.columns._jdf.queryExecution().withCachedData()
+        return int(str(plan.stats().sizeInBytes())) / ROW_BYTES
+
+    @cached_property
     def rows(self) -> DataFrame:
         """Return the columns the query reads, by internal names, of the rows that have a time."""
         return self.columns.where(f"{self.time} is not null")
@@ -174,6 +185,11 @@ def bound(frame: DataFrame, query: Query) -> Job:
     every = [(at[i], read[at[i]]) if i in at else (name, pa.null()) for i, name in enumerate(names)]
     planned = plan(query, pa.schema(every))
     return Job(query, frame, positions, pa.schema(list(read.items())), planned)
+
+
+def shuffle_partitions(job: Job) -> int:
+    """Return how many partitions a shuffle has, before adaptive execution joins small ones."""
+    return int(job.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
 
 
 def position_of(column: str, names: list[str], frame: DataFrame, argument: str = "query") -> int | None:

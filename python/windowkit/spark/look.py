@@ -37,8 +37,6 @@ LEAST: Final = 1 << 20
 """Rows, as Spark estimates their number, from which a look can save more than it takes."""
 ENOUGH: Final = 1 << 8
 """Rows that tell something."""
-ROW_BYTES: Final = 24
-"""What Spark takes a row of two longs for, where it tells of sizes."""
 CHANCE: Final = 3
 """Slices that two halves may share by chance, as at the edge between them."""
 NARROW: Final = ("Project", "Filter", "SubqueryAlias", "View")
@@ -151,7 +149,7 @@ def estimated(job: Job) -> Expected | str:
     reason = dear(nodes, jvm.org.apache.spark.sql.catalyst.trees.TreePattern)
     if reason is not None:
         return reason
-    count = int(str(plan.stats().sizeInBytes())) / ROW_BYTES
+    count = job.most_rows
     if count < LEAST:
         return "there are few rows"
     rows = sliced(job)

@@ -15,7 +15,7 @@ from pyspark.sql.functions import col
 
 from windowkit.explain import sizes
 from windowkit.spark import stages
-from windowkit.spark.job import Job, identifier
+from windowkit.spark.job import Job, identifier, shuffle_partitions
 from windowkit.spark.metrics import observed_chunks
 from windowkit.spark.reference import output_schema
 from windowkit.spark.route import Route
@@ -45,7 +45,7 @@ def buckets(job: Job) -> tuple[int, int]:
     """Return the partitions of stage 2, and the buckets that each of them has."""
     if not job.query.by:
         return 1, 1
-    partitions = int(job.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+    partitions = shuffle_partitions(job)
     return partitions, min(max(MOST_BUCKETS // partitions, LEAST_EACH), MOST_EACH)
 
 
