@@ -18,7 +18,7 @@ import windowkit as wk
 import windowkit.spark
 from windowkit import files
 from windowkit.directories import NULL, Inference
-from windowkit.spark import parquet
+from windowkit.spark import parquet, pruning
 
 UTC = dt.timezone.utc
 SLIDING = wk.sliding("10 minutes", "4 minutes")
@@ -218,14 +218,18 @@ def test_row_groups_that_statistics_rule_out_are_not_read(path):
     assert opened.num_row_groups == 8
 
     def left(chosen, schema):
-        return parquet.pruned(opened, schema, parquet.Chosen(chosen, chosen), []).num_row_groups
+        own = parquet.schema_of(opened)
+        read = pruning.Chosen(chosen, chosen, ("row", "v", "small"), False)
+        return pruning.pruned(opened, own, schema, read).num_row_groups
 
     assert left(ds.field("row") > 1e6, schema.remove(2)) == 0
     assert left((ds.field("row") >= 79) & (ds.field("row") < 100), schema.remove(2)) == 2
-    # Bytes without sign are not what Spark, and so the filter, compares.
-    assert left(ds.field("row") > 1e6, schema) == 8
+    # Bytes without sign are compared as what Spark has of them.
+    assert left(ds.field("row") > 1e6, schema) == 0
+    assert left(ds.field("small") < 0, schema) == 0
+    assert left(ds.field("small") >= 100, schema) == 3
     chosen = (ds.field("row") >= 79) & (ds.field("small") < 100)
-    both = parquet.Chosen(chosen, chosen)
+    both = pruning.Chosen(chosen, chosen, ("row", "small"), False)
     found = parquet.batches(source.filesystem, whole, schema, both, pa.schema([]))
     wanted = [row for row in range(79, 300) if row % 200 < 100]
     assert [row for batch in found for row in batch["row"].to_pylist()] == wanted
