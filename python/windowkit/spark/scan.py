@@ -157,10 +157,10 @@ def scan(
         does. Operators are ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``, and
         mean what Spark's mean: a null is no match, NaN is the greatest value, numbers of several types are
         compared as numbers, and dates are times in the session's zone. Text is read as the type of its
-        column. Columns are found as those of the query. An expression means what pyarrow says: names are
-        exact, NaN is neither more nor less than a value, and ``~`` of a test such as ``isin`` takes nulls in.
-        Row groups whose statistics say that they have no such row are left out; files whose directories say
-        so are not opened.
+        column, or as any number. Columns are found as those of the query. An expression means what pyarrow
+        says of a table: names are exact, NaN is neither more nor less than a value, and ``~`` of a test such
+        as ``isin`` takes nulls in. Row groups whose statistics say that they have no such row are left out,
+        as far as these can say so: they leave NaN out. Files whose directories say so are not opened.
     filesystem : pyarrow.fs.FileSystem, optional
         Any, if it can be pickled.
     merge_schema : bool, optional
@@ -181,7 +181,7 @@ def scan(
     UnknownColumn, InvalidType, InvalidValue
         The query or the filter does not fit the files, or there are none. Columns that a file has in another
         type or case, times before 1900 in files of Spark 2's calendar, and times of INT96 before 4713 BC or
-        after the year 294246 fail the action, with the file's name.
+        after the year 294246 fail the action, with the file's name; so do files that change meanwhile.
 
     Notes
     -----
