@@ -438,7 +438,7 @@ class TestSpark:
         types = pa.schema([(field.name, field.type) for field in wanted.schema])
         text = tmp_path / "in.csv"
         pa.csv.write_csv(table.set_column(2, "ts", table["ts"].cast(pa.timestamp("s"))), text)
-        chosen = ["--filter", "device in ('a', c)", "--filter", "v > 0", "--metrics"]
+        chosen = ["--filter", "device in ('a', c)", "--filter", "v > 0.5", "--metrics"]
         output = tmp_path / "out.parquet"
         for number, route in (
             (source, None),

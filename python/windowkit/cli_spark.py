@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
+from pyspark.sql.types import DataType, DecimalType, IntegralType
 
 from windowkit.cli import (
     ArgumentsError,
@@ -30,6 +32,7 @@ from windowkit.cli import (
     replacing,
     structs,
 )
+from windowkit.directories import MOST_DIGITS, NUMBER
 from windowkit.query import Query
 from windowkit.spark import Metrics, explain_scan, scan
 from windowkit.spark.filters import parse
@@ -120,7 +123,7 @@ def holds(frame: DataFrame, name: str, operator: str, value: str | list[str]) ->
         )
     column = functions.col(quoted(name))
     kind = frame.select(column).schema.fields[0].dataType
-    values = [functions.lit(each).cast(kind) for each in ([value] if isinstance(value, str) else value)]
+    values = [literal(name, each, kind) for each in ([value] if isinstance(value, str) else value)]
     made: dict[str, Callable[[], Column]] = {
         "in": lambda: column.isin(values),
         "not in": lambda: ~column.isin(values),
@@ -131,6 +134,23 @@ def holds(frame: DataFrame, name: str, operator: str, value: str | list[str]) ->
         ">=": lambda: column >= values[0],
     }
     return made.get(operator, lambda: column == values[0])()
+
+
+def literal(name: str, text: str, kind: DataType) -> Column:
+    """Return what a text says, as the type of its column, or as any number if that is one of whole ones."""
+    if not isinstance(kind, IntegralType | DecimalType):
+        return functions.lit(text).cast(kind)
+    if not NUMBER.fullmatch(text):
+        raise ArgumentsError(
+            f"--filter: {text!r} is compared with {name!r}, a column of {kind.simpleString()}; such a column "
+            "is compared with numbers"
+        )
+    number = Decimal(text).normalize()
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    # Those that no decimal of Spark holds are no numbers that a column has, but they are less or more.
+    is_held = exponent >= -MOST_DIGITS and len(digits) + max(exponent, 0) <= MOST_DIGITS
+    return functions.lit(number if is_held else float(number))
 
 
 @contextmanager

@@ -18,7 +18,10 @@ import pyarrow as pa
 
 from windowkit.errors import InvalidValue
 
-__all__ = ["HERE", "NULL", "Inference", "Value", "instant", "typed", "unescaped", "zone_named"]
+__all__ = [
+    *("HERE", "MOST_DIGITS", "NULL", "NUMBER", "Inference", "Value"),
+    *("instant", "typed", "unescaped", "zone_named"),
+]
 
 Value = int | float | date | Decimal | str | None
 
@@ -28,7 +31,7 @@ HERE: Final = ""
 MOST_DIGITS: Final = 38
 DIGITS_OF: Final = {"int": 10, "long": 20}
 """Of the decimals that Spark makes of integers beside decimals."""
-DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 DOUBLE: Final = re.compile(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\s*", re.ASCII)
 """What Java reads as a fraction, but for the hexadecimal form."""
 HEXADECIMAL: Final = re.compile(
@@ -127,7 +130,7 @@ def kind_of(text: str) -> str:
 
 def digits_of(text: str) -> int | None:
     """Return the digits of the decimal that Spark takes a number for; None if it has a fraction, or more."""
-    if not DECIMAL.fullmatch(text):
+    if not NUMBER.fullmatch(text):
         return None
     _, digits, exponent = Decimal(text).as_tuple()
     if not isinstance(exponent, int) or exponent < 0:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -20,7 +21,7 @@ from pyarrow import fs
 from windowkit.directories import NULL, Inference, Value, typed, unescaped
 from windowkit.errors import InvalidType, InvalidValue
 
-__all__ = ["File", "Part", "Source", "constants", "found", "parts", "said"]
+__all__ = ["File", "Part", "Source", "check_unchanged", "constants", "found", "parts", "said"]
 
 PATTERN: Final = re.compile(r"[*?\[{]")
 BRACES: Final = re.compile(r"\{([^{}]*)\}")
@@ -28,15 +29,33 @@ MOST_BYTES: Final = 128 << 20
 """Of a task, as Spark's ``spark.sql.files.maxPartitionBytes`` has it by default."""
 OPEN_BYTES: Final = 4 << 20
 """What opening a file costs, in bytes that could have been read instead: Spark's ``openCostInBytes``."""
+Listed: TypeAlias = tuple[fs.FileInfo, dict[str, str]]
+"""A file, and what its directories say."""
+CLOCKS: Final = 2 * 10**9
+"""Nanoseconds that clocks of machines may be apart."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file, its size in bytes, and the values of its directories, in the order of `Source.partitioned`."""
+    """A file as it was found.
+
+    Parameters
+    ----------
+    path : str
+    size : int
+        Bytes.
+    values : tuple of Value
+        Of its directories, in the order of `Source.partitioned`.
+    modified, listed : int, optional
+        When it was last written, as far as its file system tells, and when it was found: nanoseconds from
+        1970.
+    """
 
     path: str
     size: int
     values: tuple[Value, ...]
+    modified: int | None = None
+    listed: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,7 +117,8 @@ def found(
     system = opened[0][0]
     if any(not other.equals(system) for other, _ in opened):
         raise InvalidValue(f"paths: {given} are on several file systems; a scan reads from one")
-    every: list[tuple[str, int, dict[str, str]]] = []
+    every: list[Listed] = []
+    listed_at = time.time_ns()
     try:
         for _, path in opened:
             for each in matching(system, path):
@@ -109,23 +129,22 @@ def found(
             "readable"
         ) from error
     # A path may be given twice, or beside a directory that it is in.
-    by_path = {path: (path, size, values) for path, size, values in every}
+    by_path = {info.path: (info, values) for info, values in every}
     every = [by_path[path] for path in sorted(by_path)]
     if not every:
         raise InvalidValue(f"paths: there are no files with data in {', '.join(map(str, given))}")
-    names = list(every[0][2])
-    for path, _, values in every:
+    names = list(every[0][1])
+    first = every[0][0].path
+    for info, values in every:
         if list(values) != names:
             raise InvalidValue(
-                f"paths: directories of {path!r} name columns {list(values)}, those of {every[0][0]!r} "
+                f"paths: directories of {info.path!r} name columns {list(values)}, those of {first!r} "
                 f"{names}; all files have the same"
             )
-    columns = {
-        name: typed(name, [values[name] for _, _, values in every], how or Inference()) for name in names
-    }
+    columns = {name: typed(name, [values[name] for _, values in every], how or Inference()) for name in names}
     files = (
-        File(path, size, tuple(columns[name][1][at] for name in names))
-        for at, (path, size, _) in enumerate(every)
+        File(info.path, info.size, tuple(columns[name][1][at] for name in names), info.mtime_ns, listed_at)
+        for at, (info, _) in enumerate(every)
     )
     schema = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
     return Source(system, tuple(files), schema)
@@ -220,8 +239,8 @@ def matches(system: fs.FileSystem, path: str) -> list[str]:
     return there
 
 
-def below(system: fs.FileSystem, path: str, deep: bool) -> list[tuple[str, int, dict[str, str]]]:
-    """Return the files of a path with sizes and what directories say, without those that Spark hides.
+def below(system: fs.FileSystem, path: str, deep: bool) -> list[Listed]:
+    """Return the files of a path and what directories say, without those that Spark hides.
 
     Where no directory says anything, only the files of `path` itself are meant, as Spark has it; unless
     `deep` is set.
@@ -230,9 +249,9 @@ def below(system: fs.FileSystem, path: str, deep: bool) -> list[tuple[str, int, 
     if info.type == fs.FileType.NotFound:
         raise InvalidValue(f"paths: {path!r} does not exist; paths are files, or directories of files")
     if info.type == fs.FileType.File:
-        return [(info.path, info.size, {})] if info.size else []
-    files: list[tuple[str, int, dict[str, str]]] = []
-    nested: list[tuple[str, int, dict[str, str]]] = []
+        return [(info, {})] if info.size else []
+    files: list[Listed] = []
+    nested: list[Listed] = []
     for each in system.get_file_info(fs.FileSelector(path, recursive=True)):
         inner = each.path[len(info.path) :].strip("/").split("/")
         if each.type != fs.FileType.File or not each.size or any(map(is_hidden, inner)):
@@ -244,15 +263,44 @@ def below(system: fs.FileSystem, path: str, deep: bool) -> list[tuple[str, int, 
                 raise InvalidValue(
                     f"paths: directories of {each.path!r} say {name}= without a value; no value is {NULL}"
                 )
-        (nested if len(inner) > 1 and not values else files).append((each.path, each.size, values))
-    if deep or any(values for _, _, values in files):
+        (nested if len(inner) > 1 and not values else files).append((each, values))
+    if deep or any(values for _, values in files):
         return files + nested
     if nested and not files:
         raise InvalidValue(
             f"paths: there are no files in {path!r} itself, and directories in it such as that of "
-            f"{nested[0][0]!r} are not named name=value; give their paths"
+            f"{nested[0][0].path!r} are not named name=value; give their paths"
         )
     return files
+
+
+def check_unchanged(system: fs.FileSystem, file: File) -> None:
+    """Refuse a file that is no longer what it was when it was found.
+
+    It has another size, or was written since. That it was written at another time, but before it was found,
+    tells nothing: workers may have copies of their own.
+
+    Raises
+    ------
+    InvalidValue
+        It has changed, or is gone.
+    """
+    (info,) = system.get_file_info([file.path])
+    if info.type == fs.FileType.NotFound:
+        raise InvalidValue(f"paths: {file.path!r} is there no longer; files of a scan stay until it is done")
+    # Stores of objects tell of one time in whole seconds here and in parts of them there.
+    unit = 1 if isinstance(system, fs.LocalFileSystem) else 10**9
+    written = (
+        info.mtime_ns is not None
+        and file.modified is not None
+        and info.mtime_ns // unit != file.modified // unit
+        and info.mtime_ns >= file.listed - CLOCKS
+    )
+    if info.size != file.size or written:
+        raise InvalidValue(
+            f"paths: {file.path!r} has changed since the scan was made; files of a scan stay as they are "
+            "until it is done"
+        )
 
 
 def constants(file: File, partitioned: pa.Schema) -> dict[str, pa.Scalar]:

@@ -122,6 +122,9 @@ def test_connect():
         windows = wk.sliding("10 minutes", "5 minutes")
         query = wk.query(by="a.key", time="ts", windows=windows, aggs=[wk.sum("v"), wk.count()])
         assert frame.transform(wk.spark.aggregate, query).schema == spark_s.schema
+        metrics = wk.spark.Metrics()
+        assert query.run(frame.where("v > 99"), route="packed", metrics=metrics).collect() == []
+        print("metrics", sorted(metrics.values().items()))
         try:
             wk.query(by="b", time="ts", windows=wk.session("1 minute"), aggs=wk.count()).run(frame)
         except wk.UnknownColumn as error:
@@ -136,3 +139,5 @@ def test_connect():
     )
     assert printed.count("equal") == 13
     assert printed.count("refused") == 2
+    zeros = [(name, 0) for name in ("bytes packed", "rows in", "slices", "windows out")]
+    assert f"metrics {zeros}" in printed

@@ -18,7 +18,7 @@ import windowkit as wk
 import windowkit.spark
 from windowkit import files
 from windowkit.directories import NULL, Inference
-from windowkit.spark import parquet
+from windowkit.spark import parquet, pruning
 
 UTC = dt.timezone.utc
 SLIDING = wk.sliding("10 minutes", "4 minutes")
@@ -218,14 +218,18 @@ def test_row_groups_that_statistics_rule_out_are_not_read(path):
     assert opened.num_row_groups == 8
 
     def left(chosen, schema):
-        return parquet.pruned(opened, schema, parquet.Chosen(chosen, chosen), []).num_row_groups
+        own = parquet.schema_of(opened)
+        read = pruning.Chosen(chosen, chosen, ("row", "v", "small"), False)
+        return pruning.pruned(opened, own, schema, read).num_row_groups
 
     assert left(ds.field("row") > 1e6, schema.remove(2)) == 0
     assert left((ds.field("row") >= 79) & (ds.field("row") < 100), schema.remove(2)) == 2
-    # Bytes without sign are not what Spark, and so the filter, compares.
-    assert left(ds.field("row") > 1e6, schema) == 8
+    # Bytes without sign are compared as what Spark has of them.
+    assert left(ds.field("row") > 1e6, schema) == 0
+    assert left(ds.field("small") < 0, schema) == 0
+    assert left(ds.field("small") >= 100, schema) == 3
     chosen = (ds.field("row") >= 79) & (ds.field("small") < 100)
-    both = parquet.Chosen(chosen, chosen)
+    both = pruning.Chosen(chosen, chosen, ("row", "small"), False)
     found = parquet.batches(source.filesystem, whole, schema, both, pa.schema([]))
     wanted = [row for row in range(79, 300) if row % 200 < 100]
     assert [row for batch in found for row in batch["row"].to_pylist()] == wanted
@@ -400,6 +404,22 @@ def test_metrics(spark, path):
     assert counted["bytes packed"] > 0
 
 
+def test_rows_without_a_time_are_not_counted(spark, tmp_path):
+    times = pa.array([None if row % 3 == 0 else row * 10**6 for row in range(90)], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"ts": times}), tmp_path / "f.parquet", row_group_size=20)
+    query = wk.query(by=[], time="ts", windows=SLIDING, aggs=wk.count())
+    counted = {}
+    for route in ("scan", "packed"):
+        metrics = windowkit.spark.Metrics()
+        if route == "scan":
+            result = windowkit.spark.scan(spark, str(tmp_path), query, metrics=metrics)
+        else:
+            result = query.run(spark.read.parquet(str(tmp_path)), route=route, metrics=metrics)
+        result.collect()
+        counted[route] = metrics.values()["rows in"]
+    assert counted == {"scan": 60, "packed": 60}
+
+
 @pytest.mark.parametrize("filtered", [True, False])
 def test_metrics_of_nothing_are_zero(spark, path, filtered):
     query = wk.query(by="device", time="ts", windows=SLIDING, aggs=wk.sum("v"))
@@ -426,6 +446,34 @@ def test_the_data_source(spark, path, same_rows):
             assert frame.columns == query.columns
             assert frame.rdd.getNumPartitions() == partitions
             assert same_rows(frame, oracle, query)
+
+
+def test_the_data_source_has_the_schema_of_the_query(spark, path):
+    windowkit.spark.register(spark)
+    frame = spark.read.parquet(path)
+    aggs = [
+        wk.collect_set("n").alias("s"),
+        wk.collect_list("n").alias("l"),
+        wk.m4("v").alias("m"),
+        wk.count().alias("c"),
+    ]
+    for windows in (SLIDING, SESSION, wk.tumbling("1 minute"), [SESSION, SLIDING], wk.tumbling(rows=3)):
+        query = wk.query(by=["pair", "device"], time="ts", windows=windows, aggs=aggs)
+        found = spark.read.format("windowkit").options(**windowkit.spark.options(query)).load(path)
+        assert found.schema == query.run(frame).schema, windows
+    assert found.count() > 0
+
+
+def test_filters_of_the_data_source(spark, path):
+    windowkit.spark.register(spark)
+    query = wk.query(by=[], time="ts", windows=wk.tumbling("1000 days"), aggs=wk.count().alias("c"))
+    told = windowkit.spark.options(query)
+    for chosen, where in (
+        ('[["v", ">=", null]]', "v >= null"),
+        ('[["row", ">", "10.5"], ["row", "in", [11, 12.0, 12.5, null]]]', "row in (11, 12)"),
+    ):
+        found = spark.read.format("windowkit").options(**told, filter=chosen).load(path)
+        assert sum(row["c"] for row in found.collect()) == spark.read.parquet(path).where(where).count()
 
 
 def test_options_of_the_data_source_that_are_wrong(spark, path):

@@ -11,12 +11,15 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
+from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
 from windowkit import files
+from windowkit.cli import ArgumentsError
+from windowkit.cli_spark import holds
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
-from windowkit.spark import parquet
+from windowkit.spark import parquet, pruning
 from windowkit.spark.comparisons import OPERATORS, compared
 from windowkit.spark.filters import chosen_of
 
@@ -97,6 +100,16 @@ COMPARISONS = [
     (("u64", ">", 2**63 + 40), f"u64 > {2**63 + 40}"),
     (("f", "=", 0.1), "f = 0.1D"),
     (("f", "in", [0.125, 2]), "f in (0.125D, 2)"),
+    (("f", "in", [0.1, 0.25]), "f in (0.1D, 0.25D)"),
+    (("f", "not in", [0.1, 0.25]), "f not in (0.1D, 0.25D)"),
+    (("f", "in", ["0.25", 3]), "f in (0.25F, 3)"),
+    *[(("v", operator, None), f"v {operator} null") for operator in ("=", "!=", "<", "<=", ">", ">=")],
+    (("n", ">", "2.5"), "n > 2.5"),
+    (("n", "<=", "1e30"), "n <= 1e30"),
+    (("price", ">", "0.1234"), "price > 0.1234"),
+    (("name", "in", []), "false"),
+    (("name", "not in", []), "true"),
+    (("flag", "in", ["true", False]), "flag in (true, false)"),
     (("v", "<", 10**30), "v < 1e30D"),
     (("v", ">", "1.5"), "v > 1.5D"),
     (("v", ">=", "NaN"), "v >= double('NaN')"),
@@ -200,7 +213,7 @@ COLUMNS = dict(zip(table().schema.names, table().schema.types, strict=True)) | {
         ([("n", "in", 3)], InvalidType, "3 is a int, given to 'in'"),
         ([("n", "=", [3])], InvalidType, r"\[3\] is compared with 'n', a column of int64; .* with numbers"),
         ([("n", "=", True)], InvalidType, "True is compared with 'n'"),
-        ([("n", "=", "2.5")], InvalidValue, "'2.5' is compared with 'n', a column of int64"),
+        ([("n", "=", "two")], InvalidValue, "'two' is compared with 'n', a column of int64"),
         ([("n", "=", object())], InvalidType, "is compared with 'n'"),
         ([("n", "=", dt.date(1970, 1, 1))], InvalidType, "1970-01-01 is compared with 'n'"),
         ([("flag", "=", 1)], InvalidType, "1 is compared with 'flag', a column of bool"),
@@ -295,3 +308,159 @@ def test_many_files_are_not_all_asked(spark, tmp_path):
         "in 1 panes, if the other files are alike"
     ) in told
     assert "  row groups: 16 in 8 of 20 files" in told
+
+
+def read(path, schema, chosen):
+    """Return the rows that tasks of `scan` read of a file."""
+    source = files.found(str(path), None)
+    (whole,) = source.files
+    part = files.Part(whole, 0, whole.size)
+    batches = parquet.batches(source.filesystem, part, schema, chosen, pa.schema([]))
+    return pa.Table.from_batches(batches, schema)
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_expressions_do_not_depend_on_how_a_file_is_cut(tmp_path, size, statistics):
+    """Against pyarrow's own filter of a table, which knows no statistics."""
+    rows = pa.table(
+        {
+            "v": pa.array([1.0, nan, 1.0, 5.0, nan, 0.0, None, None, -0.0, -inf, nan, nan]),
+            "n": pa.array([1, 1, 1, None, None, None, 3, 4, 5, 6, 7, 8], pa.int32()),
+            "pair": pa.array([{"x": 1.0}, {"x": nan}, None, {"x": None}] * 3),
+        }
+    )
+    pq.write_table(rows, tmp_path / "f.parquet", row_group_size=size, write_statistics=statistics)
+    v, n, x = ds.field("v"), ds.field("n"), ds.field("pair", "x")
+    for given in (
+        *(v != 1.0, ~(v <= 10), ~(v == 1.0), ~(v >= 0), v.is_nan(), ~v.is_nan(), v.is_null(), v.is_valid()),
+        *(v < 1.0, v.isin([1.0]), ~v.isin([1.0]), v.is_null(nan_is_null=True), (v > 4) | (n > 6)),
+        *(n > 6, ~(n > 6), n.is_null(), ~n.is_null(), n == 1, n != 1, ~(n == 1), n.isin([1, 8]), n + 1 > 8),
+        *(
+            x.is_nan(),
+            ~(x <= 1),
+            x == 1.0,
+            x.is_null(),
+            (n > 6) & v.is_nan(),
+            ds.scalar(True),
+            ds.scalar(False),
+        ),
+    ):
+        chosen, _ = chosen_of(given, dict(zip(rows.schema.names, rows.schema.types, strict=True)), "there")
+        found, expected = read(tmp_path / "f.parquet", rows.schema, chosen), rows.filter(given)
+        # NaN is not equal to itself.
+        assert str(found.to_pylist()) == str(expected.to_pylist()), str(given)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pa.array(["a", "b"] * 50, pa.large_string()),
+        pa.array(["a", "b"] * 50, pa.string_view()),
+        pa.array(["a", "b"] * 50).dictionary_encode(),
+        pa.array(range(100), pa.timestamp("ns", "UTC")),
+        pa.array(range(100), pa.timestamp("ms", "UTC")),
+        pa.array(range(100), pa.timestamp("us", "Europe/Berlin")),
+        pa.array(range(100), pa.uint32()),
+        pa.array([[1]] * 100),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_row_groups_are_ruled_out_beside_columns_of_any_type(tmp_path, other):
+    fractions = pa.array([float(row) for row in range(100)])
+    rows = pa.table({"n": pa.array(range(100)), "v": fractions, "other": other})
+    pq.write_table(rows, tmp_path / "f.parquet", row_group_size=10)
+    source = files.found(str(tmp_path / "f.parquet"), None)
+    opened = parquet.fragment(source.filesystem, source.files[0])
+    columns = dict(zip(rows.schema.names, parquet.schema_of(opened).types, strict=True))
+    wanted = pa.schema([(name, parquet.kind_in_spark(kind)) for name, kind in columns.items()])
+
+    def left(given):
+        chosen, _ = chosen_of(given, columns, "there", zone="UTC")
+        return pruning.pruned(opened, parquet.schema_of(opened), wanted, chosen).num_row_groups
+
+    assert left([("n", ">=", 85)]) == left(ds.field("n") >= 85) == 2
+    assert left([("v", "<=", 15)]) == left([("v", "in", [3, 14.5])]) == 2
+    assert left([("v", "=", 15.5)]) == 1
+    # Whether there is NaN, which is more than all others, statistics do not say.
+    assert left([("v", ">", 85)]) == left(ds.field("v") < 15) == 10
+    if pa.types.is_timestamp(other.type) or pa.types.is_unsigned_integer(other.type):
+        least = {"ns": 0, "ms": 85_000, "us": 85}
+        bound = 85 if pa.types.is_unsigned_integer(other.type) else stamp(least[other.type.unit])
+        assert left([("other", ">=", bound)]) == (10 if bound == stamp(0) else 2)
+    elif not pa.types.is_list(other.type):
+        assert left([("other", "<", "a")]) == 0
+        assert left([("other", "<", "b")]) == 10
+
+
+def stamp(micros):
+    return pa.scalar(micros, pa.timestamp("us", "UTC"))
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.uint8(), pa.uint32(), pa.uint64(), pa.decimal128(5, 2), pa.decimal128(38, 2)]
+)
+@pytest.mark.parametrize("as_integer", [False, True])
+def test_ends_of_what_is_stored_otherwise_than_it_is(tmp_path, kind, as_integer):
+    """Against Python's own numbers: unsigned integers are stored as signed, decimals as bytes or integers."""
+    is_decimal = pa.types.is_decimal(kind)
+    most = 10**kind.precision - 1 if is_decimal else 2**kind.bit_width - 1
+    units = [-most, -1, 0, 1, most - 1, most] if is_decimal else [0, 1, 127, most // 2 + 1, most - 1, most]
+    values = [
+        Decimal((int(unit < 0), tuple(map(int, str(abs(unit)))), -2 if is_decimal else 0)) for unit in units
+    ]
+    rows = pa.table({"n": pa.array(values if is_decimal else units, kind)})
+    pq.write_table(rows, tmp_path / "f.parquet", row_group_size=1, store_decimal_as_integer=as_integer)
+    source = files.found(str(tmp_path / "f.parquet"), None)
+    opened = parquet.fragment(source.filesystem, source.files[0])
+    schema = pa.schema([("n", parquet.kind_in_spark(kind))])
+    for value in values:
+        for operator, count in (("=", 1), ("<", values.index(value)), (">=", 6 - values.index(value))):
+            chosen, _ = chosen_of([("n", operator, value)], {"n": kind}, "there")
+            left = pruning.pruned(opened, parquet.schema_of(opened), schema, chosen)
+            assert left.num_row_groups == count, (operator, value)
+            assert read(tmp_path / "f.parquet", schema, chosen).num_rows == count
+
+
+@pytest.mark.parametrize("same_size", [True, False])
+def test_files_that_change_are_refused(tmp_path, same_size):
+    rows = pa.table({"n": pa.array(range(100))})
+    path = tmp_path / "f.parquet"
+    pq.write_table(rows, path, use_dictionary=False, compression="none")
+    source = files.found(str(path), None)
+    (whole,) = source.files
+    part = files.Part(whole, 0, whole.size)
+
+    def batches():
+        return parquet.batches(source.filesystem, part, rows.schema, None, pa.schema([]))
+
+    assert sum(batch.num_rows for batch in batches()) == 100
+    begun = batches()
+    assert next(begun).num_rows == 100
+    other = pa.table({"n": pa.array(range(100, 200) if same_size else range(5))})
+    pq.write_table(other, path, use_dictionary=False, compression="none")
+    assert (path.stat().st_size == whole.size) == same_size
+    for reading in (begun, batches()):
+        with pytest.raises(InvalidValue, match=r"f.parquet' has changed since the scan was made"):
+            list(reading)
+    path.unlink()
+    with pytest.raises(InvalidValue, match=r"f.parquet' is there no longer"):
+        list(batches())
+
+
+def test_numbers_that_the_command_line_compares(spark, folder):
+    frame = spark.read.parquet(str(folder / "none.parquet"))
+    compared = [
+        (column, operator, text)
+        for column in ("n", "tiny", "price", "v")
+        for operator in ("=", "!=", "<", "<=", ">", ">=")
+        for text in ("1.5", "-3", "1e3", "1e40")
+    ]
+    asked = [sf.sort_array(sf.collect_list(sf.when(holds(frame, *each), frame["row"]))) for each in compared]
+    (found,) = frame.select(*asked).collect()
+    rows = frame.toArrow()
+    for each, there in zip(compared, found, strict=True):
+        chosen, _ = chosen_of([each], COLUMNS, "there")
+        assert there == rows.filter(chosen.rows)["row"].to_pylist(), each
+    with pytest.raises(ArgumentsError, match="--filter: 'two' is compared with 'n', a column of bigint"):
+        holds(frame, "n", "=", "two")

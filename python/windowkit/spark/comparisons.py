@@ -26,7 +26,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from windowkit.directories import instant, zone_named
+from windowkit.directories import NUMBER, instant, zone_named
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = ["OPERATORS", "compared"]
@@ -68,7 +68,7 @@ BELOW: Final = Place(-inf, -inf)
 
 
 def compared(
-    column: str, operator: str, given: Any, kind: pa.DataType, zone: str | None, *, floats: bool = True
+    column: str, operator: str, given: Any, kind: pa.DataType, zone: str | None, *, groups: bool = False
 ) -> ds.Expression:
     """Return a comparison of a column as an expression that holds where Spark's does.
 
@@ -78,13 +78,15 @@ def compared(
     operator : str
         One of `OPERATORS`.
     given : object
-        A value, or several of ``in`` and ``not in``. Text is read as the type of the column.
+        A value, or several of ``in`` and ``not in``. Text is read as the type of the column, or as any number
+        if that is one of numbers.
     kind : pyarrow.DataType
         Of the column, as Spark has it.
     zone : str or None
         The session's, in which dates, and times that are told as text without a zone, are instants.
-    floats : bool, default True
-        Whether to compare floats; without, such comparisons are taken to hold.
+    groups : bool, default False
+        Whether to return what statistics of row groups can be asked, which holds where the comparison does:
+        they know nothing of NaN, so that nothing is said of fractions if NaN is among those that match.
 
     Raises
     ------
@@ -102,8 +104,10 @@ def compared(
     for each in values:
         if each is not None:
             check(column, each, kind)
-    if pa.types.is_floating(kind) and not floats:
-        return ds.scalar(True)
+    if groups and pa.types.is_floating(kind) and (several or values[0] is not None):
+        numbers = [float_of(column, each, kind, values) for each in values if each is not None]
+        if operator not in ("=", "==", "<", "<=", "in") or any(map(isnan, numbers)):
+            return ds.scalar(True) if operator == "not in" else field.is_valid()
     if not several:
         (value,) = values
         return ds.scalar(False) if value is None else single(field, column, operator, value, kind, zone)
@@ -217,7 +221,7 @@ def single(
     if pa.types.is_null(kind):
         return ds.scalar(False)
     if pa.types.is_floating(kind):
-        return fraction(field, operator, float_of(column, value, kind))
+        return fraction(field, operator, float_of(column, value, kind, [value]))
     if is_integral(kind):
         return integral(field, operator, place_of(column, value, kind, zone), kind)
     return plain(field, operator, literal(column, value, kind))
@@ -230,10 +234,13 @@ def among(
     if not values or pa.types.is_null(kind):
         return ds.scalar(False)
     if pa.types.is_floating(kind):
-        numbers = [float_of(column, each, kind) for each in values]
+        numbers = [float_of(column, each, kind, values) for each in values]
         # Both zeros are equal, but not for `is_in`.
         zeros = [0.0, -0.0] if 0 in numbers else []
-        chosen = field.isin(pa.array([each for each in numbers if not isnan(each)] + zeros, pa.float64()))
+        # `is_in` rounds to the column's type what is none of its values.
+        is_single = pa.types.is_float32(kind)
+        held = [each for each in numbers if not is_single or single_precision(each) == each]
+        chosen = field.isin(pa.array([each for each in held if not isnan(each)] + zeros, kind))
         return chosen | field.is_nan() if any(map(isnan, numbers)) else chosen
     if not is_integral(kind):
         return field.isin(pa.array([literal(column, each, kind).as_py() for each in values], kind))
@@ -335,8 +342,17 @@ def literal(column: str, value: Value, kind: pa.DataType) -> pa.Scalar:
     return read(column, value, kind) if isinstance(value, str) else pa.scalar(value, kind)
 
 
-def float_of(column: str, value: Value, kind: pa.DataType) -> float:
-    """Return the fraction that Spark compares a column of fractions with."""
+def single_precision(value: float) -> float:
+    """Return the fraction of 32 bits that is nearest."""
+    try:
+        (number,) = struct.unpack("f", struct.pack("f", value))
+    except OverflowError:
+        return inf if value > 0 else -inf
+    return float(number)
+
+
+def float_of(column: str, value: Value, kind: pa.DataType, beside: Sequence[Value | None]) -> float:
+    """Return the fraction that Spark compares a column of fractions with, beside others that it is among."""
     if isinstance(value, str):
         found = read(column, value, kind).as_py()
         assert isinstance(found, float)
@@ -348,10 +364,14 @@ def float_of(column: str, value: Value, kind: pa.DataType) -> float:
         raise InvalidValue(
             f"{comparison(column, value, kind)}; numbers beyond 1.8e308 are no such value"
         ) from None
-    if isinstance(value, int) and pa.types.is_float32(kind) and -(2**63) <= value < 2**63:
-        # Of float and long Spark makes float, of float and decimal double.
-        (number,) = struct.unpack("f", struct.pack("f", number))
+    if isinstance(value, int) and pa.types.is_float32(kind) and all(map(makes_single, beside)):
+        return single_precision(number)
     return number
+
+
+def makes_single(value: Value | None) -> bool:
+    """Whether Spark makes float of a value and float: of a long it does, of a decimal it makes double."""
+    return value is None or isinstance(value, str) or (isinstance(value, int) and -(2**63) <= value < 2**63)
 
 
 def place_of(column: str, value: Value, kind: pa.DataType, zone: str | None) -> Place:
@@ -361,10 +381,11 @@ def place_of(column: str, value: Value, kind: pa.DataType, zone: str | None) -> 
     if isinstance(value, str):
         if pa.types.is_timestamp(kind):
             return exactly(Fraction(time_said(column, value, kind, zone)))
-        found = read(column, value, kind)
         if pa.types.is_date32(kind):
-            return Place(found.value, found.value)
-        value = found.as_py()
+            day = read(column, value, kind).value
+            return Place(day, day)
+        # A number, also one that the column cannot have.
+        value = Decimal(value) if NUMBER.fullmatch(value) else read(column, value, kind).as_py()
     scale = kind.scale if pa.types.is_decimal(kind) else 0
     if isinstance(value, float):
         return rounded(value, scale)

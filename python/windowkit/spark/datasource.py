@@ -26,10 +26,12 @@ from windowkit.local import plan
 from windowkit.query import Query, query
 from windowkit.spark import parquet
 from windowkit.spark.filters import Filter, chosen_of
+from windowkit.spark.pruning import Chosen
+from windowkit.spark.reference import representative
 from windowkit.spark.scan import in_spark, table_schema
 from windowkit.spark.shipping import described, importing, packed_task
 from windowkit.spark.worker import finished
-from windowkit.windows import COMMA, SEMICOLON, quoted, unquoted
+from windowkit.windows import COMMA, SEMICOLON, Session, Sliding, quoted, unquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -250,7 +252,7 @@ class Whole:
     query: Query
     schema: pa.Schema
     read: pa.Schema
-    chosen: parquet.Chosen | None
+    chosen: Chosen | None
     source: files.Source
     partitions: int
 
@@ -261,9 +263,27 @@ class Whole:
     def output(self) -> spark.StructType:
         """Return the schema of the windows."""
         output = pa.schema(self.planned().output_schema)
-        return spark.StructType(
-            [spark.StructField(field.name, in_spark(field.type), field.nullable) for field in output]
-        )
+        fields = [spark.StructField(field.name, in_spark(field.type), field.nullable) for field in output]
+        by_name = {field.name: field for field in fields}
+        # As Spark's own analysis says it of `query.run`.
+        shown = [representative(window) for window in self.query.windows]
+        for name in [self.query.window_column, *(["window_rows"] if self.query.has_ranks else [])]:
+            edges = by_name[name].dataType
+            assert isinstance(edges, spark.StructType)
+            edges = spark.StructType([spark.StructField(edge.name, edge.dataType) for edge in edges.fields])
+            by_name[name].dataType = edges
+        window = by_name[self.query.window_column]
+        window.nullable = any(isinstance(each, Sliding) for each in shown)
+        mark = "sessionWindow" if isinstance(shown[0], Session) else "timeWindow"
+        window.metadata = {f"spark.{mark}": True}
+        if self.query.has_ranks:
+            by_name["window_rows"].nullable = True
+        for aggregate in self.query.aggs:
+            if aggregate.function == "collect_set":
+                kind = by_name[aggregate.name].dataType
+                assert isinstance(kind, spark.ArrayType)
+                by_name[aggregate.name].dataType = spark.ArrayType(kind.elementType, False)
+        return spark.StructType(fields)
 
     def payload(self) -> bytes:
         """Return what reads a partition, for workers."""

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.spark import parquet
 from windowkit.spark.comparisons import OPERATORS, compared
-from windowkit.spark.parquet import Chosen
+from windowkit.spark.pruning import Chosen
 from windowkit.windows.grammar import QUOTED, unquoted
 
 __all__ = ["Filter", "chosen_of", "parse"]
@@ -110,16 +110,16 @@ def chosen_of(
     lists = [[resolved(each, columns, where, any_case) for each in terms] for terms in lists_of(given)]
     kinds = {column: kind_of(column, columns, where) for terms in lists for column, _, _ in terms}
 
-    def made(floats: bool) -> ds.Expression:
+    def made(groups: bool) -> ds.Expression:
         return reduce(
             or_,
             [
-                reduce(and_, [compared(*each, kinds[each[0]], zone, floats=floats) for each in terms])
+                reduce(and_, [compared(*each, kinds[each[0]], zone, groups=groups) for each in terms])
                 for terms in lists
             ],
         )
 
-    return Chosen(made(True), made(False)), kinds
+    return Chosen(made(False), made(True), tuple(kinds), True), kinds
 
 
 def lists_of(given: Any) -> list[list[Comparison]]:
@@ -200,8 +200,7 @@ def of_expression(
         missing = MISSING.search(str(error))
         if missing is None:
             raise InvalidValue(
-                f"filter: {given} does not fit the columns ({error}); an expression is true or false of a "
-                "row, and compares times with zone with such, and strings with strings"
+                f"filter: {given} does not fit the columns ({error}); {advice_on(str(error))}"
             ) from None
         name = missing[1]
         if name in columns and name not in kinds:
@@ -210,7 +209,19 @@ def of_expression(
         advice = f"; an expression names columns as they are, as {alike[0]!r}" if alike else ""
         raise UnknownColumn(f"filter: {given} names {name!r}{advice}; {there(columns, where)}") from None
     needed = {name: kind for name, kind in kinds.items() if is_read(table.drop_columns([name]), given)}
-    return Chosen(given, given), needed
+    # What it says of fractions may hold of NaN, of which statistics say nothing.
+    return Chosen(given, given, tuple(needed), False), needed
+
+
+def advice_on(error: str) -> str:
+    """Return what is allowed instead of what pyarrow refused."""
+    if "must evaluate to bool" in error:
+        return "an expression is true or false of a row"
+    if "timestamp" in error and "compare" in error:
+        return "times with zone are compared with times with zone, and times without with such"
+    if "has no kernel matching" in error:
+        return "functions take columns of the types that pyarrow has them for, and compare alike ones"
+    return "an expression is one that pyarrow evaluates on these columns"
 
 
 def is_read(without: pa.Table, chosen: ds.Expression) -> bool:

@@ -98,12 +98,12 @@ class Metrics:
     def _told(self, timeout: float) -> dict[str, int] | None:
         """Return the counts, or None if there are none in time."""
         until = time.monotonic() + timeout
+        while not are_done([observation for observation, _ in self._observations]):
+            if time.monotonic() >= until:
+                return None
+            time.sleep(0.01)
         counts: dict[str, int] = {}
         for observation, names in self._observations:
-            while not is_done(observation):
-                if time.monotonic() >= until:
-                    return None
-                time.sleep(0.01)
             counts |= dict.fromkeys(names, 0) | {name: int(of) for name, of in found(observation).items()}
         return counts
 
@@ -117,10 +117,13 @@ class Metrics:
         return frame.observe(observation, *(column.alias(name) for name, column in counts.items()))
 
 
-def is_done(observation: Observation) -> bool:
-    """Whether an action told the observation what it saw: asking for that would wait for one."""
-    classic = getattr(observation, "_jo", None)
-    return bool(observation.get) if classic is None else classic.future().isCompleted()
+def are_done(observations: list[Observation]) -> bool:
+    """Whether an action told the observations what it saw: asking for that would wait for one."""
+    classic: list[Any] = [getattr(observation, "_jo", None) for observation in observations]
+    if None not in classic:
+        return all(one.future().isCompleted() for one in classic)
+    # Connect tells of all stages at once, but not of those that Spark left out as there were no rows.
+    return any(bool(observation.get) for observation in observations)
 
 
 def found(observation: Observation) -> dict[str, Any]:

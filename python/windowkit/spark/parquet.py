@@ -8,7 +8,7 @@ floored to its microseconds; that moves no row into another window, whose edges 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -19,9 +19,10 @@ from pyarrow import fs
 
 from windowkit.directories import Value
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.files import File, Part, Source, constants, said
+from windowkit.files import File, Part, Source, check_unchanged, constants, said
+from windowkit.spark.pruning import Chosen, pruned
 
-__all__ = ["Chosen", "batches", "footer", "fragment", "kind_in_spark", "left_over", "readable", "schema_of"]
+__all__ = ["batches", "footer", "fragment", "kind_in_spark", "left_over", "readable", "schema_of"]
 
 BATCH_ROWS: Final = 1 << 16
 BATCH_BYTES: Final = 32 << 20
@@ -51,23 +52,6 @@ WIDENED: Final = {
     (pa.float32(), pa.float64()),
 }
 """From what a file has to what the table has, where Spark widens without loss."""
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Which rows are read.
-
-    Parameters
-    ----------
-    rows : pyarrow.dataset.Expression
-        What holds of each of them.
-    groups : pyarrow.dataset.Expression
-        What holds of them as far as statistics of row groups are to be asked: pyarrow takes a group whose
-        least and greatest value are one for a group of that value, which may have NaN beside it.
-    """
-
-    rows: ds.Expression
-    groups: ds.Expression
 
 
 def fragment(
@@ -234,9 +218,10 @@ def batches(
     InvalidType
         A column has another type in this file, which is not a narrower one of the same kind.
     InvalidValue
-        The file cannot be read.
+        The file cannot be read, or is no longer what it was when it was found.
     """
     constant = constants(part.file, partitioned)
+    check_unchanged(filesystem, part.file)
     opened = fragment(filesystem, part.file, partitioned)
     own = schema_of(opened)
     for field in schema:
@@ -245,7 +230,7 @@ def batches(
     groups = [group for group in range(opened.num_row_groups) if lies_in(opened, group, part)]
     opened = opened.subset(row_group_ids=groups)
     if chosen is not None and groups:
-        opened = pruned(opened, schema, chosen, partitioned.names)
+        opened = pruned(opened, own, schema, chosen)
     if not opened.row_groups:
         return
     legacy = is_legacy(opened.metadata.metadata or {})
@@ -265,7 +250,10 @@ def batches(
             else:
                 yield from pa.Table.from_batches([rows]).filter(chosen.rows).to_batches()
     except (pa.ArrowException, OSError) as error:
+        # Of a file that was written anew meanwhile the footer tells of bytes that are not there.
+        check_unchanged(filesystem, part.file)
         raise InvalidValue(f"paths: {part.file.path!r} cannot be read: {error}") from error
+    check_unchanged(filesystem, part.file)
 
 
 def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.RecordBatch]:
@@ -395,23 +383,6 @@ def lies_in(opened: ds.ParquetFileFragment, group: int, part: Part) -> bool:
         first = begins if first is None else min(first, begins)
         size += column.total_compressed_size
     return part.start <= (first or 0) + size // 2 < part.end
-
-
-def pruned(
-    opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen | None, partitioned: list[str]
-) -> ds.ParquetFileFragment:
-    """Leave out row groups whose statistics say that no row is chosen.
-
-    Only where the file has the types that the expression was written for: statistics of others would be
-    compared with values of another unit or width.
-    """
-    own = schema_of(opened)
-    stored = [field for field in schema if field.name not in partitioned]
-    if chosen is None or any(
-        field.name not in own.names or own.field(field.name).type != field.type for field in stored
-    ):
-        return opened
-    return opened.subset(filter=chosen.groups, schema=schema)
 
 
 def conformed(

@@ -20,7 +20,7 @@ from windowkit.windows import Session, Sliding, Tumbling, Window, session, slidi
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["named", "output_schema", "reference"]
+__all__ = ["named", "output_schema", "reference", "representative"]
 
 SESSION: Final = session("1 second")
 TUMBLING: Final = tumbling("1 second")

@@ -25,6 +25,7 @@ from windowkit.spark.filters import Filter, chosen_of
 from windowkit.spark.job import Job, identifier, job, position_of
 from windowkit.spark.metrics import Metrics, observed_chunks, observed_count
 from windowkit.spark.planner import described
+from windowkit.spark.pruning import Chosen
 from windowkit.spark.shipping import shipped
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class ReadAndPack:
     names: tuple[str, ...]
     read: pa.Schema
     partitioned: pa.Schema
-    chosen: parquet.Chosen | None
+    chosen: Chosen | None
 
     @property
     def query(self) -> Query:
@@ -73,13 +74,14 @@ class ReadAndPack:
         yield from self.pack(self.rows(batches))
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of these tasks, with the columns of the query."""
+        """Yield the rows of these tasks that have a time, with the columns of the query."""
+        at = self.query.inputs.index(self.query.time)
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for part in self.tasks[number]:
                     found = parquet.batches(self.filesystem, part, self.read, self.chosen, self.partitioned)
                     for rows in found:
-                        yield rows.select(self.names)
+                        yield timed(rows.select(self.names), at)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Scan(Job):
     source: files.Source
     names: tuple[str, ...]
     read: pa.Schema
-    chosen: parquet.Chosen | None
+    chosen: Chosen | None
     expects: Expected
     listed: int
 
@@ -155,10 +157,10 @@ def scan(
         does. Operators are ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``, and
         mean what Spark's mean: a null is no match, NaN is the greatest value, numbers of several types are
         compared as numbers, and dates are times in the session's zone. Text is read as the type of its
-        column. Columns are found as those of the query. An expression means what pyarrow says: names are
-        exact, NaN is neither more nor less than a value, and ``~`` of a test such as ``isin`` takes nulls in.
-        Row groups whose statistics say that they have no such row are left out; files whose directories say
-        so are not opened.
+        column, or as any number. Columns are found as those of the query. An expression means what pyarrow
+        says of a table: names are exact, NaN is neither more nor less than a value, and ``~`` of a test such
+        as ``isin`` takes nulls in. Row groups whose statistics say that they have no such row are left out,
+        as far as these can say so: they leave NaN out. Files whose directories say so are not opened.
     filesystem : pyarrow.fs.FileSystem, optional
         Any, if it can be pickled.
     merge_schema : bool, optional
@@ -179,7 +181,7 @@ def scan(
     UnknownColumn, InvalidType, InvalidValue
         The query or the filter does not fit the files, or there are none. Columns that a file has in another
         type or case, times before 1900 in files of Spark 2's calendar, and times of INT96 before 4713 BC or
-        after the year 294246 fail the action, with the file's name.
+        after the year 294246 fail the action, with the file's name; so do files that change meanwhile.
 
     Notes
     -----
@@ -235,6 +237,8 @@ def explain_scan(
         lines.append(f"  of directories: {', '.join(map(identifier, source.partitioned.names))}")
     if made.chosen is not None:
         lines.append(f"  filter: {made.chosen.rows}")
+        if str(made.chosen.groups) != str(made.chosen.rows):
+            lines.append(f"  statistics, which leave NaN out, are asked for: {made.chosen.groups}")
         if source.partitioned.names:
             ruled_out = made.listed - len(source.files)
             lines.append(f"  directories rule out {ruled_out:,} of {counted(made.listed, 'file')}")
@@ -244,6 +248,12 @@ def explain_scan(
     else:
         lines += [f"  {line}" for line in packed.held(made)]
     return "\n".join([*lines, *packed.moved(made)])
+
+
+def timed(rows: pa.RecordBatch, at: int) -> pa.RecordBatch:
+    """Return the rows that have a time, which is column `at`: the others are in no window, nor counted."""
+    column = rows.column(at)
+    return rows.filter(column.is_valid()) if column.null_count else rows
 
 
 def counted(number: int, what: str) -> str:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from windowkit.files import File, Source
-from windowkit.spark import parquet
+from windowkit.spark import parquet, pruning
 from windowkit.spark.choice import Expected
-from windowkit.spark.job import Job
+from windowkit.spark.job import Job, identifier
 from windowkit.spark.stages import LIMITS
 
 __all__ = ["expected", "groups"]
@@ -86,16 +86,25 @@ def asked(sample: tuple[File, ...], source: Source) -> str:
     return "the file" if len(sample) == 1 else f"all {len(sample):,} files"
 
 
-def groups(source: Source, schema: pa.Schema, chosen: parquet.Chosen | None) -> str:
+def groups(source: Source, schema: pa.Schema, chosen: pruning.Chosen | None) -> str:
     """Say how many row groups the files that are asked have, and how many their statistics rule out."""
     sample = sampled(source)
     every, left = 0, 0
+    silent: set[str] = set()
     for file in sample:
         opened = parquet.fragment(source.filesystem, file, source.partitioned)
         every += opened.num_row_groups
-        left += parquet.pruned(opened, schema, chosen, source.partitioned.names).num_row_groups
+        if chosen is not None and opened.num_row_groups:
+            own = parquet.schema_of(opened)
+            left += pruning.pruned(opened, own, schema, chosen).num_row_groups
+            silent |= pruning.untold(opened, own, schema, chosen)
     told = f"row groups: {every:,} in {asked(sample, source)}"
-    return told if chosen is None else f"{told}, of which statistics rule out {every - left:,}"
+    if chosen is None:
+        return told
+    told += f", of which statistics rule out {every - left:,}"
+    if silent:
+        told += f"; they do not say between which values {', '.join(map(identifier, sorted(silent)))} lies"
+    return told
 
 
 @dataclass(frozen=True)
