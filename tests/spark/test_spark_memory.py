@@ -152,7 +152,8 @@ def test_a_round_of_wide_rows_is_bounded_by_bytes(function):
 
 READ = """
     from pyarrow import fs
-    from windowkit.spark import files, parquet
+    from windowkit import files
+    from windowkit.spark import parquet
 
     schema = pa.schema({"n": pa.int64(), "v": pa.binary()})
     part = files.Part(files.found(what, None).files[0], 0, 1 << 40)

@@ -289,7 +289,7 @@ def pieces(batch: pa.RecordBatch, size: int = CHUNK_BYTES) -> Iterator[pa.Record
     >>> [piece.num_rows for piece in pieces(pa.record_batch({"v": [1, 2, 3, 4, 5]}), 16)]
     [2, 2, 1]
     >>> [piece.num_rows for piece in pieces(pa.record_batch({"v": ["a"] * 99 + ["b" * 900]}), 500)]
-    [35, 35, 29, 1]
+    [35, 35, 14, 14, 2]
     """
     rows = max(size * batch.num_rows // max(batch.nbytes, 1), 1)
     for first in range(0, batch.num_rows, rows):
