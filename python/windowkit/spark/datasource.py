@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowkit import aggregates, files, windows
 from windowkit.directories import Inference, zone_named
@@ -306,4 +307,8 @@ class Whole:
                 for bucket, own in planned.split(rows, self.partitions):
                     if bucket == number:
                         engine.push(own)
-        yield from finished(engine)
+        # Spark refuses batches whose fields may be null where its own may not, and the other way round.
+        shown = to_arrow_schema(self.output(), timezone="UTC")
+        for batch in finished(engine):
+            columns = [column.cast(kind) for column, kind in zip(batch.columns, shown.types, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=shown)
