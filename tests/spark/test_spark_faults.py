@@ -122,6 +122,17 @@ def test_where_memory_is_short_the_error_says_so(tmp_path):
     assert "install windowkit" not in printed
 
 
+def test_memory_that_is_refused_names_the_query_and_the_setting(readings):
+    def needy(batches):
+        raise MemoryError("an allocation of 134217728 bytes failed")
+
+    told = "query by device over ts"
+    with pytest.raises(
+        PySparkException, match=r"134217728 bytes failed\); spark.executor.pyspark.memory.*" + told
+    ):
+        readings.mapInArrow(shipped(needy, told), readings.schema).collect()
+
+
 def test_where_windowkit_is_missing_the_error_says_so(tmp_path):
     query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
     (tmp_path / "task").write_bytes(cloudpickle.dumps(shipped(Rows(query))))
