@@ -100,10 +100,18 @@ GOALS = (
     *twice("tumbling", 1, 1, named(GRID, TUMBLING)),
     Goal("stage 2, time as a multiple of that with premade windows", None, 1.15, (), stage_2),
     Goal(
-        "the planner's choice without a hint, time as a multiple of the best", None, 1.15, (), behind("route")
+        "the route chosen without a hint, its time when forced as a multiple of the best",
+        None,
+        1.15,
+        (),
+        behind("route"),
     ),
     Goal(
-        "the planner's choice with a hint, time as a multiple of the best", None, 1.15, (), behind("hinted")
+        "the route chosen with a hint, its time when forced as a multiple of the best",
+        None,
+        1.15,
+        (),
+        behind("hinted"),
     ),
 )
 
