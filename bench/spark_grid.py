@@ -379,9 +379,8 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
         "## Routes",
         "",
         "*unhinted* and *hinted* are what the planner chooses, and how far that, with its look at rows, is "
-        "behind the fastest route. Unhinted comes next after Spark's own, whose garbage it finds in the "
-        "heap: after minutes of that it is slower than the very same route when forced, also where nothing "
-        "is looked at.",
+        "behind the fastest route. Unhinted is timed right after Spark's own; where that takes minutes it is "
+        "slower than the very same route when forced, also where nothing is looked at (count distinct).",
         "",
         "| keys | window | answers | slices | unhinted | behind | hinted | behind "
         f"| {' | '.join(ROUTES)} | identity | premade | windowkit / premade |",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from math import inf
+from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
@@ -156,6 +159,16 @@ def test_a_look_that_fails_fails_nothing(many):
     result = QUERY.run(fails)
     with pytest.raises(PySparkException, match="no such key"):
         result.collect()
+
+
+def test_a_spark_of_other_plans_fails_nothing(many):
+    def unknown():
+        raise Py4JError("Method withCachedData([]) does not exist")
+
+    checked = job(many, QUERY)
+    vars(checked)["columns"] = SimpleNamespace(_jdf=SimpleNamespace(queryExecution=unknown))
+    assert looked(checked) == "a look at rows failed: Method withCachedData([]) does not exist"
+    assert checked.most_rows == inf
 
 
 def test_rows_without_a_time_end_a_look(spark, many):

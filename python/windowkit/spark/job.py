@@ -14,6 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.sql import types as spark
 
 from windowkit.errors import InvalidType, InvalidValue
@@ -110,8 +111,11 @@ class Job:
         """About how many rows there are, by the bytes that Spark tells of; infinite if it tells of none."""
         if not hasattr(self.columns, "_jdf"):
             return inf
-        plan = self.columns._jdf.queryExecution().withCachedData()
-        return int(str(plan.stats().sizeInBytes())) / ROW_BYTES
+        try:
+            plan = self.columns._jdf.queryExecution().withCachedData()
+            return int(str(plan.stats().sizeInBytes())) / ROW_BYTES
+        except Py4JError:
+            return inf  # This Spark has other plans than those known here.
 
     @cached_property
     def rows(self) -> DataFrame:

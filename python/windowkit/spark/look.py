@@ -203,7 +203,7 @@ def sliced(job: Job) -> DataFrame:
     elif job.is_timestamp:
         time = f"unix_micros(cast({job.time} as timestamp))"
     starts = [sql.pane(period, offset, spark.LongType(), time) for period, offset in panes.families(job)]
-    pane = starts[0] if len(starts) == 1 else f"greatest({', '.join(starts)})"
+    pane = panes.latest(starts)
     # Rows without a time, which a limit is to count, are told apart where they are looked at.
     return job.columns.selectExpr(f"xxhash64({', '.join([*job.keys, pane])}) as slice", f"{time} as time")
 

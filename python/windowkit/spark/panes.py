@@ -120,8 +120,12 @@ def families(job: Job) -> list[tuple[int, int]]:
 
 def start(job: Job) -> str:
     """Return the start of a row's pane: the last edge of all families."""
-    starts = [f"p{position}" for position in range(len(families(job)))]
-    return starts[0] if len(starts) == 1 else f"greatest({', '.join(starts)})"
+    return latest([f"p{position}" for position in range(len(families(job)))])
+
+
+def latest(edges: list[str]) -> str:
+    """Return the last of the edges that several families have before a row."""
+    return edges[0] if len(edges) == 1 else f"greatest({', '.join(edges)})"
 
 
 def held(job: Job, *, internal: bool) -> list[str]:
@@ -147,8 +151,7 @@ def held(job: Job, *, internal: bool) -> list[str]:
 
 def explain(job: Job) -> list[str]:
     query = job.query
-    edges = panes(job, identifier(query.time))
-    pane = edges[0] if len(edges) == 1 else f"greatest({', '.join(edges)})"
+    pane = latest(panes(job, identifier(query.time)))
     keys = ", ".join(map(identifier, query.by))
     return [
         "stage 1, in Catalyst: a slice per key and pane; no row enters Python",
