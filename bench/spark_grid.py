@@ -1,7 +1,8 @@
 """Spark's own windows against windowkit's, over a grid of keys, windows and functions.
 
 Every cell aggregates the same rows (a key, a timestamp 10 ms after the last, a random double), cached or in a
-Parquet file, and writes to Spark's ``noop`` sink. Sides, measured one after the other in each round:
+Parquet file, and writes to Spark's ``noop`` sink. Sides, measured one after the other in each round, which
+begins with another side each time, so that none always follows the same one:
 
 spark
     Spark's own ``groupBy(key, window(...)).agg(sum(v), max(v))``.
@@ -24,7 +25,10 @@ premade
     real result and until there are as many rows (shared out by slices): all of the job but the work of stage
     2. Stage 2 is judged by this one.
 
-Spark's own takes minutes in some cells; those are run once, without warming up, and marked so.
+Spark's own takes minutes in some cells; those are run once, without warming up, and marked so. They come
+after all other cells of as many keys, and few keys after many, because what is timed right after minutes of
+Spark's own is slower.
+A cell has the more rounds the shorter they are.
 
     python bench/spark_grid.py --cells '16 keys*' --repeats 5
 
@@ -64,6 +68,7 @@ from windowkit.spark.reference import output_schema
 
 ROUTES = ("catalyst", "catalyst-panes", "packed", "rows")
 SIDES = ("spark", "windowkit", "hinted", *ROUTES, "spark parquet", "scan", "identity", "premade")
+MOST_ROUNDS = 9
 BATCH_ROWS = 65_536
 ROW_GROUP = 1 << 20
 START = 1_700_000_000_000_000
@@ -127,6 +132,21 @@ CELLS = (
 )
 
 
+@dataclass
+class Measured:
+    """What was measured of a cell, and the sides that are left, of which each run is long."""
+
+    result: dict[str, Any]
+    long: dict[str, Callable[[], DataFrame]]
+
+    def run_long(self) -> None:
+        """Run what is left, once each."""
+        while self.long:
+            name, side = self.long.popitem()
+            self.result["seconds"][name] = [round(seconds(side), 3)]
+            print(json.dumps(self.result), flush=True)
+
+
 def main() -> None:
     """Measure the cells asked for; write JSON lines and a table."""
     options = arguments()
@@ -137,17 +157,20 @@ def main() -> None:
         return
     cells = [cell for cell in CELLS if any(fnmatch.fnmatch(cell.name, form) for form in options.cells)]
     spark = session()
-    results: list[dict[str, Any]] = []
-    for keys in dict.fromkeys(cell.keys for cell in cells):
+    measured: list[Measured] = []
+    for keys in sorted({cell.keys for cell in cells}, reverse=True):
         frame = rows(spark, options.rows, keys)
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/rows.parquet"
             write(frame, path)
             for cell in (cell for cell in cells if cell.keys == keys):
-                result = measure(frame, path, cell, options)
-                results.append(result)
-                print(json.dumps(result), flush=True)
+                measured.append(measure(frame, path, cell, options))
+                print(json.dumps(measured[-1].result), flush=True)
+            for each in measured:
+                each.run_long()
         frame.unpersist()
+    names = [cell.name for cell in cells]
+    results = sorted((each.result for each in measured), key=lambda result: names.index(result["cell"]))
     facts = machine(spark, options)
     spark.stop()
     options.output.parent.mkdir(parents=True, exist_ok=True)
@@ -183,8 +206,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Spark's own windows against windowkit's.")
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument(
-        "--repeats", type=int, default=3, help="measured runs of each side; the median counts"
+        "--repeats", type=int, default=3, help="least number of measured runs of each side; the median counts"
     )
+    parser.add_argument("--seconds", type=float, default=60, help="for more rounds, where they fit in")
     parser.add_argument("--cells", nargs="+", default=["*"], help="patterns of names, like '1024 keys*'")
     parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=SIDES)
     parser.add_argument(
@@ -226,8 +250,8 @@ def write(frame: DataFrame, path: str) -> None:
             target.write_table(part.orderBy("ts").toArrow())
 
 
-def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace) -> dict[str, Any]:
-    """Run every side of a cell in turn, and return all times."""
+def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace) -> Measured:
+    """Run every side of a cell in turn, but those that are long, and return all times."""
     query = wk.query(by="k", time="ts", windows=cell.window, aggs=ANSWERS[cell.answers])
     checked = job(frame, query)
     spark = frame.sparkSession
@@ -271,16 +295,27 @@ def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace
     if seconds_of_spark > options.skip_spark_over:
         del sides["spark"]
     sides = {name: sides[name] for name in SIDES if name in sides and name in options.sides}
+    long = {"spark": sides.pop("spark")} if "spark" in sides and seconds_of_spark > options.once_over else {}
+    result["seconds"] = in_turn(sides, options)
+    return Measured(result, long)
+
+
+def in_turn(sides: dict[str, Callable[[], DataFrame]], options: argparse.Namespace) -> dict[str, list[float]]:
+    """Run sides once to warm up, and then in rounds, and return all times of these."""
+    for side in sides.values():
+        seconds(side)
+    began = time.perf_counter()
     times: dict[str, list[float]] = {name: [] for name in sides}
-    warm = {name for name in sides if not name.startswith("spark") or seconds_of_spark <= options.once_over}
-    for name in warm:
-        seconds(sides[name])
-    for _ in range(options.repeats):
-        for name, side in sides.items():
-            if name in warm or not times[name]:
-                times[name].append(seconds(side))
-    result["seconds"] = {name: [round(second, 3) for second in runs] for name, runs in times.items()}
-    return result
+    names = list(sides)
+    rounds = options.repeats
+    for number in range(MOST_ROUNDS):
+        if number >= rounds:
+            break
+        first = number * len(names) // MOST_ROUNDS
+        for name in names[first:] + names[:first]:
+            times[name].append(round(seconds(sides[name]), 3))
+        rounds = max(rounds, int(options.seconds / (time.perf_counter() - began) * (number + 1)))
+    return times
 
 
 def seconds(side: Callable[[], DataFrame]) -> float:
@@ -343,9 +378,9 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
         "",
         f"Made by `python bench/spark_grid.py --repeats {options.repeats}`, whose head says what each side "
         "is. Seconds, planning included; "
-        f"medians of {options.repeats} runs, sides in turn, after one run to warm up. A figure with * is of "
-        "one run, without warming up, because Spark's own takes long there; it is not run over Parquet then, "
-        "and the scan is compared with it too.",
+        f"medians of {options.repeats} to {MOST_ROUNDS} runs, sides in turn, after one run to warm up. A "
+        "figure with * is of one run, without warming up, because Spark's own takes long there; it is not run over "
+        "Parquet then, and the scan is compared with it too.",
         "",
         *(f"- {name}: {fact}" for name, fact in facts.items()),
         "",
@@ -379,12 +414,12 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
         "## Routes",
         "",
         "*unhinted* and *hinted* are what the planner chooses, and how far that, with its look at rows, is "
-        "behind the fastest route. Unhinted is timed right after Spark's own; where that takes minutes it is "
-        "slower than the very same route when forced, also where nothing is looked at (count distinct).",
+        "behind the fastest route. *choice* is how far the route chosen unhinted, where it is forced and "
+        "nothing is looked at, is behind the fastest.",
         "",
-        "| keys | window | answers | slices | unhinted | behind | hinted | behind "
+        "| keys | window | answers | slices | unhinted | behind | choice | hinted | behind "
         f"| {' | '.join(ROUTES)} | identity | premade | windowkit / premade |",
-        "|--:|---|---|--:|---|--:|---|--:|" + "--:|" * (len(ROUTES) + 3),
+        "|--:|---|---|--:|---|--:|--:|---|--:|" + "--:|" * (len(ROUTES) + 3),
     ]
     for result in results:
         times = result["seconds"]
@@ -396,6 +431,7 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
                 f"{result['slices']:,}" if "slices" in result else "",
                 result["route"],
                 behind(ours, best),
+                behind(median(times.get(result["route"])), best),
                 result.get("hinted", ""),
                 behind(median(times.get("hinted")), best),
                 *(shown(median(times.get(side))) for side in (*ROUTES, "identity")),
