@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from oracle import aggregate, extents, in_units, key, plain, same, taken
+from oracle import extents, taken
+from oracle_aggregates import aggregate, same
+from plain import in_units, key, plain
 from stream_oracle import Stream
 
 import windowkit as wk

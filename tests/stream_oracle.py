@@ -10,7 +10,9 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from oracle import aggregate, extents, key, plain, same, taken
+from oracle import extents, taken
+from oracle_aggregates import aggregate, same
+from plain import key, plain
 
 import windowkit as wk
 

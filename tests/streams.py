@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 from hypothesis import strategies as st
-from oracle import column, nanoseconds_per_unit, plain
+from plain import column, nanoseconds_per_unit, plain
 from rows_oracle import Both
 from stream_oracle import Stream, assert_same, results
 

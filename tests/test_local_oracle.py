@@ -12,16 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import (
-    assert_equal,
-    assert_types,
-    column,
-    evaluate,
-    functions_of,
-    is_number,
-    nanoseconds_per_unit,
-    rows_of,
-)
+from oracle import assert_equal, assert_types, evaluate, rows_of
+from oracle_types import functions_of, is_number
+from plain import column, nanoseconds_per_unit
 
 import windowkit as wk
 from windowkit.moments import Moment

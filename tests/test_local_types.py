@@ -12,7 +12,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from oracle import assert_equal, assert_types, column, evaluate, functions_of, plain, rows_of
+from oracle import assert_equal, assert_types, evaluate, rows_of
+from oracle_types import functions_of
+from plain import column, plain
 
 import windowkit as wk
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from oracle import plain
+from plain import plain
 
 import windowkit as wk
 

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import column, evaluate, plain, rows_of
+from oracle import evaluate, rows_of
+from plain import column, plain
 from stream_oracle import assert_same, results
 from streams import AGGREGATES, POOLS, VALUES, Case, cases, check_late, scalar, start, step, windows
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import extents, in_units, plain
+from oracle import extents
+from plain import in_units, plain
 from stream_oracle import assert_same, results
 from streams import Call, Case, cases, queries, start, step
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import column, evaluate, key, plain
+from oracle import evaluate
+from plain import column, key, plain
 from rows_oracle import Both, assert_alike, by_ranks, edge_after, needs_rows
 from streams import (
     AGGREGATES,

@@ -262,16 +262,16 @@ def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.Reco
     A scanner of pyarrow decodes a row group before it hands out its first batch; a row group of wide rows may
     be larger than memory. Sizes are those of the footer, where texts that a dictionary holds count little.
     """
-    for group in opened.row_groups:
-        columns = opened.metadata.row_group(group.id)
-        each = (columns.column(at) for at in range(columns.num_columns))
-        size = sum(
-            column.total_uncompressed_size
-            for column in each
-            if column.path_in_schema in names or column.path_in_schema.split(".")[0] in names
-        )
-        wide = size > WIDE_GROUP
-        with opened.open() as source:
+    with opened.open() as source:
+        for group in opened.row_groups:
+            columns = opened.metadata.row_group(group.id)
+            each = (columns.column(at) for at in range(columns.num_columns))
+            size = sum(
+                column.total_uncompressed_size
+                for column in each
+                if column.path_in_schema in names or column.path_in_schema.split(".")[0] in names
+            )
+            wide = size > WIDE_GROUP
             file = pq.ParquetFile(
                 source,
                 metadata=opened.metadata,
