@@ -116,6 +116,22 @@ class TestJobs:
         assert run(capsys, ["--input", bare, "--output", output, "--format", "parquet", *ASKED])[0] == 0
         assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
 
+    @pytest.mark.parametrize("name", ["in[1].parquet", "in?%41.parquet", "{in,1}.parquet", "file:in.parquet"])
+    def test_names_are_no_patterns(
+        self,
+        name: str,
+        source: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        source.rename(tmp_path / name)
+        for other in ("in1.parquet", "in.parquet", "1.parquet"):
+            (tmp_path / other).write_text("no Parquet")
+        assert run(capsys, ["--input", name, "--output", "out.parquet", *ASKED]) == (0, "", "")
+        assert rows(pa.parquet.read_table("out.parquet")) == rows(QUERY.run(TABLE))
+
     def test_several_windows_threads_and_quoted_names(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -394,6 +410,9 @@ class TestSpark:
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         table = TABLE.drop_columns("unused").set_column(2, "ts", TABLE["ts"].cast(pa.timestamp("us", "UTC")))
+        # Not a pattern, of which the other would be: names are those of files.
+        source, other = source.rename(tmp_path / "in[1] %41.parquet"), tmp_path / "in1 %41.parquet"
+        other.write_text("no Parquet")
         pa.parquet.write_table(table, source)
         asked = ["--input", source, *ASKED, *self.OPTIONS]
         wanted = QUERY.run(table)
@@ -426,7 +445,8 @@ class TestSpark:
         overflow = ["--input", source, "--output", tmp_path / "no.parquet", *self.OPTIONS]
         overflow += ["--time", "t", "--window", "sliding(10, 3)", "--agg", "sum(v)"]
         assert "does not fit" in refused(capsys, overflow, status=1)
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.parquet", source.name]
+        there = sorted(path.name for path in tmp_path.iterdir())
+        assert there == [other.name, source.name, "out.csv", "out.parquet"]
 
     def test_filters_routes_and_metrics(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -436,7 +456,7 @@ class TestSpark:
         taken = table.filter((pc.field("device") == "a") & (pc.field("v") > 0.5))
         wanted = QUERY.run(taken)
         types = pa.schema([(field.name, field.type) for field in wanted.schema])
-        text = tmp_path / "in.csv"
+        text = tmp_path / "in[1].csv"
         pa.csv.write_csv(table.set_column(2, "ts", table["ts"].cast(pa.timestamp("s"))), text)
         chosen = ["--filter", "device in ('a', c)", "--filter", "v > 0.5", "--metrics"]
         output = tmp_path / "out.parquet"

@@ -24,6 +24,7 @@ import windowkit
 from windowkit import aggregates, files, local, windows
 from windowkit.directories import HERE, Inference
 from windowkit.errors import WindowKitError
+from windowkit.paths import as_pattern
 from windowkit.query import Query, query
 from windowkit.windows import COMMA, unquoted
 
@@ -203,7 +204,7 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
 
 def dataset(path: Path, kind: str) -> pyarrow.dataset.Dataset:
     """Return the files of a path as one table, with columns of its directories as Spark types them."""
-    source = files.found(str(path), None, how=Inference(zone=HERE), deep=True)
+    source = files.found(as_pattern(str(path.absolute())), None, how=Inference(zone=HERE), deep=True)
     own = INPUTS[kind]
     fragments = [
         own.make_fragment(

@@ -33,6 +33,7 @@ from windowkit.cli import (
     structs,
 )
 from windowkit.directories import MOST_DIGITS, NUMBER
+from windowkit.paths import as_pattern
 from windowkit.query import Query
 from windowkit.spark import Metrics, explain_scan, scan
 from windowkit.spark.filters import parse
@@ -78,15 +79,17 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     session = SparkSession.builder.master(master).appName("windowkit").getOrCreate()
     metrics = Metrics() if arguments.metrics else None
     with spark_errors(ArgumentsError):
+        # What the path is on this machine is no pattern.
+        there = as_pattern(str(source.absolute()))
         if here and source_kind == "parquet" and route in (None, "scan"):
             # Tasks read the files themselves: no row enters the JVM.
             if arguments.explain:
-                text = explain_scan(session, arguments.input, made, filter=chosen or None)
+                text = explain_scan(session, there, made, filter=chosen or None)
                 return lambda: print(text)
-            result = scan(session, arguments.input, made, filter=chosen or None, metrics=metrics)
+            result = scan(session, there, made, filter=chosen or None, metrics=metrics)
         else:
             frame = session.read.load(
-                f"file://{source.absolute()}" if here else arguments.input,
+                f"file://{there}" if here else arguments.input,
                 source_kind,
                 header=True,
                 inferSchema=True,

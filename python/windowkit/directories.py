@@ -57,11 +57,14 @@ class Inference:
         refused.
     zoned : bool, default True
         Whether timestamps are instants, as ``spark.sql.timestampType`` has it by default.
+    any_case : bool, default True
+        Whether names that differ in case name one column: not with ``spark.sql.caseSensitive``.
     """
 
     types: bool = True
     zone: str | None = None
     zoned: bool = True
+    any_case: bool = True
 
 
 def unescaped(text: str) -> str:

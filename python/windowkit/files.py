@@ -1,18 +1,15 @@
 """Which Parquet files there are, and which task reads which part.
 
 Files are found as Spark does it, those of Hive-style directories (``day=2024-05-01``) among them; so a scan
-reads what ``spark.read.parquet`` of the same paths would.
+reads what ``spark.read.parquet`` of the same paths would. `windowkit.paths` says what a path stands for.
 """
 
 from __future__ import annotations
 
-import fnmatch
-import os
-import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -20,17 +17,18 @@ from pyarrow import fs
 
 from windowkit.directories import NULL, Inference, Value, typed, unescaped
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.paths import listed, located, matching
 
 __all__ = ["File", "Part", "Source", "check_unchanged", "constants", "found", "parts", "said"]
 
-PATTERN: Final = re.compile(r"[*?\[{]")
-BRACES: Final = re.compile(r"\{([^{}]*)\}")
+SUMMARIES: Final = ("_metadata", "_common_metadata")
+"""Files that say what columns a table has, and have no rows; Spark asks the last one first."""
 MOST_BYTES: Final = 128 << 20
 """Of a task, as Spark's ``spark.sql.files.maxPartitionBytes`` has it by default."""
 OPEN_BYTES: Final = 4 << 20
 """What opening a file costs, in bytes that could have been read instead: Spark's ``openCostInBytes``."""
-Listed: TypeAlias = tuple[fs.FileInfo, dict[str, str]]
-"""A file, and what its directories say."""
+Listed: TypeAlias = tuple[fs.FileInfo, dict[str, str] | None]
+"""A file, and what its directories say; None if it tells of columns only, and its rows are not read."""
 CLOCKS: Final = 2 * 10**9
 """Nanoseconds that clocks of machines may be apart."""
 
@@ -69,16 +67,41 @@ class Part:
 
 @dataclass(frozen=True)
 class Source:
-    """Files of one table, sorted by path, and the columns that their directories add."""
+    """Files of one table, sorted by path, and the columns that their directories add.
+
+    Parameters
+    ----------
+    filesystem : pyarrow.fs.FileSystem
+    files : tuple of File
+    partitioned : pyarrow.Schema
+    beside : tuple of File
+        Those that tell of columns only, sorted by path, too: summaries, and files beside directories
+        ``name=value``.
+    """
 
     filesystem: fs.FileSystem
     files: tuple[File, ...]
     partitioned: pa.Schema
+    beside: tuple[File, ...] = ()
 
     @property
     def bytes(self) -> int:
         """The size of all files."""
         return sum(file.size for file in self.files)
+
+    def describing(self, merged: bool) -> tuple[File, ...]:
+        """Return the files that say what columns there are: all if they are `merged`, else one.
+
+        That is a ``_common_metadata``, else a ``_metadata``, else the file of rows whose path sorts first, as
+        Spark's `ParquetUtils.inferSchema` has it.
+        """
+        kinds: dict[str, list[File]] = {name: [] for name in ("", *SUMMARIES)}
+        for file in sorted((*self.files, *self.beside), key=lambda file: file.path):
+            name = file.path.rpartition("/")[2]
+            kinds[name if name in SUMMARIES else ""].append(file)
+        if merged:
+            return tuple(file for files in kinds.values() for file in files)
+        return tuple(next(filter(None, reversed(kinds.values())))[:1])
 
 
 def found(
@@ -93,9 +116,8 @@ def found(
     Parameters
     ----------
     paths : str or sequence of str
-        Files, or directories of files, or of directories ``name=value`` at any depth; ``*``, ``?``,
-        ``[...]`` and ``{...}`` stand for several. Without `filesystem` URIs that pyarrow opens
-        (``s3://...``), or paths of this machine.
+        Files, or directories of files, or of directories ``name=value`` at any depth, as `windowkit.paths`
+        has them.
     filesystem : pyarrow.fs.FileSystem, optional
     how : Inference, optional
         What types columns of directories have: by default those that Spark infers, but for times.
@@ -113,6 +135,7 @@ def found(
             f"filesystem: {filesystem!r} is a {type(filesystem).__name__}; it is a pyarrow.fs.FileSystem, or "
             "None"
         )
+    how = how or Inference()
     opened = [located(path, filesystem) for path in given]
     system = opened[0][0]
     if any(not other.equals(system) for other, _ in opened):
@@ -120,158 +143,121 @@ def found(
     every: list[Listed] = []
     listed_at = time.time_ns()
     try:
-        for _, path in opened:
-            for each in matching(system, path):
-                every += below(system, each, deep)
+        roots = {each: None for _, path in opened for each in matching(system, path)}
+        for root in roots:
+            every += below(system, root, deep, roots)
     except (pa.ArrowException, OSError) as error:
         raise InvalidValue(
             f"paths: files of {', '.join(map(str, given))} cannot be listed ({error}); directories are "
             "readable"
         ) from error
-    # A path may be given twice, or beside a directory that it is in.
+    # A file may be given beside a directory that it is in, which then does not say what columns it has.
+    every.sort(key=lambda each: (each[0].path, -len(each[1] or ())))
     by_path = {info.path: (info, values) for info, values in every}
-    every = [by_path[path] for path in sorted(by_path)]
-    if not every:
-        raise InvalidValue(f"paths: there are no files with data in {', '.join(map(str, given))}")
-    names = list(every[0][1])
-    first = every[0][0].path
-    for info, values in every:
-        if list(values) != names:
+    rows = [(info, values) for info, values in by_path.values() if values is not None]
+    if not rows:
+        raise InvalidValue(
+            f"paths: there are no files with data in {', '.join(map(str, given))}; those whose names begin "
+            "with _ or . are hidden"
+        )
+    names = agreed(rows, how.any_case)
+    texts = [list(values.values()) for _, values in rows]
+    columns = [typed(name, [each[at] for each in texts], how) for at, name in enumerate(names)]
+    files = (
+        File(info.path, info.size, tuple(values[at] for _, values in columns), info.mtime_ns, listed_at)
+        for at, (info, _) in enumerate(rows)
+    )
+    beside = (
+        File(info.path, info.size, (), info.mtime_ns, listed_at)
+        for info, values in by_path.values()
+        if values is None
+    )
+    schema = pa.schema([(name, kind) for name, (kind, _) in zip(names, columns, strict=True)])
+    return Source(system, tuple(files), schema, tuple(beside))
+
+
+def agreed(rows: Sequence[tuple[fs.FileInfo, dict[str, str]]], any_case: bool) -> list[str]:
+    """Return the columns that directories name, as those of the first file do."""
+    first, values = rows[0]
+    names = list(values)
+    alike = [name.lower() for name in names]
+    for info, values in rows:
+        others = list(values)
+        if others != names and not (any_case and [name.lower() for name in others] == alike):
             raise InvalidValue(
-                f"paths: directories of {info.path!r} name columns {list(values)}, those of {first!r} "
+                f"paths: directories of {info.path!r} name columns {others}, those of {first.path!r} "
                 f"{names}; all files have the same"
             )
-    columns = {name: typed(name, [values[name] for _, values in every], how or Inference()) for name in names}
-    files = (
-        File(info.path, info.size, tuple(columns[name][1][at] for name in names), info.mtime_ns, listed_at)
-        for at, (info, _) in enumerate(every)
-    )
-    schema = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
-    return Source(system, tuple(files), schema)
+    return names
 
 
-def listed(paths: Any) -> list[Any]:
-    """Return paths as a list, of one or several."""
-    allowed = "paths is a str, or several in a list"
-    if isinstance(paths, str | os.PathLike):
-        return [paths]
-    if isinstance(paths, bytes | Mapping) or not isinstance(paths, Iterable):
-        raise InvalidType(f"paths: {paths!r} is a {type(paths).__name__}; {allowed}")
-    given = list(paths)
-    if not given:
-        raise InvalidValue(f"paths: none are given; {allowed} of at least one")
-    return given
-
-
-def located(path: Any, filesystem: fs.FileSystem | None) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a path, and the path there."""
-    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
-    if not isinstance(text, str):
-        raise InvalidType(f"paths: {path!r} is a {type(path).__name__}; paths are strings")
-    if not text or re.search("[\0\ud800-\udfff]", text):
-        raise InvalidValue(
-            f"paths: {text!r} is given; a path has at least one character, and no NUL or half a "
-            "surrogate pair"
-        )
-    if filesystem is not None:
-        return filesystem, text.rstrip("/")
-    if re.match(r"[A-Za-z][\w+.-]*:", text) is None:
-        return fs.LocalFileSystem(), os.path.abspath(text)
-    # Hadoop's name of what pyarrow calls s3.
-    uri = re.sub(r"^s3[an]://", "s3://", text)
-    try:
-        system, there = fs.FileSystem.from_uri(uri)
-    except (pa.ArrowException, ValueError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidValue(
-            f"paths: {text!r} cannot be opened ({reason}); paths are of this machine, or URIs that pyarrow "
-            "opens"
-        ) from None
-    return system, there
-
-
-def matching(system: fs.FileSystem, path: str) -> list[str]:
-    """Return what a path with ``*``, ``?``, ``[...]`` or ``{...}`` stands for; itself, if it is there."""
-    if not PATTERN.search(path) or system.get_file_info([path])[0].type != fs.FileType.NotFound:
-        return [path]
-    several = [
-        each
-        for one in unbraced(path)
-        for each in (matches(system, one) if PATTERN.search(one) else existing(system, one))
-    ]
-    if not several:
-        raise InvalidValue(f"paths: nothing matches {path!r}")
-    return several
-
-
-def unbraced(path: str) -> list[str]:
-    """Return the patterns that one with ``{a,b}`` stands for, as Hadoop has it."""
-    found = BRACES.search(path)
-    if found is None:
-        return [path]
-    return [
-        each
-        for choice in found[1].split(",")
-        for each in unbraced(path[: found.start()] + choice + path[found.end() :])
-    ]
-
-
-def existing(system: fs.FileSystem, path: str) -> list[str]:
-    """Return a path if it is there."""
-    return [] if system.get_file_info([path])[0].type == fs.FileType.NotFound else [path]
-
-
-def matches(system: fs.FileSystem, path: str) -> list[str]:
-    """Return what is there of a pattern."""
-    # Hadoop negates by ^ what Python does by !.
-    steps = path.replace("[^", "[!").split("/")
-    first = next(at for at, step in enumerate(steps) if PATTERN.search(step))
-    there = ["/".join(steps[:first]) or "/"]
-    for step in steps[first:]:
-        inside: list[fs.FileInfo] = []
-        for each in there:
-            inside += system.get_file_info(fs.FileSelector(each, allow_not_found=True))
-        there = [
-            info.path
-            for info in inside
-            if fnmatch.fnmatchcase(info.base_name, step) and not is_hidden(info.base_name)
-        ]
-    return there
-
-
-def below(system: fs.FileSystem, path: str, deep: bool) -> list[Listed]:
+def below(system: fs.FileSystem, path: str, deep: bool, roots: Collection[str]) -> list[Listed]:
     """Return the files of a path and what directories say, without those that Spark hides.
 
-    Where no directory says anything, only the files of `path` itself are meant, as Spark has it; unless
-    `deep` is set.
+    Those in directories that are among `roots`, too, are theirs. Where no directory says anything, only the
+    files of `path` itself are meant, as Spark has it, and where those in it do, only theirs; unless `deep` is
+    set.
     """
     (info,) = system.get_file_info([path])
     if info.type == fs.FileType.NotFound:
         raise InvalidValue(f"paths: {path!r} does not exist; paths are files, or directories of files")
     if info.type == fs.FileType.File:
-        return [(info, {})] if info.size else []
-    files: list[Listed] = []
+        if info.base_name in SUMMARIES and not deep:
+            return [(info, None)]
+        return [(info, {})] if info.size and (deep or not is_hidden(info.base_name)) else []
+    # What is in the directory itself, in those in it that say something, and in others.
+    own: list[Listed] = []
+    saying: list[Listed] = []
     nested: list[Listed] = []
+    summaries: list[tuple[Listed, bool]] = []
+    apart = False
     for each in system.get_file_info(fs.FileSelector(path, recursive=True)):
-        inner = each.path[len(info.path) :].strip("/").split("/")
-        if each.type != fs.FileType.File or not each.size or any(map(is_hidden, inner)):
+        *inner, name = each.path[len(info.path) :].strip("/").split("/")
+        if each.type != fs.FileType.File or any(map(is_hidden, inner)):
             continue
-        pairs = (part.partition("=") for part in inner[:-1] if "=" in part)
-        values = {unescaped(name): value for name, _, value in pairs}
-        for name, value in values.items():
-            if not value:
-                raise InvalidValue(
-                    f"paths: directories of {each.path!r} say {name}= without a value; no value is {NULL}"
-                )
-        (nested if len(inner) > 1 and not values else files).append((each, values))
-    if deep or any(values for _, values in files):
-        return files + nested
-    if nested and not files:
+        if len(roots) > 1 and any(directory in roots for directory in between(path, inner)):
+            continue
+        if name in SUMMARIES and not deep:
+            summaries.append(((each, None), not inner))
+        elif each.size and not is_hidden(name):
+            depth, values = saying_of(inner, each.path)
+            apart |= depth > 0
+            (saying if values else nested if inner else own).append((each, values))
+    if deep:
+        return own + saying + nested
+    if saying:
+        # Spark asks files beside directories that say something for columns, but does not read their rows.
+        own = own if apart or nested else [(each, None) for each, _ in own]
+        return own + saying + nested + [summary for summary, _ in summaries]
+    if nested and not own:
         raise InvalidValue(
             f"paths: there are no files in {path!r} itself, and directories in it such as that of "
             f"{nested[0][0].path!r} are not named name=value; give their paths"
         )
-    return files
+    return own + [summary for summary, here in summaries if here]
+
+
+def between(path: str, inner: Sequence[str]) -> Iterator[str]:
+    """Return the directories in a path that a file in it is in."""
+    steps = [path.rstrip("/"), *inner]
+    return ("/".join(steps[:end]) for end in range(2, len(steps) + 1))
+
+
+def saying_of(inner: Sequence[str], path: str) -> tuple[int, dict[str, str]]:
+    """Return what directories of a file say, and the depth of the one that the first of these is in.
+
+    Those count that are next to each other, up from the innermost one, as in Spark's `parsePartition`.
+    """
+    end = next((at for at in range(len(inner), 0, -1) if "=" in inner[at - 1]), 0)
+    start = next((at for at in range(end, 0, -1) if "=" not in inner[at - 1]), 0)
+    pairs = (part.partition("=") for part in inner[start:end])
+    values = {unescaped(name): value for name, _, value in pairs}
+    for name, value in values.items():
+        if not value:
+            raise InvalidValue(
+                f"paths: directories of {path!r} say {name}= without a value; no value is {NULL}"
+            )
+    return start, values
 
 
 def check_unchanged(system: fs.FileSystem, file: File) -> None:

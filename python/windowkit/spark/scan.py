@@ -144,10 +144,11 @@ def scan(
     spark : SparkSession
         Classic or Connect.
     paths : str or sequence of str
-        Files, or directories of files, also partitioned as Hive does it (``day=2024-05-01``); ``*``,
-        ``?``, ``[...]`` and ``{...}`` stand for several. Without `filesystem`, URIs that pyarrow opens, such
-        as ``s3://...``, or paths of this machine. All workers read them by the same names. A file is read
-        once, however many of the paths lead to it.
+        Files, or directories of files, also partitioned as Hive does it (``day=2024-05-01``); ``*``, ``?``,
+        ``[...]`` and ``{...}`` stand for several, unless after a backslash. Without `filesystem`, URIs that
+        pyarrow opens, such as ``s3://...``, or paths of this machine. A URI's path is taken as it is written,
+        but for options ``?name=value&...`` at its end, which are pyarrow's. All workers read them by the same
+        names. A file is read once, however many of the paths lead to it.
     query : Query
         Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values.
     filter : pyarrow.dataset.Expression, list of tuple, or list of list of tuple, optional
@@ -163,8 +164,8 @@ def scan(
     filesystem : pyarrow.fs.FileSystem, optional
         Any, if it can be pickled.
     merge_schema : bool, optional
-        Take the columns of all files, read first, rather than of the one whose path sorts first; by default
-        as ``spark.sql.parquet.mergeSchema`` has it.
+        Take the columns of all files, read first, rather than of a ``_common_metadata``, a ``_metadata`` or
+        the file whose path sorts first; by default as ``spark.sql.parquet.mergeSchema`` has it.
     rows_per_slice : float, optional
         A hint, as of `windowkit.spark.aggregate`; by default an estimate from the statistics of some files.
     metrics : Metrics, optional
@@ -340,6 +341,7 @@ def inference(session: SparkSession) -> Inference:
         is_set(session, "spark.sql.sources.partitionColumnTypeInference.enabled", "true"),
         session.conf.get("spark.sql.session.timeZone"),
         session.conf.get("spark.sql.timestampType", "TIMESTAMP_LTZ") != "TIMESTAMP_NTZ",
+        not is_set(session, "spark.sql.caseSensitive", "false"),
     )
 
 
@@ -358,7 +360,7 @@ def in_spark(kind: pa.DataType) -> spark.DataType:
 
 
 def table_schema(source: files.Source, merge_schema: bool) -> dict[str, pa.DataType]:
-    """Return the columns of the table as files have them: of the first file or of all, then of directories.
+    """Return the columns of the table as files have them: of one file or of all, then of directories.
 
     Raises
     ------
@@ -366,7 +368,7 @@ def table_schema(source: files.Source, merge_schema: bool) -> dict[str, pa.DataT
         Files that are to be merged have a column in several types.
     """
     columns: dict[str, tuple[pa.DataType, str]] = {}
-    for file in source.files if merge_schema else source.files[:1]:
+    for file in source.describing(merge_schema):
         for field in parquet.footer(source.filesystem, file):
             kind, first = columns.setdefault(field.name, (field.type, file.path))
             read, had = parquet.kind_in_spark(field.type), parquet.kind_in_spark(kind)
