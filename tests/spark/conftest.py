@@ -55,15 +55,17 @@ def settings(spark: SparkSession) -> Settings:
 
     @contextmanager
     def apply(changed: dict[str, str]) -> Iterator[None]:
-        before = {name: spark.conf.get(name) for name in changed}
+        before = {name: spark.conf.get(name, None) for name in changed}
         for name, value in changed.items():
             spark.conf.set(name, value)
         try:
             yield
         finally:
             for name, previous in before.items():
-                assert previous is not None
-                spark.conf.set(name, previous)
+                if previous is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, previous)
 
     return apply
 

@@ -208,3 +208,15 @@ def test_quantiles_of_times(spark, windows):
             assert most == last
     with pytest.raises(wk.InvalidType, match="Spark's quantiles are of numbers and intervals"):
         wk.spark.reference(frame, query)
+
+
+def test_lists_of_what_has_no_order(spark):
+    """Of maps, which Spark does not compare: in order of time, by Spark's own functions, too."""
+    frame = spark.range(40).selectExpr(
+        "id % 2 as k", "timestamp_seconds(40 - id) as ts", "if(id % 5 = 0, null, map(id, -id)) as m"
+    )
+    query = wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.collect_list("m").alias("l"))
+    wanted = {k: [{n: -n} for n in reversed(range(40)) if n % 2 == k and n % 5] for k in (0, 1)}
+    results = [query.run(frame, route=route) for route in ("packed", "rows")]
+    for result in (*results, wk.spark.reference(frame, query)):
+        assert {row.k: row.l for row in result.collect()} == wanted

@@ -84,6 +84,7 @@ def many(spark):
 def any_number(monkeypatch):
     """Look at small data, too."""
     monkeypatch.setattr(look, "LEAST", 1)
+    monkeypatch.setattr(look, "LEAST_BYTES", 1)
 
 
 def route(frame, query=QUERY, **options):
@@ -212,3 +213,19 @@ def test_a_filter_is_looked_at_in_one_partition(many, monkeypatch):
 def test_few_rows_are_not_worth_a_look(many, monkeypatch):
     monkeypatch.setattr(look, "LEAST", 10**9)
     assert looked(job(many, QUERY)) == "there are few rows"
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_files_are_looked_at_however_well_they_are_compressed(spark, many, tmp_path, monkeypatch, form):
+    """Of their rows Spark knows what bytes there are, and takes the columns of a count for a part of them."""
+    path = str(tmp_path / "rows")
+    many.write.format(form).save(path)
+    files = spark.read.format(form).load(path)
+    query = wk.query(by="v", time="ts", windows=SLIDING, aggs=wk.count())
+    size = sum(file.stat().st_size for file in (tmp_path / "rows").glob("part-*"))
+    monkeypatch.setattr(look, "LEAST", 10**9)
+    monkeypatch.setattr(look, "LEAST_BYTES", size)
+    assert route(files, query)[0] == "packed"
+    assert "estimated from 16,384 rows" in route(files, query)[1]
+    monkeypatch.setattr(look, "LEAST_BYTES", size + 1)
+    assert looked(job(files, query)) == "there are few bytes"

@@ -8,6 +8,8 @@ import windowkit as wk
 
 ODD = ["a.b", "a b", "`", "a`b`", "ключ", "c0", "p0", "pane", "a0", "i0", "o0", "{k}", "Window", "it's \\ "]
 
+WINDOW = wk.sliding("10 minutes", "4 minutes")
+
 
 @pytest.mark.parametrize("name", ODD, ids=repr)
 def test_odd_names_of_keys_times_and_values(from_arrow, check, name):
@@ -29,6 +31,16 @@ def test_names_of_another_case(spark, readings, settings):
     assert query.run(readings).count() == spark_s.count()
     with settings({"spark.sql.caseSensitive": "true"}), pytest.raises(wk.UnknownColumn, match="DEVICE"):
         query.run(readings)
+
+
+def test_a_column_that_is_named_in_two_cases(readings, check):
+    """As key and as value, as time and as value, and twice as value."""
+    for query in (
+        wk.query(by="device", time="ts", windows=WINDOW, aggs=[wk.count("DEVICE"), wk.max("TS")]),
+        wk.query(by=[], time="Ts", windows=WINDOW, aggs=[wk.sum("v"), wk.median("V"), wk.last("ts")]),
+    ):
+        check(readings, query)
+        assert query.run(readings).columns == query.columns
 
 
 def test_names_that_differ_by_case_only(spark, check):

@@ -8,6 +8,11 @@ import windowkit as wk
 WINDOWS = [wk.sliding("10 minutes", "4 minutes"), wk.session("2 minutes")]
 AGGS = [wk.count(), wk.sum("v"), wk.sum("n"), wk.mean("n"), wk.max("device"), wk.stddev("v"), wk.last("at")]
 QUERY = wk.query(by="device", time="ts", windows=WINDOWS, aggs=AGGS)
+INITIAL = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+SMALL = {
+    "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1b",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1000b",
+}
 TUMBLING = wk.query(by="device", time="ts", windows=wk.tumbling("10 minutes"), aggs=AGGS)
 
 
@@ -51,6 +56,33 @@ def test_a_setting_may_change_between_planning_and_running(readings, settings):
         {"spark.sql.session.timeZone": "Asia/Kathmandu", "spark.sql.execution.arrow.useLargeVarTypes": "true"}
     ):
         assert planned.count() == wanted
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        # More partitions to begin with than shuffles have otherwise, of which not all are joined.
+        ({INITIAL: "8", **SMALL}, {}),
+        ({}, {"spark.sql.shuffle.partitions": "7", "spark.sql.adaptive.enabled": "false"}),
+        ({"spark.sql.adaptive.enabled": "false"}, {"spark.sql.shuffle.partitions": "2"}),
+        ({INITIAL: "5", **SMALL}, {"spark.sql.adaptive.enabled": "false"}),
+    ],
+)
+@pytest.mark.parametrize("kept", [False, True])
+def test_shuffles_may_have_another_number_of_partitions(spark, settings, same_rows, earlier, later, kept):
+    frame = spark.range(0, 4000, 1, 3).selectExpr(
+        "id % 300 as k", "timestamp_seconds(id) as ts", "id % 7 as v"
+    )
+    query = wk.query(by="k", time="ts", windows=wk.session("3 minutes"), aggs=[wk.median("v"), wk.count()])
+    oracle = wk.spark.reference(frame, query)
+    with settings({"spark.sql.shuffle.partitions": "3", **earlier}):
+        planned = query.run(frame)
+        with settings(later):
+            result = planned.cache() if kept else planned
+            assert same_rows(result, oracle, query) > 100
+            assert len(result.rdd.collect()) == oracle.count()
+            if kept:
+                result.unpersist()
 
 
 def test_no_partition_has_two_rows_of_one_key(readings, check):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["Job", "bound", "identifier", "job", "position_of", "shuffle_partitions"]
+__all__ = ["Job", "bound", "identifier", "job", "position_of"]
 
 ROW_BYTES: Final = 24
 """What Spark takes a row of two longs for, where it tells of sizes."""
@@ -185,15 +185,9 @@ def bound(frame: DataFrame, query: Query) -> Job:
         for column, at in positions.items()
     }
     # The other columns only have to be named where the core says which columns there are.
-    at = {position: column for column, position in positions.items()}
-    every = [(at[i], read[at[i]]) if i in at else (name, pa.null()) for i, name in enumerate(names)]
-    planned = plan(query, pa.schema(every))
+    others = [(name, pa.null()) for at, name in enumerate(names) if at not in positions.values()]
+    planned = plan(query, pa.schema([*read.items(), *others]))
     return Job(query, frame, positions, pa.schema(list(read.items())), planned)
-
-
-def shuffle_partitions(job: Job) -> int:
-    """Return how many partitions a shuffle has, before adaptive execution joins small ones."""
-    return int(job.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
 
 
 def position_of(column: str, names: list[str], frame: DataFrame, argument: str = "query") -> int | None:

@@ -2,8 +2,8 @@
 
 Spark tells nothing of a DataFrame's values before a job runs, and which route is the fastest depends on them.
 So where rows are in memory or in columnar files, filtered and projected at most, the first rows of one
-partition are looked at, in a job of one task: a few, and more of them where the few do not tell. What a few
-rows show of many is what `estimate` is about.
+partition are looked at, in a job of one task: a few, and in another job more of them, where the few do not
+tell. What a few rows show of many is what `estimate` is about.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ SURE: Final = 1 << 6
 """Slices that two halves share from which the size of their pool is known: within a quarter, mostly."""
 LEAST: Final = 1 << 20
 """Rows, as Spark estimates their number, from which a look can save more than it takes."""
+LEAST_BYTES: Final = 1 << 20
+"""Bytes of files from which they may hold so many rows: how well these are compressed nobody tells."""
 ENOUGH: Final = 1 << 8
 """Rows that tell something."""
 CHANCE: Final = 3
@@ -129,8 +131,8 @@ def estimate(seen: Seen, panes_per_time: float, rows: float) -> float:
 def looked(job: Job) -> Expected | str:
     """Look at rows of a job that route "catalyst-panes" could run; or say why not.
 
-    Costs a Spark job of one task, or two, which reads the columns of keys and time of the first rows of a
-    partition; of a whole partition, though one of many, where rows are filtered.
+    Costs a Spark job of one task, or two of them, which read the columns of keys and time of the first rows
+    of a partition; of a whole partition, though one of many, where rows are filtered.
     """
     if not hasattr(job.frame, "_jdf"):
         return "Spark Connect does not tell where rows are from"
@@ -150,6 +152,10 @@ def estimated(job: Job) -> Expected | str:
     if reason is not None:
         return reason
     count = job.most_rows
+    if kind_of(nodes[-1]) == "LogicalRelation":
+        if int(str(nodes[-1].stats().sizeInBytes())) < LEAST_BYTES:
+            return "there are few bytes"
+        count = max(count, LEAST)
     if count < LEAST:
         return "there are few rows"
     rows = sliced(job)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.functions import col
 
 from windowkit.explain import sizes
-from windowkit.spark import stages
-from windowkit.spark.job import Job, identifier, shuffle_partitions
+from windowkit.spark import shuffles, stages
+from windowkit.spark.job import Job, identifier
 from windowkit.spark.metrics import observed_chunks
 from windowkit.spark.reference import output_schema
 from windowkit.spark.route import Route
@@ -24,7 +24,7 @@ from windowkit.spark.shipping import shipped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "rows_instead", "windows"]
+__all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "pack", "rows_instead", "windows"]
 
 CHUNKS: Final = "bucket int, chunk binary, rows bigint, slices bigint"
 MOST_BUCKETS: Final = 1024
@@ -45,7 +45,7 @@ def buckets(job: Job) -> tuple[int, int]:
     """Return the partitions of stage 2, and the buckets that each of them has."""
     if not job.query.by:
         return 1, 1
-    partitions = shuffle_partitions(job)
+    partitions = shuffles.partitions(shuffles.settings(job.frame.sparkSession))
     return partitions, min(max(MOST_BUCKETS // partitions, LEAST_EACH), MOST_EACH)
 
 
@@ -55,8 +55,13 @@ def run(job: Job) -> DataFrame:
 
 def chunks(job: Job) -> DataFrame:
     """Return what stage 1 makes of the rows of a job: its columns are `CHUNKS`."""
-    task = stages.Pack(job.query, job.schema, *buckets(job))
-    return observed_chunks(job.metrics, job.rows.mapInArrow(shipped(task), CHUNKS))
+    return observed_chunks(job.metrics, job.rows.mapInArrow(shipped(pack(job)), CHUNKS))
+
+
+def pack(job: Job, *, never: bool = False) -> stages.Pack:
+    """Return stage 1 of a job; with `never` it makes no slices."""
+    settings = shuffles.settings(job.frame.sparkSession) if job.query.by else ()
+    return stages.Pack(job.query, job.schema, *buckets(job), never, settings=settings)
 
 
 def windows(job: Job, packed: DataFrame) -> DataFrame:

@@ -71,7 +71,8 @@ class Place(NamedTuple):
     partition : int
         Of stage 2, which the bucket belongs to.
     buckets : int
-        In how many buckets of this partition the task has chunks: told beside `all`, 0 in the others.
+        In how many buckets of this partition the task has chunks: told beside `all`, 0 in the others, and
+        where the task cannot be sure which buckets are in one partition.
     """
 
     bucket: int
@@ -147,7 +148,7 @@ class Arrived:
         """
         for (partition, task), count in self.buckets.items():
             told = self.told[partition, task]
-            if count != told:
+            if told and count != told:
                 raise InvalidValue(
                     f"packed slices: partition {partition} has chunks of task {task} in {count} buckets, of "
                     f"{told} that were written; some were lost on their way"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as spark
 from pyspark.sql.functions import expr
 
-from windowkit.spark import sql, worker
+from windowkit.spark import shuffles, sql, worker
 from windowkit.spark.catalyst import is_wide, overflowing
-from windowkit.spark.job import Job, identifier, shuffle_partitions
+from windowkit.spark.job import Job, identifier
 from windowkit.spark.metrics import observed_count
 from windowkit.spark.reference import output_schema
 from windowkit.spark.route import Route
@@ -74,7 +74,9 @@ def in_buckets(job: Job) -> bool:
 
     Sorting takes a tenth of a job whose slices are many, and saves nothing where they are few.
     """
-    return bool(job.keys) and job.most_rows > HELD * shuffle_partitions(job)
+    if not job.keys:
+        return False
+    return job.most_rows > HELD * shuffles.partitions(shuffles.settings(job.frame.sparkSession))
 
 
 def in_turn(job: Job, placed: DataFrame) -> DataFrame:

@@ -49,7 +49,8 @@ def aggregate(
     rows_per_slice : float, optional
         A hint for that rule: about how many rows of one key lie between neighbouring edges of windows (of a
         session: within a gap). Without, where the rule depends on it and there are many rows, some of them
-        are looked at, in a Spark job of one task; see `windowkit.spark.look`.
+        are looked at, in one or two Spark jobs of one task; see `windowkit.spark.look`. With `route` only
+        `explain` tells of it.
     metrics : Metrics, optional
         Counts rows, slices and windows while the result is computed.
     partitioner : str or Partitioning, optional
@@ -155,7 +156,10 @@ def explain(
 
 def chosen(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:
     """Return the route to take, after a look at rows where it depends on them."""
-    known = looked(checked) if depends(checked, route, rows_per_slice) else None
+    if depends(checked, route, rows_per_slice):
+        known = looked(checked)
+    else:
+        known = "the route does not depend on it" if route is None else "the route is asked for"
     return choose(checked, route, expected(rows_per_slice, known))
 
 

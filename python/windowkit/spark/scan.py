@@ -116,9 +116,8 @@ class Scan(Job):
 
     def run(self) -> DataFrame:
         """Return the windows, lazily."""
-        pack = stages.Pack(self.query, self.schema, *packed.buckets(self), never=self.never)
         task = ReadAndPack(
-            pack,
+            packed.pack(self, never=self.never),
             self.source.filesystem,
             self.tasks,
             self.names,

@@ -87,7 +87,9 @@ def aggregate(
             )
         case "collect_list":
             pairs = f"collect_list(if({value} is null, null, struct({time} as t, {value} as v))){taken}"
-            return f"transform(array_sort({pairs}), x -> x.v)"
+            # By time alone: values need not have an order, as maps have none.
+            order = "if(a.t < b.t, -1, int(a.t > b.t))"
+            return f"transform(array_sort({pairs}, (a, b) -> {order}), x -> x.v)"
         case "collect_set":
             return f"array_sort(collect_set({value}){taken})"
         case "m4" | "m4_times":

@@ -15,7 +15,7 @@ from windowkit._native import Engine, Plan
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query
-from windowkit.spark import packing, sql
+from windowkit.spark import packing, shuffles, sql
 from windowkit.spark.catalyst import HELD_DIGITS
 from windowkit.spark.exchange import several_preimages
 from windowkit.spark.worker import finished
@@ -115,6 +115,8 @@ class Pack:
     limits : Limits
     task : int, optional
         Number of the partition of rows; by default Spark's, the same in every attempt.
+    settings : Settings, optional
+        By which there are so many partitions; without any that is certain.
     """
 
     query: Query
@@ -124,6 +126,7 @@ class Pack:
     never: bool = False
     limits: Limits = LIMITS
     task: int | None = None
+    settings: shuffles.Settings = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield packed slices, and packed rows, of a partition of rows."""
@@ -189,6 +192,7 @@ class Packed:
         self.fingerprint = packing.fingerprint(pack.query, pack.schema)
         self.names = names(pack.partitions, pack.each)
         self.each = pack.each
+        self.is_sure = shuffles.are_in_force(pack.settings)
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
         self.task = partition if pack.task is None else pack.task
@@ -269,7 +273,9 @@ class Packed:
         partition = chunk.bucket // self.each
         count = self.written[chunk.bucket]
         last = bool(buckets) and chunk.number + 1 == count
-        told = (count, partition, buckets[partition]) if last else (0, partition, 0)
+        # Under other settings the buckets of one partition may go to several, or be there with others.
+        together = buckets[partition] if last and self.is_sure else 0
+        told = (count, partition, together) if last else (0, partition, 0)
         place = packing.Place(self.names[chunk.bucket], self.task, chunk.number, *told)
         return packing.header(chunk.kind, chunk.body, self.fingerprint, place)
 
