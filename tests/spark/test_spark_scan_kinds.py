@@ -335,6 +335,29 @@ def test_times_of_day(spark, tmp_path, settings, check):
         windowkit.spark.scan(spark, str(path), asked)
 
 
+def test_columns_of_nulls_only_are_integers(tmp_path, check):
+    times = pa.array([1, 2], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"ts": times, "n": pa.nulls(2)}), tmp_path / "5.parquet")
+    check(tmp_path, query(by="n", aggs=[wk.max("n"), wk.count("n")]))
+    check(
+        tmp_path,
+        query(by="n"),
+        chosen=[[("n", "=", 3)], [("ts", ">", "1970-01-01")]],
+        where="n = 3 or n is null",
+    )
+    pq.write_table(pa.table({"ts": times, "n": [3, None]}), tmp_path / "1.parquet")
+    check(tmp_path, query(by="n", aggs=wk.sum("n")))
+
+
+def test_columns_in_two_cases(tmp_path, check):
+    rows = pa.table({"ts": pa.array([1, 2, 3], pa.timestamp("us", "UTC")), "k": [1, 2, 2]})
+    pq.write_table(rows, tmp_path / "f.parquet", row_group_size=1)
+    both = query(by="k", aggs=[wk.sum("K"), wk.max("TS"), wk.count("ts")])
+    check(tmp_path, both)
+    check(tmp_path, both, chosen=[("K", "=", 2)], where="K = 2")
+    check(tmp_path, query(by=["k", "K"]))
+
+
 def test_a_name_that_is_there_twice(spark, tmp_path):
     times = pa.array([1, 2], pa.timestamp("us", "UTC"))
     twice = pa.Table.from_arrays([times, pa.array([1, 2]), pa.array([3, 4])], ["ts", "k", "k"])

@@ -253,7 +253,9 @@ def columns_told(own: pa.Schema, metadata: Mapping[bytes, bytes] | None) -> list
     stored = {field.name: field.type for field in own}
     said = fields_said(metadata)
     if said is None:
-        return [Column(name, kind) for name, kind in stored.items()]
+        # What has nulls only is stored as integers, and read as such.
+        nulls = Told(pa.int32(), "null")
+        return [Column(name, nulls if kind == pa.null() else kind) for name, kind in stored.items()]
     columns = []
     for field in said:
         name, kind, text = field_said(field)

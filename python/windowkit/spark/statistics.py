@@ -31,8 +31,9 @@ def expected(source: Source, job: Job, names: tuple[str, ...]) -> Expected | str
     """
     sample = sampled(source)
     rows, size = 0, 0
-    by_file = dict(zip(names, job.query.inputs, strict=True))
-    wanted = {name for name, column in by_file.items() if column in (*job.query.by, job.query.time)}
+    # A query may name a column of files in two cases.
+    by_file = list(zip(names, job.query.inputs, strict=True))
+    wanted = {name for name, column in by_file if column in (*job.query.by, job.query.time)}
     stored = wanted - set(source.partitioned.names)
     ends: dict[str, Ends] = {}
     for file in sample:
@@ -47,7 +48,7 @@ def expected(source: Source, job: Job, names: tuple[str, ...]) -> Expected | str
     if not rows:
         return "there are no rows"
     rows = ceil(rows * source.bytes / size)
-    measure = next(name for name, column in by_file.items() if column == job.query.time)
+    measure = next(name for name, column in by_file if column == job.query.time)
     keys = 1
     for name in sorted(wanted - {measure}):
         if name in stored:
