@@ -311,7 +311,7 @@ def test_what_is_refused_before_spark_runs(spark, path, tmp_path):
         return wk.query(**{"by": "device", "time": "ts", "windows": SLIDING, "aggs": wk.sum("v"), **changed})
 
     scan = windowkit.spark.scan
-    with pytest.raises(wk.UnknownColumn, match=r"devise.*there are row, device, ts"):
+    with pytest.raises(wk.UnknownColumn, match=r"devise.*there are ts, v, row, device"):
         scan(spark, path, query(by="devise"))
     with pytest.raises(wk.InvalidType, match="sum has no meaning for column 'coded'"):
         scan(spark, path, query(aggs=wk.sum("coded")))

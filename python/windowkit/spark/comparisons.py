@@ -244,6 +244,9 @@ def among(
         return chosen | field.is_nan() if any(map(isnan, numbers)) else chosen
     if not is_integral(kind):
         return field.isin(pa.array([literal(column, each, kind).as_py() for each in values], kind))
+    if family(kind) == "number" and any(isinstance(each, float) for each in values):
+        # Beside one fraction of 64 bits Spark makes such of the column and of all values.
+        values = [fraction_of(column, each, kind) for each in values]
     places = [place_of(column, each, kind, zone) for each in values]
     least, most = ends(kind)
     exact = [int(each.low) for each in places if each.low == each.high and least <= each.low <= most]
@@ -340,6 +343,17 @@ def read(column: str, text: str | bytes, kind: pa.DataType) -> pa.Scalar:
 def literal(column: str, value: Value, kind: pa.DataType) -> pa.Scalar:
     """Return a truth, text or bytes as a value of its column's type."""
     return read(column, value, kind) if isinstance(value, str) else pa.scalar(value, kind)
+
+
+def fraction_of(column: str, value: Value, kind: pa.DataType) -> float:
+    """Return what a number is as a fraction of 64 bits."""
+    if isinstance(value, str):
+        value = Decimal(value) if NUMBER.fullmatch(value) else read(column, value, kind).as_py()
+    assert isinstance(value, int | float | Decimal)
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
 
 
 def single_precision(value: float) -> float:

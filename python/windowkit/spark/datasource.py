@@ -181,17 +181,15 @@ def asked_of(given: Mapping[str, str]) -> Whole:
         ) from None
     source = files.found(paths_of(told), None, how=Inference(zone=zone))
     columns = table_schema(source, merge == "true")
-    where = repr(source.files[0].path)
+    where = repr(source.describing(merge == "true")[0].path)
     names = {column: in_file(column, columns) for column in wanted.inputs}
     # A column that is not there is for the plan to refuse, which tells of those that are.
-    own = {name: column for column, name in names.items() if name is not None}
-    read = {
-        own.get(name, name): parquet.readable(name, kind, where) if name in own else pa.null()
-        for name, kind in columns.items()
-    }
-    plan(wanted, pa.schema(list(read.items())))
+    own = [(column, name) for column, name in names.items() if name is not None]
+    read = [(column, parquet.readable(name, columns[name], where)) for column, name in own]
+    others = [(name, pa.null()) for name in columns if name not in names.values()]
+    plan(wanted, pa.schema([*read, *others]))
     chosen, needed = chosen_of(filter_of(told.get("filter")), columns, where, zone=zone)
-    schema = pa.schema([(name, read[column]) for name, column in own.items()])
+    schema = pa.schema([(name, kind) for (_, name), (_, kind) in zip(own, read, strict=True)])
     # A column that both read is read once.
     both = pa.schema(list({**dict(zip(schema.names, schema.types, strict=True)), **needed}.items()))
     return Whole(wanted, schema, both, chosen, parquet.left_over(source, chosen, both), int(number))

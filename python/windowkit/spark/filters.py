@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.spark import parquet
 from windowkit.spark.comparisons import OPERATORS, compared
+from windowkit.spark.kinds import Kind, refusal
 from windowkit.spark.pruning import Chosen
 from windowkit.windows.grammar import QUOTED, unquoted
 
@@ -77,7 +78,7 @@ def plain(value: str) -> str:
 
 def chosen_of(
     given: Filter | None,
-    columns: dict[str, pa.DataType],
+    columns: dict[str, Kind],
     where: str,
     *,
     any_case: bool = True,
@@ -158,7 +159,7 @@ def lists_of(given: Any) -> list[list[Comparison]]:
     ]
 
 
-def resolved(given: Comparison, columns: dict[str, pa.DataType], where: str, any_case: bool) -> Comparison:
+def resolved(given: Comparison, columns: dict[str, Kind], where: str, any_case: bool) -> Comparison:
     """Return a comparison whose column has the name that it has in files."""
     column, operator, value = given
     alike = [name for name in columns if any_case and name.lower() == column.lower()]
@@ -168,22 +169,22 @@ def resolved(given: Comparison, columns: dict[str, pa.DataType], where: str, any
     return (column if column in columns else alike[0]), operator, value
 
 
-def there(columns: dict[str, pa.DataType], where: str) -> str:
+def there(columns: dict[str, Kind], where: str) -> str:
     return f"columns of {where} are {', '.join(map(repr, columns))}"
 
 
-def kind_of(column: str, columns: dict[str, pa.DataType], where: str) -> pa.DataType:
+def kind_of(column: str, columns: dict[str, Kind], where: str) -> pa.DataType:
     kind = parquet.kind_in_spark(columns[column])
     if kind is None:
         raise InvalidType(
-            f"filter: column {column!r} is {columns[column]} in {where}, which Spark does not read from "
-            "Parquet; other columns may be asked for"
+            f"filter: column {column!r} is {columns[column]} in {where}, {refusal(columns[column])}; other "
+            "columns may be asked for"
         )
     return kind
 
 
 def of_expression(
-    given: ds.Expression, columns: dict[str, pa.DataType], where: str
+    given: ds.Expression, columns: dict[str, Kind], where: str
 ) -> tuple[Chosen, dict[str, pa.DataType]]:
     """Return an expression of pyarrow as a filter, and the columns it reads in Spark's types."""
     if re.search(r"FieldPath\(\d", str(given)):

@@ -1,14 +1,14 @@
-"""Parquet columns as Spark reads them: types, and batches of row groups in these types.
+"""Parquet files as Spark reads them: batches of row groups in Spark's types (`windowkit.spark.kinds`).
 
-Spark sees no Arrow schema in a Parquet file: dictionaries are plain there, durations integers, unsigned
-integers the next larger signed ones, INT96 an instant. Timestamps of nanoseconds, which Spark refuses, are
-floored to its microseconds; that moves no row into another window, whose edges are whole microseconds.
+INT96 is an instant. Timestamps of nanoseconds, which Spark refuses, are floored to its microseconds; that
+moves no row into another window, whose edges are whole microseconds.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -20,9 +20,33 @@ from pyarrow import fs
 from windowkit.directories import Value
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.files import File, Part, Source, check_unchanged, constants, said
+from windowkit.spark.kinds import (
+    UTC,
+    WIDENED,
+    Column,
+    Kind,
+    alike,
+    check_once,
+    columns_told,
+    kind_in_spark,
+    numbered,
+    readable,
+)
 from windowkit.spark.pruning import Chosen, pruned
 
-__all__ = ["batches", "footer", "fragment", "kind_in_spark", "left_over", "readable", "schema_of"]
+__all__ = [
+    "CONVERSION",
+    "WIDENED",
+    "Reading",
+    "batches",
+    "footer",
+    "fragment",
+    "has_numbers",
+    "kind_in_spark",
+    "left_over",
+    "readable",
+    "schema_of",
+]
 
 BATCH_ROWS: Final = 1 << 16
 BATCH_BYTES: Final = 32 << 20
@@ -33,25 +57,31 @@ PIECE_BYTES: Final = 4 << 20
 INT96: Final = "us"
 FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit=INT96)
 IN_SECONDS: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="s")
-UTC: Final = pa.timestamp("us", "UTC")
 NEAR: Final = (-2_208_988_800_000_000, 7_258_118_400_000_000)
 """From 1900 to 2200, in microseconds: INT96 times there are not looked at twice."""
 FARTHEST_SECONDS: Final = (2**63 - 1) // 10**6
+CONVERSION: Final = "spark.sql.parquet.int96TimestampConversion"
 
-PLAIN: Final = (pa.bool_(), pa.float32(), pa.float64(), pa.date32(), pa.null())
-WIDENED: Final = {
-    (pa.int8(), pa.int16()),
-    (pa.int8(), pa.int32()),
-    (pa.int8(), pa.int64()),
-    (pa.int16(), pa.int32()),
-    (pa.int16(), pa.int64()),
-    (pa.int32(), pa.int64()),
-    (pa.int8(), pa.float64()),
-    (pa.int16(), pa.float64()),
-    (pa.int32(), pa.float64()),
-    (pa.float32(), pa.float64()),
-}
-"""From what a file has to what the table has, where Spark widens without loss."""
+
+@dataclass(frozen=True)
+class Reading:
+    """What settings of a session say of times in files.
+
+    Parameters
+    ----------
+    old_times, old_int96 : bool
+        Whether dates and times, and times of INT96, of files that do not say which Spark wrote them may be of
+        the calendar of Spark 2.
+    int96 : str, optional
+        A setting by which Spark takes INT96 for other than the instants they are.
+    """
+
+    old_times: bool = False
+    old_int96: bool = False
+    int96: str | None = None
+
+
+READING: Final = Reading()
 
 
 def fragment(
@@ -129,68 +159,27 @@ def with_instants(kind: pa.DataType, leaves: Iterator[bool]) -> pa.DataType:
     return UTC if next(leaves) else kind
 
 
-def footer(filesystem: fs.FileSystem, file: File) -> pa.Schema:
-    """Return the schema of a file."""
-    return schema_of(fragment(filesystem, file))
+def footer(filesystem: fs.FileSystem, file: File) -> list[Column]:
+    """Return the columns of a file as Spark finds them: by the schema that it wrote, if that is there.
 
-
-def readable(column: str, kind: pa.DataType, where: str) -> pa.DataType:
-    """Return `kind_in_spark`, or raise what says which column of which file it is."""
-    found = kind_in_spark(kind)
-    if found is None:
-        raise InvalidType(
-            f"query: column {column!r} is {kind} in {where}, which Spark does not read from Parquet; read it "
-            "with pyarrow and query.run(table), or write the column as another type"
-        )
-    return found
-
-
-def kind_in_spark(kind: pa.DataType) -> pa.DataType | None:
-    """Return the Arrow type of what Spark reads from a Parquet column of this type; None if it does not.
-
-    Examples
-    --------
-    >>> kind_in_spark(pa.dictionary(pa.int8(), pa.large_string()))
-    DataType(string)
-    >>> kind_in_spark(pa.uint32())
-    DataType(int64)
+    Raises
+    ------
+    InvalidValue
+        It cannot be read, or has a name twice.
     """
-    is_a = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind_in_spark(kind.storage_type)
-    if is_a.is_dictionary(kind):
-        return kind_in_spark(kind.value_type)
-    if is_a.is_signed_integer(kind) or kind in PLAIN:
-        return kind
-    if is_a.is_unsigned_integer(kind):
-        wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
-        return wider[kind.bit_width]
-    if is_a.is_date64(kind):
-        return pa.date32()
-    if is_a.is_duration(kind):
-        return pa.int64()
-    if is_a.is_timestamp(kind):
-        return UTC if kind.tz is not None else pa.timestamp("us")
-    if is_a.is_decimal(kind) and kind.precision <= 38:
-        return pa.decimal128(kind.precision, kind.scale)
-    if kind in (pa.string(), pa.large_string(), pa.string_view()):
-        return pa.string()
-    if kind in (pa.binary(), pa.large_binary(), pa.binary_view()) or is_a.is_fixed_size_binary(kind):
-        return pa.binary()
-    if is_a.is_struct(kind):
-        inner = [(kind.field(at).name, kind_in_spark(kind.field(at).type)) for at in range(kind.num_fields)]
-        return None if any(has_none(found) for _, found in inner) else pa.struct(inner)
-    if is_a.is_map(kind):
-        key, item = kind_in_spark(kind.key_type), kind_in_spark(kind.item_type)
-        return None if has_none(key) or has_none(item) else pa.map_(key, item)
-    if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
-        element = kind_in_spark(kind.value_type)
-        return None if has_none(element) else pa.list_(pa.field("element", element))
-    return None
+    return told(fragment(filesystem, file), file)
 
 
-def has_none(kind: pa.DataType | None) -> bool:
-    return kind is None
+def told(opened: ds.ParquetFileFragment, file: File) -> list[Column]:
+    """Return the columns of an open file as Spark finds them."""
+    own = schema_of(opened)
+    check_once(own.names, repr(file.path))
+    return columns_told(own, opened.metadata.metadata)
+
+
+def has_numbers(filesystem: fs.FileSystem, file: File) -> set[str]:
+    """Return the columns to which Spark's schema in a file gives numbers."""
+    return numbered(fragment(filesystem, file).metadata.metadata)
 
 
 def batches(
@@ -199,6 +188,7 @@ def batches(
     schema: pa.Schema,
     chosen: Chosen | None,
     partitioned: pa.Schema,
+    reading: Reading = READING,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a part of a file.
 
@@ -212,6 +202,8 @@ def batches(
         Which rows, by columns of `schema`.
     partitioned : pyarrow.Schema
         Columns that are values of ``part.file``, in that order.
+    reading : Reading
+        By the session's settings; by default as without.
 
     Raises
     ------
@@ -224,27 +216,29 @@ def batches(
     check_unchanged(filesystem, part.file)
     opened = fragment(filesystem, part.file, partitioned)
     own = schema_of(opened)
+    columns = {column.name: column.type for column in told(opened, part.file)}
     for field in schema:
         if field.name not in constant:
-            check_column(field, own, part.file)
+            check_column(field, own, columns, part.file)
     groups = [group for group in range(opened.num_row_groups) if lies_in(opened, group, part)]
     opened = opened.subset(row_group_ids=groups)
     if chosen is not None and groups:
         opened = pruned(opened, own, schema, chosen)
     if not opened.row_groups:
         return
-    legacy = is_legacy(opened.metadata.metadata or {})
     there = [name for name in schema.names if name in own.names and name not in constant]
     # Times of INT96 that have not been found to be as they are read.
     doubtful = [name for name in there if own.field(name) != opened.physical_schema.field(name)]
+    if doubtful:
+        check_setting(opened, doubtful, part.file, reading)
+    old = of_old_calendar(opened, there, doubtful, reading)
     try:
         for batch in stored(opened, there):
             if doubtful and not all(is_near(batch.column(name)) for name in doubtful):
                 check_int96(filesystem, part.file, opened, doubtful)
                 doubtful = []
             rows = conformed(batch, schema, own, constant)
-            if legacy:
-                check_calendar(rows, part.file)
+            check_calendar(rows.select(old), part.file)
             if chosen is None:
                 yield rows
             else:
@@ -283,10 +277,9 @@ def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.Reco
             yield from file.iter_batches(rows, row_groups=[group.id], columns=names, use_threads=False)
 
 
-def check_column(field: pa.Field, own: pa.Schema, file: File) -> None:
-    """Refuse a column that a file has in another type, or that it has twice or in another case."""
-    found = [each for each in own if each.name == field.name]
-    if not found:
+def check_column(field: pa.Field, own: pa.Schema, columns: dict[str, Kind], file: File) -> None:
+    """Refuse a column that a file has in another type or case; `columns` are those that Spark finds in it."""
+    if field.name not in own.names:
         others = [each.name for each in own if each.name.lower() == field.name.lower()]
         if others:
             raise InvalidValue(
@@ -294,12 +287,24 @@ def check_column(field: pa.Field, own: pa.Schema, file: File) -> None:
                 "columns alike"
             )
         return
-    kind = readable(field.name, found[0].type, repr(file.path))
-    if len(found) > 1 or (kind != field.type and (kind, field.type) not in WIDENED):
+    found = columns.get(field.name, own.field(field.name).type)
+    kind = readable(field.name, found, repr(file.path))
+    if not alike(kind, field.type) and (kind, field.type) not in WIDENED:
         raise InvalidType(
-            f"query: column {field.name!r} is {found[0].type} in {file.path!r} and {field.type} in others; "
+            f"query: column {field.name!r} is {found} in {file.path!r} and {field.type} in others; "
             "files of one scan have the same types, or narrower integers and floats than the first; with "
             "merge_schema=True the widest of all files counts"
+        )
+
+
+def check_setting(opened: ds.ParquetFileFragment, columns: list[str], file: File, reading: Reading) -> None:
+    """Refuse columns of INT96 where a setting says that they are no instants."""
+    # What Java wrote is in UTC, to all; Spark moves what Impala and others did.
+    moves = reading.int96 == CONVERSION and not (opened.metadata.created_by or "").startswith("parquet-mr")
+    if reading.int96 is not None and (moves or reading.int96 != CONVERSION):
+        raise InvalidValue(
+            f"query: {reading.int96} is set, and column {columns[0]!r} has times of INT96 in {file.path!r}; "
+            "scan takes INT96 for instants"
         )
 
 
@@ -351,23 +356,49 @@ def has_far(column: pa.Array) -> bool:
     return pa.types.is_nested(kind) and has_far(column.flatten())
 
 
-def is_legacy(metadata: dict[bytes, bytes]) -> bool:
-    """Whether Spark wrote a file by the calendar of old Java, whose days before 1582 are others."""
-    version = metadata.get(b"org.apache.spark.version", b"").split(b".")[0]
-    marks = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-    return any(mark in metadata for mark in marks) or (version.isdigit() and int(version) < 3)
+def of_old_calendar(
+    opened: ds.ParquetFileFragment, columns: list[str], int96: list[str], reading: Reading
+) -> list[str]:
+    """Return which of these columns of a file, some of INT96, are or may be of the calendar of old Java."""
+    metadata = opened.metadata.metadata or {}
+    times = is_legacy(metadata, b"org.apache.spark.legacyDateTime", (3, 0), reading.old_times)
+    old = is_legacy(metadata, b"org.apache.spark.legacyINT96", (3, 1), reading.old_int96)
+    return [name for name in columns if (old if name in int96 else times)]
+
+
+def is_legacy(metadata: dict[bytes, bytes], mark: bytes, since: tuple[int, int], unsaid: bool) -> bool:
+    """Whether Spark takes a file for one of old Java's calendar, whose days before 1582 are others.
+
+    Parameters
+    ----------
+    metadata : dict of bytes to bytes
+        Of the footer.
+    mark : bytes
+        What newer versions that write the old calendar leave there.
+    since : tuple of int
+        The first version that says so.
+    unsaid : bool
+        What the session says of files that name no version.
+    """
+    version = re.match(rb"(\d+)\.(\d+)", metadata.get(b"org.apache.spark.version", b""))
+    if mark in metadata or version is None:
+        return mark in metadata or unsaid
+    return (int(version[1]), int(version[2])) < since
 
 
 def check_calendar(rows: pa.RecordBatch, file: File) -> None:
     """Refuse times of a file of the old calendar from before 1900, when all zones have the new one."""
     for field, column in zip(rows.schema, rows.columns, strict=True):
-        if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
+        # Times without zone are newer than the new calendar.
+        is_instant = pa.types.is_timestamp(field.type) and field.type.tz is not None
+        if is_instant or pa.types.is_date(field.type):
             least = pc.min(column)
             if least.is_valid and pc.year(least).as_py() < 1900:
                 raise InvalidValue(
                     f"query: column {field.name!r} has {least} in {file.path!r}, which was written by the "
-                    "calendar of Spark 2 (datetimeRebaseModeInWrite=LEGACY); scan reads times from 1900 on "
-                    "of such files, and query.run(spark.read.parquet(path)) all"
+                    "calendar of Spark 2 (datetimeRebaseModeInWrite=LEGACY), or may be, as this session's "
+                    "datetimeRebaseModeInRead or int96RebaseModeInRead is not CORRECTED; scan reads times "
+                    "from 1900 on of such files, and query.run(spark.read.parquet(path)) all"
                 )
 
 

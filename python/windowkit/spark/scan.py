@@ -23,6 +23,7 @@ from windowkit.spark import packed, parquet, stages, statistics
 from windowkit.spark.choice import Expected, expected
 from windowkit.spark.filters import Filter, chosen_of
 from windowkit.spark.job import Job, identifier, job, position_of
+from windowkit.spark.kinds import Kind, as_instants
 from windowkit.spark.metrics import Metrics, observed_chunks, observed_count
 from windowkit.spark.planner import described
 from windowkit.spark.pruning import Chosen
@@ -54,6 +55,7 @@ class ReadAndPack:
     partitioned : pyarrow.Schema
         Columns of directories.
     chosen : Chosen or None
+    reading : Reading
     """
 
     pack: stages.Pack
@@ -63,6 +65,7 @@ class ReadAndPack:
     read: pa.Schema
     partitioned: pa.Schema
     chosen: Chosen | None
+    reading: parquet.Reading
 
     @property
     def query(self) -> Query:
@@ -79,7 +82,9 @@ class ReadAndPack:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for part in self.tasks[number]:
-                    found = parquet.batches(self.filesystem, part, self.read, self.chosen, self.partitioned)
+                    found = parquet.batches(
+                        self.filesystem, part, self.read, self.chosen, self.partitioned, self.reading
+                    )
                     for rows in found:
                         yield timed(rows.select(self.names), at)
 
@@ -97,6 +102,7 @@ class Scan(Job):
     chosen: Chosen | None
     expects: Expected
     listed: int
+    reading: parquet.Reading
 
     @cached_property
     def tasks(self) -> tuple[tuple[files.Part, ...], ...]:
@@ -118,6 +124,7 @@ class Scan(Job):
             self.read,
             self.source.partitioned,
             self.chosen,
+            self.reading,
         )
         session = self.frame.sparkSession
         # Also of no file at all there is one task, of nothing.
@@ -290,26 +297,27 @@ def checked(
     how = inference(session)
     source = files.found(paths, filesystem, how=how)
     columns = table_schema(source, merge_schema)
+    if not is_set(session, "spark.sql.parquet.inferTimestampNTZ.enabled", "true"):
+        own = set(columns) - set(source.partitioned.names)
+        columns |= {name: as_instants(columns[name]) for name in own}
     names = list(columns)
     frame = session.createDataFrame([], spark.StructType([spark.StructField(name, void()) for name in names]))
     # Types are found out only for the columns that are read: Spark need not know the others.
     positions = {position_of(column, names, frame) for column in query.inputs} - {None}
-    where = repr(source.files[0].path)
+    where = repr(source.describing(merge_schema)[0].path)
     found = {
         name: parquet.readable(name, columns[name], where) for at, name in enumerate(names) if at in positions
     }
-    if pa.binary() in found.values() and is_set(session, "spark.sql.parquet.binaryAsString", "false"):
-        raise InvalidValue(
-            "query: spark.sql.parquet.binaryAsString is true, and a column is binary; scan takes binary for "
-            "what it is"
-        )
+    any_case = not is_set(session, "spark.sql.caseSensitive", "false")
+    expression, needed = chosen_of(chosen, columns, where, any_case=any_case, zone=how.zone)
+    every = {**found, **needed}
+    numbered = (parquet.has_numbers(source.filesystem, file) for file in source.describing(merge_schema))
+    check_settings(session, every, columns, numbered)
     fields = [spark.StructField(name, in_spark(found[name]) if name in found else void()) for name in names]
     made = job(session.createDataFrame([], spark.StructType(fields)), query)
     read = tuple(names[made.positions[column]] for column in query.inputs)
-    any_case = not is_set(session, "spark.sql.caseSensitive", "false")
-    expression, needed = chosen_of(chosen, columns, where, any_case=any_case, zone=how.zone)
     # A column that both read is read once.
-    both = pa.schema(list({**{name: found[name] for name in read}, **needed}.items()))
+    both = pa.schema([(name, every[name]) for name in dict.fromkeys([*read, *needed])])
     left = parquet.left_over(source, expression, both)
     known = statistics.expected(left, made, read) if rows_per_slice is None else None
     return Scan(
@@ -324,7 +332,59 @@ def checked(
         expression,
         expected(rows_per_slice, known),
         len(source.files),
+        reading(session),
     )
+
+
+def check_settings(
+    session: SparkSession,
+    read: dict[str, pa.DataType],
+    columns: dict[str, Kind],
+    numbered: Iterator[set[str]],
+) -> None:
+    """Refuse settings by which Spark reads columns in another way than `scan` does.
+
+    `numbered` are the columns of files that have numbers, read where a setting asks for them.
+    """
+
+    def refuse(setting: str, what: str) -> None:
+        raise InvalidValue(f"query: spark.sql.{setting} is true, and {what}")
+
+    if pa.binary() in read.values() and is_set(session, "spark.sql.parquet.binaryAsString", "false"):
+        refuse("parquet.binaryAsString", "a column is binary; scan takes binary for what it is")
+    is_fine = [name for name in read if "timestamp[ns" in str(columns[name])]
+    if is_fine and is_set(session, "spark.sql.legacy.parquet.nanosAsLong", "false"):
+        refuse(
+            "legacy.parquet.nanosAsLong",
+            f"column {is_fine[0]!r} is {columns[is_fine[0]]}; scan takes such for times",
+        )
+    if is_set(session, "spark.sql.parquet.fieldId.read.enabled", "false"):
+        given = sorted(set(read) & set().union(*numbered))
+        if given:
+            refuse(
+                "parquet.fieldId.read.enabled",
+                f"column {given[0]!r} has a number in files; scan finds columns by their names",
+            )
+    times = [name for name, kind in read.items() if "time64" in str(kind)]
+    if times and not is_set(session, "spark.sql.timeType.enabled", "false"):
+        raise InvalidType(
+            f"query: column {times[0]!r} is {columns[times[0]]}, which Spark reads only where "
+            "spark.sql.timeType.enabled is true; set it, or read the files with pyarrow and query.run(table)"
+        )
+
+
+def reading(session: SparkSession) -> parquet.Reading:
+    """Return what settings of a session say of times in files."""
+
+    def old(setting: str) -> bool:
+        return str(session.conf.get(f"spark.sql.parquet.{setting}", "CORRECTED")).upper() != "CORRECTED"
+
+    int96 = None
+    if not is_set(session, "spark.sql.parquet.int96AsTimestamp", "true"):
+        int96 = "spark.sql.parquet.int96AsTimestamp=false"
+    elif is_set(session, parquet.CONVERSION, "false"):
+        int96 = parquet.CONVERSION
+    return parquet.Reading(old("datetimeRebaseModeInRead"), old("int96RebaseModeInRead"), int96)
 
 
 def is_session(given: object) -> bool:
@@ -359,7 +419,7 @@ def in_spark(kind: pa.DataType) -> spark.DataType:
     return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
-def table_schema(source: files.Source, merge_schema: bool) -> dict[str, pa.DataType]:
+def table_schema(source: files.Source, merge_schema: bool) -> dict[str, Kind]:
     """Return the columns of the table as files have them: of one file or of all, then of directories.
 
     Raises
@@ -367,7 +427,7 @@ def table_schema(source: files.Source, merge_schema: bool) -> dict[str, pa.DataT
     InvalidType
         Files that are to be merged have a column in several types.
     """
-    columns: dict[str, tuple[pa.DataType, str]] = {}
+    columns: dict[str, tuple[Kind, str]] = {}
     for file in source.describing(merge_schema):
         for field in parquet.footer(source.filesystem, file):
             kind, first = columns.setdefault(field.name, (field.type, file.path))
