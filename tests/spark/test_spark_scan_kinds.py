@@ -377,7 +377,10 @@ def test_a_name_that_is_there_twice(spark, tmp_path):
 def test_columns_in_two_cases_from_the_data_source(spark, tmp_path):
     rows = pa.table({"ts": pa.array([1, 2, 3], pa.timestamp("us", "UTC")), "k": [1, 2, 2]})
     pq.write_table(rows, tmp_path / "f.parquet")
-    both = query(by="k", aggs=[wk.sum("K"), wk.max("TS"), wk.count("ts")])
+    both = query(by="k", windows=wk.tumbling("1 hour"), aggs=[wk.sum("K"), wk.max("TS"), wk.count("ts")])
     windowkit.spark.register(spark)
     found = spark.read.format("windowkit").options(**windowkit.spark.options(both)).load(str(tmp_path))
-    assert sorted((row.k, row["sum(K)"], row["count(ts)"]) for row in found.collect()) == [(1, 1, 1), (2, 4, 2)]
+    assert sorted((row.k, row["sum(K)"], row["count(ts)"]) for row in found.collect()) == [
+        (1, 1, 1),
+        (2, 4, 2),
+    ]

@@ -222,16 +222,15 @@ def batches(
             check_column(field, own, columns, part.file)
     groups = [group for group in range(opened.num_row_groups) if lies_in(opened, group, part)]
     opened = opened.subset(row_group_ids=groups)
-    if chosen is not None and groups:
-        opened = pruned(opened, own, schema, chosen)
-    if not opened.row_groups:
-        return
     there = [name for name in schema.names if name in own.names and name not in constant]
     # Times of INT96 that have not been found to be as they are read.
     doubtful = [name for name in there if own.field(name) != opened.physical_schema.field(name)]
     if doubtful:
         check_setting(opened, doubtful, part.file, reading)
     old = of_old_calendar(opened, there, doubtful, reading)
+    # By the old calendar's statistics, rows that are to be refused might be left out unseen.
+    if chosen is not None and groups and not any(has_days(schema.field(name).type) for name in old):
+        opened = pruned(opened, own, schema, chosen)
     try:
         for batch in stored(opened, there):
             if doubtful and not all(is_near(batch.column(name)) for name in doubtful):
@@ -388,18 +387,36 @@ def is_legacy(metadata: dict[bytes, bytes], mark: bytes, since: tuple[int, int],
 
 def check_calendar(rows: pa.RecordBatch, file: File) -> None:
     """Refuse times of a file of the old calendar from before 1900, when all zones have the new one."""
-    for field, column in zip(rows.schema, rows.columns, strict=True):
-        # Times without zone are newer than the new calendar.
-        is_instant = pa.types.is_timestamp(field.type) and field.type.tz is not None
-        if is_instant or pa.types.is_date(field.type):
-            least = pc.min(column)
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        for least in map(pc.min, days_in(column)):
             if least.is_valid and pc.year(least).as_py() < 1900:
                 raise InvalidValue(
-                    f"query: column {field.name!r} has {least} in {file.path!r}, which was written by the "
+                    f"query: column {name!r} has {least} in {file.path!r}, which was written by the "
                     "calendar of Spark 2 (datetimeRebaseModeInWrite=LEGACY), or may be, as this session's "
                     "datetimeRebaseModeInRead or int96RebaseModeInRead is not CORRECTED; scan reads times "
                     "from 1900 on of such files, and query.run(spark.read.parquet(path)) all"
                 )
+
+
+def days_in(column: pa.Array) -> Iterator[pa.Array]:
+    """Yield dates and instants of a column, also those within structs, lists and maps."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        for inner in column.flatten():
+            yield from days_in(inner)
+    elif pa.types.is_map(kind):
+        yield from days_in(column.keys)
+        yield from days_in(column.items)
+    elif pa.types.is_nested(kind):
+        yield from days_in(column.flatten())
+    # Times without zone are newer than the new calendar.
+    elif pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None):
+        yield column
+
+
+def has_days(kind: pa.DataType) -> bool:
+    """Whether columns of a type hold dates or instants."""
+    return next(days_in(pa.array([], kind)), None) is not None
 
 
 def lies_in(opened: ds.ParquetFileFragment, group: int, part: Part) -> bool:
