@@ -47,7 +47,7 @@ from spark_session import session
 import windowkit as wk
 from windowkit.spark import packed, packing, parquet, stages
 from windowkit.spark.reference import output_schema
-from windowkit.spark.scan import ReadAndPack, Scan, checked
+from windowkit.spark.scan import ReadAndPack, checked
 from windowkit.spark.shipping import shipped
 
 QUERY = wk.query(by="k", time="ts", windows=BY_TEN[1], aggs=[wk.sum("v"), wk.max("v")])
@@ -350,19 +350,10 @@ def write(path: str, rows: int, keys: int) -> None:
             target.write_table(pa.table(columns, schema=schema))
 
 
-def stage_1(scan: Scan) -> ReadAndPack:
-    """Return the task of a scan's stage 1."""
-    pack = stages.Pack(scan.query, scan.schema, *packed.buckets(scan), never=scan.never)
-    files = scan.source
-    return ReadAndPack(
-        pack, files.filesystem, scan.tasks, scan.names, scan.read, files.partitioned, scan.chosen
-    )
-
-
 def measured(spark: SparkSession, path: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return the three views of the job."""
     scan = checked(spark, path, QUERY, None, None, False, None)
-    task = stage_1(scan)
+    task = scan.stage_1()
     unpack = stages.Unpack(QUERY, scan.schema)
     schema = output_schema(scan)
     tasks = len(scan.tasks)

@@ -6,9 +6,8 @@ moves no row into another window, whose edges are whole microseconds.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -20,6 +19,17 @@ from pyarrow import fs
 from windowkit.directories import Value
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.files import File, Part, Source, check_unchanged, constants, said
+from windowkit.spark.instants import (
+    READING,
+    UNIT,
+    Reading,
+    check_calendar,
+    check_int96,
+    check_setting,
+    has_days,
+    is_near,
+    of_old_calendar,
+)
 from windowkit.spark.kinds import (
     UTC,
     WIDENED,
@@ -35,9 +45,7 @@ from windowkit.spark.kinds import (
 from windowkit.spark.pruning import Chosen, pruned
 
 __all__ = [
-    "CONVERSION",
     "WIDENED",
-    "Reading",
     "batches",
     "footer",
     "fragment",
@@ -54,34 +62,7 @@ BATCH_BYTES: Final = 32 << 20
 WIDE_GROUP: Final = 64 << 20
 """Bytes of the columns of a row group from which they are read piece by piece rather than at once."""
 PIECE_BYTES: Final = 4 << 20
-INT96: Final = "us"
-FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit=INT96)
-IN_SECONDS: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="s")
-NEAR: Final = (-2_208_988_800_000_000, 7_258_118_400_000_000)
-"""From 1900 to 2200, in microseconds: INT96 times there are not looked at twice."""
-FARTHEST_SECONDS: Final = (2**63 - 1) // 10**6
-CONVERSION: Final = "spark.sql.parquet.int96TimestampConversion"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What settings of a session say of times in files.
-
-    Parameters
-    ----------
-    old_times, old_int96 : bool
-        Whether dates and times, and times of INT96, of files that do not say which Spark wrote them may be of
-        the calendar of Spark 2.
-    int96 : str, optional
-        A setting by which Spark takes INT96 for other than the instants they are.
-    """
-
-    old_times: bool = False
-    old_int96: bool = False
-    int96: str | None = None
-
-
-READING: Final = Reading()
+FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit=UNIT)
 
 
 def fragment(
@@ -268,7 +249,7 @@ def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.Reco
             file = pq.ParquetFile(
                 source,
                 metadata=opened.metadata,
-                coerce_int96_timestamp_unit=INT96,
+                coerce_int96_timestamp_unit=UNIT,
                 pre_buffer=not wide,
                 buffer_size=PIECE_BYTES if wide else 0,
             )
@@ -294,129 +275,6 @@ def check_column(field: pa.Field, own: pa.Schema, columns: dict[str, Kind], file
             "files of one scan have the same types, or narrower integers and floats than the first; with "
             "merge_schema=True the widest of all files counts"
         )
-
-
-def check_setting(opened: ds.ParquetFileFragment, columns: list[str], file: File, reading: Reading) -> None:
-    """Refuse columns of INT96 where a setting says that they are no instants."""
-    # What Java wrote is in UTC, to all; Spark moves what Impala and others did.
-    moves = reading.int96 == CONVERSION and not (opened.metadata.created_by or "").startswith("parquet-mr")
-    if reading.int96 is not None and (moves or reading.int96 != CONVERSION):
-        raise InvalidValue(
-            f"query: {reading.int96} is set, and column {columns[0]!r} has times of INT96 in {file.path!r}; "
-            "scan takes INT96 for instants"
-        )
-
-
-def is_near(column: pa.Array) -> bool:
-    """Whether times, also within structs, lists and maps, are all of two centuries around ours."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        ends = pc.min_max(column.cast(pa.int64()))
-        low, high = ends["min"].as_py(), ends["max"].as_py()
-        return low is None or (NEAR[0] <= low and high < NEAR[1])
-    if pa.types.is_struct(kind):
-        return all(map(is_near, column.flatten()))
-    if pa.types.is_map(kind):
-        return is_near(column.keys) and is_near(column.items)
-    return not pa.types.is_nested(kind) or is_near(column.flatten())
-
-
-def check_int96(
-    filesystem: fs.FileSystem, file: File, opened: ds.ParquetFileFragment, columns: list[str]
-) -> None:
-    """Refuse times of INT96 that are no microseconds of 64 bits: look at all again, in seconds.
-
-    INT96 has a day of 32 bits, and a time of day. pyarrow takes the day, counted from 4713 BC, for one
-    without a sign, and lets microseconds wrap; seconds hold every day. A second look is as dear as the first,
-    so that it is taken only where a time is found that few tables have. What comes out between 1900 and 2200
-    and is wrong was written for a time around 66,000 BC.
-    """
-    groups = [group.id for group in opened.row_groups]
-    seconds = IN_SECONDS.make_fragment(file.path, filesystem, row_groups=groups)
-    for batch in seconds.scanner(columns=columns, batch_size=BATCH_ROWS, use_threads=False).to_batches():
-        for name, column in zip(columns, batch.columns, strict=True):
-            if has_far(column):
-                raise InvalidValue(
-                    f"query: column {name!r} has a time of INT96 in {file.path!r} that is before 4713 BC or "
-                    "after the year 294246; scan reads those between"
-                )
-
-
-def has_far(column: pa.Array) -> bool:
-    """Whether one of the times of a column read in seconds is beyond microseconds of 64 bits."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        most = pc.max(column.cast(pa.int64())).as_py()
-        return kind.unit == "s" and most is not None and most > FARTHEST_SECONDS
-    if pa.types.is_struct(kind):
-        return any(map(has_far, column.flatten()))
-    if pa.types.is_map(kind):
-        return has_far(column.keys) or has_far(column.items)
-    return pa.types.is_nested(kind) and has_far(column.flatten())
-
-
-def of_old_calendar(
-    opened: ds.ParquetFileFragment, columns: list[str], int96: list[str], reading: Reading
-) -> list[str]:
-    """Return which of these columns of a file, some of INT96, are or may be of the calendar of old Java."""
-    metadata = opened.metadata.metadata or {}
-    times = is_legacy(metadata, b"org.apache.spark.legacyDateTime", (3, 0), reading.old_times)
-    old = is_legacy(metadata, b"org.apache.spark.legacyINT96", (3, 1), reading.old_int96)
-    return [name for name in columns if (old if name in int96 else times)]
-
-
-def is_legacy(metadata: dict[bytes, bytes], mark: bytes, since: tuple[int, int], unsaid: bool) -> bool:
-    """Whether Spark takes a file for one of old Java's calendar, whose days before 1582 are others.
-
-    Parameters
-    ----------
-    metadata : dict of bytes to bytes
-        Of the footer.
-    mark : bytes
-        What newer versions that write the old calendar leave there.
-    since : tuple of int
-        The first version that says so.
-    unsaid : bool
-        What the session says of files that name no version.
-    """
-    version = re.match(rb"(\d+)\.(\d+)", metadata.get(b"org.apache.spark.version", b""))
-    if mark in metadata or version is None:
-        return mark in metadata or unsaid
-    return (int(version[1]), int(version[2])) < since
-
-
-def check_calendar(rows: pa.RecordBatch, file: File) -> None:
-    """Refuse times of a file of the old calendar from before 1900, when all zones have the new one."""
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        for least in map(pc.min, days_in(column)):
-            if least.is_valid and pc.year(least).as_py() < 1900:
-                raise InvalidValue(
-                    f"query: column {name!r} has {least} in {file.path!r}, which was written by the "
-                    "calendar of Spark 2 (datetimeRebaseModeInWrite=LEGACY), or may be, as this session's "
-                    "datetimeRebaseModeInRead or int96RebaseModeInRead is not CORRECTED; scan reads times "
-                    "from 1900 on of such files, and query.run(spark.read.parquet(path)) all"
-                )
-
-
-def days_in(column: pa.Array) -> Iterator[pa.Array]:
-    """Yield dates and instants of a column, also those within structs, lists and maps."""
-    kind = column.type
-    if pa.types.is_struct(kind):
-        for inner in column.flatten():
-            yield from days_in(inner)
-    elif pa.types.is_map(kind):
-        yield from days_in(column.keys)
-        yield from days_in(column.items)
-    elif pa.types.is_nested(kind):
-        yield from days_in(column.flatten())
-    # Times without zone are newer than the new calendar.
-    elif pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None):
-        yield column
-
-
-def has_days(kind: pa.DataType) -> bool:
-    """Whether columns of a type hold dates or instants."""
-    return next(days_in(pa.array([], kind)), None) is not None
 
 
 def lies_in(opened: ds.ParquetFileFragment, group: int, part: Part) -> bool:

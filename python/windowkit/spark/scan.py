@@ -16,17 +16,18 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
 from windowkit import files
-from windowkit.directories import Inference
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.spark import packed, parquet, stages, statistics
 from windowkit.spark.choice import Expected, expected
 from windowkit.spark.filters import Filter, chosen_of
+from windowkit.spark.instants import Reading
 from windowkit.spark.job import Job, identifier, job, position_of
 from windowkit.spark.kinds import Kind, as_instants
 from windowkit.spark.metrics import Metrics, observed_chunks, observed_count
 from windowkit.spark.planner import described
 from windowkit.spark.pruning import Chosen
+from windowkit.spark.settings import check_settings, inference, is_set, reading
 from windowkit.spark.shipping import shipped
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class ReadAndPack:
     read: pa.Schema
     partitioned: pa.Schema
     chosen: Chosen | None
-    reading: parquet.Reading
+    reading: Reading
 
     @property
     def query(self) -> Query:
@@ -102,7 +103,7 @@ class Scan(Job):
     chosen: Chosen | None
     expects: Expected
     listed: int
-    reading: parquet.Reading
+    reading: Reading
 
     @cached_property
     def tasks(self) -> tuple[tuple[files.Part, ...], ...]:
@@ -114,9 +115,9 @@ class Scan(Job):
         """Whether rows are packed as they are from the first one on."""
         return few(self.expects)
 
-    def run(self) -> DataFrame:
-        """Return the windows, lazily."""
-        task = ReadAndPack(
+    def stage_1(self) -> ReadAndPack:
+        """Return what reads the files."""
+        return ReadAndPack(
             packed.pack(self, never=self.never),
             self.source.filesystem,
             self.tasks,
@@ -126,10 +127,13 @@ class Scan(Job):
             self.chosen,
             self.reading,
         )
+
+    def run(self) -> DataFrame:
+        """Return the windows, lazily."""
         session = self.frame.sparkSession
         # Also of no file at all there is one task, of nothing.
         numbers = session.range(0, len(self.tasks), 1, max(len(self.tasks), 1))
-        chunks = observed_chunks(self.metrics, numbers.mapInArrow(shipped(task), packed.CHUNKS))
+        chunks = observed_chunks(self.metrics, numbers.mapInArrow(shipped(self.stage_1()), packed.CHUNKS))
         return observed_count(self.metrics, "windows out", packed.windows(self, chunks))
 
 
@@ -336,78 +340,12 @@ def checked(
     )
 
 
-def check_settings(
-    session: SparkSession,
-    read: dict[str, pa.DataType],
-    columns: dict[str, Kind],
-    numbered: Iterator[set[str]],
-) -> None:
-    """Refuse settings by which Spark reads columns in another way than `scan` does.
-
-    `numbered` are the columns of files that have numbers, read where a setting asks for them.
-    """
-
-    def refuse(setting: str, what: str) -> None:
-        raise InvalidValue(f"query: spark.sql.{setting} is true, and {what}")
-
-    if pa.binary() in read.values() and is_set(session, "spark.sql.parquet.binaryAsString", "false"):
-        refuse("parquet.binaryAsString", "a column is binary; scan takes binary for what it is")
-    is_fine = [name for name in read if "timestamp[ns" in str(columns[name])]
-    if is_fine and is_set(session, "spark.sql.legacy.parquet.nanosAsLong", "false"):
-        refuse(
-            "legacy.parquet.nanosAsLong",
-            f"column {is_fine[0]!r} is {columns[is_fine[0]]}; scan takes such for times",
-        )
-    if is_set(session, "spark.sql.parquet.fieldId.read.enabled", "false"):
-        given = sorted(set(read) & set().union(*numbered))
-        if given:
-            refuse(
-                "parquet.fieldId.read.enabled",
-                f"column {given[0]!r} has a number in files; scan finds columns by their names",
-            )
-    times = [name for name, kind in read.items() if "time64" in str(kind)]
-    if times and not is_set(session, "spark.sql.timeType.enabled", "false"):
-        raise InvalidType(
-            f"query: column {times[0]!r} is {columns[times[0]]}, which Spark reads only where "
-            "spark.sql.timeType.enabled is true; set it, or read the files with pyarrow and query.run(table)"
-        )
-
-
-def reading(session: SparkSession) -> parquet.Reading:
-    """Return what settings of a session say of times in files."""
-
-    def old(setting: str) -> bool:
-        return str(session.conf.get(f"spark.sql.parquet.{setting}", "CORRECTED")).upper() != "CORRECTED"
-
-    int96 = None
-    if not is_set(session, "spark.sql.parquet.int96AsTimestamp", "true"):
-        int96 = "spark.sql.parquet.int96AsTimestamp=false"
-    elif is_set(session, parquet.CONVERSION, "false"):
-        int96 = parquet.CONVERSION
-    return parquet.Reading(old("datetimeRebaseModeInRead"), old("int96RebaseModeInRead"), int96)
-
-
 def is_session(given: object) -> bool:
     """Whether something is a SparkSession, classic or Connect: two classes, of which one may not import."""
     return any(
         kind.__name__ == "SparkSession" and kind.__module__.split(".")[:2] == ["pyspark", "sql"]
         for kind in type(given).__mro__
     )
-
-
-def inference(session: SparkSession) -> Inference:
-    """Return how the session types what directories say."""
-    return Inference(
-        is_set(session, "spark.sql.sources.partitionColumnTypeInference.enabled", "true"),
-        session.conf.get("spark.sql.session.timeZone"),
-        session.conf.get("spark.sql.timestampType", "TIMESTAMP_LTZ") != "TIMESTAMP_NTZ",
-        not is_set(session, "spark.sql.caseSensitive", "false"),
-    )
-
-
-def is_set(session: SparkSession, name: str, default: str) -> bool:
-    """Whether a setting of the session is true."""
-    return str(session.conf.get(name, default)).lower() == "true"
 
 
 def void() -> spark.DataType:
