@@ -18,17 +18,19 @@ import pyarrow as pa
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = [
-    *("UTC", "WIDENED", "Column", "Kind", "Told"),
-    *(
-        "alike",
-        "as_instants",
-        "check_once",
-        "columns_told",
-        "kind_in_spark",
-        "numbered",
-        "readable",
-        "refusal",
-    ),
+    "UTC",
+    "WIDENED",
+    "Column",
+    "Kind",
+    "Told",
+    "alike",
+    "as_instants",
+    "check_once",
+    "columns_told",
+    "kind_in_spark",
+    "numbered",
+    "readable",
+    "refusal",
 ]
 
 UTC: Final = pa.timestamp("us", "UTC")
