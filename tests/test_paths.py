@@ -89,3 +89,12 @@ def test_a_literal_path_matches_itself_only(tmp_path, name):
     for each in ("v1.f", "abc", "a", "b", "xy", name):
         (tmp_path / each).touch()
     assert matching(HERE, f"{tmp_path}/{as_pattern(name)}") == [str(tmp_path / name)]
+
+
+def test_what_structured_streaming_wrote_is_refused(tmp_path):
+    """Its log says which files count; others may be of a batch that failed."""
+    (tmp_path / "_spark_metadata").mkdir()
+    (tmp_path / "part-0.parquet").write_bytes(b"PAR1")
+    with pytest.raises(wk.InvalidValue, match="has a _spark_metadata, by which Structured Streaming says"):
+        found(str(tmp_path), None)
+    assert len(found(str(tmp_path / "part-0.parquet"), None).files) == 1

@@ -21,6 +21,7 @@ from windowkit.paths import listed, located, matching
 
 __all__ = ["File", "Part", "Source", "check_unchanged", "constants", "found", "parts", "said"]
 
+SINK_LOG: Final = "_spark_metadata"
 SUMMARIES: Final = ("_metadata", "_common_metadata")
 """Files that say what columns a table has, and have no rows; Spark asks the last one first."""
 MOST_BYTES: Final = 128 << 20
@@ -213,6 +214,12 @@ def below(system: fs.FileSystem, path: str, deep: bool, roots: Collection[str]) 
     apart = False
     for each in system.get_file_info(fs.FileSelector(path, recursive=True)):
         *inner, name = each.path[len(info.path) :].strip("/").split("/")
+        if name == SINK_LOG and not inner:
+            raise InvalidValue(
+                f"paths: {path!r} has a {SINK_LOG}, by which Structured Streaming says which of its files "
+                "count, and which windowkit does not read; take query.run(spark.read.parquet(path)), or give "
+                "the files"
+            )
         if each.type != fs.FileType.File or any(map(is_hidden, inner)):
             continue
         if len(roots) > 1 and any(directory in roots for directory in between(path, inner)):

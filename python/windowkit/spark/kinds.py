@@ -191,22 +191,22 @@ def listed(element: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", element))
 
 
-def alike(read: pa.DataType, wanted: pa.DataType, intervals: bool = False) -> bool:
+def alike(read: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether Spark reads one of its types as another: times with and without zone as each other.
 
-    With `intervals`, also integers as intervals, of which a file's own type tells nothing.
+    Also integers as intervals, of which a file's own type tells nothing.
     """
     is_a = pa.types
     if read == wanted or (is_a.is_timestamp(read) and is_a.is_timestamp(wanted)):
         return True
-    if intervals and (read, wanted) == (pa.int64(), pa.duration("us")):
+    if (read, wanted) == (pa.int64(), pa.duration("us")):
         return True
     if read.id != wanted.id or not is_a.is_nested(read) or read.num_fields != wanted.num_fields:
         return False
     inner = [(read.field(at), wanted.field(at)) for at in range(read.num_fields)]
     # Names of the inside of maps and lists are nobody's.
     named = not is_a.is_struct(read) or all(one.name == other.name for one, other in inner)
-    return named and all(alike(one.type, other.type, intervals) for one, other in inner)
+    return named and all(alike(one.type, other.type) for one, other in inner)
 
 
 def as_instants(kind: Kind) -> Kind:
@@ -273,7 +273,7 @@ def joined(stored: pa.DataType, wanted: pa.DataType | None, text: str) -> Kind:
         return Told(None, text)
     if read == wanted and "timestamp_ntz" not in text:
         return stored
-    if (read, wanted) in WIDENED or alike(read, wanted, intervals=True):
+    if (read, wanted) in WIDENED or alike(read, wanted):
         return Told(wanted, text)
     return Told(None, f"{text}, stored as {stored},")
 

@@ -123,6 +123,9 @@ def schema_of(opened: ds.ParquetFileFragment) -> pa.Schema:
 def with_instants(kind: pa.DataType, leaves: Iterator[bool]) -> pa.DataType:
     """Return a type with instants where the next of `leaves`, in order, say that INT96 are stored."""
     is_a = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        stored = with_instants(kind.storage_type, leaves)
+        return kind if stored == kind.storage_type else stored
 
     def inside(field: pa.Field) -> pa.Field:
         return field.with_type(with_instants(field.type, leaves))
@@ -197,7 +200,9 @@ def batches(
     check_unchanged(filesystem, part.file)
     opened = fragment(filesystem, part.file, partitioned)
     own = schema_of(opened)
-    columns = {column.name: column.type for column in told(opened, part.file)}
+    check_once(own.names, repr(part.file.path))
+    # What Spark's schema says counts in the file that the table's columns are from, and there only.
+    columns = {column.name: column.type for column in columns_told(own, None)}
     for field in schema:
         if field.name not in constant:
             check_column(field, own, columns, part.file)
@@ -258,7 +263,7 @@ def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.Reco
 
 
 def check_column(field: pa.Field, own: pa.Schema, columns: dict[str, Kind], file: File) -> None:
-    """Refuse a column that a file has in another type or case; `columns` are those that Spark finds in it."""
+    """Refuse a column that a file has in another type or case; `columns` are those it has by itself."""
     if field.name not in own.names:
         others = [each.name for each in own if each.name.lower() == field.name.lower()]
         if others:

@@ -61,7 +61,9 @@ def check_settings(
     def refuse(setting: str, what: str) -> None:
         raise InvalidValue(f"query: spark.sql.{setting} is true, and {what}")
 
-    if pa.binary() in read.values() and is_set(session, "spark.sql.parquet.binaryAsString", "false"):
+    if any("binary" in str(kind) for kind in read.values()) and is_set(
+        session, "spark.sql.parquet.binaryAsString", "false"
+    ):
         refuse("parquet.binaryAsString", "a column is binary; scan takes binary for what it is")
     is_fine = [name for name in read if "timestamp[ns" in str(columns[name])]
     if is_fine and is_set(session, "spark.sql.legacy.parquet.nanosAsLong", "false"):
