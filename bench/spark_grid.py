@@ -26,9 +26,9 @@ premade
     2. Stage 2 is judged by this one.
 
 Spark's own takes minutes in some cells; those are run once, without warming up, and marked so. They come
-after all other cells of as many keys, and few keys after many, because what is timed right after minutes of
-Spark's own is slower.
-A cell has the more rounds the shorter they are.
+after all other cells of as many keys, and few keys after many, because what was timed right after minutes
+of Spark's own was slower than the same route elsewhere in the cell. A cell has the more rounds the shorter
+they are.
 
     python bench/spark_grid.py --cells '16 keys*' --repeats 5
 
@@ -416,7 +416,7 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
         "far that, with its look at rows, is behind the fastest route; *choice* is how far the route chosen "
         "unhinted is behind it where it is forced, so that nothing is looked at; *stage 2* is the route "
         "catalyst-panes, forced, as a multiple of *premade*. These compare the quickest run of each side, as "
-        "what disturbs a run only adds to it: runs of one route often differ by more than routes do.",
+        "what disturbs a run mostly adds to it: runs of one route often differ by more than routes do.",
         "",
         "| keys | window | answers | slices | unhinted | behind | choice | hinted | behind "
         f"| {' | '.join(ROUTES)} | identity | premade | stage 2 |",

@@ -247,6 +247,24 @@ def test_times_with_and_without_zone_in_files_of_one_table(tmp_path, check, firs
     check(tmp_path, query(by="n", aggs=wk.max("ts")))
 
 
+def test_settings_are_about_types_and_not_about_names(spark, tmp_path, check, settings):
+    struct = pa.array([{"binary": 1, "time64": 2}, None])
+    pq.write_table(
+        pa.table({"ts": pa.array([1, 2], pa.timestamp("us", "UTC")), "s": struct}), tmp_path / "f.parquet"
+    )
+    with settings({"spark.sql.parquet.binaryAsString": "true", "spark.sql.timeType.enabled": "false"}):
+        check(tmp_path, query(by="s"))
+    inner = pa.array([{"b": b"x"}, None])
+    pq.write_table(
+        pa.table({"ts": pa.array([1, 2], pa.timestamp("us", "UTC")), "s": inner}), tmp_path / "f.parquet"
+    )
+    with (
+        settings({"spark.sql.parquet.binaryAsString": "true"}),
+        pytest.raises(wk.InvalidValue, match="binaryAsString is true, and a column is binary"),
+    ):
+        windowkit.spark.scan(spark, str(tmp_path), query(by="s"))
+
+
 def test_times_without_zone_as_a_setting_has_them(spark, tmp_path, written, check, settings):
     times = pa.array([1, 3_600_000_000, None], pa.timestamp("us"))
     nested = pa.StructArray.from_arrays([times, pa.array([[1], [], None], pa.list_(times.type))], ["t", "l"])

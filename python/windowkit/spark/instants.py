@@ -28,6 +28,7 @@ __all__ = [
     "check_setting",
     "has_days",
     "is_near",
+    "leaves",
     "of_old_calendar",
 ]
 

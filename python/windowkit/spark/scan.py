@@ -308,14 +308,15 @@ def checked(
     frame = session.createDataFrame([], spark.StructType([spark.StructField(name, void()) for name in names]))
     # Types are found out only for the columns that are read: Spark need not know the others.
     positions = {position_of(column, names, frame) for column in query.inputs} - {None}
-    where = repr(source.describing(merge_schema)[0].path)
+    describing = source.describing(merge_schema)
+    where = repr(describing[0].path)
     found = {
         name: parquet.readable(name, columns[name], where) for at, name in enumerate(names) if at in positions
     }
     any_case = not is_set(session, "spark.sql.caseSensitive", "false")
     expression, needed = chosen_of(chosen, columns, where, any_case=any_case, zone=how.zone)
     every = {**found, **needed}
-    numbered = (parquet.has_numbers(source.filesystem, file) for file in source.describing(merge_schema))
+    numbered = (parquet.has_numbers(source.filesystem, file) for file in describing)
     check_settings(session, every, columns, numbered)
     fields = [spark.StructField(name, in_spark(found[name]) if name in found else void()) for name in names]
     made = job(session.createDataFrame([], spark.StructType(fields)), query)

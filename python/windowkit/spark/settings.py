@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from windowkit.directories import Inference
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.spark.instants import CONVERSION, Reading
+from windowkit.spark.instants import CONVERSION, Reading, leaves
 from windowkit.spark.kinds import Kind
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ def reading(session: SparkSession) -> Reading:
     return Reading(old("datetimeRebaseModeInRead"), old("int96RebaseModeInRead"), int96)
 
 
+def kinds_in(kind: pa.DataType) -> set[pa.DataType]:
+    """Return the types that a type is made of, within structs, lists and maps."""
+    return {leaf.type for leaf in leaves(pa.array([], kind))}
+
+
 def check_settings(
     session: SparkSession,
     read: dict[str, pa.DataType],
@@ -61,9 +66,8 @@ def check_settings(
     def refuse(setting: str, what: str) -> None:
         raise InvalidValue(f"query: spark.sql.{setting} is true, and {what}")
 
-    if any("binary" in str(kind) for kind in read.values()) and is_set(
-        session, "spark.sql.parquet.binaryAsString", "false"
-    ):
+    has_binary = any(pa.binary() in kinds_in(kind) for kind in read.values())
+    if has_binary and is_set(session, "spark.sql.parquet.binaryAsString", "false"):
         refuse("parquet.binaryAsString", "a column is binary; scan takes binary for what it is")
     is_fine = [name for name in read if "timestamp[ns" in str(columns[name])]
     if is_fine and is_set(session, "spark.sql.legacy.parquet.nanosAsLong", "false"):
@@ -78,7 +82,7 @@ def check_settings(
                 "parquet.fieldId.read.enabled",
                 f"column {given[0]!r} has a number in files; scan finds columns by their names",
             )
-    times = [name for name, kind in read.items() if "time64" in str(kind)]
+    times = [name for name, kind in read.items() if pa.time64("ns") in kinds_in(kind)]
     if times and not is_set(session, "spark.sql.timeType.enabled", "false"):
         raise InvalidType(
             f"query: column {times[0]!r} is {columns[times[0]]}, which Spark reads only where "
