@@ -5,45 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
-from pyspark.sql import SparkSession
+from commands import ASKED, QUERY, TABLE, refused, rows, run
 
 import windowkit as wk
-from windowkit.cli import main
-
-TABLE = pa.table(
-    {
-        "device": ["a", "b", "a", None, "a"],
-        "site": [1, 1, 2, 2, 2],
-        "ts": pa.array([0, 1, 2, 11, 13], pa.timestamp("s")),
-        "v": [1.0, None, 3.0, 4.0, 5.0],
-        "unused": [[1], [2], [3], [4], [5]],
-    }
-)
-QUERY = wk.query(
-    by=["device", "site"],
-    time="ts",
-    windows=wk.sliding("10 seconds", "5 seconds"),
-    aggs=[wk.sum("v").alias("total"), wk.count()],
-)
-ASKED = [
-    *("--by", "device,site", "--time", "ts", "--window", "sliding(10 seconds, 5 seconds)"),
-    *("--agg", "sum(v) as total", "--agg", "count(*)"),
-]
-
-
-def rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    return sorted(tuple(map(str, row.values())) for row in table.to_pylist())
 
 
 @pytest.fixture
@@ -51,26 +25,6 @@ def source(tmp_path: Path) -> Path:
     path = tmp_path / "readings.parquet"
     pa.parquet.write_table(TABLE, path)
     return path
-
-
-def run(capsys: pytest.CaptureFixture[str], arguments: Sequence[str | Path]) -> tuple[int, str, str]:
-    """Run the command; return its status and what it printed to stdout and stderr."""
-    try:
-        status = main(["aggregate", *map(str, arguments)])
-    except SystemExit as ended:
-        status = int(ended.code or 0)
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
-def refused(capsys: pytest.CaptureFixture[str], arguments: Sequence[str | Path], status: int = 2) -> str:
-    """Run the command, which fails with one line on stderr; return that line's message."""
-    got, out, err = run(capsys, arguments)
-    assert (got, out) == (status, "")
-    assert err.startswith("windowkit: error: ")
-    assert err.endswith("\n")
-    assert err.count("\n") == 1
-    return err.removeprefix("windowkit: error: ").rstrip("\n")
 
 
 class TestJobs:
@@ -391,145 +345,6 @@ class TestProcess:
             "windowkit: error: --engine: spark needs pyspark, which cannot be imported"
         )
         assert done.stderr.endswith('pip install "windowkit[spark]"\n')
-
-
-class TestSpark:
-    """The same command with ``--engine spark``: the same rows."""
-
-    OPTIONS = ("--engine", "spark", "--master", "local[1]")
-
-    @pytest.fixture(autouse=True)
-    def no_session_is_left(self) -> Iterator[None]:
-        before = SparkSession.getActiveSession()
-        yield
-        started = SparkSession.getActiveSession()
-        if before is None and started is not None:
-            started.stop()
-
-    def test_jobs_and_their_failures(
-        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        table = TABLE.drop_columns("unused").set_column(2, "ts", TABLE["ts"].cast(pa.timestamp("us", "UTC")))
-        # Not a pattern, of which the other would be: names are those of files.
-        source, other = source.rename(tmp_path / "in[1] %41.parquet"), tmp_path / "in1 %41.parquet"
-        other.write_text("no Parquet")
-        pa.parquet.write_table(table, source)
-        asked = ["--input", source, *ASKED, *self.OPTIONS]
-        wanted = QUERY.run(table)
-        types = pa.schema([(field.name, field.type) for field in wanted.schema])
-
-        output = tmp_path / "out.parquet"
-        assert run(capsys, [*asked, "--output", output])[:2] == (0, "")
-        assert rows(pa.dataset.dataset(output).to_table().cast(types)) == rows(wanted)
-
-        text = tmp_path / "out.csv"
-        text.mkdir()
-        (text / "precious").touch()
-        assert refused(capsys, [*asked, "--output", text]).endswith("exists; --overwrite replaces it")
-        assert (text / "precious").exists()
-        assert run(capsys, [*asked, "--output", text, "--overwrite"])[:2] == (0, "")
-        assert not (text / "precious").exists()
-        written = pa.dataset.dataset(text, format="csv").to_table()
-        assert written.column_names == ["device", "site", "window_start", "window_end", "total", "count(1)"]
-        assert written.num_rows == wanted.num_rows
-
-        status, out, _ = run(capsys, [*asked, "--explain"])
-        assert status == 0
-        assert out.startswith("query by device, site over ts\n")
-
-        unknown = ["--input", source, "--output", tmp_path / "no", "--format", "csv", *self.OPTIONS]
-        unknown += ["--time", "ts", "--window", "tumbling(1 day)", "--agg", "sum(nope)"]
-        assert "no column 'nope'" in refused(capsys, unknown)
-
-        pa.parquet.write_table(pa.table({"t": [1, 1], "v": [2**63 - 1, 1]}), source)
-        overflow = ["--input", source, "--output", tmp_path / "no.parquet", *self.OPTIONS]
-        overflow += ["--time", "t", "--window", "sliding(10, 3)", "--agg", "sum(v)"]
-        assert "does not fit" in refused(capsys, overflow, status=1)
-        there = sorted(path.name for path in tmp_path.iterdir())
-        assert there == [other.name, source.name, "out.csv", "out.parquet"]
-
-    def test_filters_routes_and_metrics(
-        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        table = TABLE.drop_columns("unused").set_column(2, "ts", TABLE["ts"].cast(pa.timestamp("us", "UTC")))
-        pa.parquet.write_table(table, source)
-        taken = table.filter((pc.field("device") == "a") & (pc.field("v") > 0.5))
-        wanted = QUERY.run(taken)
-        types = pa.schema([(field.name, field.type) for field in wanted.schema])
-        text = tmp_path / "in[1].csv"
-        pa.csv.write_csv(table.set_column(2, "ts", table["ts"].cast(pa.timestamp("s"))), text)
-        chosen = ["--filter", "device in ('a', c)", "--filter", "v > 0.5", "--metrics"]
-        output = tmp_path / "out.parquet"
-        for number, route in (
-            (source, None),
-            (source, "scan"),
-            (source, "packed"),
-            (source, "rows"),
-            (text, None),
-        ):
-            asked = ["--input", number, *ASKED, *self.OPTIONS, *chosen, "--output", output, "--overwrite"]
-            status, out, err = run(capsys, asked + ([] if route is None else ["--route", route]))
-            assert (status, out) == (0, ""), err
-            found = pa.dataset.dataset(output).to_table()
-            # The values of text are whole numbers, and Spark takes them for such.
-            assert sorted(found["total"].cast(pa.float64()).to_pylist()) == sorted(
-                wanted["total"].to_pylist()
-            )
-            if number == source:
-                assert rows(found.cast(types)) == rows(wanted)
-            told = err.splitlines()[-1]
-            assert "rows in: 3" in told
-            assert f"windows out: {wanted.num_rows}" in told
-        explained = ["--input", source, *ASKED, *self.OPTIONS, "--explain", "--filter", "v >= 3"]
-        assert "(v >= 3)" in run(capsys, explained)[1]
-        assert "route: rows, as asked" in run(capsys, [*explained, "--route", "rows"])[1]
-
-    def test_filters_and_routes_that_are_refused(
-        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        asked = ["--input", source, *ASKED, "--output", tmp_path / "out.parquet"]
-        for given, said in (
-            (["--filter", "v > 0"], "--filter: ['v > 0'] is given without --engine spark; it is for Spark"),
-            (["--route", "rows"], "--route: 'rows' is given without --engine spark; it is for Spark"),
-            (["--metrics"], "--metrics: is given without --engine spark; it is for Spark"),
-        ):
-            assert refused(capsys, [*asked, *given]) == said
-        for given, said in (
-            (
-                ["--filter", "v like 0"],
-                "filter: 'v like 0' is no comparison; filters are 'day >= 2024-05-01'",
-            ),
-            (["--filter", "v in 0"], "filter: 'v in 0' is no comparison"),
-            (["--filter", "v > soon"], "filter: 'soon' is compared with 'v', a column of double"),
-            (["--filter", "w > 1"], "filter: "),
-            (
-                ["--filter", "w > 1", "--route", "rows"],
-                "--filter: there is no column 'w'; columns are",
-            ),
-            (["--route", "catalyst"], "route: 'catalyst' cannot evaluate the query"),
-        ):
-            assert refused(capsys, [*asked, *self.OPTIONS, *given]).startswith(said)
-        text = tmp_path / "in.csv"
-        pa.csv.write_csv(TABLE.drop_columns("unused"), text)
-        scanned = ["--input", text, *ASKED, *self.OPTIONS, "--output", tmp_path / "out.parquet"]
-        assert refused(capsys, [*scanned, "--route", "scan"]) == (
-            "--route: 'scan' is given, and reads Parquet files of this machine; the input is csv"
-        )
-
-    def test_threads_are_not_for_spark(
-        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        asked = [
-            "--input",
-            source,
-            "--output",
-            tmp_path / "out.parquet",
-            *ASKED,
-            *self.OPTIONS,
-            "--threads",
-            "2",
-        ]
-        assert refused(capsys, asked) == "--threads: 2 is given with --engine spark; Spark has its own tasks"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""How tests run the command `windowkit`, and a table and a query to run it with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+import windowkit as wk
+from windowkit.cli import main
+
+TABLE = pa.table(
+    {
+        "device": ["a", "b", "a", None, "a"],
+        "site": [1, 1, 2, 2, 2],
+        "ts": pa.array([0, 1, 2, 11, 13], pa.timestamp("s")),
+        "v": [1.0, None, 3.0, 4.0, 5.0],
+        "unused": [[1], [2], [3], [4], [5]],
+    }
+)
+QUERY = wk.query(
+    by=["device", "site"],
+    time="ts",
+    windows=wk.sliding("10 seconds", "5 seconds"),
+    aggs=[wk.sum("v").alias("total"), wk.count()],
+)
+ASKED = [
+    *("--by", "device,site", "--time", "ts", "--window", "sliding(10 seconds, 5 seconds)"),
+    *("--agg", "sum(v) as total", "--agg", "count(*)"),
+]
+
+
+def rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(map(str, row.values())) for row in table.to_pylist())
+
+
+def run(capsys: pytest.CaptureFixture[str], arguments: Sequence[str | Path]) -> tuple[int, str, str]:
+    """Run the command; return its status and what it printed to stdout and stderr."""
+    try:
+        status = main(["aggregate", *map(str, arguments)])
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def refused(capsys: pytest.CaptureFixture[str], arguments: Sequence[str | Path], status: int = 2) -> str:
+    """Run the command, which fails with one line on stderr; return that line's message."""
+    got, out, err = run(capsys, arguments)
+    assert (got, out) == (status, "")
+    assert err.startswith("windowkit: error: ")
+    assert err.endswith("\n")
+    assert err.count("\n") == 1
+    return err.removeprefix("windowkit: error: ").rstrip("\n")
