@@ -11,6 +11,7 @@ use super::grid::Grid;
 use super::timeline::Cell;
 use crate::aggregate::Run;
 use crate::kernels::simd;
+use crate::window::gallop;
 
 /// Entries of the cache (a power of two).
 const CACHE: usize = 1 << 12;
@@ -129,7 +130,7 @@ pub struct Cutter {
     grid: Grid,
     how: How,
     /// Chunks still to come that are not worth parting.
-    wild: u32,
+    unparted: u32,
 }
 
 impl Cutter {
@@ -148,7 +149,7 @@ impl Cutter {
             parted: Parted::default(),
             grid: Grid::default(),
             how: How::Runs,
-            wild: 0,
+            unparted: 0,
         }
     }
 
@@ -225,14 +226,14 @@ impl Cutter {
 
     /// Cuts rows of one key of which most are in order, if there are fewer edges between them than rows; whether it did.
     fn cut_parted(&mut self, times: &[i64], key: u32) -> bool {
-        if self.wild > 0 || times.len() < SHORT {
-            self.wild = self.wild.saturating_sub(1);
+        if self.unparted > 0 || times.len() < SHORT {
+            self.unparted = self.unparted.saturating_sub(1);
             return false;
         }
         let Self { calendar, cells, parted, grid, .. } = self;
         let (least, most) = parted.part(times);
         if parted.late.len() > times.len() / 2 {
-            self.wild = PATIENCE;
+            self.unparted = PATIENCE;
             return false;
         }
         if !grid.lay(calendar, key, least, most, times.len()) {
@@ -347,17 +348,6 @@ pub(super) fn run_to(times: &[i64], end: i64) -> usize {
     gallop(times, |&t| t < end)
 }
 
-/// How many of the first items `holds` of, where it holds of no item after one that it does not hold of. O(log n) of
-/// an answer n; it holds of the first.
-pub fn gallop<T>(items: &[T], holds: impl Fn(&T) -> bool) -> usize {
-    let mut step = 1;
-    while step < items.len() && holds(&items[step]) {
-        step *= 2;
-    }
-    let from = step / 2;
-    from + items[from..items.len().min(step)].partition_point(holds)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Edges;
@@ -366,13 +356,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn galloping_is_searching(mut items in prop::collection::vec(0i64..50, 1..100), at in 0usize..100) {
-            items.sort_unstable();
-            let bound = items[at % items.len()];
-            prop_assert_eq!(gallop(&items, |&item| item <= bound), items.partition_point(|&item| item <= bound));
-        }
-
         /// Every row is in a cell of its key and its slice, whether by runs or row by row; cells know their rows.
         #[test]
         fn rows_are_in_cells_of_their_slice(

@@ -1,6 +1,6 @@
 //! Where slices are cut: the union of all windows' edges, shared by every window of a query.
 
-use crate::window::Window;
+use crate::window::{Cuts, Window};
 
 /// Families `{offset + k·period}` of slice edges, none contained in another.
 ///
@@ -30,44 +30,14 @@ impl Edges {
 
     /// The edges of windows of which some are only asked for after a time: before it they have none.
     pub fn since<'a>(windows: impl IntoIterator<Item = (&'a Window, Option<i64>)>) -> Self {
-        let (mut families, mut rays, mut points) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut gaps, mut reach) = (Vec::new(), 0);
+        let (mut cuts, mut reach) = (Cuts::default(), 0);
         for (window, since) in windows {
             reach = reach.max(window.reach());
-            match (window, since) {
-                (Window::Sliding(sliding), None) => families.extend(sliding.edges()),
-                (Window::Sliding(sliding), Some(since)) => {
-                    if let Some(start) = next((sliding.slide(), sliding.offset()), since) {
-                        rays.push((sliding.slide(), start));
-                        rays.extend(start.checked_add(sliding.size()).map(|end| (sliding.slide(), end)));
-                    }
-                }
-                (Window::Session(session), _) => gaps.push((since, session.gap())),
-                // As a session that nothing closes.
-                (Window::Global(_), _) => gaps.push((since, i64::MAX)),
-                (Window::Band(band), _) => {
-                    let edges = <[i64; 2]>::from(band.extent());
-                    points.extend(edges.into_iter().filter(|&edge| since.is_none_or(|since| edge > since)));
-                }
-                (Window::Landmark(landmark), _) => match (landmark.first(), since) {
-                    (Some(first), None) => rays.push((landmark.every(), first)),
-                    (None, None) => families.push(landmark.edges()),
-                    (Some(first), Some(since)) if first > since => rays.push((landmark.every(), first)),
-                    (first, Some(since)) => {
-                        let family = first.map_or(landmark.edges(), |first| (landmark.every(), first));
-                        rays.extend(next(family, since).map(|next| (family.0, next)));
-                    }
-                },
-                (
-                    Window::Counted(_)
-                    | Window::LastRows(_)
-                    | Window::LastTime(_)
-                    | Window::Punctuation(_)
-                    | Window::User(_),
-                    _,
-                ) => {}
+            if let Some(window) = window.by_time() {
+                window.cut(since, &mut cuts);
             }
         }
+        let Cuts { families, mut rays, mut points, gaps } = cuts;
         // At least 1, so that the end of the last slice is a time, too.
         let reach = reach.max(1);
         let families = without_contained(families);
@@ -171,14 +141,6 @@ impl Edges {
         }
         (start, end)
     }
-}
-
-/// The first edge of a family after `t`, if it is a time.
-fn next((period, offset): (i64, i64), t: i64) -> Option<i64> {
-    let after = t.checked_add(1)?;
-    // The distance to the edge before may not fit 64 bits, its remainder does.
-    let beyond = (i128::from(after) - i128::from(offset)).rem_euclid(i128::from(period)) as i64;
-    if beyond == 0 { Some(after) } else { after.checked_add(period - beyond) }
 }
 
 /// Drops families whose every edge belongs to another one. Each of n periods p is tried with its multiples among those up to

@@ -10,30 +10,24 @@
 
 mod calendar;
 mod cutter;
-mod eager;
 mod edges;
-mod forest;
 mod grid;
-mod grove;
 mod parting;
 mod regroup;
-mod rings;
 mod slicer;
 mod store;
 pub mod strategy;
 mod table;
 mod timeline;
-mod totals;
-#[cfg(test)]
-mod trial;
+mod trees;
 
 pub use calendar::Calendar;
-pub use cutter::{Cut, Cutter, Keys, Parted, gallop};
-pub use eager::{Eager, Wants};
+pub use cutter::{Cut, Cutter, Keys, Parted};
 pub use edges::Edges;
 pub use regroup::KeyOrder;
 pub use slicer::Slicer;
-pub use store::{Delta, Store, Wanted};
+pub use store::{Delta, Store, Wanted, copied};
 pub use strategy::Strategy;
 pub use table::SliceTable;
-pub use timeline::{Cell, Slice, Timelines, place};
+pub use timeline::{Cell, Slice, Timelines};
+pub use trees::{Eager, Wants};

@@ -68,6 +68,11 @@ impl Delta {
         Ok(())
     }
 
+    /// Slots that were made of changed slices: their partials, and how many rows were folded for them.
+    pub fn of(partials: Vec<Box<dyn Partials>>, slots: usize, rows: usize) -> Self {
+        Self { partials, slots, rows }
+    }
+
     /// How many slots there are.
     pub(super) fn slots(&self) -> usize {
         self.slots
@@ -91,15 +96,19 @@ fn slots_of(runs: &[Run]) -> Vec<u32> {
 /// Partials of all slices.
 pub struct Store {
     partials: Vec<Box<dyn Partials>>,
+    /// Of which partials the slots of a slice must be put in their order before they are made one, as they may lie in any
+    /// order; none where rows are not kept.
+    ordered: Vec<bool>,
     slots: usize,
     /// Rows that came since slots were moved.
     rows: usize,
 }
 
 impl Store {
-    /// A store of these partials; each has `slots` slots.
-    pub fn new(partials: Vec<Box<dyn Partials>>, slots: usize) -> Self {
-        Self { partials, slots, rows: 0 }
+    /// A store of these partials; each has `slots` slots. `ordered` says which depend on the order of a slice's slots, where
+    /// these may lie in any order.
+    pub fn new(partials: Vec<Box<dyn Partials>>, ordered: &[bool], slots: usize) -> Self {
+        Self { partials, ordered: ordered.to_vec(), slots, rows: 0 }
     }
 
     /// The partials.
@@ -108,7 +117,7 @@ impl Store {
     }
 
     /// Number of slots; those of a call's delta come after them.
-    pub(super) fn slots(&self) -> usize {
+    pub fn slots(&self) -> usize {
         self.slots
     }
 
@@ -135,9 +144,9 @@ impl Store {
         let (mut own, mut fresh) = (Vec::new(), Vec::new());
         let (mut slots, mut groups) = (Vec::new(), Vec::new());
         for Wanted { key, slices } in wanted {
-            for slice in &timelines.of(*key)[slices.clone()] {
+            for place in slices.clone() {
                 groups.push(slots.len() as u32);
-                for slot in timelines.chain(slice) {
+                for slot in timelines.chain(&timelines.get(*key, place)) {
                     match (slot as usize).checked_sub(self.slots) {
                         None => {
                             slots.push((false, own.len() as u32));
@@ -151,22 +160,49 @@ impl Store {
                 }
             }
         }
-        let each = |slots: &[u32]| -> Vec<u32> { (0..slots.len() as u32).collect() };
-        let (own_each, fresh_each) = (each(&own), each(&fresh));
         let place = |&(is_fresh, at): &(bool, u32)| if is_fresh { own.len() as u32 + at } else { at };
         let places: Vec<u32> = slots.iter().map(place).collect();
         let gathered = which.iter().map(|&which| {
             if fresh.is_empty() {
-                return self.partials[which].regroup(&own, &groups);
+                return self.merged(which, &*self.partials[which], &own, &groups);
             }
+            let fresh_partials = delta.partials[which].as_ref();
             if own.is_empty() {
-                return delta.partials[which].regroup(&fresh, &groups);
+                return self.merged(which, fresh_partials, &fresh, &groups);
             }
-            let mut both = self.partials[which].regroup(&own, &own_each)?;
-            both.append(delta.partials[which].regroup(&fresh, &fresh_each)?);
-            both.regroup(&places, &groups)
+            let mut both = copied(self.partials[which].as_ref(), &own)?;
+            both.append(copied(fresh_partials, &fresh)?);
+            self.merged(which, both.as_ref(), &places, &groups)
         });
         gathered.collect()
+    }
+
+    /// All partials of all slices, slice by slice and key by key.
+    pub fn gather_all(&self, timelines: &Timelines) -> Result<Vec<Box<dyn Partials>>> {
+        let (slots, groups) = timelines.order();
+        let each = self.partials.iter().enumerate();
+        each.map(|(which, partials)| self.merged(which, partials.as_ref(), &slots, &groups)).collect()
+    }
+
+    /// Groups of slots of a column of partial `which` made one each, in their order.
+    pub fn merged(
+        &self,
+        which: usize,
+        partials: &dyn Partials,
+        slots: &[u32],
+        groups: &[u32],
+    ) -> Result<Box<dyn Partials>> {
+        if slots.is_empty() {
+            return Ok(partials.empty());
+        }
+        if slots.len() == 1 || !self.ordered.get(which).copied().unwrap_or_default() {
+            return partials.regroup(slots, groups);
+        }
+        // A column of entries puts those of one time in the order in which they lie, or were folded.
+        let mut each = copied(partials, slots)?;
+        each.renumber()?;
+        let own: Vec<u32> = (0..slots.len() as u32).collect();
+        each.regroup(&own, groups)
     }
 
     /// Takes in a call's partials.
@@ -186,9 +222,14 @@ impl Store {
         self.partials.iter_mut().try_for_each(|partials| partials.compact())
     }
 
-    /// Whether slots are worth moving: they have doubled, or many rows came.
-    pub fn is_loose(&self, timelines: &Timelines) -> bool {
-        self.slots > FIRST + 2 * timelines.len() || self.rows > ROWS.max(4 * self.slots)
+    /// Whether slots are worth moving: they have doubled, or many rows came. Where rows are kept, `kept` of them, rows may
+    /// have been folded several times.
+    pub fn is_loose(&self, timelines: &Timelines, kept: Option<usize>) -> bool {
+        let (least, rows) = match kept {
+            Some(kept) => (FIRST / 4, (ROWS / 64).max(2 * kept)),
+            None => (FIRST, ROWS.max(4 * self.slots)),
+        };
+        self.slots > least + 2 * timelines.len() || self.rows > rows
     }
 
     /// Makes slots and slices one and the same.
@@ -196,19 +237,20 @@ impl Store {
     /// # Errors
     /// What a user's function raises; nothing is changed then.
     pub fn compact(&mut self, timelines: &mut Timelines) -> Result<()> {
-        let (slots, groups) = timelines.order();
-        let move_together = |partials: &dyn Partials| {
-            if slots.is_empty() {
-                return Ok(partials.empty());
-            }
-            let mut moved = partials.regroup(&slots, &groups)?;
-            moved.shrink()?;
-            Ok(moved)
-        };
-        self.partials =
-            self.partials.iter().map(|partials| move_together(&**partials)).collect::<Result<_>>()?;
+        let mut moved = self.gather_all(timelines)?;
+        moved.iter_mut().try_for_each(|partials| partials.shrink())?;
+        self.partials = moved;
         timelines.renumber();
-        (self.slots, self.rows) = (groups.len(), 0);
+        (self.slots, self.rows) = (timelines.slots(), 0);
         Ok(())
     }
+}
+
+/// These slots of a column, each by itself.
+pub fn copied(partials: &dyn Partials, slots: &[u32]) -> Result<Box<dyn Partials>> {
+    if slots.is_empty() {
+        return Ok(partials.empty());
+    }
+    let each: Vec<u32> = (0..slots.len() as u32).collect();
+    partials.regroup(slots, &each)
 }

@@ -1,11 +1,12 @@
 //! The slices of a stream, key by key: as few as the windows' edges allow, however rows come (Traub et al. 2019, §5.2).
 //!
 //! A slice knows the times of its first and last row and the slots that hold its partials, as a chain: a batch's slots
-//! are linked in when they come and made one when slots are moved together. Whatever a call changes is written down, so
-//! that a call that fails can be taken back.
+//! are linked in when they come and made one when slots are moved together. Where rows are kept under the slices, it knows
+//! the place of its first row, too. Whatever a call changes is written to an undo log, so that a call that fails can be
+//! taken back.
 
-use super::cutter::gallop;
-use super::forest::Dirty;
+use super::trees::Dirty;
+use crate::window::{Spans, place};
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -20,10 +21,17 @@ pub struct Slice {
     pub first: i64,
     /// Time of its last row.
     pub last: i64,
-    /// The first of its slots.
-    head: u32,
-    /// The last of its slots.
-    tail: u32,
+    /// Place of its first row, where rows are kept.
+    pub lo: u32,
+    /// The first and the last of its slots.
+    chain: (u32, u32),
+}
+
+impl Slice {
+    /// A slice of one slot.
+    pub fn new(lo: u32, slot: u32) -> Self {
+        Self { first: 0, last: 0, lo, chain: (slot, slot) }
+    }
 }
 
 /// Rows on their way into a slice: a slot, and the times of its first and last row.
@@ -37,10 +45,14 @@ pub struct Cell {
     pub last: i64,
 }
 
-/// The slices of one key, ascending; those before `from` are gone.
+/// The slices of one key, ascending, a column per property; those before `from` are forgotten.
 #[derive(Debug, Clone, Default)]
 struct Timeline {
-    slices: Vec<Slice>,
+    firsts: Vec<i64>,
+    lasts: Vec<i64>,
+    chains: Vec<(u32, u32)>,
+    /// Empty where rows are not kept.
+    los: Vec<u32>,
     from: usize,
     /// Where the last search ended: the next one mostly ends near it.
     near: usize,
@@ -50,30 +62,137 @@ struct Timeline {
     merged: usize,
 }
 
-/// What took place, to take it back.
+impl Timeline {
+    fn spans(&self) -> Spans<'_> {
+        Spans { firsts: &self.firsts[self.from..], lasts: &self.lasts[self.from..] }
+    }
+
+    fn get(&self, at: usize) -> Slice {
+        let lo = self.los.get(at).copied().unwrap_or_default();
+        Slice { first: self.firsts[at], last: self.lasts[at], lo, chain: self.chains[at] }
+    }
+
+    fn set(&mut self, at: usize, slice: Slice) {
+        (self.firsts[at], self.lasts[at], self.chains[at]) = (slice.first, slice.last, slice.chain);
+    }
+
+    fn insert(&mut self, at: usize, slice: Slice) {
+        self.firsts.insert(at, slice.first);
+        self.lasts.insert(at, slice.last);
+        self.chains.insert(at, slice.chain);
+    }
+
+    fn remove(&mut self, at: usize) -> Slice {
+        let slice = self.get(at);
+        self.firsts.remove(at);
+        self.lasts.remove(at);
+        self.chains.remove(at);
+        slice
+    }
+
+    fn push(&mut self, slice: Slice, keeps_rows: bool) {
+        self.insert(self.firsts.len(), slice);
+        if keeps_rows {
+            self.los.push(slice.lo);
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.firsts.truncate(len);
+        self.lasts.truncate(len);
+        self.chains.truncate(len);
+        self.los.truncate(len);
+    }
+
+    fn len(&self) -> usize {
+        self.firsts.len() - self.from
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + (self.firsts.capacity() + self.lasts.capacity()) * size_of::<i64>()
+            + self.chains.capacity() * size_of::<(u32, u32)>()
+            + self.los.capacity() * size_of::<u32>()
+    }
+
+    /// Drops the slices before `from`, once they are most of what is there.
+    fn tidy(&mut self) {
+        if self.from <= self.firsts.len() / 2 {
+            return;
+        }
+        let from = std::mem::take(&mut self.from);
+        let shrinks = self.firsts.capacity() > 4 * (self.firsts.len() - from).max(4);
+        for times in [&mut self.firsts, &mut self.lasts] {
+            times.drain(..from);
+        }
+        self.chains.drain(..from);
+        self.los.drain(..from.min(self.los.len()));
+        if shrinks {
+            self.firsts.shrink_to_fit();
+            self.lasts.shrink_to_fit();
+            self.chains.shrink_to_fit();
+            self.los.shrink_to_fit();
+        }
+    }
+}
+
+/// An entry of the undo log.
 enum Change {
     Added { key: u32, at: usize },
     Widened { key: u32, at: usize, old: Slice },
     Removed { key: u32, at: usize, old: Slice },
+    /// All slices from `at` on were replaced.
+    Replaced { key: u32, at: usize, old: Vec<Slice> },
+}
+
+impl Change {
+    /// The key, and the first slice that is another.
+    fn place(&self) -> (u32, usize) {
+        match *self {
+            Change::Added { key, at }
+            | Change::Widened { key, at, .. }
+            | Change::Removed { key, at, .. }
+            | Change::Replaced { key, at, .. } => (key, at),
+        }
+    }
 }
 
 /// The slices of all keys.
 #[derive(Default)]
 pub struct Timelines {
     keys: Vec<Timeline>,
+    /// Whether rows are kept under the slices.
+    keeps_rows: bool,
     /// The slot that follows each slot in its chain.
     next: Vec<u32>,
-    changes: Vec<Change>,
+    undo: Vec<Change>,
     /// Slots when the call began.
     settled: usize,
     slices: usize,
+    /// How often two slices became one, and that when the call began.
     merges: u64,
 }
 
 impl Timelines {
+    /// No slices yet.
+    pub fn new(keeps_rows: bool) -> Self {
+        Self { keeps_rows, ..Self::default() }
+    }
+
     /// The slices of a key, ascending.
-    pub fn of(&self, key: u32) -> &[Slice] {
-        self.keys.get(key as usize).map_or(&[], |timeline| &timeline.slices[timeline.from..])
+    pub fn of(&self, key: u32) -> Spans<'_> {
+        self.keys.get(key as usize).map_or(Spans::of_rows(&[]), Timeline::spans)
+    }
+
+    /// The slice of a key at this place.
+    pub fn get(&self, key: u32, place: usize) -> Slice {
+        let timeline = &self.keys[key as usize];
+        timeline.get(timeline.from + place)
+    }
+
+    /// The places of the first rows of a key's slices, where rows are kept.
+    pub fn los(&self, key: u32) -> &[u32] {
+        self.keys.get(key as usize).map_or(&[], |timeline| &timeline.los[timeline.from..])
     }
 
     /// How many slices of a key were forgotten since the first.
@@ -85,12 +204,9 @@ impl Timelines {
     /// are others, key by key.
     pub(super) fn dirty(&self) -> Vec<Dirty> {
         let mut dirty: Vec<Dirty> = Vec::new();
-        for change in &self.changes {
-            let (key, at, from) = match *change {
-                Change::Widened { key, at, .. } => (key, at, usize::MAX),
-                Change::Added { key, at } | Change::Removed { key, at, .. } => (key, at, at),
-            };
-            let gone = self.keys[key as usize].from;
+        for change in &self.undo {
+            let ((key, at), is_widened) = (change.place(), matches!(change, Change::Widened { .. }));
+            let place = at - self.keys[key as usize].from;
             let known = match dirty.last_mut() {
                 Some(last) if last.key == key => last,
                 _ => {
@@ -99,8 +215,8 @@ impl Timelines {
                 }
             };
             // What is added at the end, which most is, leaves all before as it was.
-            known.from = known.from.min(if from == usize::MAX { from } else { from - gone });
-            known.places.push(at - gone);
+            known.from = known.from.min(if is_widened { usize::MAX } else { place });
+            known.places.push(place);
         }
         dirty
     }
@@ -108,26 +224,29 @@ impl Timelines {
     /// Where the slots went that were added since slices were settled, one by one, if all came behind what there was: the
     /// key, how many slices it ever had before the slot's, and whether that is a new one.
     pub(super) fn appended(&self) -> impl Iterator<Item = (u32, u64, bool)> + '_ {
-        self.changes.iter().map(|change| {
-            let (key, at, is_new) = match *change {
-                Change::Added { key, at } => (key, at, true),
-                Change::Widened { key, at, .. } | Change::Removed { key, at, .. } => (key, at, false),
-            };
+        self.undo.iter().map(|change| {
+            let (key, at) = change.place();
             let timeline = &self.keys[key as usize];
-            (key, timeline.gone + (at - timeline.from) as u64, is_new)
+            let number = timeline.gone + (at - timeline.from) as u64;
+            (key, number, matches!(change, Change::Added { .. }))
         })
     }
 
     /// Keys with slices that were changed since slices were settled; some may come more than once.
     pub fn changed_keys(&self) -> impl Iterator<Item = u32> + Clone + '_ {
-        self.changes.iter().map(|change| match *change {
-            Change::Added { key, .. } | Change::Widened { key, .. } | Change::Removed { key, .. } => key,
-        })
+        self.undo.iter().map(|change| change.place().0)
     }
 
     /// Number of keys that there is room for.
     pub fn keys(&self) -> usize {
         self.keys.len()
+    }
+
+    /// Makes room for keys.
+    pub fn make_room(&mut self, keys: usize) {
+        if self.keys.len() < keys {
+            self.keys.resize(keys, Timeline::default());
+        }
     }
 
     /// Number of slices.
@@ -152,14 +271,12 @@ impl Timelines {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        let slices =
-            |timeline: &Timeline| size_of::<Timeline>() + timeline.slices.capacity() * size_of::<Slice>();
-        self.keys.iter().map(slices).sum::<usize>() + self.next.capacity() * size_of::<u32>()
+        self.keys.iter().map(Timeline::bytes).sum::<usize>() + self.next.capacity() * size_of::<u32>()
     }
 
     /// The slots of a slice, in the order they came.
     pub fn chain(&self, slice: &Slice) -> impl Iterator<Item = u32> + '_ {
-        let mut at = slice.head;
+        let mut at = slice.chain.0;
         std::iter::from_fn(move || {
             let slot = at;
             at = *self.next.get(slot as usize)?;
@@ -167,128 +284,201 @@ impl Timelines {
         })
     }
 
+    /// A slot more.
+    pub fn open(&mut self) -> u32 {
+        self.next.push(NONE);
+        self.next.len() as u32 - 1
+    }
+
     /// Puts the next slot where it belongs: into a slice within `[start, end)` (and within `gap`, if there is one, of the
     /// rows), all of which it makes one, or else as a new one. O(log n) of n slices of the key, and O(n) for a new slice
     /// among them.
     pub fn add(&mut self, cell: Cell, (start, end): (i64, i64), gap: Option<i64>) {
         let Cell { key, first, last } = cell;
-        let slot = self.next.len() as u32;
-        self.next.push(NONE);
-        if self.keys.len() <= key as usize {
-            self.keys.resize(key as usize + 1, Timeline::default());
-        }
+        let slot = self.open();
+        self.make_room(key as usize + 1);
         let timeline = &mut self.keys[key as usize];
-        let slices = &timeline.slices[timeline.from..];
-        let joins = |slice: &Slice| {
-            let within = slice.first >= start
-                && slice.last < end
+        let Spans { firsts, lasts } = timeline.spans();
+        let joins = |at: usize| {
+            let (own_first, own_last) = (firsts[at], lasts[at]);
+            let within = own_first >= start
+                && own_last < end
                 && gap.is_none_or(|gap| {
-                    first <= slice.last.saturating_add(gap) && slice.first <= last.saturating_add(gap)
+                    first <= own_last.saturating_add(gap) && own_first <= last.saturating_add(gap)
                 });
             // One that was made of several, whose edges nothing needs, has its rows on both sides.
-            within || (slice.first <= last && first <= slice.last)
+            within || (own_first <= last && first <= own_last)
         };
         // Mostly it is the last one.
-        let after = match slices.last() {
-            Some(slice) if slice.first > first => {
-                timeline.near = place(slices, timeline.near, |slice| slice.first <= first);
-                timeline.near
+        let mut near = timeline.near;
+        let after = match firsts.last() {
+            Some(&own) if own > first => {
+                near = place(firsts, near, |&own| own <= first);
+                near
             }
-            _ => slices.len(),
+            _ => firsts.len(),
         };
-        let from = after - slices[..after].iter().rev().take_while(|slice| joins(slice)).count();
-        let to = after + slices[after..].iter().take_while(|slice| joins(slice)).count();
+        let from = after - (0..after).rev().take_while(|&at| joins(at)).count();
+        let to = after + (after..firsts.len()).take_while(|&at| joins(at)).count();
         let (from, to) = (timeline.from + from, timeline.from + to);
+        timeline.near = near;
         if from == to {
-            timeline.slices.insert(from, Slice { first, last, head: slot, tail: slot });
+            timeline.insert(from, Slice { first, last, lo: 0, chain: (slot, slot) });
             self.slices += 1;
-            self.changes.push(Change::Added { key, at: from });
+            self.undo.push(Change::Added { key, at: from });
             return;
         }
         for at in (from + 1..to).rev() {
-            let old = timeline.slices.remove(at);
-            self.changes.push(Change::Removed { key, at, old });
-            let one = &mut timeline.slices[at - 1];
-            self.changes.push(Change::Widened { key, at: at - 1, old: *one });
-            self.next[one.tail as usize] = old.head;
-            *one = Slice { first: one.first, last: one.last.max(old.last), head: one.head, tail: old.tail };
+            let old = timeline.remove(at);
+            self.undo.push(Change::Removed { key, at, old });
+            let one = timeline.get(at - 1);
+            self.undo.push(Change::Widened { key, at: at - 1, old: one });
+            self.next[one.chain.1 as usize] = old.chain.0;
+            let chain = (one.chain.0, old.chain.1);
+            timeline.set(at - 1, Slice { last: one.last.max(old.last), chain, ..one });
             self.slices -= 1;
             self.merges += 1;
         }
-        let one = &mut timeline.slices[from];
-        self.changes.push(Change::Widened { key, at: from, old: *one });
-        self.next[one.tail as usize] = slot;
-        *one = Slice { first: one.first.min(first), last: one.last.max(last), head: one.head, tail: slot };
+        let one = timeline.get(from);
+        self.undo.push(Change::Widened { key, at: from, old: one });
+        self.next[one.chain.1 as usize] = slot;
+        let (first, last) = (one.first.min(first), one.last.max(last));
+        timeline.set(from, Slice { first, last, chain: (one.chain.0, slot), ..one });
+    }
+
+    /// Takes the slices of a key from this place on away, to be replaced by others.
+    pub fn split_off(&mut self, key: u32, place: usize) -> Vec<Slice> {
+        let timeline = &mut self.keys[key as usize];
+        let at = timeline.from + place;
+        let old: Vec<Slice> = (at..timeline.firsts.len()).map(|at| timeline.get(at)).collect();
+        timeline.truncate(at);
+        self.slices -= old.len();
+        self.undo.push(Change::Replaced { key, at, old: old.clone() });
+        old
+    }
+
+    /// Puts a slice after all others of a key, of the slots it has or had.
+    pub fn push(&mut self, key: u32, slice: Slice) {
+        let timeline = &mut self.keys[key as usize];
+        let at = timeline.firsts.len();
+        timeline.push(slice, self.keeps_rows);
+        self.slices += 1;
+        // What replaces others is taken back with them.
+        if !matches!(self.undo.last(), Some(Change::Replaced { key: own, .. }) if *own == key) {
+            self.undo.push(Change::Added { key, at });
+        }
+    }
+
+    /// A slice that was taken away, with one slot more.
+    pub fn linked(&mut self, slice: Slice, slot: u32) -> Slice {
+        self.next[slice.chain.1 as usize] = slot;
+        Slice { chain: (slice.chain.0, slot), ..slice }
+    }
+
+    /// Gives the last slice of a key one slot more.
+    pub fn grow(&mut self, key: u32, slot: u32) {
+        let timeline = &mut self.keys[key as usize];
+        let at = timeline.firsts.len() - 1;
+        let old = timeline.get(at);
+        self.undo.push(Change::Widened { key, at, old });
+        self.next[old.chain.1 as usize] = slot;
+        timeline.set(at, Slice { chain: (old.chain.0, slot), ..old });
+    }
+
+    /// Has the slices of a key from this place on begin and end with these rows, the times of all of which are given.
+    pub fn retime(&mut self, key: u32, place: usize, times: &[i64]) {
+        let timeline = &mut self.keys[key as usize];
+        for at in timeline.from + place..timeline.firsts.len() {
+            let hi = timeline.los.get(at + 1).map_or(times.len(), |&next| next as usize);
+            timeline.firsts[at] = times[timeline.los[at] as usize];
+            timeline.lasts[at] = times[hi - 1];
+        }
     }
 
     /// Keeps what was added since.
     pub fn settle(&mut self) {
-        self.changes.clear();
+        self.undo.clear();
         self.settled = self.next.len();
     }
 
-    /// Takes back what was added since the last [`Timelines::settle`].
+    /// Takes back what was changed since the last [`Timelines::settle`].
     pub fn take_back(&mut self) {
-        while let Some(change) = self.changes.pop() {
+        while let Some(change) = self.undo.pop() {
             match change {
                 Change::Added { key, at } => {
-                    self.keys[key as usize].slices.remove(at);
+                    let timeline = &mut self.keys[key as usize];
+                    timeline.remove(at);
+                    timeline.los.truncate(at);
                     self.slices -= 1;
                 }
                 Change::Widened { key, at, old } => {
-                    self.next[old.tail as usize] = NONE;
-                    self.keys[key as usize].slices[at] = old;
+                    self.next[old.chain.1 as usize] = NONE;
+                    self.keys[key as usize].set(at, old);
                 }
                 Change::Removed { key, at, old } => {
-                    self.next[old.tail as usize] = NONE;
-                    self.keys[key as usize].slices.insert(at, old);
+                    self.next[old.chain.1 as usize] = NONE;
+                    self.keys[key as usize].insert(at, old);
                     self.slices += 1;
                     self.merges -= 1;
+                }
+                Change::Replaced { key, at, old } => {
+                    let timeline = &mut self.keys[key as usize];
+                    self.slices -= timeline.firsts.len() - at;
+                    self.slices += old.len();
+                    timeline.truncate(at);
+                    for slice in old {
+                        self.next[slice.chain.1 as usize] = NONE;
+                        timeline.push(slice, self.keeps_rows);
+                    }
                 }
             }
         }
         self.next.truncate(self.settled);
     }
 
-    /// Forgets slices of each key that no row to come and no window to come needs: those before `cutoff`, unless `gap`
-    /// ties them to later ones.
-    pub fn forget(&mut self, cutoff: i64, gap: Option<i64>) {
-        for timeline in &mut self.keys {
-            let slices = &timeline.slices[timeline.from..];
-            if slices.first().is_none_or(|slice| slice.first >= cutoff) {
-                continue;
-            }
-            let mut keep = slices.partition_point(|slice| slice.first < cutoff);
-            if let Some(gap) = gap {
-                // A row at the cutoff may still join what is within the gap of it.
-                let mut reach = cutoff;
-                while keep > 0 && slices[keep - 1].last.saturating_add(gap) >= reach {
-                    keep -= 1;
-                    reach = slices[keep].first;
-                }
-            }
-            timeline.from += keep;
-            timeline.gone += keep as u64;
-            timeline.merged = timeline.merged.saturating_sub(keep);
-            self.slices -= keep;
-            if timeline.from > timeline.slices.len() / 2 {
-                timeline.slices.drain(..timeline.from);
-                timeline.from = 0;
-                if timeline.slices.capacity() > 4 * timeline.slices.len().max(4) {
-                    timeline.slices.shrink_to_fit();
-                }
+    /// How many of a key's slices no row and no window to come needs: those before `cutoff`, unless `gap` ties them to later
+    /// ones.
+    pub fn expired(&self, key: u32, cutoff: i64, gap: Option<i64>) -> usize {
+        let Spans { firsts, lasts } = self.of(key);
+        if firsts.first().is_none_or(|&first| first >= cutoff) {
+            return 0;
+        }
+        let mut expired = firsts.partition_point(|&first| first < cutoff);
+        if let Some(gap) = gap {
+            // A row at the cutoff may still join what is within the gap of it.
+            let mut reach = cutoff;
+            while expired > 0 && lasts[expired - 1].saturating_add(gap) >= reach {
+                expired -= 1;
+                reach = firsts[expired];
             }
         }
+        expired
+    }
+
+    /// Forgets the first slices of a key; where rows are kept, its first `rows` rows, too.
+    pub fn forget(&mut self, key: u32, slices: usize, rows: u32) {
+        if slices == 0 {
+            return;
+        }
+        let timeline = &mut self.keys[key as usize];
+        timeline.from += slices;
+        timeline.gone += slices as u64;
+        timeline.merged = timeline.merged.saturating_sub(slices);
+        self.slices -= slices;
+        if rows > 0 {
+            timeline.los[timeline.from..].iter_mut().for_each(|lo| *lo -= rows);
+        }
+        timeline.tidy();
     }
 
     /// All slots, slice by slice and key by key, and where each slice's begin. Once slots have been moved into that order
     /// and those of a slice made one, [`Timelines::renumber`] says so here.
     pub fn order(&self) -> (Vec<u32>, Vec<u32>) {
         let (mut slots, mut groups) = (Vec::with_capacity(self.next.len()), Vec::with_capacity(self.slices));
-        for key in 0..self.keys.len() as u32 {
-            for slice in self.of(key) {
+        for timeline in &self.keys {
+            for at in timeline.from..timeline.firsts.len() {
                 groups.push(slots.len() as u32);
-                slots.extend(self.chain(slice));
+                slots.extend(self.chain(&timeline.get(at)));
             }
         }
         (slots, groups)
@@ -298,8 +488,8 @@ impl Timelines {
     pub fn renumber(&mut self) {
         let mut slot = 0;
         for timeline in &mut self.keys {
-            for slice in &mut timeline.slices[timeline.from..] {
-                (slice.head, slice.tail) = (slot, slot);
+            for chain in &mut timeline.chains[timeline.from..] {
+                *chain = (slot, slot);
                 slot += 1;
             }
         }
@@ -316,24 +506,14 @@ impl Timelines {
         gap_at: impl Fn(i64) -> Option<i64>,
     ) {
         for key in 0..self.keys.len() {
-            let timeline = std::mem::take(&mut self.keys[key]);
-            let mut merged: Vec<Slice> = Vec::with_capacity(timeline.slices.len() - timeline.from);
-            for slice in &timeline.slices[timeline.from..] {
-                if let Some(one) = merged.last_mut() {
-                    let (start, end) = slice_of(slice.first);
-                    let within =
-                        gap_at(slice.first).is_none_or(|gap| slice.first <= one.last.saturating_add(gap));
-                    if within && one.first >= start && slice.last < end && one.last < end {
-                        self.next[one.tail as usize] = slice.head;
-                        (one.last, one.tail) = (one.last.max(slice.last), slice.tail);
-                        self.slices -= 1;
-                        self.merges += 1;
-                        continue;
-                    }
-                }
-                merged.push(*slice);
-            }
-            self.keys[key] = Timeline { slices: merged, ..Timeline::default() };
+            let merged = self.merge_pairs(key, |one, next| {
+                let (start, end) = slice_of(next.first);
+                let within = gap_at(next.first).is_none_or(|gap| next.first <= one.last.saturating_add(gap));
+                within && one.first >= start && next.last < end && one.last < end
+            });
+            self.merges += merged as u64;
+            let timeline = &mut self.keys[key];
+            (timeline.gone, timeline.merged, timeline.near) = (0, 0, 0);
         }
     }
 
@@ -347,83 +527,69 @@ impl Timelines {
         gap: Option<i64>,
     ) -> Vec<u32> {
         let mut changed = Vec::new();
-        for (key, timeline) in (0..).zip(&mut self.keys) {
-            let before = timeline.slices.len() - timeline.from;
-            if before < 2 * timeline.merged + MANY {
+        for key in 0..self.keys.len() {
+            let timeline = &self.keys[key];
+            if timeline.len() < 2 * timeline.merged + MANY {
                 continue;
             }
-            let mut kept = timeline.from;
-            for at in timeline.from + 1..timeline.slices.len() {
-                let (one, next) = (timeline.slices[kept], timeline.slices[at]);
+            // No merge of the stream's: when slices are put together is upkeep, which a restart may put off.
+            let merged = self.merge_pairs(key, |one, next| {
                 let within = gap.is_none_or(|gap| next.first <= one.last.saturating_add(gap));
-                if within && is_settled(one.last.max(next.last)) && !is_needed(one.last, next.first) {
-                    self.next[one.tail as usize] = next.head;
-                    timeline.slices[kept] = Slice { last: one.last.max(next.last), tail: next.tail, ..one };
-                } else {
-                    kept += 1;
-                    timeline.slices[kept] = next;
-                }
-            }
-            timeline.slices.truncate(kept + 1);
-            timeline.merged = timeline.slices.len() - timeline.from;
-            let gone = before - timeline.merged;
-            if gone > 0 {
-                changed.push(key);
-                // No merge of the stream's: when slices are put together is upkeep, which a restart may put off.
-                self.slices -= gone;
+                within && is_settled(one.last.max(next.last)) && !is_needed(one.last, next.first)
+            });
+            let timeline = &mut self.keys[key];
+            timeline.merged = timeline.len();
+            if merged > 0 {
+                changed.push(key as u32);
             }
         }
         changed
     }
 
-    /// Drops keys without slices; entry k of the answer is the new number of key k, if it has one.
-    pub fn drop_keys(&mut self) -> Vec<Option<u32>> {
-        let mut kept = 0;
-        let numbers = self.keys.iter().map(|timeline| {
-            (timeline.from < timeline.slices.len()).then(|| {
+    /// Makes neighbouring slices of a key one where `joins` says so; how many there are fewer.
+    fn merge_pairs(&mut self, key: usize, mut joins: impl FnMut(&Slice, &Slice) -> bool) -> usize {
+        let timeline = &mut self.keys[key];
+        let mut kept = timeline.from;
+        for at in timeline.from + 1..timeline.firsts.len() {
+            let (one, next) = (timeline.get(kept), timeline.get(at));
+            if joins(&one, &next) {
+                self.next[one.chain.1 as usize] = next.chain.0;
+                let chain = (one.chain.0, next.chain.1);
+                timeline.set(kept, Slice { last: one.last.max(next.last), chain, ..one });
+            } else {
                 kept += 1;
-                kept - 1
-            })
-        });
-        let numbers: Vec<Option<u32>> = numbers.collect();
-        self.keys.retain(|timeline| timeline.from < timeline.slices.len());
-        numbers
+                timeline.set(kept, next);
+            }
+        }
+        let merged = timeline.firsts.len().saturating_sub(kept + 1);
+        timeline.truncate(kept + 1);
+        self.slices -= merged;
+        merged
+    }
+
+    /// Keeps these keys, which ascend, and drops the others, which have no slices: the n-th of them is key n.
+    pub fn keep_keys(&mut self, kept: &[u32]) {
+        let keep = |&key: &u32| self.keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
+        self.keys = kept.iter().map(keep).collect();
     }
 
     /// Puts slices back that were written elsewhere: slot s is a slice, of ascending keys and times.
-    pub fn restore(cells: impl Iterator<Item = Cell>, merges: u64) -> Self {
-        let mut this = Self { merges, ..Self::default() };
-        for Cell { key, first, last } in cells {
-            if this.keys.len() <= key as usize {
-                this.keys.resize(key as usize + 1, Timeline::default());
-            }
-            let slot = this.next.len() as u32;
-            this.next.push(NONE);
-            this.keys[key as usize].slices.push(Slice { first, last, head: slot, tail: slot });
+    pub fn restore(
+        cells: impl Iterator<Item = Cell>,
+        los: Option<&[u32]>,
+        merges: u64,
+    ) -> Self {
+        let mut this = Self { merges, ..Self::new(los.is_some()) };
+        for (at, Cell { key, first, last }) in cells.enumerate() {
+            this.make_room(key as usize + 1);
+            let slot = this.open();
+            let lo = los.map_or(0, |los| los[at]);
+            this.keys[key as usize].push(Slice { first, last, lo, chain: (slot, slot) }, this.keeps_rows);
             this.slices += 1;
         }
         this.settle();
         this
     }
-}
-
-/// How many of the slices are `before` something, where none is that follows one that is not; sought from place `near` on.
-/// O(log distance).
-pub fn place(slices: &[Slice], near: usize, before: impl Fn(&Slice) -> bool) -> usize {
-    let near = near.min(slices.len());
-    if near == 0 || before(&slices[near - 1]) {
-        return match slices.get(near) {
-            Some(slice) if before(slice) => near + gallop(&slices[near..], before),
-            _ => near,
-        };
-    }
-    let (mut hi, mut step) = (near - 1, 1);
-    while step <= hi && !before(&slices[hi - step]) {
-        hi -= step;
-        step *= 2;
-    }
-    let from = (hi + 1).saturating_sub(step);
-    from + slices[from..hi].partition_point(before)
 }
 
 #[cfg(test)]
@@ -433,7 +599,11 @@ mod tests {
 
     fn contents(timelines: &Timelines) -> Vec<Vec<(i64, i64, Vec<u32>)>> {
         let slices = |key| -> Vec<(i64, i64, Vec<u32>)> {
-            timelines.of(key).iter().map(|s| (s.first, s.last, timelines.chain(s).collect())).collect()
+            let of = |place| timelines.get(key, place);
+            (0..timelines.of(key).len())
+                .map(of)
+                .map(|slice| (slice.first, slice.last, timelines.chain(&slice).collect()))
+                .collect()
         };
         (0..timelines.keys() as u32).map(slices).filter(|slices| !slices.is_empty()).collect()
     }
@@ -446,17 +616,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn a_place_is_found_from_anywhere(
-            mut times in prop::collection::vec(-50i64..50, 0..200), near in 0usize..250, t in -55i64..55,
-        ) {
-            times.sort_unstable();
-            let slice = |&t: &i64| Slice { first: t, last: t, head: 0, tail: 0 };
-            let slices: Vec<Slice> = times.iter().map(slice).collect();
-            let want = times.iter().filter(|&&time| time < t).count();
-            prop_assert_eq!(place(&slices, near, |slice| slice.first < t), want);
-        }
-
         /// Slices are the fragments of the rows, whatever the order they came in, and taking back leaves no trace.
         #[test]
         fn fragments_in_any_order(
@@ -485,7 +644,10 @@ mod tests {
                         _ => want.push((t, t)),
                     }
                 }
-                let got: Vec<(i64, i64)> = timelines.of(key).iter().map(|slice| (slice.first, slice.last)).collect();
+                let got: Vec<(i64, i64)> = {
+                    let Spans { firsts, lasts } = timelines.of(key);
+                    firsts.iter().copied().zip(lasts.iter().copied()).collect()
+                };
                 prop_assert_eq!(got, want);
             }
         }

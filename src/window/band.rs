@@ -7,7 +7,10 @@
 //! | time | O(1) per row |
 //! | source | Li 2008, §5.1.1: windows() = {0}, extent(0) = {t: start <= t < end} |
 
-use super::listing::Listed;
+use super::class::{Class, WindowTraits};
+use super::cuts::Cuts;
+use super::rules::{ByTime, Rules};
+use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// The window `[start, end)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,13 +39,55 @@ impl Band {
     pub fn wids(&self, t: i64) -> bool {
         self.start <= t && t < self.end
     }
+}
 
-    /// Lists it, if it has a row of rank `since` or after. O(log rows).
-    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
-        let at = |edge| times.partition_point(|&t| t < edge);
-        let (lo, hi) = (at(self.start), at(self.end));
-        if lo < hi && since < hi {
+impl Rules for Band {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits::of(Class::ContextFree)
+    }
+
+    fn source(&self) -> &'static str {
+        "Li 2008, §5.1.1"
+    }
+
+    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
+        if horizon < self.end { horizon.min(self.start) } else { horizon }
+    }
+
+    fn by_time(&self) -> Option<&dyn ByTime> {
+        Some(self)
+    }
+}
+
+impl ByTime for Band {
+    fn cut(&self, since: Option<i64>, cuts: &mut Cuts) {
+        let edges = [self.start, self.end].into_iter();
+        cuts.points.extend(edges.filter(|&edge| since.is_none_or(|since| edge > since)));
+    }
+
+    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>) {
+        let (lo, hi) = (spans.before(self.start, cursor.lo), spans.before(self.end, cursor.lo));
+        if most > 0 && cursor.start.is_none() && lo < hi && self.may_end(ending) {
             out.push(Listed::new(lo, hi, self.extent()));
         }
+        *cursor = Cursor { start: Some(self.start), lo, hi };
+    }
+
+    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
+        if changed.iter().any(|&t| self.wids(t)) {
+            self.list(spans, ending, &mut Cursor::default(), 1, out);
+        }
+    }
+
+    fn may_end(&self, ending: &Ending) -> bool {
+        ending.holds(self.start, self.end)
+    }
+
+    fn is_long(&self) -> bool {
+        true
+    }
+
+    fn keeps_apart(&self, (earlier, later): (i64, i64), _: Option<i64>, horizon: i64) -> bool {
+        earlier < self.start && self.start <= later && self.end > horizon
     }
 }

@@ -1,7 +1,7 @@
 //! The state of a window type that rows tell, between one row of a key and the next (Traub et al. 2019, §5.4.2: "context
 //! aware windows require to keep a state").
 
-use super::listing::KeyRows;
+use super::by_rows::KeyRows;
 use crate::Result;
 
 /// A change of the windows told so far. A window that gets other edges is one that is gone and one that is new.

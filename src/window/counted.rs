@@ -10,7 +10,12 @@
 //! Li's windows end every `slide` rows, the first ones being incomplete; ours begin every `slide` rows, the last ones
 //! being incomplete, as windows over time do here. Both have the same complete windows if `slide` divides `size`.
 
-use super::listing::Listed;
+use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View};
+use super::class::{Class, WindowTraits};
+use super::numbered::Memory;
+use super::rules::Rules;
+use super::spans::Listed;
+use crate::Result;
 
 /// Windows of ranks `[k·slide, k·slide + size)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,16 +99,67 @@ impl Counted {
         let (size, slide) = (self.size as u64, self.slide as u64);
         if rows < size { 0 } else { (rows - size) / slide + 1 }
     }
+}
 
-    /// Lists the windows with a row of rank `since` or after. O(windows).
-    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
-        let rows = times.len();
-        let windows = self.first_after(since)..self.windows(rows);
-        out.extend(windows.filter_map(|k| {
+impl Rules for Counted {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits { count: true, ..WindowTraits::of(Class::ContextFree) }
+    }
+
+    fn source(&self) -> &'static str {
+        "Li 2008, Eq. 5.4-5.6"
+    }
+
+    fn is_ranked(&self) -> bool {
+        true
+    }
+
+    fn by_rows(&self) -> Option<&dyn ByRows> {
+        Some(self)
+    }
+}
+
+impl ByRows for Counted {
+    fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
+        let rows = rows.times;
+        out.extend((0..self.windows(rows.len())).map(|k| {
             let (lo, hi) = self.extent(k);
-            let hi = hi.min(rows);
-            (since < hi).then(|| Listed::by_rows(lo, hi, times))
+            Listed::by_rows(lo, hi.min(rows.len()), rows)
         }));
+        Ok(())
+    }
+
+    /// A row put in shifts all that follow, so that each window that ends after it is another.
+    fn ready(&self, view: &View<'_>, _: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
+        let (final_before, changed) = (view.rank(view.final_before()), view.rank(view.changed()));
+        let (final_end, end) = (view.rank(view.final_rows()), view.rank(view.len()));
+        for (lo, hi) in self.ending_after(final_before.min(changed)) {
+            let is_partial = hi > end && lo < end && view.call.closing && self.partial;
+            if hi > final_end && !is_partial {
+                break;
+            }
+            let (lo, last) = ((lo - view.base) as usize, (hi.min(end) - view.base) as usize);
+            let update = !is_partial && hi <= final_before;
+            out.emit(lo, last, (view.times[lo], view.times[last - 1]), update);
+        }
+        Ok(view.next_row())
+    }
+
+    fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
+        cuts.every(view, from, (0, self.slide));
+        if !self.size.is_multiple_of(self.slide) {
+            cuts.every(view, from, (self.size, self.slide));
+        }
+    }
+
+    fn needed(&self, view: &View<'_>, _: &Memory) -> usize {
+        let needed = self.first_needed(view.rank(view.fixed_rows()));
+        needed.saturating_sub(view.base).min(view.len() as u64) as usize
+    }
+
+    /// Windows that were not emitted have all their rows.
+    fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
+        memory.is_empty() && self.first_needed(view.rank(view.fixed_rows())) >= view.base
     }
 }
 

@@ -7,7 +7,10 @@
 //! | time | O(1) per row |
 //! | source | a session whose gap is never reached; the Onyx notes and Akidau et al., VLDB 2015, §2.2 have it by this name |
 
-use super::listing::Listed;
+use super::class::{Class, WindowTraits};
+use super::cuts::Cuts;
+use super::rules::{ByTime, Rules};
+use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// All rows of a key, called by the times of the first and the last of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,11 +21,59 @@ impl Global {
     pub fn extent(&self, first: i64, last: i64) -> (i64, i64) {
         (first, last)
     }
+}
 
-    /// Lists it, if there are rows from rank `since` on. O(1).
-    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
-        if since < times.len() {
-            out.push(Listed::by_rows(0, times.len(), times));
+/// The watermark at which the global window is final: only a closed stream comes there.
+const NEVER: i64 = i64::MAX;
+
+impl Rules for Global {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits::of(Class::ContextFree)
+    }
+
+    fn source(&self) -> &'static str {
+        "Akidau et al. 2015, §2.2"
+    }
+
+    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
+        if horizon < NEVER { i64::MIN } else { horizon }
+    }
+
+    fn by_time(&self) -> Option<&dyn ByTime> {
+        Some(self)
+    }
+}
+
+impl ByTime for Global {
+    fn cut(&self, since: Option<i64>, cuts: &mut Cuts) {
+        // As a session that nothing closes.
+        cuts.gaps.push((since, i64::MAX));
+    }
+
+    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>) {
+        let (Some(&first), Some(&last)) = (spans.firsts.first(), spans.lasts.last()) else { return };
+        if most > 0 && cursor.start.is_none() && self.may_end(ending) {
+            out.push(Listed::new(0, spans.len(), self.extent(first, last)));
         }
+        cursor.start = Some(first);
+    }
+
+    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
+        if changed.iter().any(|&t| ending.since.is_none_or(|since| t > since)) {
+            self.list(spans, ending, &mut Cursor::default(), 1, out);
+        }
+    }
+
+    fn may_end(&self, ending: &Ending) -> bool {
+        // It begins with its first row, wherever that is.
+        (Ending { since: None, ..*ending }).holds(0, NEVER)
+    }
+
+    fn is_long(&self) -> bool {
+        true
+    }
+
+    fn keeps_apart(&self, _: (i64, i64), _: Option<i64>, _: i64) -> bool {
+        false
     }
 }

@@ -10,7 +10,10 @@
 //! A window without a row since the one before says nothing new, so that there is none: their number is at most that of
 //! slices.
 
-use super::listing::Listed;
+use super::class::{Class, WindowTraits};
+use super::cuts::{Cuts, next};
+use super::rules::{ByTime, Rules};
+use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// Windows `[s, s + every)`, `[s, s + 2·every)`, ... for a landmark s, or for one each period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,20 +94,134 @@ impl Landmark {
             .take_while(move |&end| last.is_none_or(|last| end <= last))
     }
 
-    /// Lists the windows with a row of rank `since` or after that no earlier window has. O(rows from `since` on).
-    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
-        let mut at = since.max(self.first().map_or(0, |first| times.partition_point(|&t| t < first)));
-        let mut lo = None;
-        while let Some(&t) = times.get(at) {
-            let Some((landmark, end)) = self.first_wid(t) else { return };
-            let from = match lo {
-                Some((of, from)) if of == landmark => from,
-                _ => times[..at].partition_point(|&t| t < landmark),
-            };
-            lo = Some((landmark, from));
-            at += times[at..].iter().take_while(|&&t| t < end).count();
-            out.push(Listed::new(from, at, (landmark, end)));
+    /// The window of a landmark that ends next after the span `at`, which moves on to the first span that it has not; spans
+    /// before the first landmark are passed over. `lo` is the place of the first span of the landmark `of`.
+    fn window_at(&self, spans: Spans<'_>, at: &mut usize, of: &mut Option<(i64, usize)>) -> Option<Listed> {
+        if let Some(first) = self.first() {
+            *at = spans.advance(*at, first);
         }
+        let (start, end) = self.first_wid(*spans.firsts.get(*at)?)?;
+        let lo = match *of {
+            Some((landmark, lo)) if landmark == start => lo,
+            _ => spans.firsts[..*at].partition_point(|&first| first < start),
+        };
+        *of = Some((start, lo));
+        *at = spans.advance(*at, end);
+        Some(Listed::new(lo, *at, (start, end)))
+    }
+}
+
+impl Rules for Landmark {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits::of(Class::ContextFree)
+    }
+
+    fn source(&self) -> &'static str {
+        "Li 2008, Eq. 5.7-5.9"
+    }
+
+    fn reach(&self) -> i64 {
+        self.every.max(self.period.unwrap_or(0))
+    }
+
+    fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
+        // The window that a row opens by itself is the one that ends next.
+        let next = (horizon <= most).then(|| self.first_wid(horizon.max(least))).flatten();
+        next.map_or(horizon, |(_, end)| horizon.min(end - self.every))
+    }
+
+    fn by_time(&self) -> Option<&dyn ByTime> {
+        Some(self)
+    }
+}
+
+impl ByTime for Landmark {
+    fn cut(&self, since: Option<i64>, cuts: &mut Cuts) {
+        match (self.first(), since) {
+            (Some(first), None) => cuts.rays.push((self.every, first)),
+            (None, None) => cuts.families.push(self.edges()),
+            (Some(first), Some(since)) if first > since => cuts.rays.push((self.every, first)),
+            (first, Some(since)) => {
+                let family = first.map_or(self.edges(), |first| (self.every, first));
+                cuts.rays.extend(next(family, since).map(|next| (family.0, next)));
+            }
+        }
+    }
+
+    /// Of each landmark, windows with a span that no earlier one has.
+    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>) {
+        let mut of = cursor.start.map(|start| (start, cursor.lo));
+        let mut at = match (of, ending.after) {
+            (None, Some(after)) => {
+                // The window that `after` lies in is the first to end after it.
+                let after = ending.within(after);
+                let from = self.first_wid(after).map_or(after, |(_, end)| end - self.every);
+                spans.before(from, cursor.hi)
+            }
+            _ => cursor.hi,
+        };
+        let full = out.len().saturating_add(most);
+        while out.len() < full {
+            let mut next = at;
+            let Some(window) = self.window_at(spans, &mut next, &mut of) else { break };
+            if window.end > ending.upto {
+                break;
+            }
+            at = next;
+            if ending.holds(window.start, window.end) {
+                out.push(window);
+            }
+        }
+        *cursor = Cursor { start: of.map(|of| of.0), lo: of.map_or(0, |of| of.1), hi: at };
+    }
+
+    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
+        let (mut at, mut of) = (0, None);
+        for &t in changed {
+            let Some((start, end)) = self.first_wid(t) else { continue };
+            at += spans.firsts[at..].partition_point(|&first| first < end - self.every);
+            // All later windows of the landmark have it, too; those that are listed already are behind `at`.
+            loop {
+                let mut next = at;
+                match self.window_at(spans, &mut next, &mut of) {
+                    Some(window) if window.start == start && window.end <= ending.upto => {
+                        if ending.holds(window.start, window.end) {
+                            out.push(window);
+                        }
+                        at = next;
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+
+    fn may_end(&self, ending: &Ending) -> bool {
+        let within = |after: &i64| ending.within(*after) == *after;
+        let next = ending.after.filter(within).and_then(|after| self.first_wid(after));
+        next.is_none_or(|(_, end)| end <= ending.upto)
+    }
+
+    fn reaches_back(&self, cutoff: i64, since: Option<i64>, (least, most): (i64, i64)) -> Option<i64> {
+        // Its windows have all rows since their landmark.
+        let landmark = (cutoff <= most).then(|| self.landmark(cutoff.max(least))).flatten();
+        landmark.filter(|&landmark| since.is_none_or(|since| landmark > since))
+    }
+
+    fn is_long(&self) -> bool {
+        true
+    }
+
+    fn keeps_apart(&self, (earlier, later): (i64, i64), since: Option<i64>, horizon: i64) -> bool {
+        let lies_between = |edge: i64| earlier < edge && edge <= later;
+        // There is a window if it has rows that the one before has not: the last edge before its end tells which.
+        let next = self.first_wid(later);
+        let has_more = next.is_some_and(|(_, end)| end > horizon && lies_between(end - self.every));
+        let begins = self.landmark(later).is_some_and(|start| {
+            let expired = self.period.is_some_and(|period| start.saturating_add(period) <= horizon);
+            lies_between(start) && !expired && since.is_none_or(|since| start > since)
+        });
+        has_more || begins
     }
 }
 

@@ -9,7 +9,12 @@
 //!
 //! At edges before which no row came since the edge before, the window would be the one before, and there is none.
 
-use super::listing::Listed;
+use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View, earlier};
+use super::class::{Class, WindowTraits};
+use super::numbered::Memory;
+use super::rules::Rules;
+use super::spans::{Listed, gallop};
+use crate::Result;
 use super::sliding::Sliding;
 
 /// At each edge `offset + k·every`, the last `rows` rows before it.
@@ -59,13 +64,107 @@ impl LastRows {
         (hi.saturating_sub(self.rows), hi)
     }
 
-    /// Lists the windows with a row of rank `since` or after. O(rows from `since` on).
-    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
-        let mut hi = since;
-        while let Some(&t) = times.get(hi) {
-            let edge = self.edge_after(t);
-            hi += times[hi..].iter().take_while(|&&t| t < edge).count();
-            out.push(Listed::by_rows(hi.saturating_sub(self.rows), hi, times));
+    /// The place after the rows of the stretch that the row at `from` begins or is in.
+    fn stretch_end(&self, times: &[i64], from: usize) -> usize {
+        let edge = self.edge_after(times[from]);
+        from + gallop(&times[from..], |&time| time < edge)
+    }
+}
+
+impl Rules for LastRows {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits { count: true, ..WindowTraits::of(Class::ForwardContextAware) }
+    }
+
+    fn source(&self) -> &'static str {
+        "Traub et al. 2019, §4.4"
+    }
+
+    fn reach(&self) -> i64 {
+        self.every()
+    }
+
+    fn is_ranked(&self) -> bool {
+        true
+    }
+
+    fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
+        // The stretch of time that has not ended.
+        if horizon > most { horizon } else { self.edge_after(horizon.max(least)) - self.every() }
+    }
+
+    fn by_rows(&self) -> Option<&dyn ByRows> {
+        Some(self)
+    }
+}
+
+impl ByRows for LastRows {
+    fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
+        let mut hi = 0;
+        while hi < rows.times.len() {
+            hi = self.stretch_end(rows.times, hi);
+            out.push(Listed::by_rows(hi.saturating_sub(self.rows), hi, rows.times));
         }
+        Ok(())
+    }
+
+    fn ready(&self, view: &View<'_>, _: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
+        let (times, changed) = (view.times, view.changed());
+        if !view.is_appended {
+            out.looks_from(changed.saturating_sub(self.rows));
+        }
+        // The stretch of the first row that changed, or that was not final.
+        let was_final = |time: i64| view.call.before.is_some_and(|before| self.edge_after(time) <= before);
+        let first = changed.min(times.partition_point(|&time| was_final(time)));
+        let mut row = times.get(first).map_or(first, |&time| {
+            let edge = self.edge_after(time);
+            times.partition_point(|&other| self.edge_after(other) < edge)
+        });
+        let mut next = None;
+        while let Some(&time) = times.get(row) {
+            let (edge, first) = (self.edge_after(time), row);
+            row = self.stretch_end(times, row);
+            if !view.call.now.is_some_and(|now| edge <= now) {
+                next = earlier(next, Some(edge));
+                continue;
+            }
+            let lo = row.saturating_sub(self.rows);
+            out.edges.push(lo);
+            let was_final = was_final(time);
+            let update = was_final && view.new_before(row) - view.new_before(first) < row - first;
+            // A row put in shifts the ranks of all that follow.
+            if !was_final || row > changed {
+                out.emit(lo, row, (times[lo], times[row - 1]), update);
+            }
+        }
+        Ok(next)
+    }
+
+    fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
+        let mut place = from.max(1);
+        while place < view.len() {
+            let edge = self.edge_after(view.times[place - 1]);
+            if view.times[place] < edge {
+                place += gallop(&view.times[place..], |&time| time < edge);
+                continue;
+            }
+            cuts.by_edge.push(place);
+            place += 1;
+        }
+    }
+
+    fn final_edges(&self, view: &View<'_>, _: &Memory, from: usize, edges: &mut Vec<usize>) -> Result<()> {
+        let mut row = from;
+        while let Some(&time) = view.times.get(row) {
+            row = self.stretch_end(view.times, row);
+            if view.call.now.is_some_and(|now| self.edge_after(time) <= now) {
+                edges.push(row.saturating_sub(self.rows));
+            }
+        }
+        Ok(())
+    }
+
+    fn needed(&self, view: &View<'_>, _: &Memory) -> usize {
+        view.fixed_rows().saturating_sub(self.rows)
     }
 }

@@ -9,7 +9,12 @@
 //!
 //! Li takes times for unique. Where rows tie, a window has those up to the row that ends it, in the order of arrival.
 
-use super::listing::Listed;
+use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View};
+use super::class::{Class, WindowTraits};
+use super::numbered::Memory;
+use super::rules::Rules;
+use super::spans::Listed;
+use crate::Result;
 
 /// After every n-th row of a key, the rows up to it that are less than `size` older.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,17 +52,72 @@ impl LastTime {
     pub fn extent(&self, last: usize, times: &[i64]) -> (usize, usize) {
         (times.partition_point(|&t| t <= times[last] - self.size), last + 1)
     }
+}
 
-    /// Lists the windows with a row of rank `since` or after. O(rows of these windows).
-    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
-        let mut hi = (since / self.rows + 1) * self.rows;
-        let Some(&first) = times.get(hi - 1) else { return };
-        let mut lo = times.partition_point(|&t| t <= first - self.size);
-        while let Some(&t) = times.get(hi - 1) {
-            let start = t - self.size;
+impl Rules for LastTime {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits::of(Class::ForwardContextAware)
+    }
+
+    fn source(&self) -> &'static str {
+        "Li 2008, Eq. 5.16-5.18"
+    }
+
+    fn reach(&self) -> i64 {
+        self.size
+    }
+
+    fn is_ranked(&self) -> bool {
+        true
+    }
+
+    fn by_rows(&self) -> Option<&dyn ByRows> {
+        Some(self)
+    }
+}
+
+impl ByRows for LastTime {
+    fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
+        let (times, mut lo) = (rows.times, 0);
+        for last in self.windows(times.len()) {
+            let (start, end) = (times[last] - self.size, times[last]);
             lo += times[lo..].iter().take_while(|&&t| t <= start).count();
-            out.push(Listed::new(lo, hi, (start, t)));
-            hi += self.rows;
+            out.push(Listed::new(lo, last + 1, (start, end)));
         }
+        Ok(())
+    }
+
+    fn ready(&self, view: &View<'_>, _: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
+        let rows = self.rows as u64;
+        let final_before = view.rank(view.final_before());
+        if !view.is_appended {
+            out.looks_from(view.first_within(Some(self.size)));
+        }
+        let mut hi = (final_before.min(view.rank(view.changed())) / rows + 1) * rows;
+        while hi <= view.rank(view.final_rows()) {
+            let last = (hi - view.base) as usize - 1;
+            let (lo, _) = self.extent(last, view.times);
+            out.edges.push(lo);
+            let extent = (view.times[last] - self.size, view.times[last]);
+            out.emit(lo, last + 1, extent, hi <= final_before);
+            hi += rows;
+        }
+        Ok(view.next_row())
+    }
+
+    fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
+        cuts.every(view, from, (0, self.rows));
+    }
+
+    fn final_edges(&self, view: &View<'_>, _: &Memory, from: usize, edges: &mut Vec<usize>) -> Result<()> {
+        let rows = self.rows as u64;
+        let first = (view.rank(from) / rows + 1) * rows;
+        let ends = (first..=view.rank(view.final_rows())).step_by(self.rows);
+        edges.extend(ends.map(|hi| self.extent((hi - view.base) as usize - 1, view.times).0));
+        Ok(())
+    }
+
+    fn needed(&self, view: &View<'_>, _: &Memory) -> usize {
+        view.upto(view.call.floor.map(|floor| floor.saturating_sub(self.size)))
     }
 }

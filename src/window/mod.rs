@@ -4,46 +4,60 @@
 //! - `extent(w)`: which part of the measure window `w` covers — the definition, and what tests evaluate,
 //! - `wids(t)`: which windows a row at `t` belongs to — the inverse of `extent`, and what runs.
 //!
+//! Everything that differs from type to type is in the type's file, behind [`Rules`]: where its windows cut slices, which
+//! windows are final or changed, what must be kept for them. Nothing outside of this room asks which type a window is.
+//!
 //! Their class decides what must be stored (Traub et al. 2019, §4.3): a *context-free* window (CF) has all its edges
 //! known before any row; a session's edges depend on the rows (*context aware*), but its fragments merge, so no
-//! tuples are kept for it either. Types that need rows in order ([`Window::needs_rows`]) are listed over a key's sorted
-//! rows ([`Window::list`]), as ranges of ranks; so can be all others.
+//! tuples are kept for it either. These are [`ByTime`]. Types that need rows in order are [`ByRows`].
 
 mod band;
+mod by_rows;
 mod calendar;
 mod class;
 mod context;
 mod counted;
+mod cuts;
 mod global;
 mod landmark;
 mod last_rows;
 mod last_time;
-mod listing;
 pub mod measure;
+mod numbered;
+mod observed;
 mod punctuation;
+mod rules;
 mod session;
 mod sliding;
+mod spans;
 mod user;
 
+use std::ops::Deref;
+
 pub use band::Band;
+pub use by_rows::{ByRows, Call, Emission, KeyRows, New, ReadRows, Ready, RowCuts, View, earlier, place_from};
 pub use calendar::{Calendar, ContextFree};
 pub use class::{Class, WindowTraits};
 pub use context::{Context, Edit};
 pub use counted::Counted;
+pub use cuts::Cuts;
 pub use global::Global;
 pub use landmark::Landmark;
 pub use last_rows::LastRows;
 pub use last_time::LastTime;
-pub use listing::{KeyRows, Listed};
 pub use measure::Measure;
-pub use punctuation::{Mark, Punctuation};
+pub use numbered::{Emitted, Memory, Saved};
+pub use observed::Observed;
+pub use punctuation::{Mark, Point, Punctuation};
+pub use rules::{ByTime, Rules};
 pub use session::Session;
 pub use sliding::Sliding;
+pub use spans::{Cursor, Ending, Listed, Spans, gallop, place};
 pub use user::{User, UserWindow};
 
 use crate::Result;
 
-/// A window type over one advancing measure, in units of that measure.
+/// A window type over one advancing measure, in units of that measure. What is true of it its [`Rules`] say.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Window {
     /// Sliding windows; tumbling ones are those whose slide is their size.
@@ -68,115 +82,42 @@ pub enum Window {
     User(User),
 }
 
+impl Deref for Window {
+    type Target = dyn Rules;
+
+    fn deref(&self) -> &(dyn Rules + 'static) {
+        match self {
+            Window::Sliding(window) => window,
+            Window::Session(window) => window,
+            Window::Band(window) => window,
+            Window::Landmark(window) => window,
+            Window::Global(window) => window,
+            Window::Counted(window) => window,
+            Window::LastRows(window) => window,
+            Window::LastTime(window) => window,
+            Window::Punctuation(window) => window,
+            Window::User(window) => window,
+        }
+    }
+}
+
 impl Window {
-    /// How far from its rows a window's edges can lie.
-    pub fn reach(&self) -> i64 {
-        match self {
-            // Both the first window's start and, in between, `start + slide` are computed.
-            Window::Sliding(w) => w.size().saturating_add(w.slide()),
-            Window::Session(w) => w.gap(),
-            Window::Landmark(w) => w.every().max(w.period().unwrap_or(0)),
-            Window::LastRows(w) => w.every(),
-            Window::LastTime(w) => w.size(),
-            Window::Band(_)
-            | Window::Global(_)
-            | Window::Counted(_)
-            | Window::Punctuation(_)
-            | Window::User(_) => 0,
-        }
-    }
-
-    /// About how many windows a row is in, or ends.
-    pub fn overlap(&self) -> i64 {
-        match self {
-            Window::Sliding(w) => w.size() / w.slide(),
-            _ => 1,
-        }
-    }
-
-    /// Whether its windows are told by rows in order, and not by slices that are cut in advance.
+    /// Whether its windows are known by rows in order, and not by slices that are cut in advance.
     pub fn needs_rows(&self) -> bool {
-        match self {
-            Window::Sliding(_)
-            | Window::Session(_)
-            | Window::Band(_)
-            | Window::Landmark(_)
-            | Window::Global(_) => false,
-            Window::Counted(_)
-            | Window::LastRows(_)
-            | Window::LastTime(_)
-            | Window::Punctuation(_)
-            | Window::User(_) => true,
-        }
+        self.by_time().is_none()
     }
 
-    /// Whether it is measured by rows, wholly or in part, so that ranks tell its windows.
-    pub fn is_ranked(&self) -> bool {
-        matches!(self, Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_))
-    }
-
-    /// Positions of the columns it reads beside the time.
-    pub fn columns(&self) -> Vec<usize> {
-        match self {
-            Window::Punctuation(w) => vec![w.column()],
-            Window::User(w) => w.columns().to_vec(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// What decides about it.
-    pub fn traits(&self) -> WindowTraits {
-        use Class::{ContextFree, ForwardContextAware, ForwardContextFree};
-        match self {
-            Window::Sliding(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => {
-                WindowTraits::of(ContextFree)
-            }
-            Window::Session(_) => WindowTraits { session: true, ..WindowTraits::of(ForwardContextFree) },
-            Window::Counted(_) => WindowTraits { count: true, ..WindowTraits::of(ContextFree) },
-            Window::LastRows(_) => WindowTraits { count: true, ..WindowTraits::of(ForwardContextAware) },
-            Window::LastTime(_) => WindowTraits::of(ForwardContextAware),
-            Window::Punctuation(_) => WindowTraits::of(ForwardContextFree),
-            Window::User(w) => w.window().traits(),
-        }
-    }
-
-    /// Where its definition is from.
-    pub fn source(&self) -> &'static str {
-        match self {
-            Window::Sliding(_) => "Li 2008, Eq. 5.1-5.3",
-            Window::Session(_) => "Traub et al. 2019, §5.1",
-            Window::Band(_) => "Li 2008, §5.1.1",
-            Window::Landmark(_) => "Li 2008, Eq. 5.7-5.9",
-            Window::Global(_) => "Akidau et al. 2015, §2.2",
-            Window::Counted(_) => "Li 2008, Eq. 5.4-5.6",
-            Window::LastRows(_) => "Traub et al. 2019, §4.4",
-            Window::LastTime(_) => "Li 2008, Eq. 5.16-5.18",
-            Window::Punctuation(_) => "Traub et al. 2019, §4.4",
-            Window::User(_) => "Traub et al. 2019, §5.4.2",
-        }
-    }
-
-    /// Lists the windows of a key that have a row of rank `since` or after.
+    /// Lists all windows of a key.
     ///
     /// Both ends of the windows of one listing never step back, but for users' own types, whose order is any.
     ///
     /// # Errors
     /// None but those of users' own types.
-    pub fn list(&self, rows: &KeyRows<'_>, since: usize, out: &mut Vec<Listed>) -> Result<()> {
-        let times = rows.times;
-        match self {
-            Window::Sliding(w) => w.list(times, since, out),
-            Window::Session(w) => w.list(times, since, out),
-            Window::Band(w) => w.list(times, since, out),
-            Window::Landmark(w) => w.list(times, since, out),
-            Window::Global(w) => w.list(times, since, out),
-            Window::Counted(w) => w.list(times, since, out),
-            Window::LastRows(w) => w.list(times, since, out),
-            Window::LastTime(w) => w.list(times, since, out),
-            Window::Punctuation(w) => w.list(times, &Punctuation::marks(&rows.columns[0]), since, out),
-            Window::User(w) => w.list(rows, since, out)?,
+    pub fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
+        if let Some(window) = self.by_time() {
+            window.list(Spans::of_rows(rows.times), &Ending::ALL, &mut Cursor::default(), usize::MAX, out);
         }
-        Ok(())
+        self.by_rows().map_or(Ok(()), |window| window.list(rows, out))
     }
 }
 
@@ -276,12 +217,11 @@ mod tests {
     }
 
     proptest! {
-        /// What is listed is what the definition says, from any row on, and in an order that kernels take.
+        /// What is listed is what the definition says, and in an order that kernels take.
         #[test]
         fn listings_are_the_definition(
             window in any_window(),
             rows in prop::collection::vec((-40i64..40, prop::option::of(any::<bool>())), 0..40),
-            since in 0usize..45,
         ) {
             let mut times: Vec<i64> = rows.iter().map(|row| row.0).collect();
             times.sort_unstable();
@@ -289,11 +229,56 @@ mod tests {
             let column: ArrayRef = Arc::new(BooleanArray::from(marks.clone()));
             let rows = KeyRows { times: &times, columns: &[column] };
             let mut listed = Vec::new();
-            window.list(&rows, since, &mut listed).unwrap();
-            let mut wanted = oracle(&window, &times, &marks);
-            wanted.retain(|window| window.hi as usize > since);
-            prop_assert_eq!(&listed, &wanted);
+            window.list(&rows, &mut listed).unwrap();
+            prop_assert_eq!(&listed, &oracle(&window, &times, &marks));
             prop_assert!(listed.is_sorted_by(|a, b| a.lo <= b.lo && a.hi <= b.hi));
+        }
+
+        /// Of windows by time those are listed that a watermark makes final, however few at a time, and those that some
+        /// rows change, if these lie in slices that no edge cuts.
+        #[test]
+        fn windows_end_between_two_watermarks(
+            window in any_window().prop_filter("by time", |window| window.by_time().is_some()),
+            mut times in prop::collection::vec(-40i64..40, 0..40),
+            after in prop::option::of(-60i64..60),
+            ahead in 0i64..60,
+            most in 1usize..5,
+            changed in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+        ) {
+            let rules = window.by_time().unwrap();
+            times.sort_unstable();
+            let ending = Ending { after, upto: after.unwrap_or(0) + ahead, since: None, bounds: (-1000, 1000) };
+            let final_at = |each: &Listed| match &window {
+                Window::Session(_) => each.end + 1,
+                Window::Global(_) => i64::MAX,
+                _ => each.end,
+            };
+            let is_asked = |each: &Listed| after.is_none_or(|after| final_at(each) > after) && final_at(each) <= ending.upto;
+            let mut wanted = oracle(&window, &times, &[]);
+            wanted.retain(is_asked);
+            let (mut listed, mut cursor) = (Vec::new(), Cursor::default());
+            loop {
+                let before = listed.len();
+                rules.list(Spans::of_rows(&times), &ending, &mut cursor, most, &mut listed);
+                prop_assert!(listed.len() <= before + most);
+                if listed.len() < before + most {
+                    break;
+                }
+            }
+            prop_assert_eq!(&listed, &wanted);
+            prop_assert!(wanted.is_empty() || rules.may_end(&ending));
+            if times.is_empty() {
+                return Ok(());
+            }
+            let mut changed: Vec<i64> = changed.iter().map(|at| times[at.index(times.len())]).collect();
+            changed.sort_unstable();
+            wanted.retain(|each| changed.iter().any(|&t| match &window {
+                Window::Session(_) | Window::Global(_) => times[each.lo as usize] <= t && t <= times[each.hi as usize - 1],
+                _ => each.start <= t && t < each.end,
+            }));
+            listed.clear();
+            rules.list_changed(Spans::of_rows(&times), &changed, &ending, &mut listed);
+            prop_assert_eq!(&listed, &wanted);
         }
     }
 }

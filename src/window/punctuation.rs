@@ -10,7 +10,12 @@
 use arrow_array::{Array, ArrayRef, BooleanArray, cast::AsArray};
 use arrow_buffer::BooleanBuffer;
 
-use super::listing::Listed;
+use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View, earlier};
+use super::class::{Class, WindowTraits};
+use super::numbered::{Emitted, Final, Memory};
+use super::rules::Rules;
+use super::spans::Listed;
+use crate::Result;
 
 /// Where in a window the marked row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,25 +60,148 @@ impl Punctuation {
         }
     }
 
-    /// Lists the windows with a row of rank `since` or after. O(rows of these windows).
-    pub fn list(&self, times: &[i64], marks: &BooleanBuffer, since: usize, out: &mut Vec<Listed>) {
-        let rows = times.len();
-        if since >= rows {
-            return;
+    /// Whether the row at this place is marked as the last of its window, so that no other can come after it.
+    fn closes(&self, view: &View<'_>, place: usize) -> bool {
+        self.mark == Mark::End && view.is_marked(self.column, place)
+    }
+
+    /// Whether there is a cut before the row at this place, or after the last; the time of what cuts first.
+    fn cut_before(&self, view: &View<'_>, place: usize) -> Option<i64> {
+        let marked = match self.mark {
+            Mark::End => place - 1,
+            Mark::Start => place,
+        };
+        let mark = view.is_marked(self.column, marked).then(|| view.times.get(marked).copied()).flatten();
+        if view.points.is_empty() {
+            return mark;
         }
+        let before = (view.times[place - 1], view.ats[place - 1]);
+        let after = (place < view.len()).then(|| (view.times[place], view.ats[place]));
+        // A row of its time that came before it lies before it.
+        let from = view.points.partition_point(|point| (point.time, point.at) <= before);
+        let point = view.points[from..]
+            .iter()
+            .take_while(|point| after.is_none_or(|after| (point.time, point.at) <= after))
+            .find(|point| point.key.is_none_or(|key| key == view.key))
+            .map(|point| point.time);
+        earlier(mark, point)
+    }
+
+    /// The windows of a key's rows from place `from` on, where one begins: the places where each begins and ends, and the
+    /// time of what ends it; none of the last rows if nothing has yet.
+    fn windows<'a>(
+        &'a self,
+        view: &'a View<'_>,
+        from: usize,
+    ) -> impl Iterator<Item = ((usize, usize), Option<i64>)> + 'a {
+        let mut lo = from;
+        (from + 1..=view.len()).filter_map(move |hi| {
+            let closed = self.cut_before(view, hi);
+            let is_one = closed.is_some() || hi == view.len();
+            is_one.then(|| ((std::mem::replace(&mut lo, hi), hi), closed))
+        })
+    }
+}
+
+/// A punctuation by a call: between the rows that had come by then, up to its time, and all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Point {
+    /// Its time.
+    pub time: i64,
+    /// The arrival number of the next row then.
+    pub at: u64,
+    /// Whose; every key's if there is none.
+    pub key: Option<u32>,
+}
+
+impl Rules for Punctuation {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits::of(Class::ForwardContextFree)
+    }
+
+    fn source(&self) -> &'static str {
+        "Traub et al. 2019, §4.4"
+    }
+
+    fn columns(&self) -> Vec<usize> {
+        vec![self.column]
+    }
+
+    fn is_numbered(&self) -> bool {
+        true
+    }
+
+    fn mark_column(&self) -> Option<usize> {
+        Some(self.column)
+    }
+
+    fn by_rows(&self) -> Option<&dyn ByRows> {
+        Some(self)
+    }
+}
+
+impl ByRows for Punctuation {
+    fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
         // A mark at the start parts its row from the one before, a mark at the end from the one after.
         let shift = usize::from(self.mark == Mark::End);
-        let mut before = 0..since + 1 - shift;
-        let mut lo = before.rfind(|&row| marks.value(row)).map_or(0, |row| row + shift);
-        let (from, later) = (lo, marks.slice(lo, rows - lo));
-        for edge in later.set_indices().map(|at| from + at + shift) {
+        let edges = Self::marks(&rows.columns[0]);
+        let edges = edges.set_indices().map(|at| at + shift).chain([rows.times.len()]);
+        let mut lo = 0;
+        for edge in edges.filter(|&edge| edge > 0) {
             if lo < edge {
-                out.push(Listed::by_rows(lo, edge, times));
+                out.push(Listed::by_rows(lo, edge, rows.times));
                 lo = edge;
             }
         }
-        if lo < rows {
-            out.push(Listed::by_rows(lo, rows, times));
+        Ok(())
+    }
+
+    fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
+        let (mut finals, mut next) = (Vec::new(), None);
+        let mut lo = memory.first(view);
+        let mut emitted = Vec::new();
+        if !view.is_appended {
+            emitted = std::mem::take(&mut memory.emitted);
+        } else if let Some(last) = memory.emitted.last() {
+            // Windows that were emitted stay as they are.
+            lo = lo.max(view.place_from((last.time, last.first)) + last.rows as usize);
         }
+        for (window, closed) in self.windows(view, lo) {
+            if view.call.closing || view.call.has_reached(closed) {
+                finals.push(Final::of(view, window));
+            } else {
+                next = earlier(next, closed);
+            }
+        }
+        let numbered = memory.compare(view, &emitted, &finals, out);
+        memory.emitted.extend(numbered.into_iter().map(|(at, number)| finals[at].emitted(number)));
+        memory.emitted.sort_unstable_by_key(|emitted| (emitted.time, emitted.first));
+        Ok(next)
+    }
+
+    fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
+        let places = from.max(1)..view.len();
+        cuts.by_edge.extend(places.filter(|&place| self.cut_before(view, place).is_some()));
+    }
+
+    fn needed(&self, view: &View<'_>, memory: &Memory) -> usize {
+        let (least, fixed) = (memory.first(view), view.fixed_rows());
+        if fixed > least && self.closes(view, fixed - 1) {
+            return fixed;
+        }
+        let begins = |place: &usize| self.cut_before(view, *place).is_some();
+        (least.max(1)..fixed).rev().find(begins).unwrap_or(least.min(view.len()))
+    }
+
+    /// Windows that were emitted are among those that are final, and these begin at a mark.
+    fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
+        let first = memory.first(view);
+        let begins = first == 0 || self.cut_before(view, first).is_some();
+        let mut finals = self.windows(view, first).filter(|&(_, closed)| view.call.has_reached(closed));
+        let mut is_final = |emitted: &Emitted| {
+            let places = emitted.places(view.times, view.ats);
+            finals.any(|(window, _)| places == Some(window))
+        };
+        memory.observed.is_none() && begins && memory.emitted.iter().all(&mut is_final)
     }
 }

@@ -1,6 +1,9 @@
 //! Sessions: rows of a key that follow each other within a gap.
 
-use super::listing::Listed;
+use super::class::{Class, WindowTraits};
+use super::cuts::Cuts;
+use super::rules::{ByTime, Rules};
+use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// A session spans rows no further than `gap` apart, and ends `gap` after the last of them.
 ///
@@ -36,18 +39,23 @@ impl Session {
         (first, last + self.gap)
     }
 
-    /// Lists the sessions with a row of rank `since` or after. O(rows of these sessions).
-    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
-        if since >= times.len() {
-            return;
+    /// The session that the span at place `at` lies in.
+    pub fn around(&self, spans: Spans<'_>, at: usize) -> Listed {
+        let Spans { firsts, lasts } = spans;
+        let (mut lo, mut hi, mut last) = (at, at + 1, lasts[at]);
+        while lo > 0 && self.joins(lasts[lo - 1], firsts[lo]) {
+            lo -= 1;
         }
-        let apart = |at: &usize| !self.joins(times[*at - 1], times[*at]);
-        let mut lo = (1..=since).rev().find(apart).unwrap_or(0);
-        while lo < times.len() {
-            let hi = (lo + 1..times.len()).find(apart).unwrap_or(times.len());
-            out.push(Listed::new(lo, hi, self.extent(times[lo], times[hi - 1])));
-            lo = hi;
+        while hi < firsts.len() && self.joins(last, firsts[hi]) {
+            last = last.max(lasts[hi]);
+            hi += 1;
         }
+        Listed::new(lo, hi, self.extent(firsts[lo], last))
+    }
+
+    /// The least watermark at which a session that ends at `end` is final: a row exactly on the end still joins it.
+    pub fn final_at(&self, end: i64) -> i64 {
+        end.saturating_add(1)
     }
 
     /// All sessions over ascending times, as `(first, last)`: the definition.
@@ -60,6 +68,90 @@ impl Session {
             }
         }
         sessions
+    }
+}
+
+impl Rules for Session {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits { session: true, ..WindowTraits::of(Class::ForwardContextFree) }
+    }
+
+    fn source(&self) -> &'static str {
+        "Traub et al. 2019, §5.1"
+    }
+
+    fn reach(&self) -> i64 {
+        self.gap
+    }
+
+    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
+        // A session that takes a row then is there as a whole: it ends at or after the horizon, and such ones are kept.
+        horizon.saturating_sub(self.gap)
+    }
+
+    fn by_time(&self) -> Option<&dyn ByTime> {
+        Some(self)
+    }
+
+    fn session(&self) -> Option<&Session> {
+        Some(self)
+    }
+}
+
+impl ByTime for Session {
+    fn cut(&self, since: Option<i64>, cuts: &mut Cuts) {
+        cuts.gaps.push((since, self.gap));
+    }
+
+    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>) {
+        let Spans { firsts, lasts } = spans;
+        let mut at = cursor.lo;
+        if let (None, Some(after)) = (cursor.start, ending.after) {
+            // The first span that can be asked for is the last of its session.
+            let is_final = |&last: &i64| self.final_at(last.saturating_add(self.gap)) <= after;
+            at = at.max(lasts.partition_point(is_final));
+        }
+        let full = out.len().saturating_add(most);
+        while at < firsts.len() && out.len() < full {
+            let (mut hi, mut last) = (at + 1, lasts[at]);
+            while hi < firsts.len() && self.joins(last, firsts[hi]) {
+                last = last.max(lasts[hi]);
+                hi += 1;
+            }
+            if self.final_at(last + self.gap) > ending.upto {
+                // Later ones end later.
+                break;
+            }
+            // Only the first may begin before.
+            let mut lo = at;
+            while lo > 0 && self.joins(lasts[lo - 1], firsts[lo]) {
+                lo -= 1;
+            }
+            out.push(Listed::new(lo, hi, self.extent(firsts[lo], last)));
+            at = hi;
+        }
+        *cursor = Cursor { start: Some(0), lo: at, hi: at };
+    }
+
+    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
+        let mut done = 0;
+        for &t in changed {
+            let after = spans.firsts.partition_point(|&first| first <= t);
+            if after <= done {
+                continue;
+            }
+            let session = self.around(spans, after - 1);
+            done = session.hi as usize;
+            // It begins where it does: what is before a query's first row is not among the spans.
+            if (Ending { since: None, ..*ending }).holds(session.start, self.final_at(session.end)) {
+                out.push(session);
+            }
+        }
+    }
+
+    fn keeps_apart(&self, _: (i64, i64), _: Option<i64>, _: i64) -> bool {
+        // Its gap does.
+        false
     }
 }
 

@@ -1,6 +1,9 @@
 //! Sliding windows `[offset + k·slide, offset + k·slide + size)`: context free (Li 2008, 5.1–5.3).
 
-use super::listing::Listed;
+use super::class::{Class, WindowTraits};
+use super::cuts::{Cuts, next};
+use super::rules::{ByTime, Rules};
+use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// Sliding windows of `size`, one starting every `slide`, aligned to `offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,30 +66,130 @@ impl Sliding {
         self.last_start(t - self.size) + self.slide
     }
 
-    /// Lists the windows with a row of rank `since` or after. O(rows of these windows + windows).
-    pub fn list(&self, times: &[i64], since: usize, out: &mut Vec<Listed>) {
-        let Some(&first) = times.get(since) else { return };
+    /// Periods and offsets of all edges, starts and ends: where slices must be cut (Traub et al. 2019, §5.3.1).
+    pub fn edges(&self) -> [(i64, i64); 2] {
+        [(self.slide, self.offset), (self.slide, (self.offset + self.size % self.slide) % self.slide)]
+    }
+}
+
+impl Rules for Sliding {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits::of(Class::ContextFree)
+    }
+
+    fn source(&self) -> &'static str {
+        "Li 2008, Eq. 5.1-5.3"
+    }
+
+    fn reach(&self) -> i64 {
+        // Both the first window's start and, in between, `start + slide` are computed.
+        self.size.saturating_add(self.slide)
+    }
+
+    fn overlap(&self) -> i64 {
+        self.size / self.slide
+    }
+
+    fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
+        if horizon > most { i64::MAX } else { self.first_covering(horizon.max(least)) }
+    }
+
+    fn by_time(&self) -> Option<&dyn ByTime> {
+        Some(self)
+    }
+
+    fn sliding(&self) -> Option<&Sliding> {
+        Some(self)
+    }
+}
+
+impl Sliding {
+    /// Start of the first window asked for of those that cover `first` or begin later.
+    fn first_start(&self, ending: &Ending, first: i64) -> i64 {
         let mut start = self.first_covering(first);
-        let mut lo = times.partition_point(|&t| t < start);
-        let mut hi = lo;
-        loop {
-            let extent = self.extent(start);
-            lo += times[lo..].iter().take_while(|&&t| t < extent.0).count();
-            let Some(&next) = times.get(lo) else { return };
-            hi += times[hi..].iter().take_while(|&&t| t < extent.1).count();
-            if lo == hi {
+        if let Some(after) = ending.after {
+            start = start.max(self.first_covering(ending.within(after)));
+        }
+        self.begins_since(ending, start)
+    }
+
+    /// The same, or the start of the first window that begins after `since`, if that is later.
+    fn begins_since(&self, ending: &Ending, start: i64) -> i64 {
+        let since = ending.since.map(|since| self.last_start(ending.within(since)) + self.slide);
+        since.map_or(start, |since| start.max(since))
+    }
+}
+
+impl ByTime for Sliding {
+    fn cut(&self, since: Option<i64>, cuts: &mut Cuts) {
+        let Some(since) = since else { return cuts.families.extend(self.edges()) };
+        if let Some(start) = next((self.slide, self.offset), since) {
+            cuts.rays.push((self.slide, start));
+            cuts.rays.extend(start.checked_add(self.size).map(|end| (self.slide, end)));
+        }
+    }
+
+    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>) {
+        let Cursor { mut lo, mut hi, .. } = *cursor;
+        let Some(&first) = spans.firsts.first() else { return };
+        let mut start = match cursor.start {
+            Some(start) => self.begins_since(ending, start),
+            None => self.first_start(ending, first),
+        };
+        let mut near = lo;
+        let full = out.len().saturating_add(most);
+        let mut is_first = true;
+        while out.len() < full {
+            let end = start + self.size;
+            if end > ending.upto {
+                break;
+            }
+            lo = if is_first { spans.before(start, lo) } else { spans.advance(lo, start) };
+            let Some(&next) = spans.firsts.get(lo) else {
+                near = lo;
+                break;
+            };
+            if next >= end {
                 // Nothing in this window: on to the first that has something.
                 start = self.first_covering(next);
                 continue;
             }
-            out.push(Listed::new(lo, hi, extent));
+            hi = hi.max(lo);
+            hi = match is_first {
+                // Any of a few spans: a search without branches.
+                true => hi + spans.firsts[hi..].partition_point(|&first| first < end),
+                false => spans.advance(hi, end),
+            };
+            is_first = false;
+            near = if self.size == self.slide { hi } else { lo };
+            if ending.holds(start, end) {
+                out.push(Listed::new(lo, hi, (start, end)));
+            }
             start += self.slide;
+        }
+        *cursor = Cursor { start: Some(start), lo: near, hi };
+    }
+
+    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
+        let (mut lo, mut hi, mut next) = (0, 0, i64::MIN);
+        for &t in changed {
+            let mut start = self.first_start(ending, t).max(next);
+            while start <= t && start + self.size <= ending.upto {
+                let end = start + self.size;
+                if ending.holds(start, end) {
+                    lo = spans.advance(lo, start);
+                    hi = spans.advance(hi.max(lo), end);
+                    out.push(Listed::new(lo, hi, (start, end)));
+                }
+                start += self.slide;
+            }
+            next = next.max(start);
         }
     }
 
-    /// Periods and offsets of all edges, starts and ends: where slices must be cut (Traub et al. 2019, §5.3.1).
-    pub fn edges(&self) -> [(i64, i64); 2] {
-        [(self.slide, self.offset), (self.slide, (self.offset + self.size % self.slide) % self.slide)]
+    fn keeps_apart(&self, (earlier, later): (i64, i64), _: Option<i64>, horizon: i64) -> bool {
+        let start = self.last_start(later);
+        earlier < start && start > horizon.saturating_sub(self.size)
     }
 }
 

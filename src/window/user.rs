@@ -3,9 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::class::WindowTraits;
+use super::by_rows::{ByRows, KeyRows, Ready, View, earlier};
+use super::class::{Class, WindowTraits};
 use super::context::Context;
-use super::listing::{KeyRows, Listed};
+use super::numbered::Memory;
+use super::observed::observe;
+use super::rules::Rules;
+use super::spans::Listed;
 use crate::{Error, Result};
 
 /// A window type of a user's own.
@@ -128,6 +132,131 @@ impl User {
                 self.window.name(),
                 rows.times.len()
             ))),
+        }
+    }
+}
+
+impl User {
+    /// Whether it is one by time: start and end of its windows are known in advance.
+    fn is_calendar(&self) -> bool {
+        let traits = self.window.traits();
+        traits.class == Class::ContextFree && !traits.count
+    }
+
+    /// Lists the windows of a calendar with rows from `since` on.
+    fn listed(&self, view: &View<'_>, since: usize) -> Result<Vec<Listed>> {
+        let (columns, mut listed) = (view.reader.read(&self.columns, view.ats)?, Vec::new());
+        self.list(&KeyRows { times: view.times, columns: &columns }, since, &mut listed)?;
+        Ok(listed)
+    }
+
+    /// The windows of a calendar: they end when the watermark says so, and are changed by the rows they have.
+    fn by_calendar(&self, view: &View<'_>, out: &mut Ready) -> Result<Option<i64>> {
+        let longest = self.window.longest();
+        if !view.is_appended {
+            out.looks_from(view.first_within(longest));
+        }
+        // Windows before have none that is not final or has changed.
+        let since = match (view.call.before, longest) {
+            (Some(before), Some(longest)) => {
+                let from = before.saturating_sub(longest);
+                view.changed().min(view.times.partition_point(|&time| time < from))
+            }
+            _ => 0,
+        };
+        let mut next = None;
+        for Listed { lo, hi, start, end } in self.listed(view, since)? {
+            let (lo, hi) = (lo as usize, hi as usize);
+            if view.call.since.is_some_and(|since| start <= since) {
+                continue;
+            }
+            out.edges.extend([lo, hi]);
+            let was_final = |watermark: Option<i64>| watermark.is_some_and(|watermark| end <= watermark);
+            if was_final(view.call.before) {
+                if view.has_new(lo, hi) && !was_final(view.call.horizon) {
+                    out.emit(lo, hi, (start, end), true);
+                }
+            } else if was_final(view.call.now) {
+                out.emit(lo, hi, (start, end), false);
+            } else {
+                next = earlier(next, Some(end));
+            }
+        }
+        Ok(next)
+    }
+}
+
+impl Rules for User {
+    fn traits(&self) -> WindowTraits {
+        self.window.traits()
+    }
+
+    fn source(&self) -> &'static str {
+        "Traub et al. 2019, §5.4.2"
+    }
+
+    fn columns(&self) -> Vec<usize> {
+        self.columns.clone()
+    }
+
+    fn is_numbered(&self) -> bool {
+        !self.is_calendar()
+    }
+
+    fn may_vanish(&self) -> bool {
+        !self.is_calendar()
+    }
+
+    fn reads_rows(&self) -> bool {
+        true
+    }
+
+    fn takes_from(&self, horizon: i64, (_, most): (i64, i64)) -> i64 {
+        let longest = self.window.longest().filter(|_| self.is_calendar() && horizon <= most);
+        longest.map_or(horizon, |longest| horizon.saturating_sub(longest))
+    }
+
+    fn by_rows(&self) -> Option<&dyn ByRows> {
+        Some(self)
+    }
+}
+
+impl ByRows for User {
+    fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
+        User::list(self, rows, 0, out)
+    }
+
+    fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
+        match self.is_calendar() {
+            true => self.by_calendar(view, out),
+            false => observe(self, view, memory, out),
+        }
+    }
+
+    fn final_edges(&self, view: &View<'_>, memory: &Memory, from: usize, edges: &mut Vec<usize>) -> Result<()> {
+        if self.is_calendar() {
+            let listed = self.listed(view, from)?;
+            edges.extend(listed.iter().flat_map(|each| [each.lo as usize, each.hi as usize]));
+        } else if let Some(observed) = &memory.observed {
+            edges.extend(observed.edges_from(from));
+        }
+        Ok(())
+    }
+
+    fn needed(&self, view: &View<'_>, _: &Memory) -> usize {
+        match self.window.longest() {
+            Some(longest) if self.is_calendar() => {
+                let from = view.call.floor.min(view.call.horizon);
+                view.upto(from.map(|from| from.saturating_sub(longest)))
+            }
+            _ => 0,
+        }
+    }
+
+    fn is_sound(&self, _: &View<'_>, memory: &Memory) -> bool {
+        match self.is_calendar() {
+            true => memory.is_empty(),
+            false => memory.emitted.is_empty() && memory.from.is_none(),
         }
     }
 }

@@ -8,7 +8,7 @@
 //! | first appeared | the window edges that general stream slicing keeps in mind (Traub et al. 2019, §5.3.1), here for ends |
 
 use super::queries::Queries;
-use crate::window::{Sliding, Window};
+use crate::window::Sliding;
 
 /// The next windows of all window types of a stream.
 #[derive(Debug, Default)]
@@ -59,12 +59,12 @@ impl Agenda {
         for (query, asked) in queries.asked().iter().enumerate() {
             for (window, (_, kind)) in asked.plan.windows().iter().enumerate() {
                 let topic = Topic { query: query as u32, window: window as u32, sliding: None };
-                match kind {
-                    Window::Sliding(kind) => {
+                match kind.sliding() {
+                    Some(kind) => {
                         let topic = Topic { sliding: Some(this.sliding.len() as u32), ..topic };
                         this.sliding.push(Entry { topic, kind: *kind });
                     }
-                    _ => this.others.push(topic),
+                    None => this.others.push(topic),
                 }
             }
             this.queries.push(this.sliding.len());
@@ -189,7 +189,8 @@ mod tests {
             let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));
             let count = AggregateSpec::new("count_all", &[], "n");
             let plan = Arc::new(Plan::new(schema, Vec::new(), "t".into(), specs, vec![count]).unwrap());
-            let queries = Queries::new(vec![("q".into(), plan, None)], false).unwrap();
+            let entry = super::super::queries::Entry { name: "q".into(), plan, since: None, own: true };
+            let queries = Queries::among(vec![entry], false).unwrap();
             let mut agenda = Agenda::new(&queries);
             prop_assert_eq!(agenda.upto(0).len(), windows.len() + 1);
             let mut t = -300;

@@ -1,48 +1,56 @@
-//! Results of windows that are due, from slices or from what is kept above them.
+//! Results of windows that are ready, from slices or from what is kept above them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, StructArray, UInt32Array};
+use arrow_array::{
+    ArrayRef, Int64Array, RecordBatch, StructArray, UInt32Array, new_null_array,
+};
 use arrow_buffer::BooleanBuffer;
 use arrow_select::take::take;
 
-use super::Stream;
-use super::due::Due;
-use super::queries::Told;
+use super::engine::Engine;
+use super::queries::WindowColumns;
+use super::ready::{NONE, Outgoer, Outgoing};
 use crate::aggregate::Partials;
 use crate::kernels::Ranges;
 use crate::operator::output::lowered;
+use crate::operator::plan::rank_fields;
 use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 
-impl Stream {
-    /// The results for windows that are due, query by query.
-    pub(super) fn answer(&mut self, due: Vec<Vec<Due>>, delta: &Delta) -> Result<Vec<RecordBatch>> {
-        if due.iter().all(Vec::is_empty) {
+impl Engine {
+    /// The results for windows on their way out, query by query.
+    pub(super) fn answer(&mut self, mut outgoing: Vec<Outgoing>, delta: &Delta) -> Result<Vec<RecordBatch>> {
+        if outgoing.iter().all(|outgoing| outgoing.windows.is_empty()) {
             return Ok(Vec::new());
         }
         let keys = self.keys.columns()?;
-        let gathered = self.gather(&due, delta)?;
+        let withdrawn: Vec<Vec<Outgoer>> = outgoing.iter_mut().map(withdrawn).collect();
+        let gathered = self.gather(&outgoing, delta)?;
         let mut results = Vec::new();
-        for (query, due) in due.iter().enumerate().filter(|(_, due)| !due.is_empty()) {
-            let own = self.queries.asked()[query].partials.clone();
-            if own.iter().all(|&at| self.eager.has(at)) {
+        for (query, (outgoing, withdrawn)) in outgoing.iter().zip(withdrawn).enumerate() {
+            let (own, rows) = (self.queries.asked()[query].partials.clone(), &outgoing.of_rows);
+            let all = &outgoing.windows[..];
+            if !all.is_empty() && own.iter().all(|&at| self.eager.has(at)) {
                 // What lies above the slices answers windows in any order.
-                let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, due, delta)?.into();
-                results.push(self.batch(query, due, &keys, &answers)?);
-                continue;
+                let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, all, delta)?.into();
+                results.push(self.batch(query, (all, rows), &keys, Some(&answers))?);
+            } else {
+                for windows in batches(all, gathered.slices, |each| gathered.range(each)) {
+                    let of_slices: Vec<&dyn Partials> =
+                        own.iter().filter_map(|&at| gathered.partial(at)).collect();
+                    let ranges: Vec<(u32, u32)> = windows.iter().map(|each| gathered.range(each)).collect();
+                    let mut of_slices = answers(&of_slices, &ranges)?.into_iter();
+                    let mut above = self.answers_above(&own, windows, delta)?;
+                    let next =
+                        |&at: &usize| if self.eager.has(at) { above.pop_front() } else { of_slices.next() };
+                    let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
+                    results.push(self.batch(query, (windows, rows), &keys, Some(&answers))?);
+                }
             }
-            for due in batches(due, gathered.slices, |due| gathered.range(due)) {
-                let of_slices: Vec<&dyn Partials> =
-                    own.iter().filter_map(|&at| gathered.partial(at)).collect();
-                let ranges: Vec<(u32, u32)> = due.iter().map(|due| gathered.range(due)).collect();
-                let mut of_slices = answers(&of_slices, &ranges)?.into_iter();
-                let mut above = self.answers_above(&own, due, delta)?;
-                let next =
-                    |&at: &usize| if self.eager.has(at) { above.pop_front() } else { of_slices.next() };
-                let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
-                results.push(self.batch(query, due, &keys, &answers)?);
+            if !withdrawn.is_empty() {
+                results.push(self.batch(query, (&withdrawn, rows), &keys, None)?);
             }
         }
         Ok(results)
@@ -52,17 +60,19 @@ impl Stream {
     fn answers_above(
         &mut self,
         own: &[usize],
-        due: &[Due],
+        windows: &[Outgoer],
         delta: &Delta,
     ) -> Result<VecDeque<Box<dyn Partials>>> {
-        let wanted = |due: &Due| Wanted { key: due.key, slices: due.found.lo..due.found.hi };
-        self.eager.answer((&self.store, delta), &self.slices, own, due.iter().map(wanted))
+        let wanted =
+            |each: &Outgoer| Wanted { key: each.key, slices: each.found.lo as usize..each.found.hi as usize };
+        self.eager.answer((&self.store, delta), &self.slices, own, windows.iter().map(wanted))
     }
 
     /// The slices that windows need, of those partials that nothing above the slices answers for.
-    fn gather(&self, due: &[Vec<Due>], delta: &Delta) -> Result<Gathered> {
+    fn gather(&self, outgoing: &[Outgoing], delta: &Delta) -> Result<Gathered> {
         let mut which: Vec<usize> = Vec::new();
-        for (asked, _) in self.queries.asked().iter().zip(due).filter(|(_, due)| !due.is_empty()) {
+        let own = self.queries.asked().iter().zip(outgoing);
+        for (asked, _) in own.filter(|(_, outgoing)| !outgoing.windows.is_empty()) {
             which.extend(asked.partials.iter().filter(|&&at| !self.eager.has(at)));
         }
         if which.is_empty() {
@@ -71,20 +81,20 @@ impl Stream {
         which.sort_unstable();
         which.dedup();
         // The slices of each key that some window needs, one key after the other.
-        let mut needed = vec![(usize::MAX, 0); self.slices.keys()];
-        for due in due.iter().flatten() {
-            let (lo, hi) = &mut needed[due.key as usize];
-            (*lo, *hi) = (due.found.lo.min(*lo), due.found.hi.max(*hi));
+        let mut needed = vec![(u32::MAX, 0); self.slices.keys()];
+        for each in outgoing.iter().flat_map(|outgoing| &outgoing.windows) {
+            let (lo, hi) = &mut needed[each.key as usize];
+            (*lo, *hi) = (each.found.lo.min(*lo), each.found.hi.max(*hi));
         }
         let (mut wanted, mut places, mut slices) = (Vec::new(), vec![0; needed.len()], 0);
         for (key, &(lo, hi)) in needed.iter().enumerate().filter(|(_, (lo, hi))| lo < hi) {
-            wanted.push(Wanted { key: key as u32, slices: lo..hi });
-            places[key] = slices as i64 - lo as i64;
-            slices += hi - lo;
+            wanted.push(Wanted { key: key as u32, slices: lo as usize..hi as usize });
+            places[key] = slices as i64 - i64::from(lo);
+            slices += (hi - lo) as usize;
         }
         if u32::try_from(slices).is_err() {
             return Err(Error::InvalidValue(format!(
-                "watermark: {slices} slices are due at once; at most {} can be, so advance in smaller steps",
+                "watermark: windows of {slices} slices are final at once; at most {} can be, so advance in smaller steps",
                 u32::MAX
             )));
         }
@@ -92,32 +102,81 @@ impl Stream {
         Ok(Gathered { which, partials, places, slices })
     }
 
+    /// A batch of results; of windows that are withdrawn if there are no answers.
     fn batch(
         &self,
         query: usize,
-        due: &[Due],
+        (windows, of_rows): (&[Outgoer], &[((u64, u64), i64)]),
         keys: &[ArrayRef],
-        answers: &[Box<dyn Partials>],
+        answers: Option<&[Box<dyn Partials>]>,
     ) -> Result<RecordBatch> {
-        let answers: Vec<&dyn Partials> = answers.iter().map(AsRef::as_ref).collect();
-        let lowered = lowered(&self.queries.asked()[query].plan, &answers)?;
+        let (plan, rows) = (&self.queries.asked()[query].plan, windows.len());
+        let lowered = match answers {
+            Some(answers) => lowered(plan, &answers.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
+            None => {
+                let fields = plan.output().fields();
+                let own = &fields[fields.len() - plan.aggregates().len()..];
+                own.iter().map(|field| new_null_array(field.data_type(), rows)).collect()
+            }
+        };
         let mut own: Vec<ArrayRef> = Vec::with_capacity(self.queries.schema().fields().len());
         if !keys.is_empty() {
-            let ids: UInt32Array = due.iter().map(|due| due.key).collect();
+            let ids: UInt32Array = windows.iter().map(|each| each.key).collect();
             for values in keys {
                 own.push(take(values, &ids, None)?);
             }
         }
-        let measure = self.queries.leader().measure();
-        let starts = measure.array(due.iter().map(|due| due.found.start).collect())?;
-        let ends = measure.array(due.iter().map(|due| due.found.end).collect())?;
-        let extents =
-            Arc::new(StructArray::try_new(self.queries.extents().clone(), vec![starts, ends], None)?);
-        let which: Vec<u32> = due.iter().map(|due| due.window as u32).collect();
-        let updates = BooleanBuffer::collect_bool(due.len(), |at| due[at].update);
-        let told = Told { extents, which, updates: updates.into(), ranks: None, numbers: None };
-        self.queries.batch(query, own, told, lowered)
+        let extents: ArrayRef = match answers {
+            Some(_) => {
+                let measure = self.queries.leader().measure();
+                let starts = measure.array(windows.iter().map(|each| each.found.start).collect())?;
+                let ends = measure.array(windows.iter().map(|each| each.found.end).collect())?;
+                Arc::new(StructArray::try_new(self.queries.extents().clone(), vec![starts, ends], None)?)
+            }
+            None => self.queries.no_extents(rows),
+        };
+        let (ranks, numbers) = match of_rows.is_empty() {
+            true => (None, None),
+            false => rank_columns(windows, of_rows, |window| {
+                let window = &plan.windows()[window as usize].1;
+                (window.is_ranked(), window.is_numbered())
+            })?,
+        };
+        let which: Vec<u32> = windows.iter().map(|each| each.window).collect();
+        let updates = BooleanBuffer::collect_bool(rows, |at| windows[at].update);
+        let columns = WindowColumns { extents, which, updates: updates.into(), ranks, numbers };
+        self.queries.batch(query, own, columns, lowered)
     }
+}
+
+/// Takes out windows that are withdrawn; puts the others in the order of windows and keys, if rows tell some of them.
+fn withdrawn(outgoing: &mut Outgoing) -> Vec<Outgoer> {
+    if outgoing.of_rows.is_empty() {
+        return Vec::new();
+    }
+    let withdrawn = outgoing.windows.extract_if(.., |each| each.found.lo == each.found.hi).collect();
+    outgoing.windows.sort_by_key(|each| (each.window, each.key));
+    withdrawn
+}
+
+/// The columns of ranks and of numbers; `has` says which of them a window type has.
+fn rank_columns(
+    windows: &[Outgoer],
+    of_rows: &[((u64, u64), i64)],
+    has: impl Fn(u32) -> (bool, bool),
+) -> Result<(Option<ArrayRef>, Option<ArrayRef>)> {
+    let of = |each: &Outgoer| (each.of_rows != NONE).then(|| of_rows[each.of_rows as usize]);
+    let ranked: Vec<bool> = windows.iter().map(|each| has(each.window).0).collect();
+    let rank = |which: fn((u64, u64)) -> u64| -> ArrayRef {
+        let ranks = windows.iter().zip(&ranked);
+        let ranks = ranks.map(|(each, &ranked)| of(each).filter(|_| ranked).map_or(0, |own| which(own.0) as i64));
+        Arc::new(Int64Array::from_iter_values(ranks))
+    };
+    let both = vec![rank(|ranks| ranks.0), rank(|ranks| ranks.1)];
+    let ranks = StructArray::try_new(rank_fields(), both, Some(ranked.clone().into()))?;
+    let number = |each: &Outgoer| of(each).filter(|_| has(each.window).1).map(|own| own.1);
+    let numbers: Int64Array = windows.iter().map(number).collect();
+    Ok((Some(Arc::new(ranks)), Some(Arc::new(numbers))))
 }
 
 /// Partials of slices that windows need, one slice after the other.
@@ -133,9 +192,9 @@ struct Gathered {
 
 impl Gathered {
     /// Where the slices of a window are.
-    fn range(&self, due: &Due) -> (u32, u32) {
-        let place = self.places[due.key as usize];
-        ((place + due.found.lo as i64) as u32, (place + due.found.hi as i64) as u32)
+    fn range(&self, window: &Outgoer) -> (u32, u32) {
+        let place = self.places[window.key as usize];
+        ((place + i64::from(window.found.lo)) as u32, (place + i64::from(window.found.hi)) as u32)
     }
 
     fn partial(&self, partial: usize) -> Option<&dyn Partials> {
@@ -151,16 +210,23 @@ fn follows(before: (u32, u32), after: (u32, u32)) -> bool {
 
 /// Windows of one query whose partials are answered together: all of them, or those of one window type. Which is less
 /// work follows from how many types, slices and windows there are.
-fn batches(due: &[Due], slices: usize, range: impl Fn(&Due) -> (u32, u32)) -> Vec<&[Due]> {
-    let types: Vec<&[Due]> = due.chunk_by(|a, b| follows(range(a), range(b))).collect();
+fn batches(
+    windows: &[Outgoer],
+    slices: usize,
+    range: impl Fn(&Outgoer) -> (u32, u32),
+) -> Vec<&[Outgoer]> {
+    let types: Vec<&[Outgoer]> = windows.chunk_by(|a, b| follows(range(a), range(b))).collect();
     let height = (usize::BITS - slices.leading_zeros()) as usize;
     // Type by type each goes over its slices; together there is one tree over the slices, of which a window asks its
     // height, twice.
-    if types.len() * slices > slices + 2 * height * due.len() && !due.is_empty() { vec![due] } else { types }
+    match types.len() * slices > slices + 2 * height * windows.len() && !windows.is_empty() {
+        true => vec![windows],
+        false => types,
+    }
 }
 
 /// The partials of windows, each a range of slices.
-pub(in crate::operator) fn answers(
+fn answers(
     partials: &[&dyn Partials],
     pairs: &[(u32, u32)],
 ) -> Result<Vec<Box<dyn Partials>>> {

@@ -9,8 +9,8 @@ use super::names::Names;
 use crate::aggregate::{Input, Partial, Partials, Rows};
 use crate::operator::plan::{Plan, Stored, extent_fields, rank_fields};
 use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
-use crate::slice::{Edges, Slice};
-use crate::window::{Class, Measure, Window};
+use crate::slice::Edges;
+use crate::window::{Measure, Session, Spans, Window};
 use crate::{Error, Result};
 
 /// A query of a stream.
@@ -30,8 +30,13 @@ pub(in crate::operator) struct Asked {
 
 impl Asked {
     /// The place of the first of a key's slices that are its own.
-    pub(in crate::operator) fn first_place(&self, slices: &[Slice]) -> usize {
-        self.since.map_or(0, |since| slices.partition_point(|slice| slice.first <= since))
+    pub(super) fn first_place(&self, spans: Spans<'_>) -> usize {
+        self.since.map_or(0, |since| spans.firsts.partition_point(|&first| first <= since))
+    }
+
+    /// Whether a row at `t` is its own.
+    pub(super) fn has(&self, t: i64) -> bool {
+        self.since.is_none_or(|since| t > since)
     }
 }
 
@@ -46,9 +51,9 @@ pub(in crate::operator) struct Entry {
     pub(in crate::operator) own: bool,
 }
 
-/// What results tell of windows beside their keys and aggregates, an entry per window.
+/// What results say of windows beside their keys and aggregates, an entry per window.
 #[derive(Debug, Clone)]
-pub(in crate::operator) struct Told {
+pub(in crate::operator) struct WindowColumns {
     pub(in crate::operator) extents: ArrayRef,
     /// Which of the query's windows each is.
     pub(in crate::operator) which: Vec<u32>,
@@ -85,25 +90,10 @@ pub(in crate::operator) struct Queries {
 }
 
 impl Queries {
-    /// These queries, each with the time after which its windows begin.
-    ///
-    /// # Errors
-    /// Two queries of one name, of other keys or time, or with columns of one name and different types.
-    pub(in crate::operator) fn new(
-        queries: Vec<(String, Arc<Plan>, Option<i64>)>,
-        several: bool,
-    ) -> Result<Self> {
-        for (_, plan, _) in &queries {
-            plan.windows().iter().try_for_each(|(name, window)| check_supported(name, window))?;
-        }
-        let own = |(name, plan, since)| Entry { name, plan, since, own: true };
-        Self::among(queries.into_iter().map(own).collect(), several)
-    }
-
     /// Those of these queries that are run here.
     ///
     /// # Errors
-    /// As [`Queries::new`].
+    /// Two queries of one name, of other keys or time, or with columns of one name and different types.
     pub(in crate::operator) fn among(entries: Vec<Entry>, several: bool) -> Result<Self> {
         let Some(Entry { plan: leader, .. }) = entries.first() else {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
@@ -148,17 +138,13 @@ impl Queries {
                 names,
             });
         }
-        let all: Vec<Window> = windows(&asked).map(|(_, window)| window.clone()).collect();
         let edges = Edges::since(asked.iter().flat_map(|asked| {
             let windows = asked.plan.windows().iter();
             windows.map(|(_, window)| (window, asked.since))
         }));
         let schema = schema(&entries, &aggregates, several)?;
         let extents = extent_fields(leader.measure());
-        let gaps = all.iter().filter_map(|window| match window {
-            Window::Session(session) => Some(session.gap()),
-            _ => None,
-        });
+        let gaps = windows(&asked).filter_map(|(_, window)| window.session().map(Session::gap));
         let widest_gap = gaps.max();
         let results = Columns {
             window_names: names_windows(&entries),
@@ -171,41 +157,6 @@ impl Queries {
     /// The queries, in the order they came.
     pub(in crate::operator) fn asked(&self) -> &[Asked] {
         &self.asked
-    }
-
-    /// The same and one more.
-    pub(in crate::operator) fn with(
-        &self,
-        name: String,
-        plan: Arc<Plan>,
-        since: Option<i64>,
-    ) -> Result<Self> {
-        let mut queries = self.parts();
-        queries.push((name, plan, since));
-        Self::new(queries, true)
-    }
-
-    /// The same without one.
-    pub(in crate::operator) fn without(&self, name: &str) -> Result<Self> {
-        let mut queries = self.parts();
-        queries.retain(|query| query.0 != name);
-        if queries.len() == self.asked.len() {
-            let names: Vec<&str> = self.asked.iter().map(|asked| asked.name.as_str()).collect();
-            return Err(Error::InvalidValue(format!(
-                "query: there is none named '{name}'; there are '{}'",
-                names.join("', '")
-            )));
-        }
-        if queries.is_empty() {
-            return Err(Error::InvalidValue(format!(
-                "query: '{name}' is the only one; an operator has at least one query"
-            )));
-        }
-        Self::new(queries, self.several)
-    }
-
-    fn parts(&self) -> Vec<(String, Arc<Plan>, Option<i64>)> {
-        self.asked.iter().map(|asked| (asked.name.clone(), asked.plan.clone(), asked.since)).collect()
     }
 
     /// Whose keys, time and schema all have.
@@ -228,11 +179,6 @@ impl Queries {
         self.widest_gap
     }
 
-    /// Whether results say whose they are.
-    pub(in crate::operator) fn several(&self) -> bool {
-        self.several
-    }
-
     /// The fields of the column of windows.
     pub(super) fn extents(&self) -> &Fields {
         &self.extents
@@ -241,11 +187,6 @@ impl Queries {
     /// The schema of results.
     pub(in crate::operator) fn schema(&self) -> &SchemaRef {
         &self.schema
-    }
-
-    /// The strategy for all, in a stream of this order (Traub et al. 2019, Figs. 4-6).
-    pub(in crate::operator) fn strategy(&self, order: Order) -> Result<Strategy> {
-        strategy(self.asked.iter().map(|asked| &*asked.plan), order)
     }
 
     /// Columns for `slots` slots of the partials; those that `old` has are moved over.
@@ -300,10 +241,10 @@ impl Queries {
         &self,
         query: usize,
         keys: Vec<ArrayRef>,
-        told: Told,
+        windows: WindowColumns,
         lowered: Vec<ArrayRef>,
     ) -> Result<RecordBatch> {
-        let Told { extents, which, updates, ranks, numbers } = told;
+        let WindowColumns { extents, which, updates, ranks, numbers } = windows;
         let (asked, rows) = (&self.asked[query], which.len());
         let mut columns = keys;
         columns.reserve_exact(self.schema.fields().len() - columns.len());
@@ -334,12 +275,7 @@ impl Queries {
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 
-    /// Whether windows of this type have numbers: they are told by rows, and their times do not tell them apart.
-    pub(in crate::operator) fn is_numbered(&self, window: &Window) -> bool {
-        is_numbered(window)
-    }
-
-    /// Extents of windows that are no more.
+    /// Extents of windows that are withdrawn.
     pub(in crate::operator) fn no_extents(&self, rows: usize) -> ArrayRef {
         new_null_array(&DataType::Struct(extent_fields(self.leader().measure())), rows)
     }
@@ -389,30 +325,11 @@ fn all_windows(entries: &[Entry]) -> impl Iterator<Item = &Window> {
 }
 
 fn has_ranks(entries: &[Entry]) -> bool {
-    all_windows(entries).any(Window::is_ranked)
+    all_windows(entries).any(|window| window.is_ranked())
 }
 
 fn has_numbers(entries: &[Entry]) -> bool {
-    all_windows(entries).any(is_numbered)
-}
-
-fn is_numbered(window: &Window) -> bool {
-    match window {
-        Window::Punctuation(_) => true,
-        Window::User(_) => may_vanish(window),
-        _ => false,
-    }
-}
-
-/// Whether a window that was told may be none later.
-fn may_vanish(window: &Window) -> bool {
-    match window {
-        Window::User(user) => {
-            let traits = user.window().traits();
-            traits.class != Class::ContextFree || traits.count
-        }
-        _ => false,
-    }
+    all_windows(entries).any(|window| window.is_numbered())
 }
 
 fn check_alike(leader: &Plan, plan: &Plan, name: &str) -> Result<()> {
@@ -447,16 +364,16 @@ fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<Sche
     if names_windows(entries) {
         fields.push(Field::new("window_name", DataType::Utf8, false));
     }
-    let sessions = all_windows(entries).all(|window| matches!(window, Window::Session(_)));
-    let vanish = all_windows(entries).any(may_vanish);
+    let sessions = all_windows(entries).all(|window| window.session().is_some());
+    let vanish = all_windows(entries).any(|window| window.may_vanish());
     let extent = extent_field(leader.measure(), if sessions { "session_window" } else { "window" });
     fields.push(extent.with_nullable(vanish));
     if has_ranks(entries) {
-        let nullable = vanish || !all_windows(entries).all(Window::is_ranked);
+        let nullable = vanish || !all_windows(entries).all(|window| window.is_ranked());
         fields.push(Field::new("window_rows", DataType::Struct(rank_fields()), nullable));
     }
     if has_numbers(entries) {
-        fields.push(Field::new("window_number", DataType::Int64, !all_windows(entries).all(is_numbered)));
+        fields.push(Field::new("window_number", DataType::Int64, !all_windows(entries).all(|window| window.is_numbered())));
     }
     // A query that lacks a column has null there.
     let nullable = |field: &Field| {
@@ -480,17 +397,6 @@ fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<Sche
 
 fn extent_field(measure: &Measure, name: &str) -> Field {
     Field::new(name, DataType::Struct(extent_fields(measure)), false)
-}
-
-/// Refuses windows that need rows.
-fn check_supported(name: &str, window: &Window) -> Result<()> {
-    match window.needs_rows() {
-        false => Ok(()),
-        true => Err(Error::InvalidValue(format!(
-            "windows: {name} is none that a stream operator runs; allowed are tumbling, sliding, session, band, landmark \
-             and global windows by time or by an integer measure"
-        ))),
-    }
 }
 
 /// Whether taking a row out changes the partial only if the row is its extremum.

@@ -8,8 +8,8 @@ use arrow_schema::DataType;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::timeline::Cell;
-use super::{Cut, Delta, Store, Timelines, Wanted};
+use super::super::timeline::Cell;
+use super::super::{Cut, Delta, Store, Timelines, Wanted};
 use crate::aggregate::{Input, Partial};
 
 /// Slices are as long as this.
@@ -39,7 +39,7 @@ pub(super) trait Above: Sized {
     fn defined(values: &[i64]) -> Self::Answer;
 
     /// A call that had to do with these keys is taken back.
-    fn distrust(&mut self, keys: Vec<u32>);
+    fn invalidate(&mut self, keys: Vec<u32>);
 
     /// Slices were forgotten.
     fn forget(&mut self, timelines: &Timelines);
@@ -99,7 +99,7 @@ pub(super) fn in_order() -> impl Strategy<Value = Vec<Call>> {
 
 /// Compares all windows after each call with the definition; what is left once all slices are forgotten.
 pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
-    let mut store = Store::new(vec![A::PARTIAL.column(&[DataType::Int64]).unwrap()], 0);
+    let mut store = Store::new(vec![A::PARTIAL.column(&[DataType::Int64]).unwrap()], &[], 0);
     let mut timelines = Timelines::default();
     let mut above = A::new(&store);
     let mut kept: Vec<Row> = Vec::new();
@@ -128,27 +128,33 @@ pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
             let answers = above.answers((&store, &delta), &timelines, &windows);
             prop_assert_eq!(answers.len(), windows.len());
             for (Wanted { slices: own, .. }, answer) in windows.iter().zip(answers) {
-                let within = slices[own.start].first..=slices[own.end - 1].last;
+                let within = slices.firsts[own.start]..=slices.lasts[own.end - 1];
                 let rows = all.iter().filter(|row| row.0 == key && within.contains(&row.1));
                 let values: Vec<i64> = rows.filter_map(|row| row.2).collect();
                 prop_assert_eq!(answer, A::defined(&values));
             }
         }
         if fails {
-            above.distrust(rows.iter().map(|row| row.0).collect());
+            above.invalidate(rows.iter().map(|row| row.0).collect());
             timelines.take_back();
         } else {
             store.append(delta);
             timelines.settle();
             kept = all;
         }
-        timelines.forget(forgets, None);
+        forget(&mut timelines, forgets);
         above.forget(&timelines);
         kept.retain(|row| row.1 >= forgets);
     }
-    timelines.forget(i64::MAX, None);
+    forget(&mut timelines, i64::MAX);
     above.forget(&timelines);
     Ok(above)
+}
+
+fn forget(timelines: &mut Timelines, cutoff: i64) {
+    for key in 0..timelines.keys() as u32 {
+        timelines.forget(key, timelines.expired(key, cutoff, None), 0);
+    }
 }
 
 /// The sum of values; none of no values.

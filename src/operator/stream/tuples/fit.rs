@@ -6,19 +6,17 @@
 //! rows is left alone. So one row among windows of a hundred rows moves one row from slice to slice (Fig. 6), and a mark
 //! splits one slice.
 
-use arrow_array::RecordBatch;
-
-use super::Keeper;
-use super::line::{Before, Line, Slice};
+use super::Tuples;
+use super::rows::KeyTuples;
 use super::work::{Change, Moves, Work};
-use crate::Result;
-use crate::slice::gallop;
-use crate::window::Window;
+use crate::operator::stream::queries::Queries;
+use crate::slice::{Slice, Timelines};
+use crate::window::{Call, New, RowCuts, gallop};
 
 /// A slice is cut here as a number of rows is full: rows put in before move it.
 const BY_RANK: u8 = 1;
 
-/// A slice is cut here by time, a mark, or what a window's end tells.
+/// A slice is cut here by time, a mark, or where a final window begins or ends.
 const BY_EDGE: u8 = 2;
 
 /// Rows of an old slice that lie in one new slice: those at places `lo..hi` that are not new.
@@ -30,11 +28,21 @@ struct Piece {
     rows: usize,
 }
 
-impl Keeper {
-    /// Where slices begin from place `from` on, ascending, and why. `edges` are what final windows tell. O(cuts) and a
+/// Slots that a slice may have before those of rows put in among others are made one with them.
+const CHAIN: usize = 8;
+
+impl Tuples {
+    /// Where slices begin from place `from` on, ascending, and why. `edges` are those of final windows. O(cuts) and a
     /// little per cut, but O(rows) for marks and gaps.
-    pub(super) fn cuts(&self, key: u32, line: &Line, from: usize, edges: &[usize]) -> Vec<(usize, u8)> {
-        let (len, times) = (line.len(), &line.times);
+    pub(super) fn cuts(
+        &self,
+        queries: &Queries,
+        key: u32,
+        tuples: &KeyTuples,
+        from: usize,
+        edges: &[usize],
+    ) -> Vec<(usize, u8)> {
+        let (len, times) = (tuples.len(), &tuples.times);
         let mut cuts: Vec<(usize, u8)> = Vec::new();
         if from == len {
             return cuts;
@@ -44,7 +52,7 @@ impl Keeper {
                 cuts.push((place, BY_EDGE));
             }
         };
-        let slice_of = |place: usize| self.queries.edges().slice_of(times[place]);
+        let slice_of = |place: usize| queries.edges().slice_of(times[place]);
         by_edge(0);
         let (mut place, mut end) = (from.max(1), slice_of(from.saturating_sub(1)).1);
         while place < len {
@@ -56,58 +64,24 @@ impl Keeper {
             end = slice_of(place).1;
             place += 1;
         }
-        if let Some(gap) = self.queries.edges().gap().filter(|&gap| gap < i64::MAX) {
+        if let Some(gap) = queries.edges().gap().filter(|&gap| gap < i64::MAX) {
             let apart = |&place: &usize| times[place].saturating_sub(times[place - 1]) > gap;
             (from.max(1)..len).filter(apart).for_each(&mut by_edge);
         }
         edges.iter().copied().for_each(&mut by_edge);
-        let mut ranks = Vec::new();
-        for (query, asked) in self.queries.asked().iter().enumerate() {
-            let offset = line.first_of(asked.since);
+        let mut by_rank = Vec::new();
+        for (query, asked) in queries.asked().iter().enumerate() {
+            let offset = tuples.first_of(asked.since);
             by_edge(offset);
-            let base = line.gone.get(query).copied().unwrap_or_default();
-            let first = from.max(offset);
-            // Places whose rank is `begin` and a multiple of `step`.
-            let mut every = |begin: usize, step: usize| {
-                let (begin, step) = (begin as u64, step as u64);
-                let rank = base + (first - offset) as u64;
-                let from = if rank <= begin { begin } else { begin + (rank - begin).div_ceil(step) * step };
-                let until = base + (len - offset) as u64;
-                ranks
-                    .extend((from..until).step_by(step as usize).map(|rank| offset + (rank - base) as usize));
-            };
-            for (_, window) in asked.plan.windows() {
-                match window {
-                    Window::Counted(kind) => {
-                        every(0, kind.slide());
-                        if kind.size() % kind.slide() != 0 {
-                            every(kind.size(), kind.slide());
-                        }
-                    }
-                    Window::LastTime(kind) => every(0, kind.rows()),
-                    Window::LastRows(kind) => {
-                        let mut place = first.max(offset + 1);
-                        while place < len {
-                            let edge = kind.edge_after(times[place - 1]);
-                            if times[place] < edge {
-                                place += gallop(&times[place..], |&time| time < edge);
-                                continue;
-                            }
-                            by_edge(place);
-                            place += 1;
-                        }
-                    }
-                    Window::Punctuation(kind) => {
-                        let cuts = self.cuts_of(kind, key);
-                        (first.max(1)..len)
-                            .filter(|&place| cuts.before(line, place).is_some())
-                            .for_each(&mut by_edge);
-                    }
-                    _ => {}
-                }
+            let view = self.view(tuples, (key, query, offset), New::From(len), true, Call::default());
+            let mut own = RowCuts::default();
+            for window in asked.plan.windows().iter().filter_map(|(_, window)| window.by_rows()) {
+                window.cut(&view, from.saturating_sub(offset), &mut own);
             }
+            own.by_edge.into_iter().for_each(|place| by_edge(offset + place));
+            by_rank.extend(own.by_rank.into_iter().map(|place| (offset + place, BY_RANK)));
         }
-        cuts.extend(ranks.into_iter().map(|place| (place, BY_RANK)));
+        cuts.extend(by_rank.into_iter().filter(|&(place, _)| place >= from));
         cuts.sort_unstable();
         cuts.dedup_by(|later, kept| {
             let is_same = later.0 == kept.0;
@@ -117,55 +91,55 @@ impl Keeper {
         cuts
     }
 
-    /// Fits a key's slices to its rows, from place `from` on. `line` has the call's rows, those from arrival number `base`
-    /// on. `edges` are what final windows tell, from there on. What becomes of slices is added to the work.
-    pub(super) fn slice(
+    /// Fits a key's slices to its rows, from place `from` on. `tuples` has the call's rows, those from arrival number
+    /// `base` on. `edges` are those of final windows, from there on. What becomes of slices is added to the work.
+    pub(super) fn fit(
         &self,
+        (queries, slices): (&Queries, &mut Timelines),
         key: u32,
-        line: &mut Line,
-        before: &mut Before,
+        tuples: &KeyTuples,
         (from, base): (usize, u64),
         edges: &[usize],
         work: &mut Work,
     ) {
-        if line.len() == 0 {
+        if tuples.len() == 0 {
             return;
         }
         // The slice that the first change lies in, or follows: a row put in before a slice may belong to the one before.
-        let first = line.slices.partition_point(|slice| (slice.lo as usize) < from).saturating_sub(1);
-        let start = line.slices.get(first).map_or(0, |slice| slice.lo as usize);
+        let los = slices.los(key);
+        let first = los.partition_point(|&lo| (lo as usize) < from).saturating_sub(1);
+        let start = los.get(first).map_or(0, |&lo| lo as usize);
         let from = from.max(start);
-        let cuts = self.cuts(key, line, from, edges);
-        before.note_slices(line, first);
-        let old = line.slices.split_off(first);
-        let fit = Fit::of(line, old, &cuts, (start, from, base));
+        let cuts = self.cuts(queries, key, tuples, from, edges);
+        let fit = Fit::of(tuples, slices.split_off(key, first), &cuts, (start, from, base));
         fit.count(&mut work.moves);
         let mut refolded = None;
         for new in 0..fit.starts.len() {
-            let mut change = fit.change(key, line, new, &mut refolded);
+            let mut change = fit.change((key, tuples, slices), new, &mut refolded);
+            let lo = change.lo as u32;
             let kept = match fit.bases[new][..] {
-                [only] if change.removed.is_empty() && !(change.refolds && self.orders()) => {
-                    Some(&fit.old[only])
+                [only] if change.removed.is_empty() && !(change.refolds && self.is_ordered()) => {
+                    Some(Slice { lo, ..fit.old[only] })
                 }
                 _ => None,
             };
-            let lo = change.lo;
             let slice = match kept {
-                Some(kept) if change.added.is_empty() => {
-                    line.slices.push(kept.moved(lo));
-                    continue;
-                }
+                Some(kept) if change.added.is_empty() => kept,
                 Some(kept)
-                    if kept.has_room() && !change.folds_again && (change.appended || self.commutes()) =>
+                    if slices.chain(&kept).count() < CHAIN
+                        && !change.folds_again
+                        && (change.appended || self.commutes()) =>
                 {
                     change.bases.clear();
                     change.chained = true;
-                    kept.with(lo, work.change(change))
+                    let slot = work.change(slices.open(), change);
+                    slices.linked(kept, slot)
                 }
-                _ => Slice::new(lo, work.change(change)),
+                _ => Slice::new(lo, work.change(slices.open(), change)),
             };
-            line.slices.push(slice);
+            slices.push(key, slice);
         }
+        slices.retime(key, first, &tuples.times);
     }
 }
 
@@ -193,7 +167,7 @@ impl Fit {
     /// `cuts` say where slices begin from place `from` on, and why; before that there is only the one that begins at
     /// `start`.
     fn of(
-        line: &Line,
+        tuples: &KeyTuples,
         old: Vec<Slice>,
         cuts: &[(usize, u8)],
         (start, from, base): (usize, usize, u64),
@@ -206,12 +180,12 @@ impl Fit {
             starts,
             why,
             from,
-            end: line.len(),
+            end: tuples.len(),
             base,
             heirs: Vec::new(),
             bases: Vec::new(),
         };
-        fit.part(line, start);
+        fit.part(tuples, start);
         fit.bases = fit.starts.iter().map(|_| Vec::new()).collect();
         for (slice, pieces) in fit.pieces.iter().enumerate() {
             let all: usize = pieces.iter().map(|piece| piece.rows).sum();
@@ -225,7 +199,7 @@ impl Fit {
     }
 
     /// Finds the pieces of old slices.
-    fn part(&mut self, line: &Line, start: usize) {
+    fn part(&mut self, tuples: &KeyTuples, start: usize) {
         if self.old.is_empty() {
             return;
         }
@@ -243,7 +217,7 @@ impl Fit {
             while place >= self.starts.get(new + 1).copied().unwrap_or(self.end) {
                 new += 1;
             }
-            if line.ats[place] >= self.base {
+            if tuples.ats[place] >= self.base {
                 continue;
             }
             while left == 0 {
@@ -274,21 +248,26 @@ impl Fit {
     }
 
     /// What becomes of a new slice. `refolded` is the time of the last row before it that is folded again.
-    fn change(&self, key: u32, line: &Line, new: usize, refolded: &mut Option<i64>) -> Change {
+    fn change(
+        &self,
+        (key, tuples, slices): (u32, &KeyTuples, &Timelines),
+        new: usize,
+        refolded: &mut Option<i64>,
+    ) -> Change {
         let lo = self.starts[new];
         let hi = self.starts.get(new + 1).copied().unwrap_or(self.end);
-        let is_new = |place: &usize| line.ats[*place] >= self.base;
+        let is_new = |place: &usize| tuples.ats[*place] >= self.base;
         let mut change = Change { key, lo, hi, ..Change::default() };
         // Rows before `body` are the first old slice's.
         let body = self.from.clamp(lo, hi);
         let keeps = self.bases[new].contains(&0);
         let (mut taken, mut last_taken) = (vec![false; hi - body], body.saturating_sub(1).max(lo));
         for &slice in &self.bases[new] {
-            change.bases.extend(self.old[slice].slots());
+            change.bases.extend(slices.chain(&self.old[slice]));
             for piece in &self.pieces[slice] {
                 if piece.new != new {
                     let lost = (piece.lo..piece.hi).filter(|place| !is_new(place));
-                    change.removed.extend(lost.map(|place| (line.ats[place], line.times[place])));
+                    change.removed.extend(lost.map(|place| (tuples.ats[place], tuples.times[place])));
                     continue;
                 }
                 for place in (piece.lo.max(body)..piece.hi).filter(|place| !is_new(place)) {
@@ -303,49 +282,11 @@ impl Fit {
         change.appended =
             self.bases[new].is_empty() || change.added.first().is_none_or(|&at| at > last_taken);
         change.folds_again = change.added.iter().any(|place| !is_new(place));
-        let follows = change.known && refolded.is_some_and(|time| time == line.times[lo]);
+        let follows = change.known && refolded.is_some_and(|time| time == tuples.times[lo]);
         change.refolds = !change.removed.is_empty() || change.folds_again || follows;
         if change.refolds {
-            *refolded = Some(line.times[hi - 1]);
+            *refolded = Some(tuples.times[hi - 1]);
         }
         change
-    }
-}
-
-impl Keeper {
-    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a mark,
-    /// its first and last row are its start and end.
-    pub(in crate::operator) fn slices(&mut self) -> Result<RecordBatch> {
-        let edges = self.queries.edges();
-        let (least, most) = edges.bounds();
-        let gap = edges.gap();
-        let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
-        for (key, line) in self.lines.iter().enumerate() {
-            let ends = |slice: usize| {
-                let (lo, hi) = line.rows_of(slice);
-                (line.times[lo], line.times[hi - 1])
-            };
-            let apart = |earlier: i64, later: i64| gap.is_some_and(|gap| later.saturating_sub(earlier) > gap);
-            for slice in 0..line.slices.len() {
-                let (first, last) = ends(slice);
-                let (start, end) = edges.slice_of(first);
-                let before = slice.checked_sub(1).map(|before| ends(before).1);
-                let after = (slice + 1 < line.slices.len()).then(|| ends(slice + 1).0);
-                let begins =
-                    start > least && before.is_none_or(|before| before < start && !apart(before, first));
-                let ceases = end < most && after.is_none_or(|after| after >= end && !apart(last, after));
-                keys.push(key as u32);
-                let start = if begins && !(gap.is_some() && before.is_none()) { start } else { first };
-                let end = match gap {
-                    _ if !ceases => last,
-                    Some(gap) if after.is_none() => end.min(last.saturating_add(gap)),
-                    _ => end,
-                };
-                for (column, t) in times.iter_mut().zip([start, end, first, last]) {
-                    column.push(t);
-                }
-            }
-        }
-        self.keys.slices(self.queries.leader(), keys, times)
     }
 }

@@ -1,45 +1,30 @@
-//! The partials of slices, in slots; how those of changed slices come from those there were, and from rows.
+//! The partials of changed slices: how they come from those there were, and from rows.
 //!
 //! Nothing that is there is changed by a call: what becomes of slices gets slots of its own, and is linked in once nothing
 //! can fail any more.
 
+use super::Tuples;
 use super::fresh::Fresh;
-use super::heap::Heap;
-use super::line::{Line, Slice};
+use super::rows::KeyTuples;
+use super::store::TupleStore;
 use super::work::{Change, NONE, Work};
 use crate::Result;
 use crate::aggregate::{Input, Partial, Partials, Rows};
 use crate::operator::plan::Stored;
+use crate::slice::{Delta, Store, copied};
 use arrow_array::{ArrayRef, cast::AsArray};
-
-/// Slots that may gather before any are moved.
-const FIRST: usize = 1024;
-
-/// Rows that may be folded before what no slot points to is dropped.
-const ROWS: usize = 1 << 14;
-
-/// Partials of all slices.
-pub(super) struct Store {
-    partials: Vec<Box<dyn Partials>>,
-    kinds: Vec<Kind>,
-    slots: usize,
-    /// Slots that may gather before those that no slice has are dropped.
-    room: usize,
-    /// Rows folded since then.
-    rows: usize,
-}
 
 /// What decides how a partial is mended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Kind {
+pub(super) struct Kind {
     /// Whether rows of one time must be folded in their order.
-    ordered: bool,
+    pub(super) ordered: bool,
     /// Whether rows may be folded in any order otherwise.
-    commutative: bool,
+    pub(super) commutative: bool,
 }
 
 impl Kind {
-    fn of(stored: &Stored, partials: &dyn Partials) -> Self {
+    pub(super) fn of(stored: &Stored, partials: &dyn Partials) -> Self {
         use Partial::{ArgMax, ArgMin, First, FirstValid, Last, LastValid, List, User};
         let commutative = partials.properties().commutative;
         let ordered = match stored.partial {
@@ -51,71 +36,33 @@ impl Kind {
     }
 }
 
-/// Slots of changed slices, one per change.
-pub(super) struct Delta {
-    partials: Vec<Box<dyn Partials>>,
-    slots: usize,
-    rows: usize,
-    /// How many of the changes were made by folding rows anew.
-    pub(super) recomputed: u64,
-}
-
-impl Store {
-    /// A store of these partials, each with `slots` slots.
-    pub(super) fn new(partials: Vec<Box<dyn Partials>>, stored: &[Stored], slots: usize) -> Self {
-        let kinds = stored.iter().zip(&partials).map(|(stored, partials)| Kind::of(stored, &**partials));
-        Self { kinds: kinds.collect(), partials, slots, room: FIRST, rows: 0 }
-    }
-
-    /// The partials.
-    pub(super) fn partials(&self) -> &[Box<dyn Partials>] {
-        &self.partials
-    }
-
-    /// Number of slots.
-    pub(super) fn slots(&self) -> usize {
-        self.slots
-    }
-
-    /// Bytes held.
-    pub(super) fn bytes(&self) -> usize {
-        self.partials.iter().map(|partials| partials.bytes()).sum()
-    }
-
-    /// Whether a partial depends on the order in which rows of one time are folded.
-    pub(super) fn orders(&self) -> bool {
-        self.kinds.iter().any(|kind| kind.ordered)
-    }
-
-    /// Whether rows may be folded in any order but for ties in time.
-    pub(super) fn commutes(&self) -> bool {
-        self.kinds.iter().all(|kind| kind.commutative)
-    }
-
+impl Tuples {
     /// The partials of changed slices. O(rows added and removed), and O(rows of a slice) where partials cannot be mended.
+    ///
+    /// Beside them, how many of them were computed anew.
     pub(super) fn derive(
         &self,
         stored: &[Stored],
+        slots: &Store,
         work: &Work,
         fresh: &Fresh,
-        lines: &[Line],
-        heap: &Heap,
-    ) -> Result<Delta> {
+    ) -> Result<(Delta, u64)> {
+        let keys = &self.keys;
         let changes = &work.changes;
         let added = |change: &Change| -> Vec<(u64, i64)> {
-            let line = &lines[change.key as usize];
-            change.added.iter().map(|&place| (line.ats[place], line.times[place])).collect()
+            let tuples = &keys[change.key as usize];
+            change.added.iter().map(|&place| (tuples.ats[place], tuples.times[place])).collect()
         };
         let added: Vec<Vec<(u64, i64)>> = changes.iter().map(added).collect();
         // New slices of rows that were in others.
         let mut recomputed: Vec<bool> =
             changes.iter().map(|change| change.bases.is_empty() && !change.chained && change.known).collect();
         let mut derived = Vec::with_capacity(stored.len());
-        for ((stored, own), kind) in stored.iter().zip(&self.partials).zip(&self.kinds) {
-            let column = Stretch { stored, like: own.as_ref(), kind, heap };
+        for (which, ((stored, own), kind)) in stored.iter().zip(slots.partials()).zip(&self.kinds).enumerate() {
+            let column = Stretch { which, stored, like: own.as_ref(), kind, slots, rows: &self.store };
             let mut all = match changes.is_empty() {
                 true => own.empty(),
-                false => self.mended(column, changes, &added, lines, &mut recomputed)?,
+                false => self.mended(column, changes, &added, keys, &mut recomputed)?,
             };
             if !work.groups.is_empty() {
                 let grouped = grouped(column, work, fresh)?;
@@ -124,19 +71,18 @@ impl Store {
                 } else {
                     // In the order of their slots.
                     all.append(grouped);
-                    let slots = work.of_changes.iter().chain(work.groups.iter().map(|(slot, _)| slot));
-                    let mut places = vec![0; work.slots as usize];
-                    slots.zip(0..).for_each(|(&slot, place)| places[slot as usize] = place);
+                    let of_call = work.of_changes.iter().chain(work.groups.iter().map(|(slot, _)| slot));
+                    let mut places = vec![0; work.slots()];
+                    of_call.zip(0..).for_each(|(&slot, place)| places[slot as usize] = place);
                     all = copied(all.as_ref(), &places)?;
                 }
             }
             derived.push(all);
         }
         let rows = changes.iter().map(|change| change.hi - change.lo).sum::<usize>() + work.grouped;
-        let mut delta = Delta { partials: derived, slots: work.slots as usize, rows, recomputed: 0 };
-        delta.recomputed = recomputed.into_iter().filter(|&recomputed| recomputed).count() as u64;
-        delta.partials.iter_mut().try_for_each(|partials| partials.settle())?;
-        Ok(delta)
+        let mut delta = Delta::of(derived, work.slots(), rows);
+        delta.settle()?;
+        Ok((delta, recomputed.into_iter().filter(|&recomputed| recomputed).count() as u64))
     }
 
     /// One partial of changed slices, a slot each; says which of them were computed anew.
@@ -145,13 +91,13 @@ impl Store {
         column: Stretch<'_>,
         changes: &[Change],
         added: &[Vec<(u64, i64)>],
-        lines: &[Line],
+        keys: &[KeyTuples],
         recomputed: &mut [bool],
     ) -> Result<Box<dyn Partials>> {
         let kind = column.kind;
         let whole = |change: &Change| -> Vec<(u64, i64)> {
-            let line = &lines[change.key as usize];
-            (change.lo..change.hi).map(|place| (line.ats[place], line.times[place])).collect()
+            let tuples = &keys[change.key as usize];
+            (change.lo..change.hi).map(|place| (tuples.ats[place], tuples.times[place])).collect()
         };
         let mends = |change: &Change| {
             let in_order = !kind.ordered || !change.refolds;
@@ -159,7 +105,7 @@ impl Store {
         };
         // The slices that keep what they had, less what they lost.
         let mended: Vec<usize> = (0..changes.len()).filter(|&at| mends(&changes[at])).collect();
-        let mut kept = self.merged(column, mended.iter().map(|&at| &changes[at].bases[..]))?;
+        let mut kept = merged(column, mended.iter().map(|&at| &changes[at].bases[..]))?;
         // The slot of each change among them, if it is mended indeed.
         let mut place: Vec<Option<u32>> = vec![None; changes.len()];
         mended.iter().zip(0..).for_each(|(&at, slot)| place[at] = Some(slot));
@@ -170,7 +116,7 @@ impl Store {
             let slots: Vec<u32> = losing.iter().filter_map(|&at| place[at]).collect();
             let left: Vec<bool> = losing
                 .iter()
-                .map(|&at| column.is_left(&changes[at], &lines[changes[at].key as usize]))
+                .map(|&at| column.is_left(&changes[at], &keys[changes[at].key as usize]))
                 .collect();
             let done = kept.take_out(&slots, lost.as_ref(), &left)?;
             for (&at, _) in losing.iter().zip(done).filter(|(_, done)| !done) {
@@ -200,140 +146,27 @@ impl Store {
         }
         let both = both.regroup(&slots, &groups)?;
         let times: Vec<i64> =
-            changes.iter().zip(added).map(|(change, added)| first_time(change, added, lines)).collect();
+            changes.iter().zip(added).map(|(change, added)| first_time(change, added, keys)).collect();
         reduced(both, kind, &times)
     }
 
-    /// A column with a slot for each group of slots, combined in their order.
-    fn merged<'a>(
-        &self,
-        column: Stretch<'_>,
-        groups: impl Iterator<Item = &'a [u32]>,
-    ) -> Result<Box<dyn Partials>> {
-        let (mut slots, mut firsts) = (Vec::new(), Vec::new());
-        for group in groups {
-            firsts.push(slots.len() as u32);
-            slots.extend_from_slice(group);
-        }
-        merge(column.like, column.kind, &slots, &firsts)
-    }
-
-    /// The partials `which` of slices, a slot each, in the order given; those of `delta` come after the store's own.
-    pub(super) fn gather<'a>(
-        &self,
-        delta: &Delta,
-        slices: impl Iterator<Item = &'a Slice>,
-        which: &[usize],
-    ) -> Result<Vec<Box<dyn Partials>>> {
-        let (mut own, mut fresh) = (Vec::new(), Vec::new());
-        let (mut places, mut groups) = (Vec::new(), Vec::new());
-        for slice in slices {
-            groups.push(places.len() as u32);
-            for slot in slice.slots() {
-                match (slot as usize).checked_sub(self.slots) {
-                    None => {
-                        places.push((false, own.len()));
-                        own.push(slot);
-                    }
-                    Some(slot) => {
-                        places.push((true, fresh.len()));
-                        fresh.push(slot as u32);
-                    }
-                }
-            }
-        }
-        let place = |&(is_fresh, at): &(bool, usize)| if is_fresh { own.len() + at } else { at } as u32;
-        let places: Vec<u32> = places.iter().map(place).collect();
-        let gathered = which.iter().map(|&which| {
-            let mut both = copied(self.partials[which].as_ref(), &own)?;
-            if !fresh.is_empty() {
-                both.append(copied(delta.partials[which].as_ref(), &fresh)?);
-            }
-            merge(both.as_ref(), &self.kinds[which], &places, &groups)
-        });
-        gathered.collect()
-    }
-
-    /// No changes.
-    pub(super) fn nothing(&self) -> Delta {
-        let partials = self.partials.iter().map(|partials| partials.empty()).collect();
-        Delta { partials, slots: 0, rows: 0, recomputed: 0 }
-    }
-
-    /// Takes in changed slices.
-    pub(super) fn append(&mut self, delta: Delta) {
-        for (own, partials) in self.partials.iter_mut().zip(delta.partials) {
-            own.append(partials);
-        }
-        self.slots += delta.slots;
-        self.rows += delta.rows;
-    }
-
-    /// Drops slots that no slice has once they are most of them, and makes those of a slice one.
-    ///
-    /// # Errors
-    /// What a user's function raises; nothing is changed then.
-    pub(super) fn tidy(&mut self, lines: &mut [Line], kept: usize) -> Result<()> {
-        if self.slots < self.room && (self.rows < ROWS || self.rows < 2 * kept) {
-            return Ok(());
-        }
-        self.compact(lines)?;
-        (self.room, self.rows) = (FIRST.max(2 * self.slots), 0);
-        Ok(())
-    }
-
-    /// A slot for each slice, key by key.
-    fn compact(&mut self, lines: &mut [Line]) -> Result<()> {
-        let which: Vec<usize> = (0..self.partials.len()).collect();
-        let all = || lines.iter().flat_map(|line| &line.slices);
-        let mut partials = self.gather(&self.nothing(), all(), &which)?;
-        partials.iter_mut().try_for_each(|partials| partials.shrink())?;
-        self.partials = partials;
-        self.slots = 0;
-        for slice in lines.iter_mut().flat_map(|line| &mut line.slices) {
-            *slice = Slice::new(slice.lo as usize, self.slots as u32);
-            self.slots += 1;
-        }
-        Ok(())
-    }
 }
 
 /// The time of the first row of a change's slot.
-fn first_time(change: &Change, added: &[(u64, i64)], lines: &[Line]) -> i64 {
+fn first_time(change: &Change, added: &[(u64, i64)], keys: &[KeyTuples]) -> i64 {
     let of_rows = added.first().filter(|_| change.chained).map(|&(_, time)| time);
-    of_rows.unwrap_or(lines[change.key as usize].times[change.lo])
-}
-
-/// These slots, each by itself.
-fn copied(partials: &dyn Partials, slots: &[u32]) -> Result<Box<dyn Partials>> {
-    if slots.is_empty() {
-        return Ok(partials.empty());
-    }
-    let each: Vec<u32> = (0..slots.len() as u32).collect();
-    partials.regroup(slots, &each)
-}
-
-/// Groups of slots made one, in their order: slots may lie in any order in the column, and a column of entries puts
-/// those of one time in the order in which they lie, or were folded.
-fn merge(partials: &dyn Partials, kind: &Kind, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-    let mut each = copied(partials, slots)?;
-    if kind.ordered && slots.len() > 1 {
-        each.renumber()?;
-    }
-    if slots.len() == groups.len() {
-        return Ok(each);
-    }
-    let own: Vec<u32> = (0..slots.len() as u32).collect();
-    each.regroup(&own, groups)
+    of_rows.unwrap_or(keys[change.key as usize].times[change.lo])
 }
 
 /// A column of partials, and the rows it is over.
 #[derive(Clone, Copy)]
 struct Stretch<'a> {
+    which: usize,
     stored: &'a Stored,
     like: &'a dyn Partials,
     kind: &'a Kind,
-    heap: &'a Heap,
+    slots: &'a Store,
+    rows: &'a TupleStore,
 }
 
 impl Stretch<'_> {
@@ -347,11 +180,21 @@ impl Stretch<'_> {
 
 impl Stretch<'_> {
     /// Whether some row that a slice takes over has a value. Mostly it is the first one.
-    fn is_left(&self, change: &Change, line: &Line) -> bool {
+    fn is_left(&self, change: &Change, tuples: &KeyTuples) -> bool {
         let mut added = change.added.iter().peekable();
         let mut taken = (change.lo..change.hi).filter(|place| added.next_if_eq(&place).is_none());
-        taken.any(|place| self.heap.has_values(&self.stored.inputs, self.stored.filter, line.ats[place]))
+        taken.any(|place| self.rows.has_values(&self.stored.inputs, self.stored.filter, tuples.ats[place]))
     }
+}
+
+/// A column with a slot for each group of slots, combined in their order.
+fn merged<'a>(column: Stretch<'_>, groups: impl Iterator<Item = &'a [u32]>) -> Result<Box<dyn Partials>> {
+    let (mut slots, mut firsts) = (Vec::new(), Vec::new());
+    for group in groups {
+        firsts.push(slots.len() as u32);
+        slots.extend_from_slice(group);
+    }
+    column.slots.merged(column.which, column.like, &slots, &firsts)
 }
 
 /// A column with a slot for each of these lists of rows, none of which is empty.
@@ -362,17 +205,17 @@ fn fold(column: Stretch<'_>, rows: &[&[(u64, i64)]]) -> Result<Box<dyn Partials>
     let times: Vec<i64> = each().map(|&(_, time)| time).collect();
     let of_slot = |(slot, rows): (usize, &&[(u64, i64)])| std::iter::repeat_n(slot as u32, rows.len());
     let slots: Vec<u32> = rows.iter().enumerate().flat_map(of_slot).collect();
-    let input = column.input(|position| column.heap.column(position, &ats))?;
+    let input = column.input(|position| column.rows.column(position, &ats))?;
     input.feed(&mut *partials, Rows::all(&slots, &times), rows.len())?;
     Ok(partials)
 }
 
 /// A column with a slot for each group of a call's rows, which are folded in the order they came.
 fn grouped(column: Stretch<'_>, work: &Work, fresh: &Fresh) -> Result<Box<dyn Partials>> {
-    let (heap, groups) = (column.heap, work.groups.len());
+    let (store, groups) = (column.rows, work.groups.len());
     let mut partials = column.like.empty();
     if work.grouped == fresh.len() {
-        let input = column.input(|position| heap.stretch(position, fresh.base, fresh.len()))?;
+        let input = column.input(|position| store.stretch(position, fresh.base, fresh.len()))?;
         let by_runs = input.taken.is_none() && !work.runs.is_empty();
         if !by_runs || !partials.update_runs(&input.columns, &work.runs, &fresh.times, groups)? {
             input.feed(&mut *partials, Rows::all(&work.group_of, &fresh.times), groups)?;
@@ -382,7 +225,7 @@ fn grouped(column: Stretch<'_>, work: &Work, fresh: &Fresh) -> Result<Box<dyn Pa
         let ats: Vec<u64> = rows.iter().map(|&row| fresh.base + row as u64).collect();
         let slots: Vec<u32> = rows.iter().map(|&row| work.group_of[row]).collect();
         let times: Vec<i64> = rows.iter().map(|&row| fresh.times[row]).collect();
-        let input = column.input(|position| heap.column(position, &ats))?;
+        let input = column.input(|position| store.column(position, &ats))?;
         input.feed(&mut *partials, Rows::all(&slots, &times), groups)?;
     }
     let times: Vec<i64> = work.groups.iter().map(|&(_, first)| first).collect();

@@ -1,6 +1,5 @@
-//! What a call comes to, key by key: windows that are due, and what becomes of slices.
+//! What becomes of slices by a call, key by key.
 
-use super::due::Due;
 use super::fresh::{Fresh, Own};
 use crate::aggregate::Run;
 
@@ -46,8 +45,6 @@ pub(super) struct Moves {
 /// Each changed slice gets a slot. Most are of rows that came after all there were of their key: these are folded as they
 /// came, all keys in one go. Others are [`Change`]s.
 pub(super) struct Work {
-    /// Windows that are due, query by query.
-    pub(super) due: Vec<Vec<Due>>,
     pub(super) moves: Moves,
     pub(super) changes: Vec<Change>,
     /// The slot of each change, of those of this call.
@@ -62,15 +59,12 @@ pub(super) struct Work {
     pub(super) grouped: usize,
     /// The number of the first slot.
     base: u32,
-    /// How many slots there are.
-    pub(super) slots: u32,
 }
 
 impl Work {
-    /// None yet, of so many queries and rows; slots count from `base`.
-    pub(super) fn new(queries: usize, rows: usize, base: usize) -> Self {
+    /// None yet, of so many rows; slots count from `base`.
+    pub(super) fn new(rows: usize, base: usize) -> Self {
         Self {
-            due: (0..queries).map(|_| Vec::new()).collect(),
             moves: Moves::default(),
             changes: Vec::new(),
             of_changes: Vec::new(),
@@ -79,27 +73,25 @@ impl Work {
             runs: Vec::new(),
             grouped: 0,
             base: base as u32,
-            slots: 0,
         }
     }
 
-    fn slot(&mut self) -> u32 {
-        self.slots += 1;
-        self.slots - 1
+    /// How many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.changes.len() + self.groups.len()
     }
 
-    /// The slot of a change.
-    pub(super) fn change(&mut self, change: Change) -> u32 {
-        let slot = self.slot();
+    /// Has a change go to a slot.
+    pub(super) fn change(&mut self, slot: u32, change: Change) -> u32 {
         self.changes.push(change);
-        self.of_changes.push(slot);
-        self.base + slot
+        self.of_changes.push(slot - self.base);
+        slot
     }
 
-    /// The slot of a group: rows `lo..hi` of a key's in this call.
-    pub(super) fn group(&mut self, fresh: &Fresh, own: Own, (lo, hi): (usize, usize), first: i64) -> u32 {
-        let (slot, group) = (self.slot(), self.groups.len() as u32);
-        self.groups.push((slot, first));
+    /// Has a group go to a slot: rows `lo..hi` of a key's in this call.
+    pub(super) fn group(&mut self, slot: u32, fresh: &Fresh, own: Own, (lo, hi): (usize, usize), first: i64) {
+        let group = self.groups.len() as u32;
+        self.groups.push((slot - self.base, first));
         self.grouped += hi - lo;
         if fresh.is_plain() {
             self.group_of[lo..hi].fill(group);
@@ -107,6 +99,5 @@ impl Work {
         } else {
             fresh.rows_of(own).skip(lo).take(hi - lo).for_each(|row| self.group_of[row] = group);
         }
-        self.base + slot
     }
 }

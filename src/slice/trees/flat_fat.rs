@@ -15,8 +15,8 @@
 use std::ops::Range;
 
 use super::rings::Rooms;
-use super::store::{Delta, Store, Wanted};
-use super::timeline::Timelines;
+use super::super::store::{Delta, Store, Wanted};
+use super::super::timeline::Timelines;
 use crate::Result;
 use crate::aggregate::Partials;
 
@@ -42,7 +42,7 @@ struct Tree {
 }
 
 /// The trees of all keys.
-pub struct Forest {
+pub struct FlatFat {
     /// The partials that are plain states: which they are, and a slot per node.
     which: Vec<usize>,
     nodes: Vec<Box<dyn Partials>>,
@@ -51,7 +51,7 @@ pub struct Forest {
     stale: Vec<u32>,
 }
 
-impl Forest {
+impl FlatFat {
     /// No trees yet, of these partials of a store, which are plain states.
     pub fn new(store: &Store, which: Vec<usize>) -> Self {
         let nodes = which.iter().map(|&at| store.partials()[at].empty()).collect();
@@ -69,7 +69,7 @@ impl Forest {
     }
 
     /// Has the trees of these keys built anew before they are asked next.
-    pub fn distrust(&mut self, keys: impl Iterator<Item = u32>) {
+    pub fn invalidate(&mut self, keys: impl Iterator<Item = u32>) {
         if !self.which.is_empty() {
             self.stale.extend(keys);
         }
@@ -151,7 +151,7 @@ impl Forest {
         (slots, groups)
     }
 
-    /// One of the partials that have trees, of windows given by [`Forest::nodes`].
+    /// One of the partials that have trees, of windows given by [`FlatFat::nodes`].
     pub fn answer(&self, which: usize, (slots, groups): &(Vec<u32>, Vec<u32>)) -> Result<Box<dyn Partials>> {
         self.nodes[which].regroup(slots, groups)
     }
@@ -208,18 +208,18 @@ fn above(mut level: Vec<(usize, usize)>) -> Vec<(u32, u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trial::{Above, out_of_order, sum, tried};
+    use super::trial::{Above, out_of_order, sum, tried};
     use super::*;
     use crate::aggregate::Partial;
     use arrow_array::{cast::AsArray, types::Int64Type};
     use proptest::prelude::*;
 
-    impl Above for Forest {
+    impl Above for FlatFat {
         type Answer = Option<i64>;
         const PARTIAL: Partial = Partial::Sum;
 
         fn new(store: &Store) -> Self {
-            Forest::new(store, vec![0])
+            FlatFat::new(store, vec![0])
         }
 
         fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) {
@@ -241,8 +241,8 @@ mod tests {
             sum(values)
         }
 
-        fn distrust(&mut self, keys: Vec<u32>) {
-            self.distrust(keys.into_iter());
+        fn invalidate(&mut self, keys: Vec<u32>) {
+            self.invalidate(keys.into_iter());
         }
 
         /// Trees are mended by what the next call changes.
@@ -253,7 +253,7 @@ mod tests {
         /// Whatever comes, goes, fails, or is put in between: a window is the sum of its slices, null if they have no value.
         #[test]
         fn windows_are_sums_of_their_slices(calls in out_of_order()) {
-            tried::<Forest>(calls)?;
+            tried::<FlatFat>(calls)?;
         }
     }
 }

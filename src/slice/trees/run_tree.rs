@@ -14,9 +14,9 @@
 
 use std::collections::VecDeque;
 
-use super::forest::Dirty;
-use super::store::{Delta, Store, Wanted};
-use super::timeline::Timelines;
+use super::flat_fat::Dirty;
+use super::super::store::{Delta, Store, Wanted};
+use super::super::timeline::Timelines;
 use crate::aggregate::{Partials, RunNodes};
 
 /// No node.
@@ -58,7 +58,7 @@ impl Level {
 }
 
 /// The levels of all keys.
-pub struct Grove {
+pub struct RunTree {
     /// Which partials have nodes, and these: the same numbers of all.
     which: Vec<usize>,
     nodes: Vec<Box<dyn RunNodes>>,
@@ -68,7 +68,7 @@ pub struct Grove {
     len: u32,
 }
 
-impl Grove {
+impl RunTree {
     /// No nodes yet, for those partials of a store that can be sorted runs; `None` if there are none.
     pub fn new(store: &Store) -> Option<Self> {
         let runs = store.partials().iter().enumerate();
@@ -91,7 +91,7 @@ impl Grove {
     }
 
     /// Drops all nodes of these keys.
-    pub fn distrust(&mut self, keys: impl Iterator<Item = u32>) {
+    pub fn invalidate(&mut self, keys: impl Iterator<Item = u32>) {
         for key in keys {
             for level in self.keys.get_mut(key as usize).map(std::mem::take).into_iter().flatten() {
                 self.release(level.nodes);
@@ -207,7 +207,7 @@ impl Grove {
         place: usize,
         node: u32,
     ) {
-        let chain: Vec<u32> = timelines.chain(&timelines.of(key)[place]).collect();
+        let chain: Vec<u32> = timelines.chain(&timelines.get(key, place)).collect();
         for (&which, nodes) in self.which.iter().zip(&mut self.nodes) {
             let slot = |slot: &u32| match (*slot as usize).checked_sub(store.slots()) {
                 None => (store.partials()[which].as_ref(), *slot),
@@ -234,7 +234,7 @@ impl Grove {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trial::{Above, out_of_order, tried};
+    use super::trial::{Above, out_of_order, tried};
     use super::*;
     use crate::aggregate::Partial;
     use arrow_array::{
@@ -243,12 +243,12 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    impl Above for Grove {
+    impl Above for RunTree {
         type Answer = Vec<i64>;
         const PARTIAL: Partial = Partial::Values;
 
         fn new(store: &Store) -> Self {
-            Grove::new(store).unwrap()
+            RunTree::new(store).unwrap()
         }
 
         fn update(&mut self, _: &Store, _: &Delta, timelines: &Timelines) {
@@ -277,8 +277,8 @@ mod tests {
             values
         }
 
-        fn distrust(&mut self, keys: Vec<u32>) {
-            self.distrust(keys.into_iter());
+        fn invalidate(&mut self, keys: Vec<u32>) {
+            self.invalidate(keys.into_iter());
         }
 
         fn forget(&mut self, timelines: &Timelines) {
@@ -290,8 +290,8 @@ mod tests {
         /// Whatever comes, goes, fails, or is put in between: a window has the values of its slices; no node is left over.
         #[test]
         fn windows_have_the_values_of_their_slices(calls in out_of_order()) {
-            let grove: Grove = tried(calls)?;
-            prop_assert_eq!(grove.free.len(), grove.len as usize);
+            let run_tree: RunTree = tried(calls)?;
+            prop_assert_eq!(run_tree.free.len(), run_tree.len as usize);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A call's rows, key by key.
 
-use super::line::Row;
+use super::rows::Row;
 use crate::kernels::simd;
 
 /// The rows of one key: a range of [`Fresh`]'s order.

@@ -1,4 +1,4 @@
-//! The rows of all keys in the order they came, column by column.
+//! The tuple store: the rows of all keys in the order they came, column by column.
 //!
 //! A row is known by its arrival number, which grows from row to row: so it also says which of two rows of one time comes
 //! first. Chunks next to each other become one while they are small; rows that no key has any longer are dropped once
@@ -12,6 +12,7 @@ use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
 use crate::Result;
+use crate::window::ReadRows;
 
 /// Rows of a chunk, at most, that was put together from others.
 const CHUNK: usize = 1 << 20;
@@ -29,7 +30,7 @@ struct Chunk {
 
 /// Rows, by arrival.
 #[derive(Debug, Clone)]
-pub(super) struct Heap {
+pub(super) struct TupleStore {
     /// Positions of the columns in the schema of the stream, ascending.
     read: Vec<usize>,
     types: Vec<DataType>,
@@ -37,14 +38,14 @@ pub(super) struct Heap {
     next: u64,
 }
 
-impl Heap {
+impl TupleStore {
     /// No rows, of the columns at these positions, of these types.
     pub(super) fn new(read: Vec<usize>, types: Vec<DataType>) -> Self {
         Self { read, types, chunks: Vec::new(), next: 0 }
     }
 
     /// The positions of its columns in the schema of the stream.
-    pub(super) fn read(&self) -> &[usize] {
+    pub(super) fn read_columns(&self) -> &[usize] {
         &self.read
     }
 
@@ -90,7 +91,7 @@ impl Heap {
         Ok(())
     }
 
-    /// The same rows with the columns of another heap; those that these rows have not are null.
+    /// The same rows with the columns of another store; those that these rows have not are null.
     pub(super) fn with(&self, other: &Self) -> Self {
         let column =
             |chunk: &Chunk, position: &usize, wanted: &DataType| match self.read.binary_search(position) {
@@ -225,6 +226,12 @@ impl Heap {
     }
 }
 
+impl ReadRows for TupleStore {
+    fn read(&self, positions: &[usize], ats: &[u64]) -> Result<Vec<ArrayRef>> {
+        positions.iter().map(|&position| self.column(position, ats)).collect()
+    }
+}
+
 /// New numbers of rows.
 #[derive(Debug)]
 pub(super) struct Renumbered {
@@ -255,29 +262,29 @@ mod tests {
     /// Whatever is joined, taken back and dropped, a row is found by its number.
     #[test]
     fn rows_are_found_by_their_numbers() {
-        let mut heap = Heap::new(vec![3], vec![DataType::Int64]);
+        let mut store = TupleStore::new(vec![3], vec![DataType::Int64]);
         let mut end = 0;
         for rows in [5, 1, 1, 1, 7, 30, 2, 2] {
-            heap.push(&[vec![column(end..end + rows)]], rows as usize).unwrap();
+            store.push(&[vec![column(end..end + rows)]], rows as usize).unwrap();
             end += rows;
-            heap.join();
+            store.join();
         }
-        let before = heap.next();
-        heap.push(&[vec![column(900..902)], vec![column(902..903)]], 3).unwrap();
-        heap.take_back(before);
-        assert_eq!((heap.next(), heap.rows()), (49, 49));
-        let read = |heap: &Heap, ats: &[u64]| {
-            heap.column(3, ats).unwrap().as_primitive::<Int64Type>().values().to_vec()
+        let before = store.next();
+        store.push(&[vec![column(900..902)], vec![column(902..903)]], 3).unwrap();
+        store.take_back(before);
+        assert_eq!((store.next(), store.rows()), (49, 49));
+        let read = |store: &TupleStore, ats: &[u64]| {
+            store.column(3, ats).unwrap().as_primitive::<Int64Type>().values().to_vec()
         };
-        assert_eq!(read(&heap, &[48, 0, 6, 7, 8]), [48, 0, 6, 7, 8]);
-        assert_eq!(read(&heap, &[10, 11, 12]), [10, 11, 12]);
-        assert_eq!(read(&heap, &[]), [0i64; 0]);
+        assert_eq!(read(&store, &[48, 0, 6, 7, 8]), [48, 0, 6, 7, 8]);
+        assert_eq!(read(&store, &[10, 11, 12]), [10, 11, 12]);
+        assert_eq!(read(&store, &[]), [0i64; 0]);
         let odd: Vec<u64> = (0..49).filter(|at| at % 2 == 1).collect();
-        let renumbered = heap.renumbered(odd.iter().copied());
+        let renumbered = store.renumbered(odd.iter().copied());
         assert_eq!([0, 1, 2, 3, 47, 48, 49, 60].map(|at| renumbered.of(at)), [0, 0, 1, 1, 23, 24, 24, 24]);
-        let squeezed = heap.squeezed(&renumbered).unwrap();
+        let squeezed = store.squeezed(&renumbered).unwrap();
         assert_eq!((squeezed.next(), squeezed.rows()), (24, 24));
         assert_eq!(read(&squeezed, &[23, 0, 5]), [47, 1, 11]);
-        assert!(heap.column(2, &[0]).is_err());
+        assert!(store.column(2, &[0]).is_err());
     }
 }

@@ -1,24 +1,22 @@
-//! Windows of users' own that rows tell: what remembers a key's rows, and which windows it has told of them.
+//! What a user's own window that rows tell was shown of a key's rows, and which windows it made of them.
 //!
 //! | | |
 //! |---|---|
 //! | needs | an object that is shown each row once |
 //! | time | O(1) calls of it per call of the operator; rows after a late one are shown again from the last copy before it, or all of them if it cannot be copied; O(log n) per window that is new or changed, of n windows |
-//! | space | a copy at each of [`COPIES`] places, at most, after the last row that no late one can come before; all windows told |
+//! | space | a copy at each of [`COPIES`] places, at most, after the last row that no late one can come before; all windows emitted |
 //! | first appeared | Traub et al., EDBT 2019, §5.4.2 |
 //!
-//! Only windows that a call touches are compared with what was told: any other has the rows it had.
+//! Only windows that a call touches are compared with what was emitted: any other has the rows it had.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 
-use arrow_array::ArrayRef;
-
-use super::due::{Listing, View};
-use super::told::{Final, Told};
-use crate::slice::strategy::Order;
-use crate::window::{Context, Edit, KeyRows, User};
+use super::by_rows::{KeyRows, Ready, View};
+use super::context::{Context, Edit};
+use super::numbered::{Emitted, Final, Memory};
+use super::user::User;
 use crate::{Error, Result};
 
 /// Rows that are shown at a time, at most.
@@ -36,7 +34,7 @@ const COPIES: usize = 32;
 /// Ranks of a window's rows: `lo..hi`.
 type Range = (usize, usize);
 
-/// A change of the windows told, for taking it back.
+/// A change of the windows, for taking it back.
 #[derive(Debug, Clone, Copy)]
 struct Logged {
     /// The rows that had been shown.
@@ -45,10 +43,8 @@ struct Logged {
     is_new: bool,
 }
 
-/// What a window type of a user's own was shown of a key's rows, and what it told.
-pub(super) struct Shown {
-    pub(super) query: usize,
-    pub(super) window: usize,
+/// What a window type of a user's own was shown of a key's rows, and the windows it made of them.
+pub struct Observed {
     /// None if it must be shown all rows again.
     context: Option<Box<dyn Context>>,
     /// How many rows it was shown.
@@ -59,54 +55,24 @@ pub(super) struct Shown {
     spacing: Option<usize>,
     /// What changed since the first copy.
     log: Vec<Logged>,
-    /// All windows; those that are not told yet are without anything.
-    windows: BTreeMap<Range, Option<Told>>,
+    /// All windows, and as what each was emitted, if it was.
+    windows: BTreeMap<Range, Option<Emitted>>,
     /// How many windows begin or end at each edge.
     edges: BTreeMap<usize, u32>,
+    /// What the windows that a call touched were before it; absent ones are none.
+    touched: BTreeMap<Range, Option<Emitted>>,
 }
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for Observed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { query, window, rows, windows, .. } = self;
-        formatter.debug_struct("Shown").field("of", &(query, window, rows)).field("windows", windows).finish()
+        let Self { rows, windows, .. } = self;
+        formatter.debug_struct("Observed").field("rows", rows).field("windows", windows).finish()
     }
 }
 
-/// What windows were before a call; absent ones are none.
-type Touched = BTreeMap<Range, Option<Told>>;
-
-/// How a call is taken back.
-#[derive(Debug)]
-pub(super) struct Undone {
-    query: usize,
-    window: usize,
-    touched: Touched,
-}
-
-impl Undone {
-    /// Makes windows those there were. What was shown rows is not used any more.
-    pub(super) fn take_back(self, shown: &mut [Shown]) {
-        let own = |each: &&mut Shown| (each.query, each.window) == (self.query, self.window);
-        let Some(own) = shown.iter_mut().find(own) else { return };
-        for (range, told) in self.touched {
-            own.windows.remove(&range);
-            if told.is_some() {
-                own.windows.insert(range, told);
-            }
-        }
-        own.lose();
-        own.edges.clear();
-        let edges: Vec<usize> = own.windows.keys().flat_map(|&(lo, hi)| [lo, hi]).collect();
-        edges.into_iter().for_each(|edge| *own.edges.entry(edge).or_default() += 1);
-    }
-}
-
-impl Shown {
-    /// Nothing yet.
-    pub(super) fn new(query: usize, window: usize) -> Self {
+impl Default for Observed {
+    fn default() -> Self {
         Self {
-            query,
-            window,
             context: None,
             rows: 0,
             copies: Vec::new(),
@@ -114,30 +80,46 @@ impl Shown {
             log: Vec::new(),
             windows: BTreeMap::new(),
             edges: BTreeMap::new(),
+            touched: BTreeMap::new(),
         }
     }
+}
 
-    /// Takes in a window that was told.
-    pub(super) fn restore(&mut self, range: Range, told: Told) {
-        if self.windows.insert(range, Some(told)).is_none() {
+impl Observed {
+    /// A call begins.
+    pub(super) fn begin(&mut self) {
+        self.touched.clear();
+    }
+
+    /// Makes windows those there were before the call. What was shown rows is not used any more.
+    pub(super) fn take_back(&mut self) {
+        for (range, emitted) in std::mem::take(&mut self.touched) {
+            self.windows.remove(&range);
+            if emitted.is_some() {
+                self.windows.insert(range, emitted);
+            }
+        }
+        self.lose();
+        self.edges.clear();
+        let edges: Vec<usize> = self.windows.keys().flat_map(|&(lo, hi)| [lo, hi]).collect();
+        edges.into_iter().for_each(|edge| *self.edges.entry(edge).or_default() += 1);
+    }
+
+    /// Takes in a window that was emitted.
+    pub fn restore(&mut self, range: Range, emitted: Emitted) {
+        if self.windows.insert(range, Some(emitted)).is_none() {
             self.count(range, true);
         }
     }
 
-    /// What was told.
-    pub(super) fn told(&self) -> impl Iterator<Item = &Told> {
+    /// What was emitted.
+    pub(super) fn emitted(&self) -> impl Iterator<Item = &Emitted> {
         self.windows.values().flatten()
     }
 
     /// The same to be changed.
-    pub(super) fn told_mut(&mut self) -> impl Iterator<Item = &mut Told> {
+    pub(super) fn emitted_mut(&mut self) -> impl Iterator<Item = &mut Emitted> {
         self.windows.values_mut().flatten()
-    }
-
-    /// Becomes that of another query.
-    pub(super) fn move_to(&mut self, query: usize) {
-        self.query = query;
-        self.told_mut().for_each(|told| told.query = query);
     }
 
     /// Edges of windows, from this place on.
@@ -148,7 +130,7 @@ impl Shown {
     /// Bytes held, but for what users' own objects hold.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
-            + self.windows.len() * size_of::<(Range, Option<Told>)>()
+            + self.windows.len() * size_of::<(Range, Option<Emitted>)>()
             + self.edges.len() * size_of::<(usize, u32)>()
             + self.log.capacity() * size_of::<Logged>()
     }
@@ -176,22 +158,22 @@ impl Shown {
     }
 
     /// Puts a window in, or takes it out; whether there was none, or one.
-    fn put(&mut self, range: Range, is_new: bool, touched: &mut Touched) -> bool {
+    fn put(&mut self, range: Range, is_new: bool) -> bool {
         let known = match is_new {
             true if self.windows.contains_key(&range) => return false,
             true => self.windows.insert(range, None).flatten(),
             false => match self.windows.remove(&range) {
-                Some(told) => told,
+                Some(emitted) => emitted,
                 None => return false,
             },
         };
-        touched.entry(range).or_insert(known);
+        self.touched.entry(range).or_insert(known);
         self.count(range, is_new);
         true
     }
 
     /// Goes back to where no more than the first `rows` rows have been shown.
-    fn go_back(&mut self, kind: &User, rows: usize, touched: &mut Touched) -> Result<()> {
+    fn go_back(&mut self, kind: &User, rows: usize) -> Result<()> {
         if self.context.is_some() && self.rows <= rows {
             return Ok(());
         }
@@ -201,13 +183,13 @@ impl Shown {
         {
             (self.context, self.rows) = (Some(context), *shown);
             while let Some(last) = self.log.pop_if(|last| last.shown >= self.rows) {
-                self.put(last.range, !last.is_new, touched);
+                self.put(last.range, !last.is_new);
             }
             return Ok(());
         }
         self.lose();
         for range in self.windows.keys().copied().collect::<Vec<_>>() {
-            self.put(range, false, touched);
+            self.put(range, false);
         }
         self.context = kind.window().open()?;
         Ok(())
@@ -220,14 +202,13 @@ impl Shown {
         what: &str,
         edits: Vec<Edit>,
         reached: usize,
-        touched: &mut Touched,
     ) -> Result<()> {
         let name = kind.window().name();
         for Edit { gone, new } in edits {
             if let Some((lo, hi)) = gone {
-                if !self.put((lo, hi), false, touched) {
+                if !self.put((lo, hi), false) {
                     return Err(Error::InvalidValue(format!(
-                        "{name}: {what}: a window of rows {lo} to {hi} changes, and there is none; it is one told before"
+                        "{name}: {what}: a window of rows {lo} to {hi} changes, and there is none; it is one that it made before"
                     )));
                 }
                 self.note((lo, hi), false);
@@ -239,7 +220,7 @@ impl Shown {
                          one row"
                     )));
                 }
-                if self.put((lo, hi), true, touched) {
+                if self.put((lo, hi), true) {
                     self.note((lo, hi), true);
                 }
             }
@@ -281,102 +262,75 @@ impl Shown {
         self.log.drain(..old);
         Ok(())
     }
-}
-
-impl View<'_> {
-    /// A user's own windows that rows tell: over the rows that no other can come before.
-    pub(super) fn of_user(
-        &self,
-        kind: &User,
-        order: Order,
-        shown: &mut Vec<Shown>,
-        undone: &mut Vec<Undone>,
-        read: impl Fn(&[u64]) -> Result<Vec<ArrayRef>>,
-        out: &mut Listing<'_>,
-    ) -> Result<Option<i64>> {
-        let at = shown.iter().position(|each| (each.query, each.window) == (self.query, self.window));
-        let at = at.unwrap_or_else(|| {
-            shown.push(Shown::new(self.query, self.window));
-            shown.len() - 1
-        });
-        let mut touched = Touched::new();
-        let done = self.show(kind, order, &mut shown[at], &read, &mut touched);
-        let own = &mut shown[at];
-        if done.is_ok() {
-            self.compare_touched(own, &touched, out);
-        }
-        undone.push(Undone { query: self.query, window: self.window, touched });
-        done.map(|()| self.next_row())
-    }
 
     /// Shows rows that were not shown, or not in this order.
-    fn show(
-        &self,
-        kind: &User,
-        order: Order,
-        own: &mut Shown,
-        read: &impl Fn(&[u64]) -> Result<Vec<ArrayRef>>,
-        touched: &mut Touched,
-    ) -> Result<()> {
-        let rows = self.final_rows();
-        if rows == 0
-            || (own.rows == rows && self.changed() >= rows && own.context.is_some() && !self.call.closing)
-        {
+    fn show(&mut self, kind: &User, view: &View<'_>) -> Result<()> {
+        let rows = view.final_rows();
+        let is_known = self.rows == rows && view.changed() >= rows && self.context.is_some();
+        if rows == 0 || is_known && !view.call.closing {
             return Ok(());
         }
-        own.go_back(kind, self.changed(), touched)?;
-        let ats = &self.line.ats[self.offset..];
-        if own.context.is_none() {
-            let (times, mut listed) = (&self.times[..rows], Vec::new());
-            let columns = read(&ats[..rows])?;
-            kind.list_so_far(&KeyRows { times, columns: &columns }, self.call.closing, &mut listed)?;
+        self.go_back(kind, view.changed())?;
+        let read = |lo: usize, hi: usize| view.reader.read(kind.columns(), &view.ats[lo..hi]);
+        if self.context.is_none() {
+            let (times, mut listed) = (&view.times[..rows], Vec::new());
+            let columns = read(0, rows)?;
+            kind.list_so_far(&KeyRows { times, columns: &columns }, view.call.closing, &mut listed)?;
             for each in listed {
-                own.put((each.lo as usize, each.hi as usize), true, touched);
+                self.put((each.lo as usize, each.hi as usize), true);
             }
             return Ok(());
         }
-        let fixed = self.upto(self.call.floor);
-        while own.rows < rows {
-            let (from, to) = (own.rows, rows.min(own.rows + PIECE));
-            let columns = read(&ats[from..to])?;
-            let piece = KeyRows { times: &self.times[from..to], columns: &columns };
-            let Some(context) = &mut own.context else { break };
+        let fixed = view.fixed_rows();
+        while self.rows < rows {
+            let (from, to) = (self.rows, rows.min(self.rows + PIECE));
+            let columns = read(from, to)?;
+            let piece = KeyRows { times: &view.times[from..to], columns: &columns };
+            let Some(context) = &mut self.context else { break };
             let edits = context.notify(from, &piece)?;
-            own.edit(kind, "notify", edits, to, touched)?;
-            own.rows = to;
-            if order == Order::OutOfOrder {
-                own.copy(fixed)?;
+            self.edit(kind, "notify", edits, to)?;
+            self.rows = to;
+            if view.call.is_out_of_order {
+                self.copy(fixed)?;
             }
         }
-        if self.call.closing
-            && let Some(context) = &mut own.context
+        if view.call.closing
+            && let Some(context) = &mut self.context
         {
             let edits = context.finish(rows)?;
-            own.edit(kind, "finish", edits, rows, touched)?;
+            self.edit(kind, "finish", edits, rows)?;
         }
         Ok(())
     }
+}
 
-    /// Compares windows that a call touched with what was told of them.
-    fn compare_touched(&self, own: &mut Shown, touched: &Touched, out: &mut Listing<'_>) {
-        if touched.is_empty() {
-            return;
-        }
-        let mut told: Vec<Told> = touched.values().copied().flatten().collect();
-        told.sort_unstable_by_key(|told| (told.time, told.first, told.number));
+/// Lists a user's own windows that rows tell: over the rows that no other can come before.
+pub(super) fn observe(
+    kind: &User,
+    view: &View<'_>,
+    memory: &mut Memory,
+    out: &mut Ready,
+) -> Result<Option<i64>> {
+    let mut own = memory.observed.take().unwrap_or_default();
+    let done = own.show(kind, view);
+    if done.is_ok() && !own.touched.is_empty() {
+        // Windows that the call touched are compared with what was emitted of them.
+        let mut emitted: Vec<Emitted> = own.touched.values().copied().flatten().collect();
+        emitted.sort_unstable_by_key(|emitted| (emitted.time, emitted.first, emitted.number));
         let is_new = |range: &&Range| own.windows.get(range).is_some_and(Option::is_none);
-        let ranges: Vec<Range> = touched.keys().filter(is_new).copied().collect();
-        let finals: Vec<Final> = ranges.iter().map(|&(lo, hi)| self.told_by_rows(lo, hi)).collect();
-        for edge in touched.keys().flat_map(|&(lo, hi)| [lo, hi]) {
+        let ranges: Vec<Range> = own.touched.keys().filter(is_new).copied().collect();
+        let finals: Vec<Final> = ranges.iter().map(|&range| Final::of(view, range)).collect();
+        for edge in own.touched.keys().flat_map(|&(lo, hi)| [lo, hi]) {
             if own.edges.contains_key(&edge) {
-                out.edges.push(self.offset + edge);
+                out.edges.push(edge);
             } else {
-                out.drop_edge(self.offset + edge);
+                out.drop_edge(edge);
             }
         }
-        for (at, number) in self.compare(&told, &finals, out) {
-            let told = self.as_told(&finals[at], number);
-            own.windows.insert(ranges[at], Some(told));
+        for (at, number) in memory.compare(view, &emitted, &finals, out) {
+            own.windows.insert(ranges[at], Some(finals[at].emitted(number)));
         }
     }
+    memory.observed = Some(own);
+    done.map(|()| view.next_row())
 }

@@ -12,8 +12,8 @@
 //! Totals are used as a ring: total n lies at n modulo the length of the key's room.
 
 use super::rings::{Room, Rooms};
-use super::store::{Delta, Store, Wanted};
-use super::timeline::Timelines;
+use super::super::store::{Delta, Store, Wanted};
+use super::super::timeline::Timelines;
 use crate::Result;
 use crate::aggregate::{Partials, Totals};
 
@@ -21,7 +21,7 @@ use crate::aggregate::{Partials, Totals};
 const LEAST: usize = 4;
 
 /// The running totals of all keys.
-pub struct KeyTotals {
+pub struct RunningTotals {
     /// The partials that have totals, and these, a slot each.
     which: Vec<usize>,
     totals: Vec<Box<dyn Totals>>,
@@ -32,7 +32,7 @@ pub struct KeyTotals {
     program: Vec<(u32, u32, u32)>,
 }
 
-impl KeyTotals {
+impl RunningTotals {
     /// No totals yet, of these partials of a store, which are plain states with an inverse.
     pub fn new(store: &Store, which: Vec<usize>) -> Self {
         let totals = which.iter().filter_map(|&at| store.partials()[at].totals()).collect();
@@ -45,7 +45,7 @@ impl KeyTotals {
     }
 
     /// Has the totals of these keys computed anew before they are asked next.
-    pub fn distrust(&mut self, keys: impl Iterator<Item = u32>) {
+    pub fn invalidate(&mut self, keys: impl Iterator<Item = u32>) {
         if !self.which.is_empty() {
             self.stale.extend(keys);
         }
@@ -148,7 +148,7 @@ impl KeyTotals {
         windows.map(range).collect()
     }
 
-    /// One of the partials that have totals, of windows given by [`KeyTotals::ranges`].
+    /// One of the partials that have totals, of windows given by [`RunningTotals::ranges`].
     pub fn answer(&self, which: usize, ranges: &[(u32, u32)]) -> Box<dyn Partials> {
         self.totals[which].between(ranges)
     }
@@ -161,18 +161,18 @@ fn place(room: Room, number: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trial::{Above, in_order, sum, tried};
+    use super::trial::{Above, in_order, sum, tried};
     use super::*;
     use crate::aggregate::Partial;
     use arrow_array::{cast::AsArray, types::Int64Type};
     use proptest::prelude::*;
 
-    impl Above for KeyTotals {
+    impl Above for RunningTotals {
         type Answer = Option<i64>;
         const PARTIAL: Partial = Partial::Sum;
 
         fn new(store: &Store) -> Self {
-            KeyTotals::new(store, vec![0])
+            RunningTotals::new(store, vec![0])
         }
 
         fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) {
@@ -193,8 +193,8 @@ mod tests {
             sum(values)
         }
 
-        fn distrust(&mut self, keys: Vec<u32>) {
-            self.distrust(keys.into_iter());
+        fn invalidate(&mut self, keys: Vec<u32>) {
+            self.invalidate(keys.into_iter());
         }
 
         /// Totals of slices that are gone are dropped by the next call.
@@ -205,7 +205,7 @@ mod tests {
         /// Whatever comes in order, goes, or is taken back: a window is the sum of its slices, null if they have no value.
         #[test]
         fn windows_are_sums_of_their_slices(calls in in_order()) {
-            tried::<KeyTotals>(calls)?;
+            tried::<RunningTotals>(calls)?;
         }
     }
 }

@@ -2,15 +2,23 @@
 //! al. 2019, §5.2). Of plain states running totals, where the stream is in order and the function invertible, or else
 //! trees; of multisets sorted runs.
 
+mod flat_fat;
+mod rings;
+mod run_tree;
+mod running_totals;
+#[cfg(test)]
+mod trial;
+
 use std::collections::VecDeque;
 
-use super::forest::Forest;
-use super::grove::Grove;
 use super::store::{Delta, Store, Wanted};
 use super::timeline::Timelines;
-use super::totals::KeyTotals;
 use crate::Result;
 use crate::aggregate::Partials;
+pub(super) use flat_fat::Dirty;
+use flat_fat::FlatFat;
+use run_tree::RunTree;
+use running_totals::RunningTotals;
 
 /// What is to be kept above the slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,9 +34,9 @@ pub enum Wants {
 /// What is kept above the slices.
 pub struct Eager {
     wants: Wants,
-    totals: KeyTotals,
-    forest: Forest,
-    grove: Option<Grove>,
+    totals: RunningTotals,
+    flat_fat: FlatFat,
+    run_tree: Option<RunTree>,
     /// What answers for each partial of the store.
     above: Vec<Above>,
 }
@@ -45,10 +53,10 @@ enum Above {
 impl Eager {
     /// Nothing yet above the slices of this store; `appends` says that slices only ever change at the end.
     pub fn new(store: &Store, wants: Wants, appends: bool) -> Self {
-        let grove = if wants == Wants::Nothing { None } else { Grove::new(store) };
+        let run_tree = if wants == Wants::Nothing { None } else { RunTree::new(store) };
         let (mut with_totals, mut with_trees) = (Vec::new(), Vec::new());
         let above = store.partials().iter().enumerate().map(|(at, partials)| {
-            if grove.as_ref().is_some_and(|grove| grove.which().contains(&at)) {
+            if run_tree.as_ref().is_some_and(|run_tree| run_tree.which().contains(&at)) {
                 Above::Runs
             } else if wants != Wants::All || !partials.is_plain() {
                 Above::Nothing
@@ -61,8 +69,8 @@ impl Eager {
             }
         });
         let above = above.collect();
-        let (totals, forest) = (KeyTotals::new(store, with_totals), Forest::new(store, with_trees));
-        Self { wants, totals, forest, grove, above }
+        let (totals, flat_fat) = (RunningTotals::new(store, with_totals), FlatFat::new(store, with_trees));
+        Self { wants, totals, flat_fat, run_tree, above }
     }
 
     /// Whether totals or trees are kept where partials are plain states.
@@ -72,7 +80,7 @@ impl Eager {
 
     /// How many partials are sorted runs.
     pub fn runs(&self) -> usize {
-        self.grove.as_ref().map_or(0, |grove| grove.which().len())
+        self.run_tree.as_ref().map_or(0, |run_tree| run_tree.which().len())
     }
 
     /// Whether it answers for this partial of the store.
@@ -82,35 +90,35 @@ impl Eager {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.totals.bytes() + self.forest.bytes() + self.grove.as_ref().map_or(0, Grove::bytes)
+        self.totals.bytes() + self.flat_fat.bytes() + self.run_tree.as_ref().map_or(0, RunTree::bytes)
     }
 
     /// Has what it knows of these keys computed anew before it is asked next.
-    pub fn distrust(&mut self, keys: impl Iterator<Item = u32> + Clone) {
-        self.totals.distrust(keys.clone());
-        self.forest.distrust(keys.clone());
-        if let Some(grove) = &mut self.grove {
-            grove.distrust(keys);
+    pub fn invalidate(&mut self, keys: impl Iterator<Item = u32> + Clone) {
+        self.totals.invalidate(keys.clone());
+        self.flat_fat.invalidate(keys.clone());
+        if let Some(run_tree) = &mut self.run_tree {
+            run_tree.invalidate(keys);
         }
     }
 
     /// Takes in what a call changed.
     pub fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) -> Result<()> {
         self.totals.update(store, delta, timelines)?;
-        if self.grove.is_none() && self.forest.is_empty() {
+        if self.run_tree.is_none() && self.flat_fat.is_empty() {
             return Ok(());
         }
         let dirty = timelines.dirty();
-        if let Some(grove) = &mut self.grove {
-            grove.update(&dirty, timelines);
+        if let Some(run_tree) = &mut self.run_tree {
+            run_tree.update(&dirty, timelines);
         }
-        self.forest.update(dirty, store, delta, timelines)
+        self.flat_fat.update(dirty, store, delta, timelines)
     }
 
     /// Drops what slices that were forgotten have part in.
     pub fn forget(&mut self, timelines: &Timelines) {
-        if let Some(grove) = &mut self.grove {
-            grove.forget(timelines);
+        if let Some(run_tree) = &mut self.run_tree {
+            run_tree.forget(timelines);
         }
     }
 
@@ -124,10 +132,10 @@ impl Eager {
         windows: impl Iterator<Item = Wanted> + Clone,
     ) -> Result<VecDeque<Box<dyn Partials>>> {
         let (mut ranges, mut nodes, mut runs) = (None, None, VecDeque::new());
-        if let Some(grove) =
-            self.grove.as_mut().filter(|_| wanted.iter().any(|&at| self.above[at] == Above::Runs))
+        if let Some(run_tree) =
+            self.run_tree.as_mut().filter(|_| wanted.iter().any(|&at| self.above[at] == Above::Runs))
         {
-            runs = grove.answer((store, delta), timelines, windows.clone(), wanted);
+            runs = run_tree.answer((store, delta), timelines, windows.clone(), wanted);
         }
         let mut answers = VecDeque::with_capacity(wanted.len());
         for &partial in wanted {
@@ -137,8 +145,8 @@ impl Eager {
                     answers.push_back(self.totals.answer(at, ranges));
                 }
                 Above::Trees(at) => {
-                    let nodes = nodes.get_or_insert_with(|| self.forest.nodes(timelines, windows.clone()));
-                    answers.push_back(self.forest.answer(at, nodes)?);
+                    let nodes = nodes.get_or_insert_with(|| self.flat_fat.nodes(timelines, windows.clone()));
+                    answers.push_back(self.flat_fat.answer(at, nodes)?);
                 }
                 Above::Runs => answers.extend(runs.pop_front()),
                 Above::Nothing => {}

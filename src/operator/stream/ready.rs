@@ -1,0 +1,197 @@
+//! Windows that are ready: those that a watermark makes final, and final ones that late rows change.
+
+use super::engine::Engine;
+use super::queries::Asked;
+use crate::slice::Cell;
+use crate::window::{Cursor, Ending, Listed, Session, Spans};
+
+/// A session that was emitted and that a late row opened again: emitted once more when it is final, as an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Reopened {
+    pub(super) query: usize,
+    pub(super) window: usize,
+    pub(super) key: u32,
+    /// A time within it.
+    pub(super) at: i64,
+}
+
+/// A window on its way out: slices `lo..hi` of a key; none of a window that is withdrawn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outgoer {
+    pub(super) window: u32,
+    pub(super) key: u32,
+    pub(super) found: Listed,
+    pub(super) update: bool,
+    /// Place of its ranks and its number among [`Outgoing::of_rows`]; [`NONE`] of a window by time.
+    pub(super) of_rows: u32,
+}
+
+/// No ranks and no number.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A window that rows tell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OfRows {
+    pub(super) window: u32,
+    /// Its slices are `lo..hi`.
+    pub(super) lo: usize,
+    pub(super) hi: usize,
+    pub(super) extent: (i64, i64),
+    /// The ranks of its rows.
+    pub(super) ranks: (u64, u64),
+    pub(super) number: i64,
+    pub(super) update: bool,
+}
+
+/// Windows of a query on their way out.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    pub(super) windows: Vec<Outgoer>,
+    /// Ranks and numbers of those that rows tell.
+    pub(super) of_rows: Vec<((u64, u64), i64)>,
+}
+
+impl Outgoing {
+    /// Adds a window that rows tell.
+    pub(super) fn push_of_rows(&mut self, key: u32, window: OfRows) {
+        let OfRows { window, lo, hi, extent: (start, end), ranks, number, update } = window;
+        let found = Listed { lo: lo as u32, hi: hi as u32, start, end };
+        self.windows.push(Outgoer { window, key, found, update, of_rows: self.of_rows.len() as u32 });
+        self.of_rows.push((ranks, number));
+    }
+
+    /// Adds windows by time, whose slices are counted from `offset` on.
+    fn extend(&mut self, window: usize, key: u32, offset: usize, found: &[Listed], update: bool) {
+        let (window, offset) = (window as u32, offset as u32);
+        self.windows.extend(found.iter().map(|&found| Outgoer {
+            window,
+            key,
+            found: Listed { lo: found.lo + offset, hi: found.hi + offset, ..found },
+            update,
+            of_rows: NONE,
+        }));
+    }
+}
+
+/// The session of a query that place `at` of a key's slices lies in, if the query has that.
+fn session_around(session: &Session, asked: &Asked, spans: Spans<'_>, at: usize) -> Option<Listed> {
+    let from = asked.first_place(spans);
+    (at >= from).then(|| session.around(spans.from(from), at - from))
+}
+
+impl Engine {
+    /// Notes sessions that were emitted and that a late cell, not added yet, joins.
+    pub(super) fn note_reopened(&self, cell: Cell, reopened: &mut Vec<Reopened>) {
+        let (Some(watermark), spans) = (self.watermark, self.slices.of(cell.key)) else { return };
+        let after = spans.firsts.partition_point(|&first| first <= cell.first);
+        for (query, asked) in self.queries.asked().iter().enumerate() {
+            for (window, (_, kind)) in asked.plan.windows().iter().enumerate() {
+                let Some(session) = kind.session() else { continue };
+                let near = [after.checked_sub(1), (after < spans.len()).then_some(after)];
+                for at in near.into_iter().flatten() {
+                    let (first, last) = (spans.firsts[at], spans.lasts[at]);
+                    if session.joins(last, cell.first)
+                        && session.joins(cell.last, first)
+                        && let Some(found) = session_around(session, asked, spans, at)
+                        && session.final_at(found.end) <= watermark
+                    {
+                        reopened.push(Reopened { query, window, key: cell.key, at: first });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Leaves those sessions that late rows opened again indeed: others are emitted at once.
+    pub(super) fn keep_open(&self, reopened: &mut Vec<Reopened>) {
+        reopened.sort_unstable();
+        reopened.dedup();
+        reopened.retain(|known| {
+            let asked = &self.queries.asked()[known.query];
+            let spans = self.slices.of(known.key);
+            let at = spans.firsts.partition_point(|&first| first <= known.at).checked_sub(1);
+            let session = asked.plan.windows()[known.window].1.session().zip(at);
+            let found = session.and_then(|(session, at)| {
+                Some(session.final_at(session_around(session, asked, spans, at)?.end))
+            });
+            found.is_some_and(|final_at| self.watermark.is_none_or(|watermark| final_at > watermark))
+        });
+    }
+
+    /// Windows by time that were final and that late rows changed: `changed` has their keys and times, ascending.
+    pub(super) fn list_changed(&self, changed: &[(u32, i64)], outgoing: &mut [Outgoing]) {
+        let Some(watermark) = self.watermark.filter(|_| !changed.is_empty()) else { return };
+        let after = Some(watermark.saturating_sub(self.options.allowed_lateness));
+        let bounds = self.queries.edges().bounds();
+        let (mut times, mut found) = (Vec::new(), Vec::new());
+        for (asked, outgoing) in self.queries.asked().iter().zip(outgoing) {
+            let ending = Ending { after, upto: watermark, since: asked.since, bounds };
+            for (number, (_, window)) in asked.plan.windows().iter().enumerate() {
+                let Some(window) = window.by_time() else { continue };
+                for of_key in changed.chunk_by(|a, b| a.0 == b.0) {
+                    let (key, spans) = (of_key[0].0, self.slices.of(of_key[0].0));
+                    let from = asked.first_place(spans);
+                    times.clear();
+                    times.extend(of_key.iter().map(|&(_, t)| t).filter(|&t| asked.has(t)));
+                    found.clear();
+                    window.list_changed(spans.from(from), &times, &ending, &mut found);
+                    outgoing.extend(number, key, from, &found, true);
+                }
+            }
+        }
+    }
+
+    /// Windows by time that become final as the watermark moves to `now`.
+    pub(super) fn list_final(&mut self, now: i64, outgoing: &mut [Outgoing], reopened: &mut Vec<Reopened>) {
+        let Self { agenda, queries, slices, watermark, .. } = self;
+        let bounds = queries.edges().bounds();
+        let keys = slices.keys() as u32;
+        // Where the slices of each key begin that windows may end before.
+        let mut fresh: Vec<usize> = Vec::new();
+        let mut found = Vec::new();
+        for topic in agenda.upto(now) {
+            let (query, number) = (topic.query as usize, topic.window as usize);
+            let asked = &queries.asked()[query];
+            let window = &asked.plan.windows()[number].1;
+            let ending = Ending { after: *watermark, upto: now, since: asked.since, bounds };
+            let Some(rules) = window.by_time().filter(|rules| rules.may_end(&ending)) else { continue };
+            if let (Some(_), Some(after), true) = (topic.sliding, ending.after, fresh.is_empty()) {
+                fresh.extend((0..keys).map(|key| slices.of(key).before(after, usize::MAX)));
+            }
+            for key in 0..keys {
+                let spans = slices.of(key);
+                if spans.is_empty() {
+                    continue;
+                }
+                let from = asked.first_place(spans);
+                found.clear();
+                let mut cursor = Cursor::default();
+                if let Some(sliding) = topic.sliding {
+                    cursor.start = agenda.start(sliding);
+                    cursor.hi = fresh.get(key as usize).map_or(0, |hi| hi.saturating_sub(from));
+                    if keys == 1 {
+                        let near = agenda.near(sliding).saturating_sub(slices.gone(key)) as usize;
+                        cursor.lo = near.saturating_sub(from);
+                    }
+                }
+                rules.list(spans.from(from), &ending, &mut cursor, usize::MAX, &mut found);
+                if let Some(sliding) = topic.sliding.filter(|_| keys == 1) {
+                    agenda.set_near(sliding, slices.gone(key) + (from + cursor.lo) as u64);
+                }
+                if reopened.is_empty() {
+                    outgoing[query].extend(number, key, from, &found, false);
+                    continue;
+                }
+                for each in &found {
+                    let known = reopened.len();
+                    reopened.retain(|other| {
+                        (other.query, other.window, other.key) != (query, number, key)
+                            || !(each.start..each.end).contains(&other.at)
+                    });
+                    let update = reopened.len() < known;
+                    outgoing[query].extend(number, key, from, std::slice::from_ref(each), update);
+                }
+            }
+        }
+    }
+}

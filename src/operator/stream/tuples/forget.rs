@@ -1,0 +1,109 @@
+//! Which rows are kept, and for how long: those that no row and no window to come needs are forgotten, slice by slice.
+
+use super::Tuples;
+use super::rows::KeyTuples;
+use crate::operator::stream::queries::{Asked, Queries};
+use crate::slice::Timelines;
+use crate::window::{Call, New};
+
+impl Tuples {
+    /// Whether it is worth looking for what is not needed any longer: as much work as there are keys and rows, at most.
+    /// `rows` came with the call.
+    pub(in crate::operator::stream) fn is_worth_sweeping(&mut self, rows: u64) -> bool {
+        self.unswept += rows;
+        if rows > 0 && 8 * self.unswept < self.kept.max(self.keys.len()) as u64 {
+            return false;
+        }
+        self.unswept = 0;
+        true
+    }
+
+    /// Forgets what is not needed of a key; of its slices, no more than the first `expired`.
+    pub(in crate::operator::stream) fn forget(
+        &mut self,
+        (queries, slices): (&Queries, &mut Timelines),
+        key: u32,
+        expired: usize,
+        call: Call,
+    ) {
+        let Some(tuples) = self.keys.get_mut(key as usize) else { return };
+        if tuples.len() == 0 {
+            return;
+        }
+        let mut tuples = std::mem::take(tuples);
+        let needed = self.first_needed(queries, key, &mut tuples, call);
+        // Whole slices, and many at a time: what is left is moved.
+        let los = slices.los(key);
+        let of_rows = match los.partition_point(|&lo| lo as usize <= needed) {
+            all if needed == tuples.len() => all,
+            after => after.saturating_sub(1),
+        };
+        let count = of_rows.min(expired);
+        let rows = los.get(count).map_or(tuples.len(), |&lo| lo as usize);
+        if rows > 0 && 4 * rows >= tuples.len() {
+            let is_ranked = |asked: &Asked| asked.plan.windows().iter().any(|(_, window)| window.is_ranked());
+            tuples.forget(rows, queries.asked().iter().map(|asked| (asked.since, is_ranked(asked))));
+            slices.forget(key, count, rows as u32);
+            self.kept -= rows;
+        }
+        self.keys[key as usize] = tuples;
+    }
+
+    /// The first of a key's rows that a window which rows tell still needs.
+    fn first_needed(&self, queries: &Queries, key: u32, tuples: &mut KeyTuples, call: Call) -> usize {
+        let mut needed = tuples.len();
+        for (query, asked) in queries.asked().iter().enumerate() {
+            let offset = tuples.first_of(asked.since);
+            for (number, (_, window)) in asked.plan.windows().iter().enumerate() {
+                let Some(rules) = window.by_rows() else { continue };
+                let mut memory = match window.is_numbered() {
+                    true => std::mem::take(tuples.memory((query, number))),
+                    false => Default::default(),
+                };
+                let call = Call { since: asked.since, ..call };
+                let view = self.view(tuples, (key, query, offset), New::From(tuples.len()), true, call);
+                let from = rules.needed(&view, &memory);
+                memory.settle(&view, from);
+                if window.is_numbered() {
+                    *tuples.memory((query, number)) = memory;
+                }
+                needed = needed.min(offset + from);
+            }
+        }
+        needed
+    }
+
+    /// Drops punctuations before all rows there are, if none can come before them.
+    pub(in crate::operator::stream) fn forget_points(&mut self, floor: i64) {
+        if self.points.is_empty() {
+            return;
+        }
+        let first = |tuples: &KeyTuples| tuples.times.first().copied();
+        let all = self.keys.iter().filter_map(first).min().unwrap_or(i64::MAX).min(floor);
+        let keys = &self.keys;
+        self.points.retain(|point| {
+            let least = |tuples: &KeyTuples| first(tuples).map_or(floor, |own| own.min(floor));
+            point.time >= point.key.and_then(|key| keys.get(key as usize)).map_or(all, least)
+        });
+    }
+
+    /// Which keys something is left of.
+    pub(in crate::operator::stream) fn live_keys(&self) -> Vec<bool> {
+        let mut is_live: Vec<bool> = self.keys.iter().map(|tuples| !tuples.is_done()).collect();
+        for key in self.points.iter().filter_map(|point| point.key) {
+            is_live[key as usize] = true;
+        }
+        is_live
+    }
+
+    /// Keeps these keys, which ascend, and drops the others: the n-th of them is key n.
+    pub(in crate::operator::stream) fn keep_keys(&mut self, live: &[u32]) {
+        let keep = |&key: &u32| self.keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
+        self.keys = live.iter().map(keep).collect();
+        let number = |key: u32| live.partition_point(|&live| live < key) as u32;
+        for key in self.points.iter_mut().filter_map(|point| point.key.as_mut()) {
+            *key = number(*key);
+        }
+        self.wait();
+    }
+}

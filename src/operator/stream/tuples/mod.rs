@@ -1,0 +1,532 @@
+//! Rows under the slices: for windows that rows tell, and for functions that depend on the order of rows, on streams in
+//! which a row may come late (Traub et al. 2019, §5.1, Fig. 4).
+//!
+//! | | |
+//! |---|---|
+//! | needs | nothing but associative functions |
+//! | time | O(1) per row in order; a row out of order moves those of its key that lie after it, and one row of each later slice between edges that count; O(1) per window beside the combinations |
+//! | space | the rows that some window or row to come may need |
+//! | first appeared | Traub et al., EDBT 2019, §5.2-5.3 |
+//!
+//! Windows that rows tell are a function of a key's rows in the order of time and arrival. So after each call they are
+//! listed anew from the first row on that the call changed. Where its rows all come after those there were, slices go on
+//! (`extend`); else slices are fitted to the edges there are now (`fit`), and only slices whose rows are others get other
+//! partials (`mend`).
+
+mod extend;
+mod fit;
+mod forget;
+mod fresh;
+mod mend;
+mod rows;
+mod snapshot;
+mod store;
+mod work;
+
+use std::collections::BTreeSet;
+
+use arrow_array::{ArrayRef, RecordBatch};
+
+use super::queries::{Queries, windows};
+use super::ready::{Outgoing, OfRows};
+use crate::aggregate::Partials;
+use crate::dictionary::widened;
+use crate::operator::plan::Stored;
+use crate::slice::{Delta, Store, Timelines};
+use crate::window::{Call, Memory, New, Point, Punctuation, Ready, View, earlier};
+use crate::{Error, Result};
+use fresh::Own;
+pub(super) use fresh::Fresh;
+use mend::Kind;
+use rows::{Before, KeyTuples};
+use store::TupleStore;
+pub(super) use work::Moves;
+use work::Work;
+
+/// Columns of marks, at most: they are kept as bits.
+const MARKS: usize = 64;
+
+/// The rows of all keys.
+pub(super) struct Tuples {
+    store: TupleStore,
+    keys: Vec<KeyTuples>,
+    /// Rows of all keys.
+    kept: usize,
+    /// Keys by the watermark that makes a window of theirs final.
+    waiting: BTreeSet<(i64, u32)>,
+    kinds: Vec<Kind>,
+    /// Positions of the columns that mark rows, by bit.
+    mark_columns: Vec<usize>,
+    /// Punctuations by calls, ascending.
+    points: Vec<Point>,
+    /// Rows that came since what is not needed was last forgotten.
+    unswept: u64,
+    undo: Vec<Before>,
+    /// The arrival number of the call's first row.
+    base: u64,
+    /// The punctuation of the call.
+    point: Option<Point>,
+}
+
+/// What a call comes to for slices.
+pub(super) struct Changed {
+    pub(super) delta: Delta,
+    pub(super) moves: Moves,
+    /// How many slices were computed anew from rows.
+    pub(super) recomputed: u64,
+}
+
+impl Tuples {
+    /// No rows of these queries.
+    pub(super) fn new(queries: &Queries, partials: &[Box<dyn Partials>]) -> Result<Self> {
+        Ok(Self {
+            store: store_of(queries),
+            keys: Vec::new(),
+            kept: 0,
+            waiting: BTreeSet::new(),
+            kinds: kinds(queries.stored(), partials),
+            mark_columns: marks_of(queries)?,
+            points: Vec::new(),
+            unswept: 0,
+            undo: Vec::new(),
+            base: 0,
+            point: None,
+        })
+    }
+
+    /// Which partials depend on the order in which rows of one time are folded.
+    pub(super) fn ordered(&self) -> Vec<bool> {
+        self.kinds.iter().map(|kind| kind.ordered).collect()
+    }
+
+    /// Whether a partial does.
+    fn is_ordered(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.ordered)
+    }
+
+    /// Whether rows may be folded in any order but for ties in time.
+    fn commutes(&self) -> bool {
+        self.kinds.iter().all(|kind| kind.commutative)
+    }
+
+    /// Rows of all keys.
+    pub(super) fn len(&self) -> usize {
+        self.kept
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.store.bytes() + self.keys.iter().map(KeyTuples::bytes).sum::<usize>()
+    }
+
+    /// The arrival number of the next row.
+    pub(super) fn next(&self) -> u64 {
+        self.store.next()
+    }
+
+    /// Takes in rows of these keys, batch by batch with their times: whose they are.
+    pub(super) fn put(
+        &mut self,
+        mut batches: Vec<(RecordBatch, Vec<i64>)>,
+        ids: &[u32],
+        keys: usize,
+    ) -> Result<Fresh> {
+        self.base = self.store.next();
+        batches.retain(|(_, times)| !times.is_empty());
+        let mut marks = vec![0u64; if self.mark_columns.is_empty() { 0 } else { ids.len() }];
+        let mut first = 0;
+        for (batch, own) in &batches {
+            for (bit, &column) in self.mark_columns.iter().enumerate() {
+                for row in Punctuation::marks(batch.column(column)).set_indices() {
+                    marks[first + row] |= 1 << bit;
+                }
+            }
+            first += own.len();
+        }
+        let read = |(batch, _): &(RecordBatch, Vec<i64>)| -> Vec<ArrayRef> {
+            self.store.read_columns().iter().map(|&column| batch.column(column).clone()).collect()
+        };
+        let columns: Vec<Vec<ArrayRef>> = batches.iter().map(read).collect();
+        self.store.push(&columns, ids.len())?;
+        let times = match batches.len() {
+            1 => batches.swap_remove(0).1,
+            _ => batches.into_iter().flat_map(|(_, times)| times).collect(),
+        };
+        Ok(Fresh::new(self.base, times, marks, ids, keys))
+    }
+
+    /// No rows.
+    pub(super) fn nothing(&mut self) -> Fresh {
+        self.base = self.store.next();
+        Fresh::new(self.base, Vec::new(), Vec::new(), &[], 0)
+    }
+
+    /// Puts a punctuation, of a key or of all, after the rows up to its time that have come.
+    pub(super) fn punctuate(&mut self, time: i64, key: Option<u32>) {
+        let point = Point { time, at: self.store.next(), key };
+        let at = self.points.partition_point(|other| *other <= point);
+        self.points.insert(at, point);
+        self.point = Some(point);
+    }
+
+    /// Keys that a call may have to do with, ascending, with their rows.
+    fn visited(&self, fresh: &Fresh, call: Call) -> Vec<(u32, Option<Own>)> {
+        let mut visited: Vec<(u32, Option<Own>)> =
+            fresh.keys().iter().map(|&own| (own.key, Some(own))).collect();
+        let with_rows =
+            || (0..).zip(&self.keys).filter(|(_, tuples)| tuples.len() > 0).map(|(key, _)| (key, None));
+        if call.closing || self.point.is_some_and(|point| point.key.is_none()) {
+            visited.extend(with_rows());
+        } else {
+            visited.extend(self.point.and_then(|point| point.key).map(|key| (key, None)));
+            if let Some(now) = call.now.filter(|_| call.now > call.before) {
+                visited.extend(self.waiting.range(..=(now, u32::MAX)).map(|&(_, key)| (key, None)));
+            }
+        }
+        // Of two entries of a key, that with rows stays.
+        visited.sort_by_key(|&(key, own)| (key, own.is_none()));
+        visited.dedup_by_key(|&mut (key, _)| key);
+        visited
+    }
+
+    /// Puts rows where they belong, fits slices to them, and lists windows that rows tell.
+    pub(super) fn process(
+        &mut self,
+        (queries, slices): (&Queries, &mut Timelines),
+        partials: &Store,
+        keys: usize,
+        fresh: &Fresh,
+        call: Call,
+        outgoing: &mut [Outgoing],
+    ) -> Result<Changed> {
+        self.keys.resize_with(keys.max(self.keys.len()), KeyTuples::default);
+        slices.make_room(keys);
+        let mut work = Work::new(fresh.len(), partials.slots());
+        for (key, own) in self.visited(fresh, call) {
+            let mut tuples = std::mem::take(&mut self.keys[key as usize]);
+            let first = own.and_then(|own| fresh.first_time(own));
+            self.undo.push(tuples.before(key, tuples.place_of(first)));
+            let done =
+                self.process_key((queries, slices), key, &mut tuples, (fresh, own), call, outgoing, &mut work);
+            self.keys[key as usize] = tuples;
+            done?;
+        }
+        let (delta, recomputed) = self.derive(queries.stored(), partials, &work, fresh)?;
+        Ok(Changed { delta, moves: work.moves, recomputed })
+    }
+
+    /// Puts a key's rows in, lists windows, and fits slices.
+    #[allow(clippy::too_many_arguments, reason = "a struct of them would have one user")]
+    fn process_key(
+        &self,
+        (queries, slices): (&Queries, &mut Timelines),
+        key: u32,
+        tuples: &mut KeyTuples,
+        (fresh, own): (&Fresh, Option<Own>),
+        call: Call,
+        outgoing: &mut [Outgoing],
+        work: &mut Work,
+    ) -> Result<()> {
+        let old = tuples.len();
+        let cut = self.point.filter(|point| old > 0 && point.key.is_none_or(|own| own == key));
+        let first = own.and_then(|own| fresh.first_time(own));
+        let mut changed = tuples.place_of(first);
+        // A row before a punctuation goes to the window that this ends, which may have been emitted.
+        let is_ended = first.is_some_and(|first| self.points.last().is_some_and(|point| point.time > first));
+        let is_appended = changed == old && cut.is_none() && !is_ended;
+        let mut places = Vec::new();
+        match own {
+            Some(own) if is_appended => tuples.append(fresh, own),
+            Some(own) => {
+                tuples.insert(fresh.rows_of(own).map(|row| fresh.row(row)));
+                places.extend((changed..tuples.len()).filter(|&place| tuples.ats[place] >= call.base));
+            }
+            None => {}
+        }
+        if let Some(cut) = cut {
+            changed = changed.min(tuples.place_from((cut.time, cut.at)));
+        }
+        let new = if is_appended { New::From(old) } else { New::At(&places) };
+        let listed = self.list(queries, key, tuples, new, is_appended, call)?;
+        let mut edges = listed.ready.edges;
+        if is_appended && !listed.ready.is_shrunk {
+            self.extend((queries, slices), key, tuples, (old, fresh, own), &mut edges, work);
+        } else {
+            let from = edges.into_iter().chain(listed.ready.from).fold(changed, usize::min);
+            let edges = self.final_edges(queries, key, tuples, from, call)?;
+            self.fit((queries, slices), key, tuples, (from, call.base), &edges, work);
+        }
+        for (query, window) in listed.windows {
+            let (lo, hi) = match window.lo < window.hi {
+                true => (slice_at(slices, key, tuples, window.lo)?, slice_at(slices, key, tuples, window.hi)?),
+                false => (0, 0),
+            };
+            outgoing[query].push_of_rows(key, OfRows { lo, hi, ..window });
+        }
+        Ok(())
+    }
+
+    /// A query's view of a key's rows, the first of which is at place `offset`.
+    fn view<'a>(
+        &'a self,
+        tuples: &'a KeyTuples,
+        (key, query, offset): (u32, usize, usize),
+        new: New<'a>,
+        is_appended: bool,
+        call: Call,
+    ) -> View<'a> {
+        View {
+            key,
+            times: &tuples.times[offset..],
+            ats: &tuples.ats[offset..],
+            marks: tuples.marks.get(offset..).unwrap_or_default(),
+            mark_columns: &self.mark_columns,
+            points: &self.points,
+            base: tuples.gone.get(query).copied().unwrap_or_default(),
+            new,
+            is_appended,
+            call,
+            reader: &self.store,
+        }
+    }
+
+    /// Lists what is ready of a key, query by query, and notes when there is more. `new` are the places of the call's rows.
+    fn list(
+        &self,
+        queries: &Queries,
+        key: u32,
+        tuples: &mut KeyTuples,
+        new: New<'_>,
+        is_appended: bool,
+        call: Call,
+    ) -> Result<Listed> {
+        let mut listed = Listed::default();
+        let mut next = None;
+        for (query, asked) in queries.asked().iter().enumerate() {
+            let offset = tuples.first_of(asked.since);
+            let places: Vec<usize>;
+            let new = match new {
+                New::From(from) => New::From(from.saturating_sub(offset)),
+                New::At(all) => {
+                    places = all.iter().filter(|&&row| row >= offset).map(|row| row - offset).collect();
+                    New::At(&places)
+                }
+            };
+            for (number, (_, window)) in asked.plan.windows().iter().enumerate() {
+                let Some(rules) = window.by_rows() else { continue };
+                let mut memory = match window.is_numbered() {
+                    true => std::mem::take(tuples.memory((query, number))),
+                    false => Memory::default(),
+                };
+                let mut ready = Ready::default();
+                let call = Call { since: asked.since, ..call };
+                let view = self.view(tuples, (key, query, offset), new, is_appended, call);
+                let later = rules.ready(&view, &mut memory, &mut ready);
+                let base = view.base;
+                if window.is_numbered() {
+                    *tuples.memory((query, number)) = memory;
+                }
+                next = earlier(next, later?);
+                let window = |each: &crate::window::Emission| OfRows {
+                    window: number as u32,
+                    lo: offset + each.lo,
+                    hi: offset + each.hi,
+                    extent: each.extent,
+                    ranks: (base + each.lo as u64, base + each.hi as u64),
+                    number: each.number,
+                    update: each.update,
+                };
+                listed.windows.extend(ready.windows.iter().map(|each| (query, window(each))));
+                listed.ready.edges.extend(ready.edges.iter().map(|edge| offset + edge));
+                ready.from.into_iter().for_each(|from| listed.ready.looks_from(offset + from));
+                listed.ready.is_shrunk |= ready.is_shrunk;
+            }
+        }
+        tuples.next = next;
+        Ok(listed)
+    }
+
+    /// All edges from place `from` on that final windows got as their rows came.
+    fn final_edges(
+        &self,
+        queries: &Queries,
+        key: u32,
+        tuples: &KeyTuples,
+        from: usize,
+        call: Call,
+    ) -> Result<Vec<usize>> {
+        let (mut edges, nothing) = (Vec::new(), Memory::default());
+        for (query, asked) in queries.asked().iter().enumerate() {
+            let offset = tuples.first_of(asked.since);
+            let call = Call { since: asked.since, ..call };
+            let view = self.view(tuples, (key, query, offset), New::From(tuples.len()), true, call);
+            let mut own = Vec::new();
+            for (number, (_, window)) in asked.plan.windows().iter().enumerate() {
+                let Some(rules) = window.by_rows() else { continue };
+                let known = tuples.memories.iter().find(|(of, _)| *of == (query, number));
+                let memory = known.map_or(&nothing, |(_, memory)| memory);
+                rules.final_edges(&view, memory, from.saturating_sub(offset), &mut own)?;
+            }
+            edges.extend(own.into_iter().map(|edge| offset + edge));
+        }
+        edges.retain(|&edge| from <= edge);
+        Ok(edges)
+    }
+
+    /// Keeps what a call did. `rows` came with it.
+    pub(super) fn settle(&mut self, rows: u64) {
+        self.point = None;
+        for before in self.undo.drain(..) {
+            let next = self.keys[before.key as usize].next;
+            if next != before.next {
+                before.next.map(|next| self.waiting.remove(&(next, before.key)));
+                next.map(|next| self.waiting.insert((next, before.key)));
+            }
+        }
+        self.kept += rows as usize;
+    }
+
+    /// Takes a call back.
+    pub(super) fn take_back(&mut self) {
+        while let Some(before) = self.undo.pop() {
+            self.keys[before.key as usize].take_back(before);
+        }
+        if let Some(point) = self.point.take() {
+            let at = self.points.iter().position(|other| *other == point);
+            at.map(|at| self.points.remove(at));
+        }
+        self.store.take_back(self.base);
+    }
+
+    /// Moves rows together once that is worth it.
+    pub(super) fn tidy(&mut self) {
+        self.store.join();
+        if !self.store.is_loose(self.kept) {
+            return;
+        }
+        let numbers = self.store.renumbered(self.keys.iter().flat_map(|tuples| tuples.ats.iter().copied()));
+        // Should Arrow not be able to, rows stay where they are.
+        let Ok(store) = self.store.squeezed(&numbers) else { return };
+        self.store = store;
+        let renumber = |at: &mut u64| *at = numbers.of(*at);
+        for tuples in &mut self.keys {
+            tuples.ats.iter_mut().for_each(renumber);
+            for (_, memory) in &mut tuples.memories {
+                memory.all_emitted_mut().for_each(|emitted| emitted.renumber(|at| numbers.of(at)));
+                memory.from.iter_mut().for_each(|from| renumber(&mut from.1));
+            }
+        }
+        self.points.iter_mut().for_each(|point| renumber(&mut point.at));
+    }
+
+    /// Notes anew which keys wait for which watermark.
+    fn wait(&mut self) {
+        let waits = (0..).zip(&self.keys).filter_map(|(key, tuples)| tuples.next.map(|next| (next, key)));
+        self.waiting = waits.collect();
+    }
+
+    /// Other queries, with the rows there are. `places` has the place of each former query among them, if it stays.
+    pub(super) fn change(
+        &mut self,
+        queries: &Queries,
+        places: &[Option<usize>],
+        partials: &[Box<dyn Partials>],
+    ) -> Result<()> {
+        let mark_columns = marks_of(queries)?;
+        let bit = |column: &usize| mark_columns.iter().position(|other| other == column);
+        let bits: Vec<Option<usize>> = self.mark_columns.iter().map(bit).collect();
+        self.keys.iter_mut().for_each(|tuples| tuples.change(queries.asked().len(), places, &bits));
+        self.store = self.store.with(&store_of(queries));
+        (self.mark_columns, self.kinds) = (mark_columns, kinds(queries.stored(), partials));
+        Ok(())
+    }
+
+    /// Fits all slices to the windows there are now: those that were cut for others become one.
+    pub(super) fn refit(
+        &mut self,
+        (queries, slices): (&Queries, &mut Timelines),
+        partials: &Store,
+        call: Call,
+    ) -> Result<Changed> {
+        let mut work = Work::new(0, partials.slots());
+        for key in 0..self.keys.len() as u32 {
+            let mut tuples = std::mem::take(&mut self.keys[key as usize]);
+            self.undo.push(tuples.before(key, tuples.len()));
+            let new = New::From(tuples.len());
+            let listed = self.list(queries, key, &mut tuples, new, true, call);
+            let edges = listed.and_then(|_| self.final_edges(queries, key, &tuples, 0, call));
+            if let Ok(edges) = &edges {
+                self.fit((queries, slices), key, &tuples, (0, call.base), edges, &mut work);
+            }
+            self.keys[key as usize] = tuples;
+            edges?;
+        }
+        let fresh = self.nothing();
+        let (delta, recomputed) = self.derive(queries.stored(), partials, &work, &fresh)?;
+        Ok(Changed { delta, moves: work.moves, recomputed })
+    }
+
+    /// Rows of the call's that came before the watermark, key by key.
+    pub(super) fn late(&self, fresh: &Fresh, watermark: Option<i64>) -> Vec<(u32, i64)> {
+        let Some(watermark) = watermark else { return Vec::new() };
+        let mut late = Vec::new();
+        for &own in fresh.keys() {
+            let times = fresh.rows_of(own).map(|row| fresh.times[row]);
+            late.extend(times.take_while(|&time| time < watermark).map(|time| (own.key, time)));
+        }
+        late.dedup();
+        late
+    }
+}
+
+/// What a call comes to for a key.
+#[derive(Default)]
+struct Listed {
+    /// Windows to be emitted, each with its query: places of rows.
+    windows: Vec<(usize, OfRows)>,
+    /// Edges; windows are not among it.
+    ready: Ready,
+}
+
+/// The slice that begins at this place of a key's rows, or all of them at their end.
+fn slice_at(slices: &Timelines, key: u32, tuples: &KeyTuples, place: usize) -> Result<usize> {
+    let los = slices.los(key);
+    let at = los.partition_point(|&lo| (lo as usize) < place);
+    match los.get(at) {
+        Some(&lo) if lo as usize == place => Ok(at),
+        None if place == tuples.len() => Ok(at),
+        _ => Err(Error::Internal(format!("no slice is cut at row {place}, where a window is"))),
+    }
+}
+
+fn kinds(stored: &[Stored], partials: &[Box<dyn Partials>]) -> Vec<Kind> {
+    stored.iter().zip(partials).map(|(stored, partials)| Kind::of(stored, &**partials)).collect()
+}
+
+/// The columns that rows are kept of.
+fn store_of(queries: &Queries) -> TupleStore {
+    let of_partials =
+        queries.stored().iter().flat_map(|stored| stored.inputs.iter().copied().chain(stored.filter));
+    let of_users = windows(queries.asked()).filter(|(_, window)| window.reads_rows());
+    let of_users = of_users.flat_map(|(_, window)| window.columns());
+    let mut read: Vec<usize> = of_partials.chain(of_users).collect();
+    read.sort_unstable();
+    read.dedup();
+    let types = read.iter().map(|&at| widened(queries.leader().input().field(at).data_type())).collect();
+    TupleStore::new(read, types)
+}
+
+/// The columns that mark rows.
+fn marks_of(queries: &Queries) -> Result<Vec<usize>> {
+    let mut columns: Vec<usize> =
+        windows(queries.asked()).filter_map(|(_, window)| window.mark_column()).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    if columns.len() > MARKS {
+        return Err(Error::InvalidValue(format!(
+            "windows: punctuation by {} columns; at most {MARKS} are allowed in one operator",
+            columns.len()
+        )));
+    }
+    Ok(columns)
+}

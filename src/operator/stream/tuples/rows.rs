@@ -1,0 +1,244 @@
+//! A key's rows in the order of time, and of arrival where times are equal, and what is remembered of its windows.
+
+use super::fresh::{Fresh, Own};
+use crate::window::{Memory, Saved, place_from};
+
+/// A row on its way in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Row {
+    pub(super) time: i64,
+    /// Its arrival number.
+    pub(super) at: u64,
+    /// Bit n is set if the n-th column of marks is true.
+    pub(super) marks: u64,
+}
+
+/// Which window of which query it is of.
+pub(super) type WindowAt = (usize, usize);
+
+/// A key's rows.
+#[derive(Debug, Default)]
+pub(super) struct KeyTuples {
+    pub(super) times: Vec<i64>,
+    pub(super) ats: Vec<u64>,
+    /// Marks of the first rows; those of others have none.
+    pub(super) marks: Vec<u64>,
+    /// How many rows were forgotten of each query whose windows have ranks: the rank of its first row.
+    pub(super) gone: Vec<u64>,
+    /// What is remembered of windows that have numbers.
+    pub(super) memories: Vec<(WindowAt, Memory)>,
+    /// No watermark before this one makes a window that rows tell final.
+    pub(super) next: Option<i64>,
+}
+
+/// An entry of the undo log: a key's rows from place `at` on, and what was remembered, before a call.
+#[derive(Debug)]
+pub(super) struct Before {
+    pub(super) key: u32,
+    at: usize,
+    rows: Vec<Row>,
+    memories: Vec<Saved>,
+    pub(super) next: Option<i64>,
+}
+
+impl KeyTuples {
+    /// Number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + (self.times.capacity() + self.ats.capacity() + self.marks.capacity()) * size_of::<u64>()
+            + self.gone.capacity() * size_of::<u64>()
+            + self.memories.iter().map(|(_, memory)| memory.bytes()).sum::<usize>()
+    }
+
+    /// How many rows lie at or before `t`.
+    fn upto(&self, t: i64) -> usize {
+        // Mostly all of them.
+        match self.times.last() {
+            Some(&last) if last > t => self.times.partition_point(|&time| time <= t),
+            _ => self.len(),
+        }
+    }
+
+    /// The place of the first row of a query whose stream begins after `since`.
+    pub(super) fn first_of(&self, since: Option<i64>) -> usize {
+        since.map_or(0, |since| self.times.partition_point(|&time| time <= since))
+    }
+
+    /// The place of the first row that is not before this time and arrival number.
+    pub(super) fn place_from(&self, place: (i64, u64)) -> usize {
+        place_from(&self.times, &self.ats, place)
+    }
+
+    /// The row at a place.
+    pub(super) fn row(&self, place: usize) -> Row {
+        Row { time: self.times[place], at: self.ats[place], marks: self.marks_of(place) }
+    }
+
+    /// The marks of the row at a place.
+    pub(super) fn marks_of(&self, place: usize) -> u64 {
+        self.marks.get(place).copied().unwrap_or_default()
+    }
+
+    /// What is remembered of a window.
+    pub(super) fn memory(&mut self, of: WindowAt) -> &mut Memory {
+        let at = self.memories.iter().position(|(own, _)| *own == of).unwrap_or_else(|| {
+            self.memories.push((of, Memory::default()));
+            self.memories.len() - 1
+        });
+        &mut self.memories[at].1
+    }
+
+    /// What it is now, so far as rows put in at place `at` or after may change it.
+    pub(super) fn before(&mut self, key: u32, at: usize) -> Before {
+        Before {
+            key,
+            at,
+            rows: (at..self.len()).map(|place| self.row(place)).collect(),
+            memories: self.memories.iter_mut().map(|(_, memory)| memory.save()).collect(),
+            next: self.next,
+        }
+    }
+
+    /// Becomes what it was.
+    pub(super) fn take_back(&mut self, before: Before) {
+        self.truncate(before.at);
+        before.rows.into_iter().for_each(|row| self.push(row));
+        self.memories.truncate(before.memories.len());
+        for ((_, memory), saved) in self.memories.iter_mut().zip(before.memories) {
+            memory.take_back(saved);
+        }
+        self.next = before.next;
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.times.truncate(len);
+        self.ats.truncate(len);
+        self.marks.truncate(len);
+    }
+
+    pub(super) fn push(&mut self, row: Row) {
+        if row.marks != 0 {
+            self.marks.resize(self.times.len(), 0);
+            self.marks.push(row.marks);
+        }
+        self.times.push(row.time);
+        self.ats.push(row.at);
+    }
+
+    /// The place of a row of this time that comes after all there are; that after all rows if there is none.
+    pub(super) fn place_of(&self, time: Option<i64>) -> usize {
+        time.map_or(self.len(), |time| self.upto(time))
+    }
+
+    /// Puts a key's rows, none of which comes before any there is, at the end. O(rows).
+    pub(super) fn append(&mut self, fresh: &Fresh, own: Own) {
+        let old = self.len();
+        self.times.extend(fresh.rows_of(own).map(|row| fresh.times[row]));
+        self.ats.extend(fresh.rows_of(own).map(|row| fresh.base + row as u64));
+        if let Some(marks) = fresh.marks() {
+            self.marks.resize(old, 0);
+            self.marks.extend(fresh.rows_of(own).map(|row| marks[row]));
+        }
+    }
+
+    /// Puts rows, which ascend and came after all there are, where they belong. O(rows from the first of them on).
+    pub(super) fn insert(&mut self, rows: impl Iterator<Item = Row>) {
+        let mut rows = rows.peekable();
+        let at = self.place_of(rows.peek().map(|row| row.time));
+        let later: Vec<Row> = (at..self.len()).map(|place| self.row(place)).collect();
+        self.truncate(at);
+        let mut later = later.into_iter().peekable();
+        for row in rows {
+            while let Some(other) = later.next_if(|other| other.time <= row.time) {
+                self.push(other);
+            }
+            self.push(row);
+        }
+        later.for_each(|row| self.push(row));
+    }
+
+    /// Becomes one of `queries` queries: `places` has the place of each former one, and `bits` that of each column of marks.
+    pub(super) fn change(&mut self, queries: usize, places: &[Option<usize>], bits: &[Option<usize>]) {
+        let mut gone = vec![0; queries];
+        for (place, &rows) in places.iter().zip(&self.gone) {
+            if let Some(place) = *place {
+                gone[place] = rows;
+            }
+        }
+        self.gone = gone;
+        let place = |query: usize| places.get(query).copied().flatten();
+        self.memories.retain_mut(|((query, _), _)| place(*query).inspect(|&place| *query = place).is_some());
+        for marks in &mut self.marks {
+            let own = *marks;
+            let moved = bits.iter().enumerate().filter(|&(bit, _)| own >> bit & 1 == 1);
+            *marks = moved.filter_map(|(_, bit)| *bit).fold(0, |marks, bit| marks | 1 << bit);
+        }
+    }
+
+    /// Forgets its first `rows` rows. `own` says after which time each query's rows lie, and whether its windows have ranks.
+    pub(super) fn forget(&mut self, rows: usize, own: impl Iterator<Item = (Option<i64>, bool)>) {
+        for (query, (since, _)) in own.enumerate().filter(|(_, (_, is_ranked))| *is_ranked) {
+            if self.gone.len() <= query {
+                self.gone.resize(query + 1, 0);
+            }
+            self.gone[query] += rows.saturating_sub(self.first_of(since)) as u64;
+        }
+        self.times.drain(..rows);
+        self.ats.drain(..rows);
+        self.marks.drain(..rows.min(self.marks.len()));
+        let first = self.times.first().copied().zip(self.ats.first().copied());
+        for (_, memory) in &mut self.memories {
+            memory.emitted.retain(|emitted| first.is_some_and(|first| (emitted.time, emitted.first) >= first));
+        }
+        if self.times.is_empty() {
+            (self.times, self.ats, self.marks, self.next) = (Vec::new(), Vec::new(), Vec::new(), None);
+        } else if self.times.capacity() > 64 + 8 * self.len() {
+            let room = 2 * self.len();
+            self.times.shrink_to(room);
+            self.ats.shrink_to(room);
+            self.marks.shrink_to(room);
+        }
+    }
+
+    /// Whether nothing is left of it that a row to come may need: no rows, no ranks and no numbers.
+    pub(super) fn is_done(&self) -> bool {
+        let has_rank = self.gone.iter().any(|&gone| gone > 0);
+        let has_number = self.memories.iter().any(|(_, memory)| memory.next > 0);
+        self.len() == 0 && !has_rank && !has_number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Rows lie in the order of (time, arrival), and a call that is taken back leaves no trace.
+        #[test]
+        fn rows_are_in_order(calls in prop::collection::vec((prop::collection::vec(0i64..20, 0..6), any::<bool>()), 0..12)) {
+            let (mut tuples, mut kept, mut next) = (KeyTuples::default(), Vec::new(), 0);
+            for (times, fails) in calls {
+                let mut rows: Vec<Row> =
+                    times.iter().enumerate().map(|(at, &time)| Row { time, at: next + at as u64, marks: 0 }).collect();
+                next += rows.len() as u64;
+                rows.sort_unstable();
+                let before = tuples.before(0, tuples.place_of(rows.first().map(|row| row.time)));
+                tuples.insert(rows.iter().copied());
+                if fails {
+                    tuples.take_back(before);
+                } else {
+                    kept.extend(rows);
+                    kept.sort_unstable();
+                }
+                let got: Vec<Row> = (0..tuples.len()).map(|place| tuples.row(place)).collect();
+                prop_assert_eq!(&got, &kept);
+            }
+        }
+    }
+}

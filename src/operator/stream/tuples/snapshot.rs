@@ -1,0 +1,230 @@
+//! Snapshots of rows: rows by key and time, their values in the order of arrival, and what is remembered of windows.
+//!
+//! The checksum of a snapshot says that it is what was written, not who wrote it. What numbers say is another's; but a call
+//! would fail where the rows of a window are not cut off by slices, or where a window was emitted that is none: such
+//! contents are refused.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, UInt64Array, cast::AsArray, types::*};
+
+use super::Tuples;
+use super::rows::{KeyTuples, Row};
+use crate::Result;
+use crate::dictionary::plain;
+use crate::operator::stream::queries::Queries;
+use crate::operator::stream::snapshot::read_window;
+use crate::slice::Timelines;
+use crate::state::{Reader, Writer, broken};
+use crate::window::{Call, Emitted, Memory, New, Point};
+
+/// Where the last row of no slice is.
+const LIMIT: usize = u32::MAX as usize;
+
+/// Greatest rank of a row: what is counted from there on fits.
+const MOST: u64 = 1 << 62;
+
+fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+impl Tuples {
+    /// Writes all that is held. O(rows).
+    pub(in crate::operator::stream) fn save(&self, to: &mut Writer) -> Result<()> {
+        let each =
+            || (0u32..).zip(&self.keys).flat_map(|(key, own)| (0..own.len()).map(move |at| (key, own, at)));
+        let mut live: Vec<u64> = each().map(|(_, own, at)| own.ats[at]).collect();
+        live.sort_unstable();
+        let renumbered = |at: u64| live.partition_point(|&own| own < at) as u64;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from_iter_values(each().map(|(key, ..)| key))),
+            Arc::new(Int64Array::from_iter_values(each().map(|(_, own, at)| own.times[at]))),
+            numbers(each().map(|(_, own, at)| renumbered(own.ats[at]))),
+            numbers(each().map(|(_, own, at)| own.marks_of(at))),
+        ];
+        to.columns(columns, live.len())?;
+        let values = self.store.read_columns().iter().map(|&position| self.store.column(position, &live));
+        to.columns(values.collect::<Result<_>>()?, live.len())?;
+        for (key, KeyTuples { gone, memories, .. }) in (1u64..).zip(&self.keys) {
+            let memories = memories.iter().filter(|(_, memory)| !memory.is_empty());
+            if gone.iter().all(|&gone| gone == 0) && memories.clone().next().is_none() {
+                continue;
+            }
+            to.number(key);
+            to.number(gone.len() as u64);
+            gone.iter().for_each(|&gone| to.number(gone));
+            to.number(memories.clone().count() as u64);
+            for ((query, window), memory) in memories {
+                [*query as u64, *window as u64, memory.next as u64].into_iter().for_each(|n| to.number(n));
+                to.option(memory.from.map(|(time, _)| time));
+                to.number(memory.from.map_or(0, |(_, at)| renumbered(at)));
+                to.number(memory.all_emitted().count() as u64);
+                for emitted in memory.all_emitted() {
+                    let rows = [renumbered(emitted.first), renumbered(emitted.last), u64::from(emitted.rows)];
+                    let window = [emitted.number as u64, emitted.time as u64];
+                    window.into_iter().chain(rows).for_each(|number| to.number(number));
+                }
+            }
+        }
+        to.number(0);
+        to.number(self.points.len() as u64);
+        for point in &self.points {
+            to.number(point.time as u64);
+            to.number(renumbered(point.at));
+            to.option(point.key.map(i64::from));
+        }
+        Ok(())
+    }
+
+    /// Reads what [`Tuples::save`] wrote of these queries and so many keys.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the contents contradict each other.
+    pub(in crate::operator::stream) fn load(
+        &mut self,
+        from: &mut Reader<'_>,
+        queries: &Queries,
+        key_count: usize,
+    ) -> Result<()> {
+        self.keys.resize_with(key_count, KeyTuples::default);
+        let (rows, row_count) = from.columns()?;
+        let [keys, times, ats, marks] = &rows[..] else { return broken() };
+        let (Some(keys), Some(times), Some(ats), Some(marks)) = (
+            keys.as_primitive_opt::<UInt32Type>(),
+            times.as_primitive_opt::<Int64Type>(),
+            ats.as_primitive_opt::<UInt64Type>(),
+            marks.as_primitive_opt::<UInt64Type>(),
+        ) else {
+            return broken();
+        };
+        if row_count > LIMIT {
+            return broken();
+        }
+        let mut seen = vec![false; row_count];
+        for row in 0..row_count {
+            let (time, at, marks) = (times.value(row), ats.value(row), marks.value(row));
+            let place = (self.keys.get_mut(keys.value(row) as usize), seen.get_mut(at as usize));
+            let (Some(own), Some(seen)) = place else { return broken() };
+            let follows = own.len() == 0 || (own.times[own.len() - 1], own.ats[own.len() - 1]) < (time, at);
+            if std::mem::replace(seen, true) || !follows {
+                return broken();
+            }
+            own.push(Row { time, at, marks });
+        }
+        let (values, value_count) = from.columns()?;
+        let types = values.iter().map(|values| plain(values.data_type()));
+        let is_own = types.eq(self.store.types().iter().map(plain));
+        if value_count != row_count || !is_own {
+            return broken();
+        }
+        self.store.push(&[values], row_count)?;
+        self.kept = row_count;
+        while let Some(key) = from.place(key_count + 1)?.checked_sub(1) {
+            self.keys[key].gone = (0..from.count()?).map(|_| from.number()).collect::<Result<_>>()?;
+            for _ in 0..from.count()? {
+                let (of, memory) = self.read_memory(from, queries, key)?;
+                if self.keys[key].memories.iter().any(|(other, _)| *other == of) {
+                    return broken();
+                }
+                self.keys[key].memories.push((of, memory));
+            }
+        }
+        for _ in 0..from.count()? {
+            let (time, at, key) = (from.number()? as i64, from.place(row_count + 1)? as u64, from.option()?);
+            let key = key.map(u32::try_from).transpose();
+            let Some(key) = key.ok().filter(|key| key.is_none_or(|key| (key as usize) < key_count)) else {
+                return broken();
+            };
+            self.points.push(Point { time, at, key });
+        }
+        // What is ready is found by the next watermark.
+        self.keys.iter_mut().for_each(|own| own.next = (own.len() > 0).then_some(i64::MIN));
+        self.wait();
+        Ok(())
+    }
+
+    /// What is remembered of a window of a key's.
+    fn read_memory(
+        &self,
+        from: &mut Reader<'_>,
+        queries: &Queries,
+        key: usize,
+    ) -> Result<((usize, usize), Memory)> {
+        let (query, window) = read_window(from, queries)?;
+        let row = |from: &mut Reader<'_>| -> Result<u64> { Ok(from.place(self.kept + 1)? as u64) };
+        let mut memory = Memory { next: from.number()? as i64, ..Memory::default() };
+        let (time, at) = (from.option()?, row(from)?);
+        memory.from = time.map(|time| (time, at));
+        for _ in 0..from.count()? {
+            let (number, time) = (from.number()? as i64, from.number()? as i64);
+            let (first, last) = (row(from)?, row(from)?);
+            let Ok(rows) = u32::try_from(from.number()?) else { return broken() };
+            memory.emitted.push(Emitted { number, time, first, last, rows });
+        }
+        let asked = &queries.asked()[query];
+        if !asked.plan.windows()[window].1.is_numbered() || !memory.has_numbers() {
+            return broken();
+        }
+        if asked.plan.windows()[window].1.reads_rows() {
+            // They are found by the places of their rows.
+            let own = &self.keys[key];
+            let offset = own.first_of(asked.since);
+            for emitted in std::mem::take(&mut memory.emitted) {
+                let Some(range) = emitted.places(&own.times[offset..], &own.ats[offset..]) else { return broken() };
+                memory.observed.get_or_insert_default().restore(range, emitted);
+            }
+        }
+        Ok(((query, window), memory))
+    }
+
+    /// Refuses what no operator holds: `call` is one that only asks. O(rows).
+    ///
+    /// # Errors
+    /// `InvalidValue` if the contents contradict each other.
+    pub(in crate::operator::stream) fn check(
+        &self,
+        queries: &Queries,
+        slices: &Timelines,
+        call: Call,
+    ) -> Result<()> {
+        let is_sound = |(key, own): (u32, &KeyTuples)| {
+            self.has_sound_windows(queries, key, own, call) && self.is_cut(queries, slices, key, own)
+        };
+        match self.points.is_sorted() && (0..).zip(&self.keys).all(is_sound) {
+            true => Ok(()),
+            false => broken(),
+        }
+    }
+
+    fn has_sound_windows(&self, queries: &Queries, key: u32, own: &KeyTuples, call: Call) -> bool {
+        let (least, most) = queries.edges().bounds();
+        let is_within = |time: Option<&i64>| time.is_none_or(|time| (least..=most).contains(time));
+        let nothing = Memory::default();
+        let is_sound = |query: usize| {
+            let asked = &queries.asked()[query];
+            let offset = own.first_of(asked.since);
+            let call = Call { since: asked.since, ..call };
+            let view = self.view(own, (key, query, offset), New::From(own.len()), true, call);
+            view.base <= MOST
+                && asked.plan.windows().iter().enumerate().all(|(number, (_, window))| {
+                    let known = own.memories.iter().find(|(of, _)| *of == (query, number));
+                    let memory = known.map_or(&nothing, |(_, memory)| memory);
+                    window.by_rows().is_none_or(|rules| rules.is_sound(&view, memory))
+                })
+        };
+        is_within(own.times.first())
+            && is_within(own.times.last())
+            && own.gone.len() <= queries.asked().len()
+            && (0..queries.asked().len()).all(is_sound)
+    }
+
+    /// Whether slices begin wherever rows tell that they do. Other edges are those of windows that a call emits, which cuts
+    /// slices there.
+    fn is_cut(&self, queries: &Queries, slices: &Timelines, key: u32, own: &KeyTuples) -> bool {
+        let los = slices.los(key);
+        let begins = |place: usize| los.binary_search(&(place as u32)).is_ok();
+        (own.len() == 0) == los.is_empty()
+            && los.last().is_none_or(|&last| (last as usize) < own.len())
+            && self.cuts(queries, key, own, 0, &[]).into_iter().all(|(place, _)| begins(place))
+    }
+}

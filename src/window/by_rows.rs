@@ -1,0 +1,312 @@
+//! Windows that a key's rows in order tell, on a stream: by rank, over two measures, by punctuation, users' own.
+//!
+//! Such windows are a function of a key's sorted rows. So they are listed anew from the first row that a call changes, or
+//! that some window which is not final may have, and compared with what was final before the call.
+//!
+//! When a window is final: one by rows once the watermark is not before its last row, since rows tie by arrival; the last
+//! rows of each stretch of time once it is not before the stretch's end; one by punctuation once it is not before the mark
+//! that closes it.
+
+use arrow_array::ArrayRef;
+
+use super::numbered::Memory;
+use super::punctuation::Point;
+use super::rules::Rules;
+use super::spans::Listed;
+use crate::Result;
+
+/// A key's rows in the order of time, and of arrival where times are equal.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyRows<'a> {
+    /// The time of each row, ascending.
+    pub times: &'a [i64],
+    /// The columns of [`Rules::columns`], in that order, one entry per row.
+    pub columns: &'a [ArrayRef],
+}
+
+/// A window type that needs a key's rows in order.
+pub trait ByRows: Rules {
+    /// Adds all windows of a key. Their ends never step back, but for users' own types, whose order is any.
+    ///
+    /// # Errors
+    /// None but those of users' own types.
+    fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()>;
+
+    /// Adds the windows that a call made final, or changed; says when the next is final, if that is known.
+    ///
+    /// # Errors
+    /// As [`ByRows::list`].
+    fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>>;
+
+    /// Adds the places from `from` on before which slices are cut, as far as that does not depend on the watermark.
+    fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
+        let _ = (view, from, cuts);
+    }
+
+    /// Adds the edges from place `from` on that windows which are final got as their rows came.
+    ///
+    /// # Errors
+    /// As [`ByRows::list`].
+    fn final_edges(&self, view: &View<'_>, memory: &Memory, from: usize, edges: &mut Vec<usize>) -> Result<()> {
+        let _ = (view, memory, from, edges);
+        Ok(())
+    }
+
+    /// The first row that a window to come needs: rows that come are at or after `call.floor`, and come after those there
+    /// are of that time.
+    fn needed(&self, view: &View<'_>, memory: &Memory) -> usize;
+
+    /// Whether what is remembered of a key may have been remembered by an operator, as far as calls rely on it.
+    fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
+        let _ = view;
+        memory.is_empty()
+    }
+}
+
+/// What a call is about.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Call {
+    /// The watermark before it.
+    pub before: Option<i64>,
+    /// The watermark after it.
+    pub now: Option<i64>,
+    /// Windows that ended at or before this have expired.
+    pub horizon: Option<i64>,
+    /// Rows that come are at or after this, and come after those there are of that time.
+    pub floor: Option<i64>,
+    /// Windows start after this, if it is given.
+    pub since: Option<i64>,
+    /// Whether the stream ends.
+    pub closing: bool,
+    /// Whether rows may come out of order.
+    pub is_out_of_order: bool,
+}
+
+impl Call {
+    /// Whether the watermark is not before this time, if there is one.
+    pub fn has_reached(&self, time: Option<i64>) -> bool {
+        time.is_some_and(|time| self.now.is_some_and(|now| time <= now))
+    }
+}
+
+/// The places of a call's rows among a key's, ascending.
+#[derive(Debug, Clone, Copy)]
+pub enum New<'a> {
+    /// All from this one on.
+    From(usize),
+    /// These.
+    At(&'a [usize]),
+}
+
+impl New<'_> {
+    /// The first of `rows` rows that is new, or their number.
+    fn first(&self, rows: usize) -> usize {
+        match self {
+            New::From(from) => *from,
+            New::At(places) => places.first().copied().unwrap_or(rows),
+        }
+    }
+
+    /// How many lie before this place.
+    fn before(&self, place: usize) -> usize {
+        match self {
+            New::From(from) => place.saturating_sub(*from),
+            New::At(places) => places.partition_point(|&row| row < place),
+        }
+    }
+}
+
+/// Reads columns of rows, which are given by their arrival numbers.
+pub trait ReadRows {
+    /// The columns at these positions.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    fn read(&self, positions: &[usize], ats: &[u64]) -> Result<Vec<ArrayRef>>;
+}
+
+/// One query's rows of a key, and what a call did to them.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// The key.
+    pub key: u32,
+    /// The time of each row, ascending.
+    pub times: &'a [i64],
+    /// The arrival number of each row: ascending where times are equal.
+    pub ats: &'a [u64],
+    /// The marks of the first rows, a bit per column of marks; those of others have none.
+    pub marks: &'a [u64],
+    /// The positions of the columns of marks, by bit.
+    pub mark_columns: &'a [usize],
+    /// Punctuations by calls, ascending.
+    pub points: &'a [Point],
+    /// The rank of the first row.
+    pub base: u64,
+    /// The call's rows among these.
+    pub new: New<'a>,
+    /// Whether rows that were there lie where they lay, before all new ones, so that no window that was final is another.
+    pub is_appended: bool,
+    /// What the call is about.
+    pub call: Call,
+    /// Reads columns of rows.
+    pub reader: &'a dyn ReadRows,
+}
+
+impl View<'_> {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    /// The place of the first new row.
+    pub fn changed(&self) -> usize {
+        self.new.first(self.len())
+    }
+
+    /// Whether some of these rows are new.
+    pub fn has_new(&self, lo: usize, hi: usize) -> bool {
+        self.new_before(lo) < self.new_before(hi)
+    }
+
+    /// How many new rows lie before this place.
+    pub fn new_before(&self, place: usize) -> usize {
+        self.new.before(place)
+    }
+
+    /// How many rows lie at or before `t`.
+    pub fn upto(&self, t: Option<i64>) -> usize {
+        t.map_or(0, |t| self.times.partition_point(|&time| time <= t))
+    }
+
+    /// How many rows were final before the call: no row can come before them.
+    pub fn final_before(&self) -> usize {
+        let upto = self.upto(self.call.before);
+        upto - self.new_before(upto)
+    }
+
+    /// How many are final now.
+    pub fn final_rows(&self) -> usize {
+        if self.call.closing { self.len() } else { self.upto(self.call.now) }
+    }
+
+    /// How many rows stay where they are, whatever comes.
+    pub fn fixed_rows(&self) -> usize {
+        self.upto(self.call.floor)
+    }
+
+    /// The time at which the next row is final.
+    pub fn next_row(&self) -> Option<i64> {
+        self.times.get(self.final_rows()).copied()
+    }
+
+    /// The first row that is in a window of this length, or any length, with a row that the call changed or one after it.
+    pub fn first_within(&self, length: Option<i64>) -> usize {
+        match (self.times.get(self.changed()), length) {
+            (Some(&time), Some(length)) => self.times.partition_point(|&other| other < time.saturating_sub(length)),
+            (None, Some(_)) => self.len(),
+            (_, None) => 0,
+        }
+    }
+
+    /// The rank of the row at a place.
+    pub fn rank(&self, place: usize) -> u64 {
+        self.base + place as u64
+    }
+
+    /// The place of the first row that is not before this time and arrival number.
+    pub fn place_from(&self, (time, at): (i64, u64)) -> usize {
+        place_from(self.times, self.ats, (time, at))
+    }
+
+    /// Whether the row at a place is marked by the column at this position.
+    pub fn is_marked(&self, column: usize, place: usize) -> bool {
+        let bit = self.mark_columns.iter().position(|&own| own == column).unwrap_or_default();
+        self.marks.get(place).is_some_and(|marks| marks >> bit & 1 == 1)
+    }
+}
+
+/// The place of the first of these rows, in the order of time and arrival, that is not before this time and arrival number.
+pub fn place_from(times: &[i64], ats: &[u64], (time, at): (i64, u64)) -> usize {
+    let from = times.partition_point(|&other| other < time);
+    let of_time = times[from..].iter().zip(&ats[from..]).take_while(|&(&other, &own)| other == time && own < at);
+    from + of_time.count()
+}
+
+/// A window on its way out: places of its rows among its query's, none of a window that is withdrawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Emission {
+    /// Place of its first row.
+    pub lo: usize,
+    /// Place after its last row.
+    pub hi: usize,
+    /// Start and end on the measure.
+    pub extent: (i64, i64),
+    /// Its number, if it has one.
+    pub number: i64,
+    /// Whether it was emitted before.
+    pub update: bool,
+}
+
+/// What a call comes to for windows of one type of one key.
+#[derive(Debug, Default)]
+pub struct Ready {
+    /// Windows to be emitted.
+    pub windows: Vec<Emission>,
+    /// Edges of windows that the call made final or changed.
+    pub edges: Vec<usize>,
+    /// Edges before this place are as they were; all are if there is none.
+    pub from: Option<usize>,
+    /// Whether some edge is none any longer.
+    pub is_shrunk: bool,
+}
+
+impl Ready {
+    /// Adds the window of rows `lo..hi`.
+    pub fn emit(&mut self, lo: usize, hi: usize, extent: (i64, i64), update: bool) {
+        self.windows.push(Emission { lo, hi, extent, number: 0, update });
+    }
+
+    /// Edges from this place on may be others.
+    pub fn looks_from(&mut self, place: usize) {
+        self.from = Some(self.from.map_or(place, |from| from.min(place)));
+    }
+
+    /// An edge is none any longer.
+    pub fn drop_edge(&mut self, edge: usize) {
+        self.looks_from(edge);
+        self.is_shrunk = true;
+    }
+}
+
+/// Places before which slices are cut.
+#[derive(Debug, Default)]
+pub struct RowCuts {
+    /// As a number of rows is full: rows put in before move it.
+    pub by_rank: Vec<usize>,
+    /// By time, or by a mark.
+    pub by_edge: Vec<usize>,
+}
+
+impl RowCuts {
+    /// Adds the places from `from` on whose rank is at least `begin`, and that much more than a multiple of `step`.
+    pub fn every(&mut self, view: &View<'_>, from: usize, (begin, step): (usize, usize)) {
+        let (begin, step) = (begin as u64, step as u64);
+        let rank = view.rank(from);
+        let first = if rank <= begin { begin } else { begin + (rank - begin).div_ceil(step) * step };
+        let ranks = (first..view.rank(view.len())).step_by(step as usize);
+        self.by_rank.extend(ranks.map(|rank| (rank - view.base) as usize));
+    }
+}
+
+/// The earlier of two times, if there are any.
+pub fn earlier(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

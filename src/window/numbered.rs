@@ -1,0 +1,305 @@
+//! Windows whose edges rows tell, and what was emitted of them, so that an update finds what it replaces.
+//!
+//! Windows by time have a start and an end, windows by rows have ranks, and an update has the same. A window between marks
+//! has neither: a late mark cuts it in two, and several may have the same times. So each such window gets a number when it
+//! is emitted, and keeps it.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use super::by_rows::{Emission, Ready, View, place_from};
+use super::observed::Observed;
+
+/// A numbered window that was emitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Emitted {
+    /// Its number.
+    pub number: i64,
+    /// Time of its first row.
+    pub time: i64,
+    /// Arrival number of its first row.
+    pub first: u64,
+    /// Arrival number of its last row.
+    pub last: u64,
+    /// How many rows it has.
+    pub rows: u32,
+}
+
+impl Emitted {
+    /// The places `lo..hi` of its rows among these, if they are there.
+    pub fn places(&self, times: &[i64], ats: &[u64]) -> Option<(usize, usize)> {
+        let lo = place_from(times, ats, (self.time, self.first));
+        let hi = lo.checked_add(self.rows as usize).filter(|&hi| lo < hi && hi <= times.len())?;
+        let is_there = (times[lo], ats[lo], ats[hi - 1]) == (self.time, self.first, self.last);
+        is_there.then_some((lo, hi))
+    }
+
+    /// Gives the arrival numbers of its rows other numbers.
+    pub fn renumber(&mut self, number: impl Fn(u64) -> u64) {
+        (self.first, self.last) = (number(self.first), number(self.last));
+    }
+}
+
+/// What is remembered of the numbered windows of one type and one key.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// The number of the next window.
+    pub next: i64,
+    /// Time and arrival number of the first row that is in no window that was forgotten.
+    pub from: Option<(i64, u64)>,
+    /// Windows that were emitted, ascending.
+    pub emitted: Vec<Emitted>,
+    /// What a user's window was shown.
+    pub observed: Option<Box<Observed>>,
+}
+
+/// What was remembered before a call.
+#[derive(Debug)]
+pub struct Saved {
+    next: i64,
+    from: Option<(i64, u64)>,
+    emitted: Vec<Emitted>,
+}
+
+impl Memory {
+    /// Whether nothing is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.next == 0 && self.from.is_none() && self.emitted.is_empty() && self.observed.is_none()
+    }
+
+    /// What is remembered, for [`Memory::take_back`].
+    pub fn save(&mut self) -> Saved {
+        if let Some(observed) = &mut self.observed {
+            observed.begin();
+        }
+        Saved { next: self.next, from: self.from, emitted: self.emitted.clone() }
+    }
+
+    /// Remembers what it did before a call.
+    pub fn take_back(&mut self, saved: Saved) {
+        (self.next, self.from, self.emitted) = (saved.next, saved.from, saved.emitted);
+        if let Some(observed) = &mut self.observed {
+            observed.take_back();
+        }
+    }
+
+    /// Bytes held, but for what users' own objects hold.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.emitted.capacity() * size_of::<Emitted>()
+            + self.observed.as_ref().map_or(0, |observed| observed.bytes())
+    }
+
+    /// All windows that were emitted and may change.
+    pub fn all_emitted(&self) -> impl Iterator<Item = &Emitted> {
+        self.emitted.iter().chain(self.observed.iter().flat_map(|observed| observed.emitted()))
+    }
+
+    /// The same to be changed.
+    pub fn all_emitted_mut(&mut self) -> impl Iterator<Item = &mut Emitted> {
+        self.emitted.iter_mut().chain(self.observed.iter_mut().flat_map(|observed| observed.emitted_mut()))
+    }
+
+    /// The place of the first row that is in no window that was forgotten.
+    pub fn first(&self, view: &View<'_>) -> usize {
+        self.from.map_or(0, |from| view.place_from(from))
+    }
+
+    /// Rows before this place are in no window that is listed any longer.
+    pub fn settle(&mut self, view: &View<'_>, place: usize) {
+        let at = place.checked_sub(1).map(|last| (view.times[last], view.ats[last] + 1));
+        self.from = self.from.max(at);
+        let from = self.from;
+        self.emitted.retain(|emitted| from.is_none_or(|from| (emitted.time, emitted.first) >= from));
+    }
+
+    /// Whether its numbers are such as windows have.
+    pub fn has_numbers(&self) -> bool {
+        (0..=MOST).contains(&self.next)
+            && self.all_emitted().all(|emitted| (0..self.next).contains(&emitted.number))
+            && self.emitted.is_sorted_by(|a, b| (a.time, a.first) < (b.time, b.first))
+    }
+
+    /// Compares windows that are final with those of `emitted` that there were, has what is other emitted, and says which
+    /// number each has.
+    pub fn compare(
+        &mut self,
+        view: &View<'_>,
+        emitted: &[Emitted],
+        finals: &[Final],
+        out: &mut Ready,
+    ) -> Vec<(usize, i64)> {
+        let is_within = |emitted: &Emitted, each: &Final| {
+            let (first, last) = ((each.time, each.first), (view.times[each.hi - 1], each.last));
+            first <= (emitted.time, emitted.first) && (emitted.time, emitted.first) <= last
+        };
+        let found = matched(emitted, finals, &mut self.next, is_within);
+        out.windows.extend(found.ready.into_iter().map(|(at, number, update)| {
+            let Final { lo, hi, .. } = finals[at];
+            Emission { lo, hi, extent: (view.times[lo], view.times[hi - 1]), number, update }
+        }));
+        let withdrawn = |number| Emission { lo: 0, hi: 0, extent: (0, 0), number, update: true };
+        out.windows.extend(found.withdrawn.into_iter().map(withdrawn));
+        found.emitted
+    }
+}
+
+/// Greatest number of a window: what is counted from there on fits.
+const MOST: i64 = 1 << 62;
+
+/// A numbered window that is final.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Final {
+    /// Place of its first row.
+    pub lo: usize,
+    /// Place after its last row.
+    pub hi: usize,
+    /// Time of its first row.
+    pub time: i64,
+    /// Arrival number of its first row.
+    pub first: u64,
+    /// Arrival number of its last row.
+    pub last: u64,
+}
+
+impl Final {
+    /// The window of rows `lo..hi`.
+    pub fn of(view: &View<'_>, (lo, hi): (usize, usize)) -> Self {
+        Self { lo, hi, time: view.times[lo], first: view.ats[lo], last: view.ats[hi - 1] }
+    }
+
+    /// The same as one that was emitted.
+    pub fn emitted(&self, number: i64) -> Emitted {
+        let rows = (self.hi - self.lo) as u32;
+        Emitted { number, time: self.time, first: self.first, last: self.last, rows }
+    }
+}
+
+/// What becomes of the windows emitted so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Matched {
+    /// Those that are emitted: which of the final ones, its number, and whether it was emitted before.
+    ready: Vec<(usize, i64, bool)>,
+    /// Numbers of those that are withdrawn.
+    withdrawn: Vec<i64>,
+    /// All there are now.
+    emitted: Vec<(usize, i64)>,
+}
+
+/// Compares what was emitted with the windows there are.
+///
+/// A window of the same rows was emitted. Else it replaces the one with the same first row, or the same last row, or the
+/// first one whose first row it has; what no window replaces is withdrawn. `is_within` says whether a window has the first
+/// row of one that was emitted.
+fn matched(
+    emitted: &[Emitted],
+    finals: &[Final],
+    next: &mut i64,
+    is_within: impl Fn(&Emitted, &Final) -> bool,
+) -> Matched {
+    let mut number: Vec<Option<(i64, bool)>> = vec![None; finals.len()];
+    let rows = |each: &Final| (each.hi - each.lo) as u32;
+    let mut left = paired(
+        emitted.iter().collect(),
+        &mut number,
+        (
+            |emitted: &Emitted| (emitted.first, emitted.last, emitted.rows),
+            finals.iter().map(|each| (each.first, each.last, rows(each))),
+        ),
+        false,
+    );
+    left = paired(left, &mut number, (|old: &Emitted| old.first, finals.iter().map(|each| each.first)), true);
+    left = paired(left, &mut number, (|old: &Emitted| old.last, finals.iter().map(|each| each.last)), true);
+    left.retain(|emitted| {
+        let free = (0..finals.len()).find(|&at| number[at].is_none() && is_within(emitted, &finals[at]));
+        if let Some(at) = free {
+            number[at] = Some((emitted.number, true));
+        }
+        free.is_none()
+    });
+    let withdrawn = left.iter().map(|emitted| emitted.number).collect();
+    let mut matched = Matched { withdrawn, ..Matched::default() };
+    for (at, number) in number.into_iter().enumerate() {
+        let number = match number {
+            Some((number, changed)) => {
+                if changed {
+                    matched.ready.push((at, number, true));
+                }
+                number
+            }
+            None => {
+                *next += 1;
+                matched.ready.push((at, *next - 1, false));
+                *next - 1
+            }
+        };
+        matched.emitted.push((at, number));
+    }
+    matched
+}
+
+/// Gives windows without a number that of the first emitted one with the same key; returns those emitted that are left.
+/// O(n).
+fn paired<'a, K: Eq + Hash>(
+    mut emitted: Vec<&'a Emitted>,
+    number: &mut [Option<(i64, bool)>],
+    (key_of, keys): (impl Fn(&Emitted) -> K, impl DoubleEndedIterator<Item = K> + ExactSizeIterator),
+    is_changed: bool,
+) -> Vec<&'a Emitted> {
+    if emitted.is_empty() {
+        return emitted;
+    }
+    let mut free: HashMap<K, Vec<usize>> = HashMap::new();
+    for (at, key) in keys.enumerate().rev().filter(|&(at, _)| number[at].is_none()) {
+        free.entry(key).or_default().push(at);
+    }
+    emitted.retain(|emitted| match free.get_mut(&key_of(emitted)).and_then(Vec::pop) {
+        Some(at) => {
+            number[at] = Some((emitted.number, is_changed));
+            false
+        }
+        None => true,
+    });
+    emitted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn emitted(number: i64, first: u64, last: u64, rows: u32) -> Emitted {
+        Emitted { number, time: first as i64, first, last, rows }
+    }
+
+    fn window(first: u64, last: u64, rows: usize) -> Final {
+        Final { lo: 0, hi: rows, time: first as i64, first, last }
+    }
+
+    fn of(old: &[Emitted], finals: &[Final]) -> Matched {
+        let within = |old: &Emitted, each: &Final| each.first <= old.first && old.first <= each.last;
+        matched(old, finals, &mut 10, within)
+    }
+
+    #[test]
+    fn a_window_of_the_same_rows_is_not_emitted_again() {
+        assert!(of(&[emitted(3, 1, 5, 4)], &[window(1, 5, 4)]).ready.is_empty());
+        assert_eq!(of(&[emitted(3, 1, 5, 4)], &[window(1, 5, 5)]).ready, [(0, 3, true)]);
+    }
+
+    #[test]
+    fn of_a_window_cut_in_two_the_first_part_keeps_the_number() {
+        let matched = of(&[emitted(3, 1, 5, 4)], &[window(1, 9, 2), window(4, 5, 3)]);
+        assert_eq!(matched.ready, [(0, 3, true), (1, 10, false)]);
+    }
+
+    #[test]
+    fn what_nothing_replaces_is_withdrawn() {
+        let matched = of(&[emitted(3, 1, 5, 4), emitted(4, 6, 7, 2)], &[window(1, 7, 6)]);
+        assert_eq!((matched.ready, matched.withdrawn), (vec![(0, 3, true)], vec![4]));
+    }
+
+    #[test]
+    fn a_window_that_grew_at_both_ends_replaces_what_it_has() {
+        assert_eq!(of(&[emitted(3, 4, 5, 2)], &[window(2, 8, 4)]).ready, [(0, 3, true)]);
+    }
+}
