@@ -5,8 +5,8 @@
     python bench/slicing.py --quick                          # fewer cells and shorter runs: a minute
     python bench/slicing.py --figures 8 9                    # some figures; the others stay as they were
 
-What is measured runs in Rust (``benches/slicing``), so that Python is in no clock. Sides are timed in turns,
-on one thread but for Fig. 17; a side that refuses a workload is left out of its figure.
+What is measured runs in Rust (``baselines/benches/slicing``), so that Python is in no clock. Sides are timed
+in turns, on one thread but for Fig. 17; a side that refuses a workload is left out of its figure.
 
 Written are a page, and beside it every measurement (``.jsonl``) and pictures (``.png``).
 """
@@ -80,7 +80,8 @@ def machine_values(path: Path) -> list[int]:
 
 def measured(figure: str, machine: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run one figure and return its records."""
-    command = ["cargo", "bench", "--locked", "--bench", "slicing", "--", "--json", "--figures", figure]
+    command = ["cargo", "bench", "--locked", "--package", "windowkit-baselines", "--bench", "slicing"]
+    command += ["--", "--json", "--figures", figure]
     command += ["--seconds", str(options.seconds), "--repeats", str(options.repeats)]
     command += ["--batch", str(options.batch), "--machine", str(machine)]
     command += ["--quick"] if options.quick else []
