@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use windowkit::operator::{AggregateSpec, Length, Options, Plan, StoreKind, Stream, WindowKind, WindowSpec};
+use windowkit::operator::{AggregateSpec, Length, Operator, Options, Plan, StoreKind, WindowKind, WindowSpec};
 use windowkit::slice::strategy::Order;
 
 const ROWS: usize = 1 << 21;
@@ -58,12 +58,12 @@ fn plan(batch: &RecordBatch, by: &[&str], windows: i128, session: bool, function
     Arc::new(Plan::new(batch.schema(), by, "ts".into(), specs, aggregates).expect("a valid query"))
 }
 
-fn stream(plan: &Arc<Plan>, options: Options) -> Stream {
-    Stream::new(vec![("q".into(), plan.clone())], options).expect("a valid operator")
+fn stream(plan: &Arc<Plan>, options: Options) -> Operator {
+    Operator::new(vec![("q".into(), plan.clone())], options).expect("a valid operator")
 }
 
 /// Pushes all batches; the operator is handed back, so that it is not dropped in the clock.
-fn run(mut stream: Stream, batches: &[RecordBatch]) -> (Stream, usize) {
+fn run(mut stream: Operator, batches: &[RecordBatch]) -> (Operator, usize) {
     let mut windows = 0;
     for batch in batches {
         let results = stream.push(std::slice::from_ref(batch)).expect("rows of its schema");

@@ -8,12 +8,10 @@
 
 mod bounded;
 mod buckets;
-mod keeping;
 mod output;
 mod parts;
 mod plan;
 mod ranked;
-mod running;
 mod stream;
 mod window_spec;
 
@@ -21,6 +19,5 @@ pub use bounded::Bounded;
 pub use buckets::split_rows;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, Plan, Stored};
-pub use running::Running;
-pub use stream::{Contents, Options, Stats, StoreKind, Stream, length};
+pub use stream::{Contents, Operator, Options, Stats, StoreKind, length};
 pub use window_spec::{Length, Moment, WindowKind, WindowSpec};

@@ -200,7 +200,9 @@ impl Output {
         };
         while let Some((_, window)) = self.plan.windows().get(*number) {
             let mut windows = Windows::with_capacity(BATCH_ROWS.min(self.most_windows(window, slices)));
-            cursor.list(window, slices, &mut windows);
+            if let Some(window) = window.by_time() {
+                cursor.list(window, slices, &mut windows);
+            }
             if !windows.keys.is_empty() {
                 return Some((*number, windows));
             }

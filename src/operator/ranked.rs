@@ -7,7 +7,7 @@
 //! | space | the columns that are read, as they came; rows in order, slices and windows of a block of keys |
 //! | first appeared | slices over several measures: Carbone et al., *Cutty*, CIKM 2016; Traub et al. 2019, §4.3 and §5.1 |
 //!
-//! A window is a range of ranks, whatever tells it ([`crate::window::Window::list`]). So all windows of a query are
+//! A window is a range of ranks, whatever bounds it ([`crate::window::Window::list`]). So all windows of a query are
 //! listed over a key's sorted rows, slices are cut where one of them begins or ends and nowhere else, rows are folded
 //! into slices once, and windows are answered from slices by the same kernels as ever: however many windows a row is in,
 //! it is aggregated once.
@@ -281,7 +281,7 @@ impl Ordered {
                 let (lo, hi) = (own[0], own[1]);
                 let columns: Vec<ArrayRef> = columns.iter().map(|column| column.slice(lo, hi - lo)).collect();
                 listed.clear();
-                window.list(&KeyRows { times: &times[lo..hi], columns: &columns }, 0, &mut listed)?;
+                window.list(&KeyRows { times: &times[lo..hi], columns: &columns }, &mut listed)?;
                 for window in &mut listed {
                     (window.lo, window.hi) = (window.lo + lo as u32, window.hi + lo as u32);
                     cut[window.lo as usize] = true;

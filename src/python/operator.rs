@@ -13,21 +13,21 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::detached;
 use super::plan::PyPlan;
-use crate::operator::{Contents, Options, Plan, Running, Stats, StoreKind, length};
+use crate::operator::{Contents, Options, Plan, Operator, Stats, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
 
 /// A stream operator.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
 pub(super) struct PyOperator {
-    running: Mutex<Running>,
+    running: Mutex<Operator>,
     /// The thread of the call that is under way: users' functions run in it, and may not call the operator again.
     busy: Mutex<Option<ThreadId>>,
 }
 
 /// The operator, for the time of a call.
 struct Held<'a> {
-    running: MutexGuard<'a, Running>,
+    running: MutexGuard<'a, Operator>,
     busy: &'a Mutex<Option<ThreadId>>,
 }
 
@@ -65,7 +65,7 @@ impl PyOperator {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
             let options = options(leader, order, allowed_lateness, disorder, store)?;
-            Ok(Self::of(Running::new(queries, options)?))
+            Ok(Self::of(Operator::new(queries, options)?))
         })
     }
 
@@ -74,14 +74,14 @@ impl PyOperator {
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
-        detached(py, || Ok(Self::of(Running::restore(snapshot, queries)?)))
+        detached(py, || Ok(Self::of(Operator::restore(snapshot, queries)?)))
     }
 
     /// The schema of rows that a snapshot is of, the names of its queries, and its order.
     #[staticmethod]
     fn contents(py: Python<'_>, snapshot: &[u8]) -> PyResult<(PySchema, Vec<String>, &'static str)> {
         detached(py, || {
-            let Contents { schema, names, options } = Running::contents(snapshot)?;
+            let Contents { schema, names, options } = Operator::contents(snapshot)?;
             let order = if options.order == Order::InOrder { "in-order" } else { "out-of-order" };
             Ok((PySchema::new(schema), names, order))
         })
@@ -160,7 +160,7 @@ impl PyOperator {
 
     /// The names of the queries that rows are kept for.
     fn keeping(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detached(py, || Ok(self.stream()?.keeping().into_iter().map(str::to_owned).collect()))
+        detached(py, || Ok(self.stream()?.keeping_rows().into_iter().map(str::to_owned).collect()))
     }
 
     /// Rows that were too late or had no time.
@@ -201,7 +201,7 @@ impl PyOperator {
 
     /// How slices are held, and why.
     fn store(&self, py: Python<'_>) -> PyResult<Option<(&'static str, &'static str)>> {
-        detached(py, || Ok(self.stream()?.store_told()))
+        detached(py, || Ok(self.stream()?.store_form()))
     }
 
     /// What the decision trees say.
@@ -227,7 +227,7 @@ impl PyOperator {
 }
 
 impl PyOperator {
-    fn of(running: Running) -> Self {
+    fn of(running: Operator) -> Self {
         Self { running: Mutex::new(running), busy: Mutex::new(None) }
     }
 
@@ -266,7 +266,7 @@ impl Drop for Held<'_> {
 }
 
 impl Deref for Held<'_> {
-    type Target = Running;
+    type Target = Operator;
 
     fn deref(&self) -> &Self::Target {
         &self.running

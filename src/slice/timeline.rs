@@ -32,6 +32,11 @@ impl Slice {
     pub fn new(lo: u32, slot: u32) -> Self {
         Self { first: 0, last: 0, lo, chain: (slot, slot) }
     }
+
+    /// The same with its first row at another place.
+    pub fn at(self, lo: u32) -> Self {
+        Self { lo, ..self }
+    }
 }
 
 /// Rows on their way into a slice: a slot, and the times of its first and last row.

@@ -74,6 +74,8 @@ pub struct Call {
     pub horizon: Option<i64>,
     /// Rows that come are at or after this, and come after those there are of that time.
     pub floor: Option<i64>,
+    /// The arrival number of its first row.
+    pub base: u64,
     /// Windows start after this, if it is given.
     pub since: Option<i64>,
     /// Whether the stream ends.

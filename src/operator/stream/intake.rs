@@ -1,11 +1,11 @@
 //! Rows on their way in: which are taken, and what they are folded into.
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use arrow_buffer::BooleanBuffer;
+use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_schema::Schema;
 use arrow_select::filter::filter_record_batch;
 
-use super::Stream;
+use super::engine::Engine;
 use super::late::{Late, Reason};
 use crate::kernels::simd;
 use crate::operator::bounded::Columns;
@@ -21,19 +21,45 @@ const CHUNK_ROWS: usize = 16_384;
 
 /// Which rows are taken.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Gate {
+pub(super) struct Gate {
     /// Whether rows may come out of order.
-    pub(crate) order: Order,
-    /// How far the stream is complete.
-    pub(crate) watermark: Option<i64>,
+    pub(super) order: Order,
+    /// In order, no row comes before this.
+    pub(super) latest: Option<i64>,
+    /// The time of the latest row.
+    pub(super) latest_row: Option<i64>,
     /// The least time of a row that is taken; none while every row is.
-    pub(crate) cutoff: Option<i64>,
+    pub(super) cutoff: Option<i64>,
     /// The least and the greatest time whose windows' edges fit int64.
-    pub(crate) bounds: (i64, i64),
+    pub(super) bounds: (i64, i64),
+}
+
+/// Rows that are taken.
+#[derive(Debug, Clone)]
+pub(super) struct Accepted {
+    pub(super) rows: RecordBatch,
+    pub(super) times: ScalarBuffer<i64>,
+    /// Whether times never step back.
+    pub(super) is_sorted: bool,
+}
+
+impl Accepted {
+    /// Those of these rows that are not before `cutoff`, and the others, if there are some.
+    fn split(self, cutoff: i64) -> Result<(Self, Option<RecordBatch>)> {
+        let Self { rows, times, is_sorted } = self;
+        let taken = BooleanBuffer::collect_bool(times.len(), |row| times[row] >= cutoff);
+        if taken.count_set_bits() == times.len() {
+            return Ok((Self { rows, times, is_sorted }, None));
+        }
+        let refused = filter_record_batch(&rows, &BooleanArray::new(!&taken, None))?;
+        let times = times.iter().copied().filter(|&t| t >= cutoff).collect::<Vec<i64>>().into();
+        let rows = filter_record_batch(&rows, &BooleanArray::new(taken, None))?;
+        Ok((Self { rows, times, is_sorted }, Some(refused)))
+    }
 }
 
 /// Refuses a call after the end of the stream.
-pub(crate) fn check_open(closed: bool, call: &str) -> Result<()> {
+pub(super) fn check_open(closed: bool, call: &str) -> Result<()> {
     match closed {
         false => Ok(()),
         true => {
@@ -43,7 +69,7 @@ pub(crate) fn check_open(closed: bool, call: &str) -> Result<()> {
 }
 
 /// Refuses a watermark before the last one.
-pub(crate) fn check_watermark(measure: &Measure, last: Option<i64>, watermark: i64) -> Result<()> {
+pub(super) fn check_watermark(measure: &Measure, last: Option<i64>, watermark: i64) -> Result<()> {
     match last.filter(|&last| watermark < last) {
         None => Ok(()),
         Some(last) => Err(Error::InvalidValue(format!(
@@ -55,7 +81,7 @@ pub(crate) fn check_watermark(measure: &Measure, last: Option<i64>, watermark: i
 }
 
 /// Refuses a batch of another schema.
-pub(crate) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
+pub(super) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
     let (own, given) = (input.fields(), batch.schema_ref().fields());
     if own.len() != given.len() {
         return Err(Error::InvalidValue(format!(
@@ -79,50 +105,50 @@ pub(crate) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
 }
 
 impl Gate {
-    /// The rows of a batch that are taken, and whether they are in order; the others go to `refused`, if they are wanted.
-    /// `before` rows of the same call come before it.
-    pub(crate) fn accept(
-        &self,
+    /// The rows of a batch that are taken; the others go to `refused`. `before` rows of the same call come before it, and
+    /// `latest` is the time of the latest row.
+    pub(super) fn accept(
+        &mut self,
         plan: &Plan,
         (batch, before): (&RecordBatch, usize),
-        latest: &mut Option<i64>,
-        mut refused: Option<(&Late, &mut Vec<RecordBatch>)>,
-    ) -> Result<(RecordBatch, bool)> {
-        let mut refuse = |batch: &RecordBatch, which: BooleanBuffer, why: Reason| -> Result<()> {
-            if let Some((late, refused)) = &mut refused {
-                refused.push(late.batch(&filter_record_batch(batch, &BooleanArray::new(which, None))?, why)?);
-            }
-            Ok(())
-        };
-        let mut accepted = batch.clone();
+        late: &Late,
+        refused: &mut Vec<RecordBatch>,
+    ) -> Result<Accepted> {
+        let mut rows = batch.clone();
         let time = batch.column(plan.time());
         if let Some(nulls) = time.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
-            let valid = BooleanArray::new(nulls.inner().clone(), None);
-            refuse(batch, !nulls.inner(), Reason::NullTime)?;
-            accepted = filter_record_batch(batch, &valid)?;
+            let null = BooleanArray::new(!nulls.inner(), None);
+            refused.push(late.batch(&filter_record_batch(batch, &null)?, Reason::NullTime)?);
+            rows = filter_record_batch(batch, &BooleanArray::new(nulls.inner().clone(), None))?;
         }
-        let times = plan.measure().read(accepted.column(plan.time()))?;
-        let (Some(&first), Some(&last)) = (times.first(), times.last()) else { return Ok((accepted, true)) };
+        let times = plan.measure().read(rows.column(plan.time()))?;
+        let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
+            return Ok(Accepted { rows, times, is_sorted: true });
+        };
         let (mut least, mut most) = (first, last);
-        let sorted = simd::is_ascending(&times);
-        if !sorted {
+        let is_sorted = simd::is_ascending(&times);
+        if !is_sorted {
             (least, most) = simd::span(&times).unwrap_or((first, first));
         }
         if self.order == Order::InOrder {
-            check_order(plan, &times, sorted, (*latest).max(self.watermark), |row| {
-                before + nth_valid(time, row)
-            })?;
+            check_order(plan, &times, is_sorted, self.latest, |row| before + nth_valid(time, row))?;
         }
         if let Some(&outside) = [least, most].iter().find(|&&t| t < self.bounds.0 || t > self.bounds.1) {
             return Err(out_of_bounds(plan, outside));
         }
-        *latest = Some(most).max(*latest);
-        if let Some(cutoff) = self.cutoff.filter(|&cutoff| least < cutoff) {
-            let taken = BooleanBuffer::collect_bool(times.len(), |row| times[row] >= cutoff);
-            refuse(&accepted, !&taken, Reason::TooLate)?;
-            accepted = filter_record_batch(&accepted, &BooleanArray::new(taken, None))?;
+        self.latest = Some(most).max(self.latest);
+        self.latest_row = Some(most).max(self.latest_row);
+        let accepted = Accepted { rows, times, is_sorted };
+        match self.cutoff.filter(|&cutoff| least < cutoff) {
+            None => Ok(accepted),
+            Some(cutoff) => {
+                let (accepted, too_late) = accepted.split(cutoff)?;
+                if let Some(rows) = too_late {
+                    refused.push(late.batch(&rows, Reason::TooLate)?);
+                }
+                Ok(accepted)
+            }
         }
-        Ok((accepted, sorted))
     }
 }
 
@@ -160,15 +186,11 @@ fn check_order(
     }
 }
 
-impl Stream {
-    /// Which rows are taken.
-    pub(super) fn gate(&self) -> Gate {
-        Gate {
-            order: self.options.order,
-            watermark: self.watermark,
-            cutoff: self.cutoff(),
-            bounds: self.queries.edges().bounds(),
-        }
+impl Engine {
+    /// Those of the rows that are taken which some query of this engine takes.
+    pub(super) fn own_rows(&self, accepted: &[Accepted]) -> Result<Vec<Accepted>> {
+        let Some(cutoff) = self.cutoff() else { return Ok(accepted.to_vec()) };
+        accepted.iter().map(|batch| Ok(batch.clone().split(cutoff)?.0)).collect()
     }
 
     /// Folds rows into the call's cells.

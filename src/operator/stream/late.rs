@@ -84,12 +84,6 @@ impl Late {
         self.batches.extend(batches);
     }
 
-    /// Takes in another's.
-    pub(crate) fn absorb(&mut self, other: Self) {
-        self.count += other.count;
-        self.batches.extend(other.batches);
-    }
-
     /// Hands out those there are.
     pub(crate) fn take(&mut self) -> Vec<RecordBatch> {
         std::mem::take(&mut self.batches)

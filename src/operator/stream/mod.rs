@@ -2,140 +2,129 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | functions that commute, if rows come out of order; windows over time that are context free, or sessions |
+//! | needs | nothing but associative functions |
 //! | time | a comparison per row, or less: rows in order are folded slice by slice; O(log n) per window beside the combinations |
-//! | space | slices that some window or row to come may need; no rows |
+//! | space | slices that some window or row to come may need; rows only for queries that need them |
 //! | first appeared | Traub et al., EDBT 2019; with the watermarks of Akidau et al., *The Dataflow Model*, VLDB 2015 |
 //!
-//! The pipeline of the paper: the stream slicer is [`Cutter`], the slice manager [`Timelines`] with [`Store`], and the
-//! window manager is here with `listing`. A call first does all that can fail and then all that cannot, so that a call
-//! that fails leaves the operator as it was.
+//! Whether a query needs rows follows from the decision tree of Traub et al. (2019, Fig. 4) and from its windows. Queries
+//! that do and queries that do not are two instances of one [`Engine`]: a query that needs rows costs the others nothing, and
+//! once it is gone its rows are, too. Both see every row and every watermark, and a call takes place in both or in none.
 
 mod agenda;
 mod answers;
-mod due;
+mod engine;
 mod intake;
 mod keyed;
 mod late;
-mod listing;
 mod names;
 mod options;
-mod part;
 mod queries;
-mod settled;
+mod ready;
 mod snapshot;
+mod tuples;
 mod upkeep;
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
 
 use super::plan::Plan;
-use crate::Result;
-use crate::slice::strategy::Strategy;
-use crate::slice::{Cutter, Delta, Eager, Store, Timelines};
-use agenda::Agenda;
-pub(super) use answers::answers;
-use due::{Due, Reopened};
-pub(crate) use intake::{Gate, check_open, check_schema, check_watermark};
-pub(super) use keyed::Keyed;
-pub(crate) use late::{Late, Reason};
+use crate::slice::strategy::{Order, Strategy};
+use crate::{Error, Result};
+use engine::{Engine, Outcome};
+use intake::{Gate, check_open, check_schema, check_watermark};
+use late::Late;
 pub use options::{Options, Stats, StoreKind, length};
-pub(super) use queries::{Asked, Entry, Queries, Told, strategy, windows};
+use queries::{Entry, Queries, strategy};
 pub use snapshot::Contents;
-pub(super) use snapshot::{bound, head, read_partials, read_window, write_head};
-use upkeep::{checked_strategy, cutter, eager};
 
-/// The stream operator.
-pub struct Stream {
+/// A stream operator.
+pub struct Operator {
     options: Options,
-    queries: Queries,
+    /// All queries in the order they came; `own` are those that slices answer.
+    entries: Vec<Entry>,
+    /// Whether there ever was more than one.
+    several: bool,
     strategy: Strategy,
-    keys: Keyed,
-    slices: Timelines,
-    store: Store,
-    /// What is kept above the slices.
-    eager: Eager,
-    cutter: Cutter,
-    /// What each window type has next, seen from the watermark.
-    agenda: Agenda,
-    /// The same seen from where windows have expired, if that is not the watermark.
-    expiring: Option<Agenda>,
+    /// Of queries that slices answer, and of those that need rows; one of them at least.
+    engines: [Option<Engine>; 2],
+    late: Late,
+    /// How far the stream is complete.
     watermark: Option<i64>,
     /// The time of the latest row.
     latest: Option<i64>,
+    /// What engines that are gone did, and rows taken in.
+    past: Stats,
     closed: bool,
-    late: Late,
-    reopened: Vec<Reopened>,
-    counts: Stats,
-    ids: Vec<u32>,
 }
 
-/// What a call did beside adding slices, to be kept if it does not fail.
-pub(super) struct Outcome {
-    delta: Option<Delta>,
-    results: Vec<RecordBatch>,
-    late: Vec<RecordBatch>,
-    watermark: Option<i64>,
-    latest: Option<i64>,
-    reopened: Vec<Reopened>,
-    rows: u64,
-    windows: u64,
-    updates: u64,
+/// Whether slices answer a query: no window is told by rows, and no function needs them in order.
+fn is_sliced(plan: &Plan, order: Order) -> Result<bool> {
+    Ok(!plan.needs_rows() && !strategy(std::iter::once(plan), order)?.keep_rows.answer)
 }
 
-impl Stream {
+impl Operator {
     /// An operator for these queries, which are bound to one schema.
     ///
     /// # Errors
-    /// `InvalidValue` if they have different keys or time columns, or columns of one name and different types, or if
-    /// this kind of operator cannot run them in this order.
+    /// `InvalidValue` if they have different keys or time columns, or columns of one name and different types.
     pub fn new(queries: Vec<(String, Arc<Plan>)>, options: Options) -> Result<Self> {
-        let queries = queries.into_iter().map(|(name, plan)| (name, plan, None)).collect();
-        Self::with(Queries::new(queries, false)?, options)
+        let entries = queries.into_iter().map(|(name, plan)| {
+            let own = is_sliced(&plan, options.order)?;
+            Ok(Entry { name, plan, since: None, own })
+        });
+        let entries = entries.collect::<Result<Vec<_>>>()?;
+        let several = entries.len() > 1;
+        Self::with(entries, several, options)
     }
 
-    fn with(queries: Queries, options: Options) -> Result<Self> {
+    fn with(entries: Vec<Entry>, several: bool, options: Options) -> Result<Self> {
         options.check()?;
-        let strategy = checked_strategy(&queries, options.order)?;
-        let leader = queries.leader();
-        let store = Store::new(queries.columns(None, 0)?, 0);
+        let Some(leader) = entries.first() else {
+            return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
+        };
+        let late = Late::new(leader.plan.input());
+        let [sliced, kept] = parts(&entries, several)?;
+        let engine = |queries: Option<Queries>, keeps_rows| {
+            queries.map(|queries| Engine::new(queries, options, keeps_rows, None)).transpose()
+        };
         Ok(Self {
-            eager: eager(&queries, options, &store),
-            agenda: Agenda::new(&queries),
-            expiring: (options.allowed_lateness > 0).then(|| Agenda::new(&queries)),
+            engines: [engine(sliced, false)?, engine(kept, true)?],
+            strategy: strategy(entries.iter().map(|entry| &*entry.plan), options.order)?,
             options,
-            strategy,
-            keys: Keyed::new(leader)?,
-            slices: Timelines::default(),
-            store,
-            cutter: cutter(&queries),
+            entries,
+            several,
+            late,
             watermark: None,
             latest: None,
+            past: Stats::default(),
             closed: false,
-            late: Late::new(leader.input()),
-            reopened: Vec::new(),
-            counts: Stats::default(),
-            ids: Vec::new(),
-            queries,
         })
     }
 
+    fn engines(&self) -> impl Iterator<Item = &Engine> {
+        self.engines.iter().flatten()
+    }
+
     /// The schema of results: keys, `query_name` once there was more than one query, `window_name` if a query has more
-    /// than one window, the window, all queries' aggregates, and `update`.
+    /// than one window, the window, `window_rows` if a window is measured by rows, `window_number` if one is told by rows,
+    /// all queries' aggregates, and `update`.
     pub fn schema(&self) -> &SchemaRef {
-        self.queries.schema()
+        // Each engine knows of all queries' columns.
+        let mut schemas = self.engines().map(|engine| engine.queries.schema());
+        schemas.next().unwrap_or_else(|| self.late.schema())
+    }
+
+    fn leader(&self) -> &Plan {
+        &self.entries[0].plan
     }
 
     /// The schema of rows.
     pub fn input(&self) -> &SchemaRef {
-        self.queries.leader().input()
-    }
-
-    /// The names of the queries.
-    pub fn names(&self) -> Vec<&str> {
-        self.queries.asked().iter().map(|asked| asked.name.as_str()).collect()
+        self.leader().input()
     }
 
     /// What is stored, and why (Traub et al. 2019, Figs. 4-6).
@@ -148,9 +137,19 @@ impl Stream {
         self.options
     }
 
-    /// Whether [`Stream::close`] was called.
+    /// Whether [`Operator::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// The names of the queries that rows are kept for.
+    pub fn keeping_rows(&self) -> Vec<&str> {
+        self.entries.iter().filter(|entry| !entry.own).map(|entry| entry.name.as_str()).collect()
+    }
+
+    /// How slices are held, and why; none if there are only slices with rows.
+    pub fn store_form(&self) -> Option<(&'static str, &'static str)> {
+        self.engines[0].as_ref().map(Engine::store_form)
     }
 
     /// How far the stream is complete.
@@ -158,64 +157,151 @@ impl Stream {
         self.watermark
     }
 
-    /// Takes in rows, all or (if it fails) none of them, and hands out the windows that this makes final, and those that
-    /// late rows change.
+    /// Takes in rows, all or (if it fails) none of them, and emits the windows that this makes final, and those that late
+    /// rows change.
     ///
     /// # Errors
-    /// `InvalidValue` after [`Stream::close`], for batches of another schema, and for rows out of order where that was
+    /// `InvalidValue` after [`Operator::close`], for batches of another schema, and for rows out of order where order was
     /// promised; `Overflow` where a result does not fit its type; what a user's function raises.
     pub fn push(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
-        self.check_open("push")?;
-        batches.iter().try_for_each(|batch| check_schema(self.input(), batch))?;
-        let outcome = self.take_in(batches);
-        self.finish(outcome)
-    }
-
-    /// Moves the watermark: no window that ends at or before it is waited for any longer. Hands out those.
-    ///
-    /// # Errors
-    /// `InvalidValue` after [`Stream::close`], and for a watermark before the last one; `Overflow` where a result does
-    /// not fit its type; what a user's function raises.
-    pub fn advance(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
-        self.check_open("advance")?;
-        check_watermark(self.queries.leader().measure(), self.watermark, watermark)?;
-        let outcome = self.moved(Some(watermark));
-        self.finish(outcome)
-    }
-
-    /// Ends the stream: hands out all windows that are left.
-    ///
-    /// # Errors
-    /// As [`Stream::advance`].
-    pub fn close(&mut self) -> Result<Vec<RecordBatch>> {
-        self.check_open("close")?;
-        let outcome = self.moved(Some(i64::MAX));
-        let results = self.finish(outcome)?;
-        self.end();
+        check_open(self.closed, "push")?;
+        let input = self.input().clone();
+        batches.iter().try_for_each(|batch| check_schema(&input, batch))?;
+        let mut gate = self.gate();
+        let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
+        for batch in batches {
+            accepted.push(gate.accept(self.leader(), (batch, before), &self.late, &mut refused)?);
+            before += batch.num_rows();
+        }
+        let rows: u64 = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
+        let watermark = self.options.watermark(gate.latest_row);
+        let has_one = self.engines().count() == 1;
+        let results = self.all(watermark.max(self.watermark), |engine| {
+            // A row is late if no engine takes it: each has its own least time.
+            let own = if has_one { accepted.clone() } else { engine.own_rows(&accepted)? };
+            engine.try_push(own, watermark)
+        })?;
+        self.late.add(refused);
+        self.latest = gate.latest_row;
+        self.past.rows += rows;
         Ok(results)
     }
 
-    /// Rows that came too late or without a time, with the reason, those handed out before left out.
+    /// Moves the watermark: no window that ends at or before it is waited for any longer. Emits those.
+    ///
+    /// # Errors
+    /// `InvalidValue` after [`Operator::close`], and for a watermark before the last one; `Overflow` where a result does
+    /// not fit its type; what a user's function raises.
+    pub fn advance(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
+        check_open(self.closed, "advance")?;
+        check_watermark(self.leader().measure(), self.watermark, watermark)?;
+        let watermark = Some(watermark);
+        self.all(watermark, |engine| engine.try_move(watermark, false))
+    }
+
+    /// Ends the stream: emits all windows that are left.
+    ///
+    /// # Errors
+    /// As [`Operator::advance`].
+    pub fn close(&mut self) -> Result<Vec<RecordBatch>> {
+        check_open(self.closed, "close")?;
+        let end = Some(i64::MAX);
+        let results = self.all(end, |engine| engine.try_move(end, true))?;
+        self.closed = true;
+        self.engines.iter_mut().flatten().try_for_each(Engine::end)?;
+        Ok(results)
+    }
+
+    /// Puts a punctuation after the rows up to this time that have come: of the key that these columns of one row tell,
+    /// or of all. In order it is a row, too: nothing comes before it any more.
+    ///
+    /// # Errors
+    /// `InvalidValue` after [`Operator::close`], if no window is bounded by punctuation, and for a time that no row could
+    /// have any longer; what a user's function raises.
+    pub fn punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
+        check_open(self.closed, "punctuate")?;
+        let mut windows = self.entries.iter().flat_map(|entry| entry.plan.windows());
+        let kept = self.engines[1].as_ref().filter(|_| windows.any(|(_, window)| window.mark_column().is_some()));
+        let Some(kept) = kept else {
+            return Err(Error::InvalidValue(
+                "punctuate: no window of this operator is bounded by punctuation; those of windowkit.punctuation() are"
+                    .into(),
+            ));
+        };
+        let (column, is_in_order) = (self.leader().measure().column(), self.options.order == Order::InOrder);
+        let least = if is_in_order { self.latest.max(self.watermark) } else { kept.cutoff() };
+        if let Some(least) = least.filter(|&least| time < least) {
+            return Err(Error::InvalidValue(format!(
+                "punctuate: {time} is before {least} in column '{column}'; no row could have that time any longer"
+            )));
+        }
+        let (low, high) = kept.queries.edges().bounds();
+        if time < low || time > high {
+            return Err(Error::Overflow(format!(
+                "punctuate: {time} is so near the end of int64 that windows would not fit; allowed are times from {low} \
+                 to {high}"
+            )));
+        }
+        let watermark = if is_in_order { Some(time) } else { self.watermark };
+        self.all(watermark, |engine| engine.try_punctuate(time, key, watermark))
+    }
+
+    /// Tries a call in all engines, and keeps it if none fails.
+    fn all(
+        &mut self,
+        watermark: Option<i64>,
+        call: impl Fn(&mut Engine) -> Result<Outcome>,
+    ) -> Result<Vec<RecordBatch>> {
+        let outcomes = self.engines.iter_mut().flatten().map(call).collect::<Result<Vec<Outcome>>>();
+        let engines = self.engines.iter_mut().flatten();
+        match outcomes {
+            Ok(outcomes) => {
+                self.watermark = watermark;
+                Ok(engines.zip(outcomes).flat_map(|(engine, outcome)| engine.keep(outcome)).collect())
+            }
+            Err(error) => {
+                engines.for_each(Engine::take_back);
+                Err(error)
+            }
+        }
+    }
+
+    /// Which rows are taken.
+    fn gate(&self) -> Gate {
+        let bounds = self.engines().map(|engine| engine.queries.edges().bounds());
+        Gate {
+            order: self.options.order,
+            latest: self.latest.max(self.watermark),
+            latest_row: self.latest,
+            // If an engine has none it takes every row.
+            cutoff: self.engines().map(Engine::cutoff).min().flatten(),
+            bounds: bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).unwrap_or((i64::MIN, i64::MAX)),
+        }
+    }
+
+    /// Rows that came too late or without a time, with the reason, those taken before left out.
     pub fn take_late(&mut self) -> Vec<RecordBatch> {
         self.late.take()
     }
 
-    /// The schema of [`Stream::take_late`].
+    /// The schema of [`Operator::take_late`].
     pub fn late_schema(&self) -> &SchemaRef {
         self.late.schema()
     }
 
     /// What the operator holds and did.
     pub fn stats(&self) -> Stats {
-        let keys = (0..self.slices.keys() as u32).filter(|&key| !self.slices.of(key).is_empty()).count();
-        Stats {
-            keys,
-            slices: self.slices.len(),
-            bytes: self.slices.bytes() + self.store.bytes() + self.eager.bytes(),
-            merges: self.slices.merges(),
-            late: self.late.count(),
-            late_bytes: self.late.bytes(),
-            ..self.counts
+        let all = self.engines().map(Engine::stats).fold(self.past, Stats::with);
+        Stats { late: self.late.count(), late_bytes: self.late.bytes(), ..all }
+    }
+
+    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those that rows are kept of come last.
+    pub fn slices(&mut self) -> Result<RecordBatch> {
+        let all = self.engines.iter_mut().flatten().map(Engine::all_slices).collect::<Result<Vec<_>>>()?;
+        match &all[..] {
+            [only] => Ok(only.clone()),
+            [first, ..] => Ok(concat_batches(&first.schema(), &all)?),
+            [] => Err(Error::Internal("an operator without queries".into())),
         }
     }
 
@@ -223,122 +309,75 @@ impl Stream {
     /// begin there: of others it has not seen all rows.
     ///
     /// # Errors
-    /// `InvalidValue` after [`Stream::close`], for a name that there is, for other keys or another time, and for a query
-    /// that this kind of operator cannot run.
+    /// `InvalidValue` after [`Operator::close`], for a name that there is, and for other keys or another time.
     pub fn add(&mut self, name: String, plan: Arc<Plan>) -> Result<()> {
-        self.check_open("add")?;
-        let since = self.latest.max(self.watermark);
-        self.change(self.queries.with(name, plan, since)?)
+        check_open(self.closed, "add")?;
+        let own = is_sliced(&plan, self.options.order)?;
+        let mut entries = self.entries.clone();
+        entries.push(Entry { name, plan, since: self.latest.max(self.watermark), own });
+        self.change(entries, true, own)
     }
 
     /// Removes a query; what only it needed is stored no longer.
     ///
     /// # Errors
-    /// `InvalidValue` after [`Stream::close`], for a name that there is not, and for the only query.
+    /// `InvalidValue` after [`Operator::close`], for a name that there is not, and for the only query.
     pub fn remove(&mut self, name: &str) -> Result<()> {
-        self.check_open("remove")?;
-        let gone = self.queries.asked().iter().position(|asked| asked.name == name);
-        self.change_to(self.queries.without(name)?, gone)
-    }
-
-    fn check_open(&self, call: &str) -> Result<()> {
-        check_open(self.closed, call)
-    }
-
-    /// Adds rows to slices, and lists what is due then.
-    fn take_in(&mut self, batches: &[RecordBatch]) -> Result<Outcome> {
-        let mut late = Vec::new();
-        let mut latest = self.latest;
-        let mut rows = 0;
-        let mut delta = self.store.delta();
-        self.cutter.begin();
-        let gate = self.gate();
-        let mut before = 0;
-        for batch in batches {
-            let leader = self.queries.leader();
-            let (accepted, sorted) =
-                gate.accept(leader, (batch, before), &mut latest, Some((&self.late, &mut late)))?;
-            before += batch.num_rows();
-            rows += accepted.num_rows() as u64;
-            self.fold(&accepted, sorted, &mut delta)?;
-        }
-        delta.settle()?;
-        let mut reopened = Vec::new();
-        let mut changed: Vec<(u32, i64)> = Vec::new();
-        // Before any cell is added: the call's own rows are no session that was handed out.
-        for &cell in self.cutter.cells() {
-            if self.watermark.is_some_and(|watermark| cell.first < watermark) {
-                changed.push((cell.key, cell.first));
-                self.note_reopened(cell, &mut reopened);
-            }
-        }
-        for at in 0..self.cutter.cells().len() {
-            let cell = self.cutter.cells()[at];
-            let slice = self.cutter.slice_of(cell.first);
-            self.slices.add(cell, slice, self.queries.edges().gap_at(cell.first));
-        }
-        self.keep_open(&mut reopened);
-        self.grow(&delta)?;
-        changed.sort_unstable();
-        let watermark = self.options.watermark(latest);
-        let mut due: Vec<Vec<Due>> = self.queries.asked().iter().map(|_| Vec::new()).collect();
-        self.list_changed(&changed, &mut due);
-        let mut outcome = self.with_due(watermark.max(self.watermark), due, &delta, reopened)?;
-        (outcome.delta, outcome.late, outcome.latest, outcome.rows) = (Some(delta), late, latest, rows);
-        Ok(outcome)
-    }
-
-    /// What is due once the watermark is there.
-    fn moved(&mut self, watermark: Option<i64>) -> Result<Outcome> {
-        let due = self.queries.asked().iter().map(|_| Vec::new()).collect();
-        let delta = Delta::default();
-        self.grow(&delta)?;
-        self.with_due(watermark, due, &delta, Vec::new())
-    }
-
-    fn with_due(
-        &mut self,
-        watermark: Option<i64>,
-        mut due: Vec<Vec<Due>>,
-        delta: &Delta,
-        new: Vec<Reopened>,
-    ) -> Result<Outcome> {
-        let mut reopened = [self.reopened.as_slice(), &new].concat();
-        if let Some(now) = watermark.filter(|&now| self.watermark.is_none_or(|last| now > last)) {
-            self.list_due(now, &mut due, &mut reopened);
-        }
-        let windows = due.iter().map(|due| due.len() as u64).sum();
-        let updates = due.iter().flatten().filter(|due| due.update).count() as u64;
-        let results = self.answer(due, delta)?;
-        let (latest, late, rows) = (self.latest, Vec::new(), 0);
-        Ok(Outcome { delta: None, results, late, watermark, latest, reopened, rows, windows, updates })
-    }
-
-    /// Keeps what a call did, or takes it back.
-    fn finish(&mut self, outcome: Result<Outcome>) -> Result<Vec<RecordBatch>> {
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                self.eager.distrust(self.slices.changed_keys());
-                self.slices.take_back();
-                return Err(error);
-            }
+        check_open(self.closed, "remove")?;
+        let Some(at) = self.entries.iter().position(|entry| entry.name == name) else {
+            let names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
+            return Err(Error::InvalidValue(format!(
+                "query: there is none named '{name}'; there are '{}'",
+                names.join("', '")
+            )));
         };
-        if let Some(delta) = outcome.delta {
-            self.store.append(delta);
+        if self.entries.len() == 1 {
+            return Err(Error::InvalidValue(format!(
+                "query: '{name}' is the only one; an operator has at least one query"
+            )));
         }
-        self.slices.settle();
-        self.late.add(outcome.late);
-        (self.latest, self.reopened) = (outcome.latest, outcome.reopened);
-        self.counts.rows += outcome.rows;
-        self.counts.windows += outcome.windows;
-        self.counts.updates += outcome.updates;
-        if outcome.watermark > self.watermark {
-            self.watermark = outcome.watermark;
-            self.turn_agendas();
-            self.forget();
-        }
-        self.tidy();
-        Ok(outcome.results)
+        let mut entries = self.entries.clone();
+        let gone = entries.remove(at);
+        self.change(entries, self.several, gone.own)
     }
+
+    /// Has other queries, of which those of one engine are others: the one without rows if `sliced`.
+    fn change(&mut self, entries: Vec<Entry>, several: bool, sliced: bool) -> Result<()> {
+        let strategy = strategy(entries.iter().map(|entry| &*entry.plan), self.options.order)?;
+        let which = usize::from(!sliced);
+        let mut queries = parts(&entries, several)?;
+        // What can fail comes first, and only in the engine whose queries are others.
+        match (&mut self.engines[which], queries[which].take()) {
+            (Some(engine), Some(queries)) => {
+                let place = |name: &str| queries.asked().iter().position(|other| other.name == name);
+                let old = engine.queries.asked();
+                let places: Vec<Option<usize>> = old.iter().map(|asked| place(&asked.name)).collect();
+                engine.change(queries, &places)?;
+            }
+            (gone @ Some(_), None) => {
+                let gone = gone.take().map(|engine| engine.stats()).unwrap_or_default();
+                self.past = self.past.and_did(gone);
+            }
+            (none @ None, Some(queries)) => {
+                *none = Some(Engine::new(queries, self.options, !sliced, self.watermark)?);
+            }
+            (None, None) => {}
+        }
+        if let (Some(other), Some(queries)) = (&mut self.engines[1 - which], queries[1 - which].take()) {
+            other.set_queries(queries);
+        }
+        (self.entries, self.several, self.strategy) = (entries, several, strategy);
+        Ok(())
+    }
+}
+
+/// The queries of each engine, if it has any.
+fn parts(entries: &[Entry], several: bool) -> Result<[Option<Queries>; 2]> {
+    // Whatever is wrong with the queries is wrong with all of them together.
+    let of = |sliced: bool| -> Result<Option<Queries>> {
+        let own = entries.iter().cloned().map(|entry| Entry { own: entry.own == sliced, ..entry });
+        let queries = Queries::among(own.collect(), several)?;
+        Ok((!queries.asked().is_empty()).then_some(queries))
+    };
+    Ok([of(true)?, of(false)?])
 }

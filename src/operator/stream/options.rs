@@ -85,6 +85,32 @@ pub struct Stats {
     pub updates: u64,
 }
 
+impl Stats {
+    /// What two engines hold and did.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            keys: self.keys.max(other.keys),
+            slices: self.slices + other.slices,
+            rows_kept: self.rows_kept + other.rows_kept,
+            bytes: self.bytes + other.bytes,
+            ..self.and_did(other)
+        }
+    }
+
+    /// The same, with what another did.
+    pub(super) fn and_did(self, other: Self) -> Self {
+        Self {
+            splits: self.splits + other.splits,
+            merges: self.merges + other.merges,
+            shifts: self.shifts + other.shifts,
+            recomputations: self.recomputations + other.recomputations,
+            windows: self.windows + other.windows,
+            updates: self.updates + other.updates,
+            ..self
+        }
+    }
+}
+
 /// A length in units of the measure: `length` is in nanoseconds if `is_time`, else in units of an integer column.
 ///
 /// # Errors

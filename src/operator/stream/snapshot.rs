@@ -6,11 +6,13 @@ use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, cast::AsArray, types
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Stream;
-use super::due::Reopened;
+use super::engine::Engine;
 use super::late::Late;
 use super::options::{Options, Stats, StoreKind};
-use super::queries::Queries;
+use super::queries::{Entry, Queries};
+use super::ready::Reopened;
+use super::tuples::Tuples;
+use super::{Operator, is_sliced};
 use crate::aggregate::{Partial, Partials, Rows};
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
@@ -30,52 +32,42 @@ pub struct Contents {
 }
 
 /// A query of a snapshot: its name, its fingerprint, and the time after which its windows begin.
-pub(in crate::operator) type Known = (String, u64, Option<i64>);
+type Known = (String, u64, Option<i64>);
 
-impl Stream {
-    /// All that the operator holds, as bytes for [`Stream::restore`]. O(slices).
+/// What [`Stats`] has of what was done, in a snapshot's order.
+const DONE: usize = 6;
+
+fn done(stats: &Stats) -> [u64; DONE] {
+    let Stats { windows, updates, splits, merges, shifts, recomputations, .. } = *stats;
+    [windows, updates, splits, merges, shifts, recomputations]
+}
+
+fn read_done(from: &mut Reader<'_>) -> Result<Stats> {
+    let mut numbers = [0; DONE];
+    for number in &mut numbers {
+        *number = from.number()?;
+    }
+    let [windows, updates, splits, merges, shifts, recomputations] = numbers;
+    Ok(Stats { windows, updates, splits, merges, shifts, recomputations, ..Stats::default() })
+}
+
+impl Operator {
+    /// All that the operator holds, as bytes for [`Operator::restore`]. O(slices + rows kept).
     ///
     /// # Errors
     /// `Overflow` if the partial of a slice does not fit the type in which it travels; what a user's function raises.
     pub fn snapshot(&self) -> Result<Vec<u8>> {
         let mut to = Writer::default();
-        let asked = self.queries.asked().iter();
-        write_head(
-            &mut to,
-            self.input(),
-            self.options,
-            asked.map(|asked| (asked.name.as_str(), &*asked.plan, asked.since)),
-        )?;
-        to.number(u64::from(self.queries.several()));
+        write_head(&mut to, self.input(), self.options, &self.entries)?;
+        to.number(u64::from(self.several));
+        to.number(u64::from(self.closed));
         to.option(self.watermark);
         to.option(self.latest);
-        to.number(u64::from(self.closed));
-        let Stats { rows, windows, updates, splits, recomputations, .. } = self.counts;
-        for count in [rows, windows, updates, splits, self.slices.merges(), recomputations] {
-            to.number(count);
-        }
         to.number(self.late.count());
         to.batches(self.late.schema(), self.late.batches())?;
-        self.keys.save(&mut to)?;
-        let (slots, groups) = self.slices.order();
-        let each = || {
-            (0..self.slices.keys() as u32).flat_map(|key| self.slices.of(key).iter().map(move |s| (key, s)))
-        };
-        let keys = UInt32Array::from_iter_values(each().map(|(key, _)| key));
-        let firsts = Int64Array::from_iter_values(each().map(|(_, slice)| slice.first));
-        let lasts = Int64Array::from_iter_values(each().map(|(_, slice)| slice.last));
-        to.columns(vec![Arc::new(keys), Arc::new(firsts), Arc::new(lasts)], groups.len())?;
-        for partials in self.store.partials() {
-            let partials =
-                if groups.is_empty() { partials.empty() } else { partials.regroup(&slots, &groups)? };
-            to.columns(partials.state()?, groups.len())?;
-        }
-        to.number(self.reopened.len() as u64);
-        for Reopened { query, window, key, at } in &self.reopened {
-            for number in [*query as u64, *window as u64, u64::from(*key), *at as u64] {
-                to.number(number);
-            }
-        }
+        to.number(self.past.rows);
+        done(&self.past).into_iter().for_each(|count| to.number(count));
+        self.engines().try_for_each(|engine| engine.save(&mut to))?;
         Ok(to.finish())
     }
 
@@ -88,61 +80,32 @@ impl Stream {
         Ok(Contents { schema, options, names: known.into_iter().map(|(name, ..)| name).collect() })
     }
 
-    /// The operator that a snapshot is of; `queries` are its queries, bound to the schema of [`Stream::contents`].
+    /// The operator that a snapshot is of; `queries` are its queries, bound to the schema of [`Operator::contents`].
     ///
     /// # Errors
     /// `InvalidValue`: it is no snapshot, of another version, cut off, damaged, or of other queries.
     pub fn restore(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
         let mut from = Reader::new(snapshot)?;
         let (schema, options, known) = head(&mut from)?;
-        let bound = bound(queries, known)?;
+        let entries = bound(queries, known)?.into_iter().map(|(name, plan, since)| {
+            let own = is_sliced(&plan, options.order)?;
+            Ok(Entry { name, plan, since, own })
+        });
+        let entries = entries.collect::<Result<Vec<_>>>()?;
         let several = from.number()? != 0;
-        let mut this = Stream::with(Queries::new(bound, several)?, options)?;
-        (this.watermark, this.latest) = (from.option()?, from.option()?);
+        let mut this = Self::with(entries, several, options)?;
         this.closed = from.number()? != 0;
-        let counts: Vec<u64> = (0..6).map(|_| from.number()).collect::<Result<_>>()?;
-        let [rows, windows, updates, splits, merges, recomputations] = counts[..] else { return broken() };
-        this.counts = Stats { rows, windows, updates, splits, recomputations, ..Stats::default() };
+        (this.watermark, this.latest) = (from.option()?, from.option()?);
         let late = from.number()?;
         let (late_schema, late_batches) = from.batches()?;
         this.late = Late::restore(&schema, late_batches, late);
         if late_schema.fields() != this.late.schema().fields() {
             return broken();
         }
-        let key_count = this.keys.load(&mut from)?;
-        let (slices, slots) = from.columns()?;
-        let (keys, firsts, lasts) = match slices.as_slice() {
-            [keys, firsts, lasts] => {
-                let keys = keys.as_primitive_opt::<UInt32Type>();
-                let times = [firsts, lasts].map(|times| times.as_primitive_opt::<Int64Type>());
-                match (keys, times) {
-                    (Some(keys), [Some(firsts), Some(lasts)]) => (keys, firsts, lasts),
-                    _ => return broken(),
-                }
-            }
-            _ => return broken(),
-        };
-        let cells: Vec<Cell> = (0..slots)
-            .map(|slot| Cell { key: keys.value(slot), first: firsts.value(slot), last: lasts.value(slot) })
-            .collect();
-        let ascending = |a: &Cell, b: &Cell| (a.key, a.last) < (b.key, b.first);
-        let is_one = |cell: &Cell| (cell.key as usize) < key_count && cell.first <= cell.last;
-        if !cells.is_sorted_by(ascending) || !cells.iter().all(is_one) {
-            return broken();
-        }
-        this.slices = Timelines::restore(cells.into_iter(), merges);
-        let own: Vec<u32> = (0..slots as u32).collect();
-        let mut partials = this.queries.columns(None, 0)?;
-        for (partials, stored) in partials.iter_mut().zip(this.queries.stored()) {
-            read_partials(&mut from, &stored.partial, &mut **partials, Rows::all(&own, firsts.values()))?;
-        }
-        this.store = Store::new(partials, slots);
-        this.plant();
-        for _ in 0..from.count()? {
-            let (query, window) = read_window(&mut from, &this.queries)?;
-            let (key, at) = (from.place(key_count)? as u32, from.number()? as i64);
-            this.reopened.push(Reopened { query, window, key, at });
-        }
+        let rows = from.number()?;
+        this.past = Stats { rows, ..read_done(&mut from)? };
+        let watermark = this.watermark;
+        this.engines.iter_mut().flatten().try_for_each(|engine| engine.load(&mut from, watermark))?;
         match from.is_empty() {
             true => Ok(this),
             false => broken(),
@@ -150,8 +113,104 @@ impl Stream {
     }
 }
 
+impl Engine {
+    /// Writes all that is held. O(slices + rows kept).
+    fn save(&self, to: &mut Writer) -> Result<()> {
+        done(&self.stats()).into_iter().for_each(|count| to.number(count));
+        self.keys.save(to)?;
+        let (mut keys, mut firsts, mut lasts, mut los) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for key in 0..self.slices.keys() as u32 {
+            let spans = self.slices.of(key);
+            keys.extend(std::iter::repeat_n(key, spans.len()));
+            firsts.extend_from_slice(spans.firsts);
+            lasts.extend_from_slice(spans.lasts);
+            los.extend_from_slice(self.slices.los(key));
+        }
+        let count = keys.len();
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from(keys)),
+            Arc::new(Int64Array::from(firsts)),
+            Arc::new(Int64Array::from(lasts)),
+        ];
+        if self.tuples.is_some() {
+            columns.push(Arc::new(UInt32Array::from(los)));
+        }
+        to.columns(columns, count)?;
+        for partials in self.store.gather_all(&self.slices)? {
+            to.columns(partials.state()?, count)?;
+        }
+        to.number(self.reopened.len() as u64);
+        for Reopened { query, window, key, at } in &self.reopened {
+            for number in [*query as u64, *window as u64, u64::from(*key), *at as u64] {
+                to.number(number);
+            }
+        }
+        self.tuples.as_ref().map_or(Ok(()), |tuples| tuples.save(to))
+    }
+
+    /// Reads what [`Engine::save`] wrote of the same queries.
+    fn load(&mut self, from: &mut Reader<'_>, watermark: Option<i64>) -> Result<()> {
+        self.watermark = watermark;
+        self.counts = read_done(from)?;
+        let key_count = self.keys.load(from)?;
+        let (columns, slots) = from.columns()?;
+        let [keys, firsts, lasts, los @ ..] = columns.as_slice() else { return broken() };
+        let (Some(keys), Some(firsts), Some(lasts)) = (
+            keys.as_primitive_opt::<UInt32Type>(),
+            firsts.as_primitive_opt::<Int64Type>(),
+            lasts.as_primitive_opt::<Int64Type>(),
+        ) else {
+            return broken();
+        };
+        let los = match (los, &self.tuples) {
+            ([], None) => None,
+            ([los], Some(_)) => los.as_primitive_opt::<UInt32Type>().map(|los| los.values().clone()),
+            _ => return broken(),
+        };
+        let cells: Vec<Cell> = (0..slots)
+            .map(|slot| Cell { key: keys.value(slot), first: firsts.value(slot), last: lasts.value(slot) })
+            .collect();
+        // Where rows are kept, a slice may end at the time at which the next begins.
+        let follows = |a: &Cell, b: &Cell| match los {
+            None => (a.key, a.last) < (b.key, b.first),
+            Some(_) => (a.key, a.last) <= (b.key, b.first),
+        };
+        let is_one = |cell: &Cell| (cell.key as usize) < key_count && cell.first <= cell.last;
+        let has_places = self.tuples.is_none() || los.is_some();
+        if !has_places || !cells.is_sorted_by(follows) || !cells.iter().all(is_one) {
+            return broken();
+        }
+        if let Some(los) = &los {
+            let begins = |at: usize| at == 0 || cells[at - 1].key != cells[at].key;
+            if !(0..slots).all(|at| if begins(at) { los[at] == 0 } else { los[at - 1] < los[at] }) {
+                return broken();
+            }
+        }
+        self.slices = Timelines::restore(cells.into_iter(), los.as_deref(), 0);
+        let own: Vec<u32> = (0..slots as u32).collect();
+        let rows = Rows { slots: &own, times: firsts.values(), sparse: self.tuples.is_some() };
+        let mut partials = self.queries.columns(None, 0)?;
+        for (partials, stored) in partials.iter_mut().zip(self.queries.stored()) {
+            read_partials(from, &stored.partial, &mut **partials, rows)?;
+        }
+        let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
+        self.store = Store::new(partials, &ordered, slots);
+        self.plant();
+        for _ in 0..from.count()? {
+            let (query, window) = read_window(from, &self.queries)?;
+            let (key, at) = (from.place(key_count)? as u32, from.number()? as i64);
+            self.reopened.push(Reopened { query, window, key, at });
+        }
+        let Some(mut tuples) = self.tuples.take() else { return Ok(()) };
+        tuples.load(from, &self.queries, key_count)?;
+        tuples.check(&self.queries, &self.slices, self.call(watermark, false))?;
+        self.tuples = Some(tuples);
+        Ok(())
+    }
+}
+
 /// Reads the partials of slices, one per row of `rows`.
-pub(in crate::operator) fn read_partials(
+fn read_partials(
     from: &mut Reader<'_>,
     kind: &Partial,
     partials: &mut dyn Partials,
@@ -181,18 +240,13 @@ pub(in crate::operator) fn read_partials(
 }
 
 /// Reads which window of which query is meant.
-pub(in crate::operator) fn read_window(from: &mut Reader<'_>, queries: &Queries) -> Result<(usize, usize)> {
+pub(super) fn read_window(from: &mut Reader<'_>, queries: &Queries) -> Result<(usize, usize)> {
     let query = from.place(queries.asked().len())?;
     Ok((query, from.place(queries.asked()[query].plan.windows().len())?))
 }
 
 /// Writes what must be known to bind queries again: the schema, how the stream comes, names and fingerprints.
-pub(in crate::operator) fn write_head<'a>(
-    to: &mut Writer,
-    input: &Schema,
-    options: Options,
-    queries: impl ExactSizeIterator<Item = (&'a str, &'a Plan, Option<i64>)>,
-) -> Result<()> {
+fn write_head(to: &mut Writer, input: &Schema, options: Options, queries: &[Entry]) -> Result<()> {
     to.batches(input, &[])?;
     to.number(u64::from(options.order == Order::OutOfOrder));
     to.number(options.allowed_lateness as u64);
@@ -203,10 +257,10 @@ pub(in crate::operator) fn write_head<'a>(
         StoreKind::Eager => 2,
     });
     to.number(queries.len() as u64);
-    for (name, plan, since) in queries {
+    for Entry { name, plan, since, .. } in queries {
         to.text(name);
         to.number(fingerprint(plan));
-        to.option(since);
+        to.option(*since);
     }
     Ok(())
 }
@@ -215,7 +269,7 @@ pub(in crate::operator) fn write_head<'a>(
 type Bound = (String, Arc<Plan>, Option<i64>);
 
 /// The queries that are given, if they are those that a snapshot is of; with the times after which they begin.
-pub(in crate::operator) fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>) -> Result<Vec<Bound>> {
+fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>) -> Result<Vec<Bound>> {
     if known.len() != queries.len() {
         return Err(Error::InvalidValue(format!(
             "queries: {} given; the snapshot is of {}",
@@ -236,7 +290,7 @@ pub(in crate::operator) fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<K
 }
 
 /// Reads what [`write_head`] wrote.
-pub(in crate::operator) fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
+fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
     let (schema, _) = from.batches()?;
     if !has_texts(&schema) {
         return broken();

@@ -2,60 +2,88 @@
 
 use arrow_array::RecordBatch;
 
-use super::Stream;
 use super::agenda::Agenda;
-use super::due::{NEVER, Reopened};
+use super::engine::Engine;
 use super::options::{Options, StoreKind};
-use super::queries::{Asked, Queries};
-use crate::slice::strategy::{Order, Strategy};
-use crate::slice::{Calendar, Cutter, Delta, Eager, Store, Timelines, Wants};
+use super::queries::{Asked, Queries, windows};
+use super::tuples::Tuples;
+use crate::Result;
+use crate::slice::strategy::Order;
+use crate::slice::{Calendar, Cutter, Eager, Store, Timelines, Wants};
 use crate::window::Window;
-use crate::{Error, Result};
 
-/// Keys without slices that may gather before they are forgotten.
+/// Keys of which nothing is left that may gather before they are forgotten.
 const IDLE_KEYS: usize = 4096;
 
 /// So many window types ask so often for slices that a tree above these pays.
 const MANY_WINDOWS: usize = 16;
 
-impl Stream {
-    /// Other queries, with the slices there are.
-    pub(super) fn change(&mut self, queries: Queries) -> Result<()> {
-        let strategy = checked_strategy(&queries, self.options.order)?;
-        let cutter = cutter(&queries);
+impl Engine {
+    /// Other queries, with the slices and rows there are. `places` has the place of each former query among them, if it
+    /// stays.
+    ///
+    /// # Errors
+    /// `InvalidValue` for queries that do not go together; nothing is changed then.
+    pub(super) fn change(&mut self, queries: Queries, places: &[Option<usize>]) -> Result<()> {
         let partials = queries.columns(Some((&self.queries, self.store.partials())), self.slices.slots())?;
-        self.store = Store::new(partials, self.slices.slots());
-        (self.queries, self.strategy, self.cutter) = (queries, strategy, cutter);
-        self.expect_anew();
-        let cutter = &mut self.cutter;
-        let edges = self.queries.edges();
-        self.slices.remerge(|t| cutter.slice_of(t), |t| edges.gap_at(t));
+        if let Some(tuples) = &mut self.tuples {
+            tuples.change(&queries, places, &partials)?;
+        }
+        let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
+        self.store = Store::new(partials, &ordered, self.slices.slots());
+        self.cutter = cutter(&queries);
+        let place = |query: usize| places.get(query).copied().flatten();
+        self.reopened.retain_mut(|each| place(each.query).inspect(|&at| each.query = at).is_some());
+        self.set_queries(queries);
+        if self.tuples.is_some() {
+            self.refit();
+        } else {
+            let (cutter, edges) = (&mut self.cutter, self.queries.edges());
+            self.slices.remerge(|t| cutter.slice_of(t), |t| edges.gap_at(t));
+        }
         self.plant();
-        self.forget();
+        self.forget(0);
         Ok(())
+    }
+
+    /// The same queries among others.
+    pub(super) fn set_queries(&mut self, queries: Queries) {
+        self.queries = queries;
+        // What was known of windows to come may be of others.
+        self.agenda = Agenda::new(&self.queries);
+        self.expiring = self.expiring.is_some().then(|| Agenda::new(&self.queries));
+    }
+
+    /// Fits slices to the windows there are now, where rows are kept.
+    fn refit(&mut self) {
+        let Some(mut tuples) = self.tuples.take() else { return };
+        let call = self.call(self.watermark, false);
+        let done = tuples.refit((&self.queries, &mut self.slices), &self.store, call);
+        self.tuples = Some(tuples);
+        match done {
+            Ok(changed) => {
+                self.store.append(changed.delta);
+                self.slices.settle();
+                self.counts.merges += changed.moves.merges;
+                if let Some(tuples) = &mut self.tuples {
+                    tuples.settle(0);
+                }
+            }
+            // A user's function that fails here fails again where a window needs it, in the call that asks for that.
+            Err(_) => self.take_back(),
+        }
     }
 
     /// Begins anew above the slices, if the store is eager.
     pub(super) fn plant(&mut self) {
-        self.eager = eager(&self.queries, self.options, &self.store);
+        self.eager = eager(&self.queries, self.options, &self.store, self.tuples.is_some());
         let slices = &self.slices;
-        self.eager.distrust((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
-    }
-
-    /// Brings what is above the slices up to date.
-    pub(super) fn grow(&mut self, delta: &Delta) -> Result<()> {
-        self.eager.update(&self.store, delta, &self.slices)
+        self.eager.invalidate((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
     }
 
     /// Up to when windows have expired.
-    fn horizon(&self) -> Option<i64> {
+    pub(super) fn horizon(&self) -> Option<i64> {
         Some(self.watermark?.saturating_sub(self.options.allowed_lateness))
-    }
-
-    /// Knows nothing of windows to come any longer: there are other queries.
-    pub(super) fn expect_anew(&mut self) {
-        self.agenda = Agenda::new(&self.queries);
-        self.expiring = self.expiring.is_some().then(|| Agenda::new(&self.queries));
     }
 
     /// Moves agendas on to the watermark and the horizon.
@@ -70,7 +98,7 @@ impl Stream {
     }
 
     /// How slices are held, and why.
-    pub fn store_told(&self) -> (&'static str, &'static str) {
+    pub(super) fn store_form(&self) -> (&'static str, &'static str) {
         let all = self.store.partials().len();
         let plain = self.store.partials().iter().filter(|partials| partials.is_plain()).count();
         let runs = self.eager.runs();
@@ -83,13 +111,13 @@ impl Stream {
                 "lazy",
                 "few window types; but values in order are runs, merged when a window first asks for them",
             ),
-            (false, _) => ("lazy", "few window types: what is due is combined from slices in one go"),
+            (false, _) => ("lazy", "few window types: windows that are ready are combined from slices in one go"),
             (true, _) if plain + runs == 0 => {
                 ("lazy", "no partial is a plain state or values in order, which trees are made of")
             }
             (true, _) if plain + runs < all => (
                 "eager",
-                "but for partials that are no plain states or values in order: those are combined when a window is due",
+                "but for partials that are no plain states or values in order: those are combined when a window is ready",
             ),
             (true, StoreKind::Eager) => ("eager", "as asked for"),
             (true, _) => (
@@ -99,152 +127,197 @@ impl Stream {
         }
     }
 
-    /// Forgets slices that no row and no window to come needs.
-    pub(super) fn forget(&mut self) {
-        if let Some(needed) = self.first_needed() {
-            self.slices.forget(needed, self.queries.widest_gap());
+    /// Forgets slices that no row and no window to come needs. `rows` came with the call.
+    pub(super) fn forget(&mut self, rows: u64) {
+        let is_worth_it = self.tuples.as_mut().is_none_or(|tuples| tuples.is_worth_sweeping(rows));
+        if let Some(needed) = self.first_needed().filter(|_| is_worth_it) {
+            let gap = self.queries.widest_gap();
+            let call = self.call(self.watermark, false);
+            for key in 0..self.slices.keys() as u32 {
+                let expired = self.slices.expired(key, needed, gap);
+                match &mut self.tuples {
+                    None => self.slices.forget(key, expired, 0),
+                    Some(tuples) => {
+                        tuples.forget((&self.queries, &mut self.slices), key, expired, call);
+                    }
+                }
+            }
+            if let (Some(tuples), Some(floor)) = (&mut self.tuples, call.floor) {
+                tuples.forget_points(floor);
+            }
             self.eager.forget(&self.slices);
             let slices = &self.slices;
-            let is_there =
-                |known: &Reopened| slices.of(known.key).first().is_some_and(|slice| slice.first <= known.at);
-            self.reopened.retain(is_there);
+            self.reopened.retain(|known| {
+                slices.of(known.key).firsts.first().is_some_and(|&first| first <= known.at)
+            });
         }
         self.merge_settled();
     }
 
+    /// Makes slices one that no window needs apart, once they are many.
+    ///
+    /// A window that began long ago, as those of a landmark, a long band or the global one do, needs what lies between its
+    /// start and its end, but none of the edges that others had there. So once those have expired, their slices are made
+    /// one, and the number of slices is that of the edges in use (Traub et al. 2019, §5.2: "we merge slices").
+    fn merge_settled(&mut self) {
+        let asked = self.queries.asked();
+        let by_time = |(query, window): (usize, &'_ Window)| -> bool {
+            let _ = query;
+            window.by_time().is_some_and(|rules| rules.is_long())
+        };
+        let Some(horizon) = self.horizon().filter(|_| self.tuples.is_none() && windows(asked).any(by_time)) else {
+            return;
+        };
+        let is_needed = |earlier: i64, later: i64| {
+            // No slice has rows of before and after a query came.
+            let comes_between =
+                |asked: &Asked| asked.since.is_some_and(|since| earlier <= since && since < later);
+            let keeps_apart = |(query, window): (usize, &Window)| {
+                let rules = window.by_time();
+                rules.is_some_and(|rules| rules.keeps_apart((earlier, later), asked[query].since, horizon))
+            };
+            asked.iter().any(comes_between) || windows(asked).any(keeps_apart)
+        };
+        let (cutter, gap) = (&mut self.cutter, self.queries.edges().gap());
+        let merged = self.slices.merge_settled(|t| cutter.slice_of(t).1 <= horizon, is_needed, gap);
+        self.eager.invalidate(merged.into_iter());
+    }
+
     /// Ends it: nothing of it is needed any longer.
-    pub(in crate::operator) fn end(&mut self) {
-        self.closed = true;
-        self.slices = Timelines::restore(std::iter::empty(), self.slices.merges());
-        let partials = self.store.partials().iter().map(|partials| partials.empty()).collect();
-        self.store = Store::new(partials, 0);
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.slices = Timelines::restore(
+            std::iter::empty(),
+            self.tuples.is_some().then_some(&[][..]),
+            self.slices.merges(),
+        );
+        let partials: Vec<_> = self.store.partials().iter().map(|partials| partials.empty()).collect();
+        if self.tuples.is_some() {
+            self.tuples = Some(Tuples::new(&self.queries, &partials)?);
+        }
+        let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
+        self.store = Store::new(partials, &ordered, 0);
         self.plant();
         self.reopened.clear();
         self.keys.keep(&[]);
+        Ok(())
     }
 
     /// Moves slots together, and forgets keys, once that is worth it.
     pub(super) fn tidy(&mut self) {
-        if self.store.is_loose(&self.slices) {
+        let kept = self.tuples.as_ref().map(Tuples::len);
+        if self.store.is_loose(&self.slices, kept) {
             // A user's function that fails here fails again where a window needs it, in the call that asks for that.
             let _ = self.store.compact(&mut self.slices);
         }
         // What could not be dropped now is by the next call.
         let _ = self.store.drop_values();
+        if let Some(tuples) = &mut self.tuples {
+            tuples.tidy();
+        }
         let known = self.keys.len();
         if known > IDLE_KEYS && self.slices.len() < known / 2 {
             self.drop_keys();
         }
     }
 
-    /// Gives keys with slices new numbers, and forgets the others.
-    pub(super) fn drop_keys(&mut self) {
-        let kept: Vec<u32> =
-            (0..self.slices.keys() as u32).filter(|&key| !self.slices.of(key).is_empty()).collect();
-        if !self.keys.keep(&kept) {
+    /// Gives keys of which something is left new numbers, and forgets the others.
+    fn drop_keys(&mut self) {
+        let mut live = self.tuples.as_ref().map(Tuples::live_keys).unwrap_or_default();
+        live.resize(self.keys.len(), false);
+        let has_slices = |key: u32| !self.slices.of(key).is_empty();
+        let live: Vec<u32> = (0..).zip(&live).filter(|&(key, &live)| live || has_slices(key)).map(|(key, _)| key).collect();
+        if live.len() > self.keys.len() / 2 || !self.keys.keep(&live) {
             return;
         }
-        let numbers = self.slices.drop_keys();
+        self.slices.keep_keys(&live);
+        if let Some(tuples) = &mut self.tuples {
+            tuples.keep_keys(&live);
+        }
         self.plant();
-        self.reopened.retain_mut(|reopened| match numbers[reopened.key as usize] {
-            Some(number) => {
-                reopened.key = number;
-                true
-            }
-            None => false,
+        self.reopened.retain_mut(|reopened| {
+            let number = live.binary_search(&reopened.key).ok();
+            number.inspect(|&number| reopened.key = number as u32).is_some()
         });
     }
 
     /// The least time of a row that is taken: that of the earliest window, as a row alone would open it, which has not
     /// expired, or else the time at which windows have expired. None while every row is taken.
-    ///
-    /// A session that takes a row then is there as a whole: it ends at or after this, and such ones are kept.
     pub(super) fn cutoff(&self) -> Option<i64> {
-        let (least, most) = self.queries.edges().bounds();
-        let horizon = self.horizon()?;
-        let alive = |window: &Window| match window {
-            // Windows that end after the horizon.
-            Window::Sliding(sliding) => {
-                if horizon > most {
-                    i64::MAX
-                } else {
-                    sliding.first_covering(horizon.max(least))
-                }
-            }
-            // A session is over once the watermark has passed its end.
-            Window::Session(session) => horizon.saturating_sub(session.gap()),
-            Window::Band(band) if horizon < band.extent().1 => horizon.min(band.extent().0),
-            // The window that a row opens by itself is the one that ends next.
-            Window::Landmark(landmark) if horizon <= most => landmark
-                .first_wid(horizon.max(least))
-                .map_or(horizon, |(_, end)| horizon.min(end - landmark.every())),
-            Window::Global(_) if horizon < NEVER => i64::MIN,
-            // Others are refused when their query comes.
-            _ => horizon,
-        };
+        let (bounds, horizon) = (self.queries.edges().bounds(), self.horizon()?);
         let agenda = self.expiring.as_ref().unwrap_or(&self.agenda);
         let of_query = |(query, asked): (usize, &Asked)| {
             let windows = asked.plan.windows();
-            let alive = match agenda.least_start(query) {
+            let takes_from = |at: usize| windows[at].1.takes_from(horizon, bounds);
+            let least = match agenda.least_start(query) {
                 // What the agenda knows need not be computed.
-                Some(least) => agenda.others(query).map(|at| alive(&windows[at].1)).fold(least, i64::min),
-                None => windows.iter().map(|(_, window)| alive(window)).min()?,
+                Some(least) => agenda.others(query).map(takes_from).fold(least, i64::min),
+                None => (0..windows.len()).map(takes_from).min()?,
             };
-            Some(asked.since.map_or(alive, |since| alive.max(since.saturating_add(1))))
+            Some(asked.since.map_or(least, |since| least.max(since.saturating_add(1))))
         };
         self.queries.asked().iter().enumerate().filter_map(of_query).min()
+    }
+
+    /// Rows that come are at or after this time, and rows before it are in no window that is still to be emitted but as the
+    /// watermark has found them.
+    pub(super) fn floor(&self) -> Option<i64> {
+        let (watermark, cutoff) = (self.watermark?, self.cutoff()?);
+        Some(match self.options.order {
+            Order::InOrder => watermark,
+            // Queries that came late may take no row before them, and yet the watermark is behind them: what it has not
+            // reached is in windows that are not emitted.
+            Order::OutOfOrder => cutoff.min(watermark),
+        })
     }
 
     /// The time from which on slices are needed: by rows that are still taken, and by windows that have or will have one
     /// of these. None while all are.
     fn first_needed(&self) -> Option<i64> {
-        let (least, most) = self.queries.edges().bounds();
-        let cutoff = self.cutoff()?;
-        let reaching = |asked: &Asked, window: &Window| match window {
-            // Its windows have all since their landmark.
-            Window::Landmark(landmark) if cutoff <= most => landmark
-                .landmark(cutoff.max(least))
-                .filter(|&first| asked.since.is_none_or(|since| first > since)),
-            _ => None,
-        };
+        let (bounds, cutoff) = (self.queries.edges().bounds(), self.cutoff()?);
         let of_query = |(query, asked): (usize, &Asked)| {
-            let others = self.agenda.others(query);
-            others.filter_map(|at| reaching(asked, &asked.plan.windows()[at].1)).min()
+            let windows = asked.plan.windows();
+            let others = self.agenda.others(query).filter_map(|at| windows[at].1.by_time());
+            others.filter_map(|rules| rules.reaches_back(cutoff, asked.since, bounds)).min()
         };
         let reaching = self.queries.asked().iter().enumerate().filter_map(of_query);
         Some(reaching.fold(cutoff, i64::min))
     }
 
-    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`.
-    pub fn slices(&mut self) -> Result<RecordBatch> {
+    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a mark,
+    /// its first and last row are its start and end.
+    pub(super) fn all_slices(&mut self) -> Result<RecordBatch> {
         let (least, most) = self.queries.edges().bounds();
+        let keeps_rows = self.tuples.is_some();
         let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
         for key in 0..self.slices.keys() as u32 {
-            let slices = self.slices.of(key);
-            for (at, slice) in slices.iter().enumerate() {
-                let (mut start, end_of_slice) = self.cutter.slice_of(slice.first);
-                let gap = self.queries.edges().gap_at(slice.first);
-                let mut end = self.cutter.slice_of(slice.last).1.max(end_of_slice);
+            let spans = self.slices.of(key);
+            for at in 0..spans.len() {
+                let (first, last) = (spans.firsts[at], spans.lasts[at]);
+                let before = at.checked_sub(1).map(|at| spans.lasts[at]);
+                let after = spans.firsts.get(at + 1).copied();
+                let (mut start, end_of_slice) = self.cutter.slice_of(first);
+                let mut end = self.cutter.slice_of(last).1.max(end_of_slice);
+                let gap = self.queries.edges().gap_at(first);
                 // Where there is no edge, its rows are what it begins or ends with.
-                let open = end > most && gap.is_none_or(|gap| gap == i64::MAX);
-                if start == least {
-                    start = slice.first;
+                let is_open = end > most && gap.is_none_or(|gap| gap == i64::MAX);
+                if start == least || keeps_rows && before.is_some_and(|before| before >= start) {
+                    start = first;
                 }
                 if let Some(gap) = gap {
                     // A fragment begins with its session, or where a window cuts the session in two.
                     let joins = |a: i64, b: i64| b <= a.saturating_add(gap);
-                    if at == 0 || !joins(slices[at - 1].last, slice.first) {
-                        start = slice.first;
+                    if before.is_none_or(|before| !joins(before, first)) {
+                        start = first;
                     }
-                    if slices.get(at + 1).is_none_or(|next| !joins(slice.last, next.first)) {
-                        end = end.min(slice.last.saturating_add(gap));
+                    if after.is_none_or(|after| !joins(last, after)) {
+                        end = end.min(last.saturating_add(gap));
                     }
                 }
-                if open {
-                    end = slice.last;
+                if is_open || keeps_rows && after.is_some_and(|after| after < end) {
+                    end = last;
                 }
                 keys.push(key);
-                for (column, t) in times.iter_mut().zip([start, end, slice.first, slice.last]) {
+                for (column, t) in times.iter_mut().zip([start, end, first, last]) {
                     column.push(t);
                 }
             }
@@ -253,22 +326,13 @@ impl Stream {
     }
 }
 
-pub(super) fn checked_strategy(queries: &Queries, order: Order) -> Result<Strategy> {
-    let strategy = queries.strategy(order)?;
-    if strategy.keep_rows.answer {
-        return Err(Error::InvalidValue(format!(
-            "query: rows would have to be kept, as {} ({}), which this operator does not do",
-            strategy.keep_rows.because, strategy.keep_rows.source
-        )));
-    }
-    Ok(strategy)
-}
-
 /// What is kept above the slices of these queries. Sorted runs are, unless they are not wanted, as what a window costs
 /// without is all its values.
-pub(super) fn eager(queries: &Queries, options: Options, store: &Store) -> Eager {
+pub(super) fn eager(queries: &Queries, options: Options, store: &Store, keeps_rows: bool) -> Eager {
     let windows = queries.asked().iter().map(|asked| asked.plan.windows().len());
     let above = match options.store {
+        // Slices that are fitted to rows change anywhere.
+        _ if keeps_rows => Wants::Nothing,
         StoreKind::Lazy => Wants::Nothing,
         StoreKind::Auto if windows.sum::<usize>() < MANY_WINDOWS => Wants::Runs,
         StoreKind::Auto | StoreKind::Eager => Wants::All,

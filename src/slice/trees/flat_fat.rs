@@ -208,7 +208,7 @@ fn above(mut level: Vec<(usize, usize)>) -> Vec<(u32, u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::trial::{Above, out_of_order, sum, tried};
+    use super::super::trial::{Above, out_of_order, sum, tried};
     use super::*;
     use crate::aggregate::Partial;
     use arrow_array::{cast::AsArray, types::Int64Type};

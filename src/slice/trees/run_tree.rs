@@ -234,7 +234,7 @@ impl RunTree {
 
 #[cfg(test)]
 mod tests {
-    use super::trial::{Above, out_of_order, tried};
+    use super::super::trial::{Above, out_of_order, tried};
     use super::*;
     use crate::aggregate::Partial;
     use arrow_array::{

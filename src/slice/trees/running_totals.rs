@@ -161,7 +161,7 @@ fn place(room: Room, number: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::trial::{Above, in_order, sum, tried};
+    use super::super::trial::{Above, in_order, sum, tried};
     use super::*;
     use crate::aggregate::Partial;
     use arrow_array::{cast::AsArray, types::Int64Type};

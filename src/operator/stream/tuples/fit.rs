@@ -119,7 +119,7 @@ impl Tuples {
             let lo = change.lo as u32;
             let kept = match fit.bases[new][..] {
                 [only] if change.removed.is_empty() && !(change.refolds && self.is_ordered()) => {
-                    Some(Slice { lo, ..fit.old[only] })
+                    Some(fit.old[only].at(lo))
                 }
                 _ => None,
             };

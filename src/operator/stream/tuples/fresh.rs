@@ -14,7 +14,7 @@ pub(super) struct Own {
 /// Rows that came with a call, in the order they came; and which comes where if they are put key by key, and of a key in
 /// the order of time and arrival.
 #[derive(Debug, Default)]
-pub(super) struct Fresh {
+pub(in crate::operator::stream) struct Fresh {
     /// The arrival number of the first.
     pub(super) base: u64,
     pub(super) times: Vec<i64>,

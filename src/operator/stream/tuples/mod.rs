@@ -62,8 +62,8 @@ pub(super) struct Tuples {
     /// Rows that came since what is not needed was last forgotten.
     unswept: u64,
     undo: Vec<Before>,
-    /// The arrival number of the call's first row.
-    base: u64,
+    /// The arrival number of the first row of the call that is under way.
+    base: Option<u64>,
     /// The punctuation of the call.
     point: Option<Point>,
 }
@@ -74,6 +74,13 @@ pub(super) struct Changed {
     pub(super) moves: Moves,
     /// How many slices were computed anew from rows.
     pub(super) recomputed: u64,
+}
+
+impl Changed {
+    /// Nothing.
+    pub(super) fn none() -> Self {
+        Self { delta: Delta::default(), moves: Moves::default(), recomputed: 0 }
+    }
 }
 
 impl Tuples {
@@ -89,7 +96,7 @@ impl Tuples {
             points: Vec::new(),
             unswept: 0,
             undo: Vec::new(),
-            base: 0,
+            base: None,
             point: None,
         })
     }
@@ -131,7 +138,8 @@ impl Tuples {
         ids: &[u32],
         keys: usize,
     ) -> Result<Fresh> {
-        self.base = self.store.next();
+        let base = self.store.next();
+        self.base = Some(base);
         batches.retain(|(_, times)| !times.is_empty());
         let mut marks = vec![0u64; if self.mark_columns.is_empty() { 0 } else { ids.len() }];
         let mut first = 0;
@@ -152,13 +160,14 @@ impl Tuples {
             1 => batches.swap_remove(0).1,
             _ => batches.into_iter().flat_map(|(_, times)| times).collect(),
         };
-        Ok(Fresh::new(self.base, times, marks, ids, keys))
+        Ok(Fresh::new(base, times, marks, ids, keys))
     }
 
     /// No rows.
     pub(super) fn nothing(&mut self) -> Fresh {
-        self.base = self.store.next();
-        Fresh::new(self.base, Vec::new(), Vec::new(), &[], 0)
+        let base = self.store.next();
+        self.base = Some(base);
+        Fresh::new(base, Vec::new(), Vec::new(), &[], 0)
     }
 
     /// Puts a punctuation, of a key or of all, after the rows up to its time that have come.
@@ -375,7 +384,7 @@ impl Tuples {
 
     /// Keeps what a call did. `rows` came with it.
     pub(super) fn settle(&mut self, rows: u64) {
-        self.point = None;
+        (self.point, self.base) = (None, None);
         for before in self.undo.drain(..) {
             let next = self.keys[before.key as usize].next;
             if next != before.next {
@@ -395,7 +404,7 @@ impl Tuples {
             let at = self.points.iter().position(|other| *other == point);
             at.map(|at| self.points.remove(at));
         }
-        self.store.take_back(self.base);
+        self.base.take().into_iter().for_each(|base| self.store.take_back(base));
     }
 
     /// Moves rows together once that is worth it.

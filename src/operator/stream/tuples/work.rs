@@ -34,10 +34,10 @@ pub(super) struct Change {
 
 /// What took place with slices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Moves {
-    pub(super) splits: u64,
-    pub(super) merges: u64,
-    pub(super) shifts: u64,
+pub(in crate::operator::stream) struct Moves {
+    pub(in crate::operator::stream) splits: u64,
+    pub(in crate::operator::stream) merges: u64,
+    pub(in crate::operator::stream) shifts: u64,
 }
 
 /// What a call comes to.

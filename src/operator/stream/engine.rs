@@ -1,0 +1,308 @@
+//! The stream engine: one timeline of slices per key, and rows under the slices only where some query needs them (Traub et
+//! al. 2019, §5.3).
+//!
+//! The pipeline of the paper: the stream slicer is [`Cutter`] or, over rows, [`Tuples`]; the slice manager is [`Timelines`]
+//! with [`Store`]; and the window manager is `ready` with `answers`. A call first does all that can fail and then all that
+//! cannot: what it changes is written to undo logs, and partials are linked in last.
+
+use arrow_array::{ArrayRef, RecordBatch};
+
+use super::agenda::Agenda;
+use super::intake::Accepted;
+use super::keyed::Keyed;
+use super::options::{Options, Stats};
+use super::queries::Queries;
+use super::ready::{Outgoing, Reopened};
+use super::tuples::{Changed, Moves, Tuples};
+use crate::slice::strategy::Order;
+use crate::slice::{Cell, Cutter, Delta, Eager, Store, Timelines};
+use crate::window::Call;
+use crate::{Error, Result};
+
+/// Slices, what they hold, and what is known of windows to come.
+pub(super) struct Engine {
+    pub(super) options: Options,
+    pub(super) queries: Queries,
+    pub(super) keys: Keyed,
+    pub(super) slices: Timelines,
+    pub(super) store: Store,
+    /// What is kept above the slices.
+    pub(super) eager: Eager,
+    pub(super) cutter: Cutter,
+    /// Rows under the slices, if some query needs them.
+    pub(super) tuples: Option<Tuples>,
+    /// What each window type has next, seen from the watermark.
+    pub(super) agenda: Agenda,
+    /// The same seen from where windows have expired, if that is not the watermark.
+    pub(super) expiring: Option<Agenda>,
+    pub(super) watermark: Option<i64>,
+    pub(super) reopened: Vec<Reopened>,
+    pub(super) counts: Stats,
+    pub(super) ids: Vec<u32>,
+}
+
+/// What a call did beside what the undo logs have, to be kept if no engine fails.
+pub(super) struct Outcome {
+    delta: Delta,
+    results: Vec<RecordBatch>,
+    watermark: Option<i64>,
+    reopened: Vec<Reopened>,
+    rows: u64,
+    windows: u64,
+    updates: u64,
+    moves: Moves,
+    recomputed: u64,
+}
+
+/// What a call brings: its slots, what it did to slices, and where rows came behind the watermark.
+struct Brought {
+    changed: Changed,
+    /// Keys and times, ascending.
+    late: Vec<(u32, i64)>,
+    reopened: Vec<Reopened>,
+    rows: u64,
+}
+
+impl Engine {
+    /// An engine for these queries, with rows under its slices or without; what has come before is as the watermark says.
+    pub(super) fn new(
+        queries: Queries,
+        options: Options,
+        keeps_rows: bool,
+        watermark: Option<i64>,
+    ) -> Result<Self> {
+        let partials = queries.columns(None, 0)?;
+        let tuples = keeps_rows.then(|| Tuples::new(&queries, &partials)).transpose()?;
+        let ordered = tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
+        let store = Store::new(partials, &ordered, 0);
+        Ok(Self {
+            eager: super::upkeep::eager(&queries, options, &store, keeps_rows),
+            agenda: Agenda::new(&queries),
+            expiring: (options.allowed_lateness > 0).then(|| Agenda::new(&queries)),
+            options,
+            keys: Keyed::new(queries.leader())?,
+            slices: Timelines::new(keeps_rows),
+            store,
+            cutter: super::upkeep::cutter(&queries),
+            tuples,
+            watermark,
+            reopened: Vec::new(),
+            counts: Stats::default(),
+            ids: Vec::new(),
+            queries,
+        })
+    }
+
+    /// What it holds and did.
+    pub(super) fn stats(&self) -> Stats {
+        let keys = (0..self.slices.keys() as u32).filter(|&key| !self.slices.of(key).is_empty()).count();
+        let of_rows = self.tuples.as_ref().map_or(0, Tuples::bytes);
+        Stats {
+            keys,
+            slices: self.slices.len(),
+            rows_kept: self.tuples.as_ref().map_or(0, Tuples::len),
+            bytes: self.slices.bytes() + self.store.bytes() + self.eager.bytes() + of_rows,
+            merges: self.counts.merges + self.slices.merges(),
+            ..self.counts
+        }
+    }
+
+    /// What a call is about that has windows emitted up to watermark `now`.
+    pub(super) fn call(&self, now: Option<i64>, closing: bool) -> Call {
+        Call {
+            before: self.watermark,
+            now,
+            horizon: self.horizon(),
+            floor: self.floor(),
+            base: self.tuples.as_ref().map_or(0, Tuples::next),
+            since: None,
+            closing,
+            is_out_of_order: self.options.order == Order::OutOfOrder,
+        }
+    }
+
+    /// Takes in rows, and finds the windows that are ready at this watermark.
+    ///
+    /// # Errors
+    /// `Overflow` where a result does not fit its type; what a user's function raises.
+    pub(super) fn try_push(&mut self, accepted: Vec<Accepted>, watermark: Option<i64>) -> Result<Outcome> {
+        let mut outgoing = self.nothing_outgoing();
+        let now = watermark.max(self.watermark);
+        let brought = match self.tuples.take() {
+            None => self.cut(&accepted)?,
+            Some(mut tuples) => {
+                let brought = self.put(&mut tuples, accepted, self.call(now, false), &mut outgoing);
+                self.tuples = Some(tuples);
+                brought?
+            }
+        };
+        self.outcome(brought, now, outgoing)
+    }
+
+    /// Finds the windows that are ready once the watermark is there; all that are left if the stream ends.
+    ///
+    /// # Errors
+    /// As [`Engine::try_push`].
+    pub(super) fn try_move(&mut self, watermark: Option<i64>, closing: bool) -> Result<Outcome> {
+        let mut outgoing = self.nothing_outgoing();
+        let brought = match self.tuples.take() {
+            None => Brought { changed: Changed::none(), late: Vec::new(), reopened: Vec::new(), rows: 0 },
+            Some(mut tuples) => {
+                let call = self.call(watermark, closing);
+                let brought = self.put(&mut tuples, Vec::new(), call, &mut outgoing);
+                self.tuples = Some(tuples);
+                brought?
+            }
+        };
+        self.outcome(brought, watermark, outgoing)
+    }
+
+    /// Puts a punctuation, of a key or of all, after the rows up to its time that have come.
+    ///
+    /// # Errors
+    /// As [`Engine::try_push`].
+    pub(super) fn try_punctuate(
+        &mut self,
+        time: i64,
+        key: Option<&[ArrayRef]>,
+        watermark: Option<i64>,
+    ) -> Result<Outcome> {
+        if let Some(tuples) = &mut self.tuples {
+            self.ids.clear();
+            key.map_or(Ok(()), |values| self.keys.assign(values, 1, &mut self.ids))?;
+            tuples.punctuate(time, self.ids.first().copied());
+        }
+        self.try_move(watermark, false)
+    }
+
+    fn nothing_outgoing(&self) -> Vec<Outgoing> {
+        self.queries.asked().iter().map(|_| Outgoing::default()).collect()
+    }
+
+    /// Folds rows into slices that are cut at edges known before.
+    fn cut(&mut self, accepted: &[Accepted]) -> Result<Brought> {
+        let mut delta = self.store.delta();
+        self.cutter.begin();
+        for batch in accepted {
+            self.fold(&batch.rows, batch.is_sorted, &mut delta)?;
+        }
+        delta.settle()?;
+        let (mut late, mut reopened) = (Vec::new(), Vec::new());
+        // Before any cell is added: the call's own rows are no session that was emitted.
+        for &cell in self.cutter.cells() {
+            if self.watermark.is_some_and(|watermark| cell.first < watermark) {
+                late.push((cell.key, cell.first));
+                self.note_reopened(cell, &mut reopened);
+            }
+        }
+        late.sort_unstable();
+        for at in 0..self.cutter.cells().len() {
+            let cell = self.cutter.cells()[at];
+            let slice = self.cutter.slice_of(cell.first);
+            self.slices.add(cell, slice, self.queries.edges().gap_at(cell.first));
+        }
+        let rows = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
+        let changed = Changed { delta, ..Changed::none() };
+        Ok(Brought { changed, late, reopened, rows })
+    }
+
+    /// Puts rows under the slices, and fits slices to them.
+    fn put(
+        &mut self,
+        tuples: &mut Tuples,
+        accepted: Vec<Accepted>,
+        call: Call,
+        outgoing: &mut [Outgoing],
+    ) -> Result<Brought> {
+        let rows: usize = accepted.iter().map(|batch| batch.rows.num_rows()).sum();
+        let fresh = match rows {
+            0 => tuples.nothing(),
+            _ => {
+                self.number_keys(&accepted, rows)?;
+                let batches = accepted.into_iter().map(|batch| (batch.rows, batch.times.to_vec())).collect();
+                tuples.put(batches, &self.ids, self.keys.len())?
+            }
+        };
+        let late = tuples.late(&fresh, self.watermark);
+        let mut reopened = Vec::new();
+        if self.queries.widest_gap().is_some() {
+            for &(key, time) in &late {
+                self.note_reopened(Cell { key, first: time, last: time }, &mut reopened);
+            }
+        }
+        let Self { queries, slices, store, keys, .. } = self;
+        let changed = tuples.process((queries, slices), store, keys.len(), &fresh, call, outgoing)?;
+        Ok(Brought { changed, late, reopened, rows: rows as u64 })
+    }
+
+    /// Finds the key of each row.
+    fn number_keys(&mut self, accepted: &[Accepted], rows: usize) -> Result<()> {
+        if u32::try_from(rows).is_err() {
+            return Err(Error::InvalidValue(format!(
+                "batch: {rows} rows at once; at most {} can be, so push in smaller batches",
+                u32::MAX
+            )));
+        }
+        self.ids.clear();
+        for Accepted { rows, .. } in accepted.iter().filter(|batch| batch.rows.num_rows() > 0) {
+            let by = self.queries.leader().by();
+            let keys: Vec<ArrayRef> = by.iter().map(|&column| rows.column(column).clone()).collect();
+            self.keys.assign(&keys, rows.num_rows(), &mut self.ids)?;
+        }
+        Ok(())
+    }
+
+    /// What a call comes to, with the windows that are ready once the watermark is at `now`.
+    fn outcome(
+        &mut self,
+        brought: Brought,
+        now: Option<i64>,
+        mut outgoing: Vec<Outgoing>,
+    ) -> Result<Outcome> {
+        let Brought { changed: Changed { delta, moves, recomputed }, late, reopened: mut new, rows } = brought;
+        self.keep_open(&mut new);
+        self.eager.update(&self.store, &delta, &self.slices)?;
+        self.list_changed(&late, &mut outgoing);
+        let mut reopened = [self.reopened.as_slice(), &new].concat();
+        if let Some(now) = now.filter(|&now| self.watermark.is_none_or(|last| now > last)) {
+            self.list_final(now, &mut outgoing, &mut reopened);
+        }
+        let all = || outgoing.iter().flat_map(|outgoing| &outgoing.windows);
+        let (windows, updates) = (all().count() as u64, all().filter(|each| each.update).count() as u64);
+        let results = self.answer(outgoing, &delta)?;
+        Ok(Outcome { delta, results, watermark: now, reopened, rows, windows, updates, moves, recomputed })
+    }
+
+    /// Keeps what a call did.
+    pub(super) fn keep(&mut self, outcome: Outcome) -> Vec<RecordBatch> {
+        self.store.append(outcome.delta);
+        self.slices.settle();
+        if let Some(tuples) = &mut self.tuples {
+            tuples.settle(outcome.rows);
+        }
+        self.reopened = outcome.reopened;
+        let counts = &mut self.counts;
+        counts.windows += outcome.windows;
+        counts.updates += outcome.updates;
+        counts.splits += outcome.moves.splits;
+        counts.merges += outcome.moves.merges;
+        counts.shifts += outcome.moves.shifts;
+        counts.recomputations += outcome.recomputed;
+        if outcome.watermark > self.watermark {
+            self.watermark = outcome.watermark;
+            self.turn_agendas();
+            self.forget(outcome.rows);
+        }
+        self.tidy();
+        outcome.results
+    }
+
+    /// Takes back what a call did.
+    pub(super) fn take_back(&mut self) {
+        self.eager.invalidate(self.slices.changed_keys());
+        self.slices.take_back();
+        if let Some(tuples) = &mut self.tuples {
+            tuples.take_back();
+        }
+    }
+}
