@@ -1,40 +1,35 @@
 #!/usr/bin/env python3
 """windowkit, DuckDB and Polars over one grid of windows and numbers of keys, in one process.
 
-    python bench/local_grid.py                                     # the whole grid: about ten minutes
-    python bench/local_grid.py --sides duckdb,polars --keys 16     # some of it
+    python benchmarks/local_grid.py                                     # the whole grid: about ten minutes
+    python benchmarks/local_grid.py --sides duckdb,polars --keys 16     # some of it
 
 Rows lie 10 ms apart in order of time, with random int64 keys and random float64 values; asked are sum and
 max. All sides read the same columns in memory, have the same number of threads and give the same columns as
 Arrow. Before any clock runs, every cell is checked on fewer rows: the sides must agree on each. They are then
 timed in turns.
 
-Written are a page, and beside it every time measured (``.jsonl``) and a picture of the ratios (``.png``).
+Written are a page, and beside it every time measured (``.jsonl.gz``) and a picture of the ratios (``.png``).
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import date
-from importlib.metadata import version
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+import pages
 import pyarrow as pa
 import pyarrow.compute as pc
 from local_sides import SIDES, Cell, Side
+from pages import Record
 from plots import plot
-
-import windowkit as wk
 
 MINUTE = 60
 WINDOWS = {
@@ -50,40 +45,16 @@ MOST_OVERLAP, MOST_KEYS_AT_MOST_OVERLAP = 600, 16
 CHECKED_ROWS = 100_000
 
 
-@dataclass
-class Measured:
-    """All times of one side in one cell."""
-
-    side: str
-    how: str
-    rows: int = 0
-    seconds: list[float] = field(default_factory=list)
-
-    @property
-    def median(self) -> float:
-        """The time that counts."""
-        return median(self.seconds)
-
-
-@dataclass
-class Result:
-    """What all sides did in one cell."""
-
-    cell: Cell
-    streamed: bool
-    sides: list[Measured]
-
-    def ratio(self, peer: Measured) -> float | None:
-        """Return how many times as long as windowkit a peer takes, if windowkit takes part."""
-        for side in self.sides:
-            if side.side == "windowkit":
-                return peer.median / side.median
-        return None
-
-
 def main() -> None:
     """Measure, print and write."""
     options = parsed()
+    if not options.page:
+        measured(options)
+    pages.write(options.output, page)
+
+
+def measured(options: argparse.Namespace) -> None:
+    """Check and measure all cells, and keep the records."""
     pa.set_cpu_count(options.threads)
     cells = [cell for cell in grid(options.keys) if options.only in cell.name]
     if not cells:
@@ -97,15 +68,16 @@ def main() -> None:
             check(cell, sides)
     print(f"the sides agree on all {len(cells)} cells, checked on {rows:,} rows", flush=True)
 
-    results = []
+    results: list[Record] = []
     for keys in options.keys:
         sides = build(options, options.rows, keys)
         for cell in cells:
             if cell.keys == keys:
-                results.append(measure(cell, sides, options))
-                print(line(results[-1]), flush=True)
-
-    write(options, results)
+                results += measure(cell, sides, options)
+                print(line(results[-len(sides) :]), flush=True)
+    facts = pages.machine(["duckdb", "polars", "pyarrow"])
+    numbers = {name: getattr(options, name) for name in ("rows", "threads", "seed", "repeats", "slow")}
+    pages.keep(options.output, facts | numbers, results)
 
 
 def parsed() -> argparse.Namespace:
@@ -137,7 +109,7 @@ def parsed() -> argparse.Namespace:
         help="larger results are read batch by batch, and not kept, on all sides; default: %(default)s",
     )
     add("--seed", type=int, default=0)
-    add("--output", type=Path, default=Path("docs/benchmarks/local.md"), help="default: %(default)s")
+    pages.add_arguments(parser, "local")
     return parser.parse_args()
 
 
@@ -215,31 +187,33 @@ def difference(expected: pa.Table, got: pa.Table) -> str | None:
     return f"sums differ by up to {worst:g} of themselves" if worst > 1e-9 else None
 
 
-def measure(cell: Cell, sides: Sequence[Side], options: argparse.Namespace) -> Result:
-    """Time the sides in turns, of which the first does not count."""
-    results = [Measured(side.name, side.how(cell)) for side in sides]
+def measure(cell: Cell, sides: Sequence[Side], options: argparse.Namespace) -> list[Record]:
+    """Time the sides in turns, of which the first does not count; return a record of each."""
+    seconds: list[list[float]] = [[] for _ in sides]
+    counts = [0] * len(sides)
     streamed = expected_rows(cell, options) > options.max_output_rows
     for turn in range(options.repeats + 1):
-        for side, result in zip(sides, results, strict=True):
-            if turn > 3 and max(result.seconds) >= options.slow:
+        for at, side in enumerate(sides):
+            if turn > 3 and max(seconds[at]) >= options.slow:
                 continue
             gc.collect()
             begin = time.perf_counter()
             if streamed:
-                rows = sum(batch.num_rows for batch in side.batches(cell))
+                counts[at] = sum(batch.num_rows for batch in side.batches(cell))
             else:
                 answer = side.table(cell)
-                rows = answer.num_rows
-            seconds = time.perf_counter() - begin
+                counts[at] = answer.num_rows
+            took = time.perf_counter() - begin
             answer = None
             if turn > 0:
-                result.seconds.append(seconds)
-            result.rows = rows
-    if len({result.rows for result in results}) > 1:
-        sys.exit(
-            f"{cell.name} at {cell.keys:,} keys: the sides gave {[result.rows for result in results]} rows"
-        )
-    return Result(cell, streamed, results)
+                seconds[at].append(round(took, 5))
+    if len(set(counts)) > 1:
+        sys.exit(f"{cell.name} at {cell.keys:,} keys: the sides gave {counts} rows")
+    return [
+        {**asdict(cell), "windows": counts[at], "streamed": streamed, "side": side.name}
+        | {"how": side.how(cell), "median": round(median(seconds[at]), 5), "seconds": seconds[at]}
+        for at, side in enumerate(sides)
+    ]
 
 
 def expected_rows(cell: Cell, options: argparse.Namespace) -> int:
@@ -250,106 +224,80 @@ def expected_rows(cell: Cell, options: argparse.Namespace) -> int:
     return min(options.rows * cell.overlap, cell.keys * span)
 
 
-# Records.
+# The page.
 
 
-def line(result: Result) -> str:
+def cell_of(record: Record) -> Cell:
+    """Return the cell that a record is of."""
+    return Cell(*(record[name] for name in ("window", "size", "slide", "keys")))
+
+
+def ratios(own: Sequence[Record]) -> dict[str, float]:
+    """Return how many times as long as windowkit each peer takes in a cell, if windowkit takes part."""
+    times = {record["side"]: record["median"] for record in own}
+    ours = times.pop("windowkit", None)
+    return {} if ours is None else {side: seconds / ours for side, seconds in times.items()}
+
+
+def line(own: Sequence[Record]) -> str:
     """Return a cell for a terminal."""
+    cell, of = cell_of(own[0]), ratios(own)
     times = "  ".join(
-        f"{side.side} {side.median:.3f} s"
-        + (f" ({ratio:.1f}x)" if side.side != "windowkit" and ratio else "")
-        for side in result.sides
-        for ratio in [result.ratio(side)]
+        f"{record['side']} {record['median']:.3f} s"
+        + (f" ({of[record['side']]:.1f}x)" if record["side"] in of else "")
+        for record in own
     )
-    return f"{result.cell.name:24} {result.cell.keys:>9,} keys {result.sides[0].rows:>12,} windows  {times}"
+    return f"{cell.name:24} {cell.keys:>9,} keys {own[0]['windows']:>12,} windows  {times}"
 
 
-def write(options: argparse.Namespace, results: Sequence[Result]) -> None:
-    """Write the records and the picture."""
-    path = options.output
-    path.parent.mkdir(parents=True, exist_ok=True)
-    records = [{"date": str(date.today()), **environment(options)}]
-    records += [
-        {
-            **asdict(result.cell),
-            "windows": side.rows,
-            "streamed": result.streamed,
-            "side": side.side,
-            "how": side.how,
-        }
-        | {"median": round(side.median, 5), "seconds": [round(each, 5) for each in side.seconds]}
-        for result in results
-        for side in result.sides
-    ]
-    path.with_suffix(".jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    path.write_text(page(options, results))
-    if "windowkit" in options.sides and len(options.sides) > 1:
-        cells = [f"{result.cell.name}, {result.cell.keys:,} keys" for result in results]
-        ratios: dict[str, list[float]] = {}
-        for result in results:
-            for side in result.sides:
-                if side.side != "windowkit":
-                    ratios.setdefault(side.side, []).append(result.ratio(side) or 1.0)
-        plot(cells, ratios, f"One process, {options.rows:,} rows, sum and max", path.with_suffix(".png"))
-    print(f"written: {path} and its .jsonl and .png")
-
-
-def environment(options: argparse.Namespace) -> dict[str, object]:
-    packages = ["duckdb", "polars", "pyarrow"]
-    return {
-        "rows": options.rows,
-        "threads": options.threads,
-        "seed": options.seed,
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "versions": {"windowkit": wk.__version__} | {name: version(name) for name in packages},
-    }
-
-
-def page(options: argparse.Namespace, results: Sequence[Result]) -> str:
-    """Return the record as a page."""
-    facts = environment(options)
-    versions = ", ".join(f"{name} {number}" for name, number in dict(facts["versions"]).items())
+def page(output: Path, facts: Record, records: Sequence[Record]) -> str:
+    """Return the page, and draw its picture."""
+    cells: dict[Cell, list[Record]] = {}
+    for record in records:
+        cells.setdefault(cell_of(record), []).append(record)
+    sides = list(dict.fromkeys(record["side"] for record in records))
+    peers = [side for side in sides if side != "windowkit"]
+    if peers != sides and peers:
+        drawn = {peer: [ratios(own)[peer] for own in cells.values()] for peer in peers}
+        names = [f"{cell.name}, {cell.keys:,} keys" for cell in cells]
+        plot(names, drawn, f"One process, {facts['rows']:,} rows, sum and max", output.with_suffix(".png"))
     heads = ["window", "keys", "windows out"]
-    for name in options.sides:
-        heads += [f"{SIDES[name].name}, s"] + (
-            [f"{SIDES[name].name} / windowkit"] if name != "windowkit" else []
-        )
+    for side in sides:
+        heads += [f"{side}, s"] + ([f"{side} / windowkit"] if side in peers else [])
+    slow = f", or of 3 from {facts['slow']:g} s on" if facts["repeats"] > 3 else ""
     lines = [
         "# One process: windowkit, DuckDB and Polars",
         "",
-        f"Written by `bench/local_grid.py` on {date.today()}. {options.rows:,} rows 10 ms apart, in order of "
-        "time: a random int64 key, a timestamp[us], a random float64 v; asked are sum(v) and max(v) per key "
-        f"and window. One process, {options.threads} threads on every side, {facts['cpus']} cores "
-        f"({facts['machine']}), Python {facts['python']}; {versions}.",
+        f"Written by `benchmarks/local_grid.py`. {facts['rows']:,} rows 10 ms apart, in order of time: a "
+        "random int64 key, a timestamp[us], a random float64 v; asked are sum(v) and max(v) per key and "
+        f"window. One process, {facts['threads']} threads on every side.",
+        "",
+        *pages.listed(facts),
         "",
         "All sides read the same columns in memory and give the same columns as Arrow. They are timed in "
-        f"turns, after one turn that does not count; a time is the median of {options.repeats}"
-        + (f", or of 3 from {options.slow:g} s on" if options.repeats > 3 else "")
-        + ". Before, the sides were compared row by row on fewer rows. Every time is in "
-        "`local.jsonl`.",
+        f"turns, after one turn that does not count; a time is the median of {facts['repeats']}{slow}. "
+        "Before, the sides were compared row by row on fewer rows. Every time is in "
+        f"`{pages.path_of(output).name}`.",
         "",
-        "| " + " | ".join(heads) + " |",
-        "|---|" + "---:|" * (len(heads) - 1),
+        pages.header(*heads),
     ]
-    for result in results:
-        mark = " \\*" if result.streamed else ""
-        row = [result.cell.name + mark, f"{result.cell.keys:,}", f"{result.sides[0].rows:,}"]
-        for side in result.sides:
-            row.append(f"{side.median:.3f}")
-            if side.side != "windowkit":
-                ratio = result.ratio(side)
-                row.append("" if ratio is None else f"{ratio:.1f}")
-        lines.append("| " + " | ".join(row) + " |")
-    if any(result.streamed for result in results):
+    for cell, own in cells.items():
+        mark = " \\*" if own[0]["streamed"] else ""
+        row = [cell.name + mark, f"{cell.keys:,}", f"{own[0]['windows']:,}"]
+        of = ratios(own)
+        for record in own:
+            row.append(f"{record['median']:.3f}")
+            if record["side"] in peers:
+                row.append(f"{of[record['side']]:.1f}" if of else "")
+        lines.append(pages.row(*row))
+    if any(record["streamed"] for record in records):
         lines += ["", "\\* read batch by batch on all sides, and not kept: whole, it would take about 10 GB."]
-    lines += ["", "How the others were asked, the fastest way found; see `bench/local_sides.py`:", ""]
+    lines += ["", "How the others were asked, the fastest way found; see `benchmarks/local_sides.py`:", ""]
     ways: dict[tuple[str, str], dict[str, None]] = {}
-    for result in results:
-        for side in (side for side in result.sides if side.side != "windowkit"):
-            where = f"{result.cell.window} windows at {result.cell.keys:,} keys"
-            ways.setdefault((side.side, side.how), {})[where] = None
+    for record in records:
+        if record["side"] in peers:
+            where = f"{record['window']} windows at {record['keys']:,} keys"
+            ways.setdefault((record["side"], record["how"]), {})[where] = None
     lines += [f"- {side}, {how}: {', '.join(where)}" for (side, how), where in ways.items()]
     return "\n".join(lines) + "\n"
 

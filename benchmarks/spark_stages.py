@@ -17,7 +17,7 @@ floor
 
 Scale is the same job for more rows, as a scan and over ``spark.read.parquet``.
 
-    python bench/spark_stages.py --rows 4000000 --scale 4000000 16000000 64000000
+    python benchmarks/spark_stages.py --rows 4000000 --scale 4000000 16000000 64000000
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pages
 import pyarrow as pa
 import pyarrow.parquet as pq
-from plots import groups, stacks
+from plots import stacks
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from spark_grid import BY_TEN, ROW_GROUP, START, machine, ones, seconds
@@ -272,8 +273,15 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1024)
     parser.add_argument("--scale", type=int, nargs="*", default=[4_000_000, 16_000_000, 64_000_000])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/spark-stages.md"))
+    pages.add_arguments(parser, "spark-stages")
     options = parser.parse_args()
+    if not options.page:
+        measure(options)
+    pages.write(options.output, page)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Measure one job and the same with more rows, and keep the records."""
     spark = session()
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/rows.parquet"
@@ -287,40 +295,9 @@ def main() -> None:
             scale.append(scaled(spark, path, rows, options))
             print(json.dumps(scale[-1]), flush=True)
             os.remove(path)
-    facts = machine(spark, options)
+    facts = machine(spark) | {"repeats": options.repeats}
     spark.stop()
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    records = [{"machine": facts}, {"keys": options.keys, **result}, *scale]
-    options.output.with_suffix(".jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
-    options.output.write_text(page(result, scale, facts, options))
-    draw(result, scale, options.output)
-
-
-def draw(result: dict[str, Any], scale: list[dict[str, Any]], output: Path) -> None:
-    """Draw the steps of the stages, the floor and what is above it, and the scale."""
-    of = {name: statistics.median(times) for name, times in result["seconds"].items()}
-    parts = floor_of(of)
-    parts["computing, and what does not overlap"] = of[WHOLE] - sum(parts.values())
-    stacks(
-        {"the whole job": parts}, "The job's seconds above its floor", "seconds", named(output, "floor"), 0.02
-    )
-    stacks(result["steps"], "Steps of all tasks, two at a time", "seconds", named(output, "steps"), 0.03)
-    if scale:
-        sides = {
-            name: {
-                f"{each['rows']:,} rows": round(
-                    statistics.median(each["seconds"][name]) / each["rows"] * 1e6, 2
-                )
-                for each in scale
-            }
-            for name in scale[0]["seconds"]
-        }
-        groups([*sides["scan"]], sides, "Time a row", "microseconds a row", named(output, "scale"))
-
-
-def named(output: Path, picture: str) -> Path:
-    """Return where a picture of the page is."""
-    return output.with_name(f"{output.stem}_{picture}.png")
+    pages.keep(options.output, facts, [{"keys": options.keys, **result}, *scale])
 
 
 def floor_of(of: dict[str, float]) -> dict[str, float]:
@@ -441,20 +418,21 @@ def scaled(spark: SparkSession, path: str, rows: int, options: argparse.Namespac
     return {"rows": rows, "seconds": times}
 
 
-def page(
-    result: dict[str, Any], scale: list[dict[str, Any]], facts: dict[str, str], options: argparse.Namespace
-) -> str:
-    """Return the page."""
+def page(output: Path, facts: pages.Record, records: list[pages.Record]) -> str:
+    """Return the page, and draw its picture."""
+    result, *scale = records
+    picture = output.with_name(f"{output.stem}_steps.png")
+    stacks(result["steps"], "Steps of all tasks, two at a time", "seconds", picture, 0.03)
     of = {name: statistics.median(times) for name, times in result["seconds"].items()}
     whole = of[WHOLE]
     lines = [
         "# Spark: where the time goes",
         "",
-        "Made by `python bench/spark_stages.py`, whose head says what is measured: a scan of "
-        f"{result['rows']:,} rows, {options.keys:,} keys, 10 minutes by 10 s. Medians of {options.repeats} "
-        "runs, sides in turn, after one to warm up; planning included.",
+        "Written by `benchmarks/spark_stages.py`, whose head says what is measured: a scan of "
+        f"{result['rows']:,} rows, {result['keys']:,} keys, 10 minutes by 10 s. Medians of "
+        f"{facts['repeats']} runs, sides in turn, after one to warm up; planning included.",
         "",
-        *(f"- {name}: {fact}" for name, fact in facts.items() if name != "rows"),
+        *pages.listed(facts),
         f"- made: {result['slices']:,} slices in {result['chunks']:,} chunks ({result['chunks of rows']:,} "
         f"of them of rows), {result['packed bytes']:,} bytes; {result['windows']:,} windows",
         "",
@@ -462,7 +440,7 @@ def page(
         "",
         "Seconds of all tasks together, of which two run at a time.",
         "",
-        f"![Steps]({named(options.output, 'steps').name})",
+        f"![Steps]({picture.name})",
         "",
         f"| step | | stage 1, {result['tasks'][0]} tasks | stage 2, {result['tasks'][1]} tasks |",
         "|---|---|--:|--:|",
@@ -485,8 +463,6 @@ def page(
         "",
         "## Above the floor",
         "",
-        f"![Floor]({named(options.output, 'floor').name})",
-        "",
         "| | seconds |",
         "|---|--:|",
         *(f"| {name} | {took:.2f} |" for name, took in floor.items()),
@@ -496,7 +472,6 @@ def page(
     ]
     if scale:
         lines += ["", "## Scale", "", "Microseconds per row, and times that of the fewest rows.", ""]
-        lines += [f"![Scale]({named(options.output, 'scale').name})", ""]
         lines += ["| rows | scan | | DataFrame | |", "|--:|--:|--:|--:|--:|"]
         per_row = [
             {name: statistics.median(times) / each["rows"] * 1e6 for name, times in each["seconds"].items()}

@@ -1,21 +1,14 @@
-#!/usr/bin/env python3
-"""The page and the pictures of slicing.py, made of its records alone.
-
-python bench/slicing_page.py docs/benchmarks/slicing.md     # again, from slicing.jsonl beside it
-"""
+"""The page and the pictures of slicing.py, made of its records alone."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import pages
+from pages import Record
 from plots import curves, dots
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -138,19 +131,21 @@ FIGURES = {
 }
 
 
-def write(page: Path) -> None:
-    """Write the page and its pictures beside the records that they are of."""
-    facts, *records = (json.loads(line) for line in page.with_suffix(".jsonl").read_text().splitlines())
-    parts = [head(facts, records, page)]
+DRAWN = ("8", "9a", "10a", "11a", "12a", "13a", "14", "15", "16a", "17")
+"""Figures with a picture: of those with several parts the first."""
+
+
+def page(output: Path, facts: Record, records: Sequence[Record]) -> str:
+    """Return the page, and draw its pictures."""
+    parts = [head(facts, records, output)]
     for name, figure in FIGURES.items():
         own = [record for record in records if record["figure"] == name]
         if own:
-            parts.append(section(name, figure, own, page))
-    page.write_text("\n\n".join(parts) + "\n")
-    print(f"written: {page}, its .jsonl and {len(parts) - 1} pictures")
+            parts.append(section(name, figure, own, output))
+    return "\n\n".join(parts) + "\n"
 
 
-def head(facts: Record, records: Sequence[Record], page: Path) -> str:
+def head(facts: Record, records: Sequence[Record], output: Path) -> str:
     runs = sorted({len(record["runs"]) for record in records if record["unit"] == "rows/s"})
     often = {1: "once"}.get(
         runs[-1], f"{runs[0]} to {runs[-1]} times" if runs[0] < runs[-1] else f"{runs[-1]} times"
@@ -158,9 +153,7 @@ def head(facts: Record, records: Sequence[Record], page: Path) -> str:
     quick = " This was a quick run: few cells, and short." if facts["quick"] else ""
     return (
         "# Stream slicing and the techniques it is compared with\n\n"
-        f"Written by `bench/slicing.py` on {facts['date']}: {facts['cpu']} ({facts['machine']}, "
-        f"{facts['cpus']} "
-        f"cores), {facts['rust']}.{quick}\n\n"
+        f"Written by `benchmarks/slicing.py`.{quick}\n\n" + "\n".join(pages.listed(facts)) + "\n\n"
         "The experiments are those of Traub et al., *Efficient Window Aggregation with General Stream "
         "Slicing*, EDBT "
         "2019, §6, in shape: 2,000 rows a second of stream, five gaps a minute, tumbling windows of 1 to "
@@ -173,11 +166,11 @@ def head(facts: Record, records: Sequence[Record], page: Path) -> str:
         "techniques get columns and give partial aggregates. A side that refuses a workload is not in its "
         "figure. Slicing eager has running totals, trees or (for median and the like) sorted runs above its "
         "slices; it is not where partials point to values, or rows are kept. Every run is in "
-        f"`{page.with_suffix('.jsonl').name}`."
+        f"`{pages.path_of(output).name}`."
     )
 
 
-def section(name: str, figure: Figure, records: Sequence[Record], page: Path) -> str:
+def section(name: str, figure: Figure, records: Sequence[Record], output: Path) -> str:
     """Return the table and the picture of a figure."""
     units = list(dict.fromkeys(record["unit"] for record in records))
     parts = [f"## Fig. {name}: {figure.title}", figure.differs]
@@ -190,16 +183,13 @@ def section(name: str, figure: Figure, records: Sequence[Record], page: Path) ->
         shown = "million rows per second" if rate else unit
         scale = 1e-6 if rate else 1.0
         scaled = {cell: value * scale for cell, value in values.items()}
-        path = page.with_name(f"{page.stem}_{name}{'_allocator' if unit.endswith('allocator') else ''}.png")
-        draw(xs, sides, scaled, figure, shown, path)
-        lines = [
-            f"| {figure.x} ({shown}) | " + " | ".join(sides) + " |",
-            "|---|" + "---:|" * len(sides),
-        ]
-        for x in xs:
-            cells = (number(scaled.get((x, side))) for side in sides)
-            lines.append(f"| {x} | " + " | ".join(cells) + " |")
-        parts += ["\n".join(lines), f"![Fig. {name}: {figure.title}]({path.name})"]
+        lines = [pages.header(f"{figure.x} ({shown})", *sides)]
+        lines += [pages.row(x, *(number(scaled.get((x, side))) for side in sides)) for x in xs]
+        parts.append("\n".join(lines))
+        if name in DRAWN and unit == units[0]:
+            path = output.with_name(f"{output.stem}_{name}.png")
+            draw(xs, sides, scaled, figure, shown, path)
+            parts.append(f"![Fig. {name}: {figure.title}]({path.name})")
     return "\n\n".join(parts)
 
 
@@ -231,7 +221,3 @@ def draw(
     }
     drawn = {side: points for side, points in lines.items() if points}
     curves(drawn, figure.title, figure.x, y, path, linear_x=min(places.values()) <= 0)
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -22,7 +22,7 @@ routes
     what it may have before it is collected, so that its peak is no need. Spark's own takes some 20 s a
     million rows, and only as many as ``--own``.
 
-    python bench/spark_memory.py --slices 64000000 --rows 16000000 --limit 1024 --scale 4000000 64000000
+    python benchmarks/spark_memory.py --slices 64000000 --rows 16000000 --limit 1024 --scale 4000000 64000000
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pages
 import pyarrow as pa
 from plots import groups
 from pyspark.sql import DataFrame, SparkSession
@@ -228,12 +229,19 @@ def main() -> None:
     parser.add_argument("--own", type=int, default=16_000_000, help="most rows of Spark's own")
     parser.add_argument("--measures", nargs="+", default=[*LIMITED, *ROUTES], choices=[*LIMITED, *ROUTES])
     parser.add_argument("--one", choices=[*LIMITED, *ROUTES], help="run one, here, and print it")
-    parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/spark-memory.md"))
+    pages.add_arguments(parser, "spark-memory")
     options = parser.parse_args()
     if options.one is not None:
         measure = limited if options.one in LIMITED else routed
         print(json.dumps(measure(options.one, options)))
         return
+    if not options.page:
+        measured(options)
+    pages.write(options.output, page)
+
+
+def measured(options: argparse.Namespace) -> None:
+    """Run the measures asked for, and keep the records."""
     results = []
     jobs = [(name, options.rows) for name in options.measures if name in LIMITED]
     jobs += [
@@ -250,14 +258,9 @@ def main() -> None:
         results.append(json.loads(done.stdout.splitlines()[-1]))
         print(json.dumps(results[-1]), flush=True)
     spark = session(**HEAP)
-    facts = machine(spark, options)
+    facts = machine(spark, "local[2], 3 GB heap, adaptive execution on")
     spark.stop()
-    facts["settings"] = "local[2], 3 GB heap, adaptive execution on"
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    records = [{"machine": facts}, *results]
-    options.output.with_suffix(".jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
-    options.output.write_text(page(results, facts, options.output))
-    draw(results, options.output)
+    pages.keep(options.output, facts, results)
 
 
 def draw(results: list[dict[str, Any]], output: Path) -> None:
@@ -274,15 +277,16 @@ def draw(results: list[dict[str, Any]], output: Path) -> None:
         groups(names, sides, title, "MiB; the JVM's heap may have 3,072", output.with_suffix(".png"))
 
 
-def page(results: list[dict[str, Any]], facts: dict[str, str], output: Path) -> str:
-    """Return the page."""
+def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
+    """Return the page, and draw its picture."""
+    draw(results, output)
     lines = [
         "# Spark: memory",
         "",
-        "Made by `python bench/spark_memory.py`, whose head says what is measured. MiB; each measure in a "
+        "Written by `benchmarks/spark_memory.py`, whose head says what is measured. MiB; each measure in a "
         "process of its own.",
         "",
-        *(f"- {name}: {fact}" for name, fact in facts.items() if name != "rows"),
+        *pages.listed(facts),
         "",
         "## Workers held to a limit",
         "",
@@ -301,7 +305,7 @@ def page(results: list[dict[str, Any]], facts: dict[str, str], output: Path) -> 
             cells = [result["measure"], f"{result['rows']:,}", f"{result['windows']:,}", result["seconds"]]
             cells += [result["limit"] or "none", name, own["tasks"], own["space"]]
             cells += [own["resident before"], own["resident"]]
-            lines.append(f"| {' | '.join(map(str, cells))} |")
+            lines.append(pages.row(*cells))
     routes = [each for each in results if "route" in each]
     if routes:
         lines += [
@@ -325,7 +329,7 @@ def page(results: list[dict[str, Any]], facts: dict[str, str], output: Path) -> 
                 each["resident of the JVM"],
             ]
             cells += [each["workers"], each["resident of a worker"] or ""]
-            lines.append(f"| {' | '.join(map(str, cells))} |")
+            lines.append(pages.row(*cells))
     return "\n".join(lines) + "\n"
 
 

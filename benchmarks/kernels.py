@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """windowkit's sliding kernels against copying memory, other libraries and the plain algorithms.
 
-    python bench/kernels.py                                  # everything: about half an hour
-    python bench/kernels.py --quick                          # fewer rows, windows and sides: some minutes
-    python bench/kernels.py --only windows slides            # some sections of the page
+    python benchmarks/kernels.py                          # everything: about half an hour
+    python benchmarks/kernels.py --quick                  # fewer rows, windows and sides: some minutes
+    python benchmarks/kernels.py --only windows slides    # some sections of the page
+    python benchmarks/kernels.py --page                   # the page again, from its records
 
 The sections follow Theodorakis et al., "Hammer Slide", ADMS 2018, section 4. All sides are single-threaded,
 read the same column in memory and are checked against each other on fewer rows before any clock runs. They
 are timed in turns; of the ways a library has to be asked, the fastest counts.
 
-Written are a page, and beside it every time measured (``.jsonl``) and pictures (``.png``).
+Written are a page, and beside it every time measured (``.jsonl.gz``) and pictures (``.png``).
 """
 
 from __future__ import annotations
@@ -19,14 +20,11 @@ import gc
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,6 +34,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import kernels_page
 import numpy as np
+import pages
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -109,6 +108,13 @@ class Measured:
 def main() -> None:
     """Measure, print and write."""
     options = parsed()
+    if not options.page:
+        measure(options)
+    pages.write(options.output, kernels_page.page)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Measure the sections asked for, and keep the records; those of the others stay."""
     pa.set_cpu_count(1)
     results: list[Measured] = []
     for section in options.only:
@@ -122,8 +128,7 @@ def main() -> None:
             else:
                 print(" ".join(f"{value}" for value in result.record().values()), flush=True)
         # After each section, so that what was measured outlives an interrupt.
-        write(options, results)
-    kernels_page.write(options.output)
+        keep(options, results)
 
 
 def parsed() -> argparse.Namespace:
@@ -148,7 +153,7 @@ def parsed() -> argparse.Namespace:
         default=Path("../shared/data/google_cluster_task_events.parquet"),
         help="the cluster trace's sample; default: %(default)s",
     )
-    add("--output", type=Path, default=Path("docs/benchmarks/kernels.md"), help="default: %(default)s")
+    pages.add_arguments(parser, "kernels")
     options = parser.parse_args()
     options.rows = options.rows or (2**20 if options.quick else 2**23)
     options.repeats = options.repeats or (3 if options.quick else 5)
@@ -566,46 +571,18 @@ def stopwatch(run: Run) -> float:
 # Records.
 
 
-def write(options: argparse.Namespace, results: Sequence[Measured]) -> None:
-    """Write the records, of which the page and the pictures are made; sections not asked for stay."""
-    path = options.output.with_suffix(".jsonl")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    head, *before = map(json.loads, path.read_text().splitlines()) if path.exists() else [{}]
-    if not head or set(options.only) == set(SECTIONS):
-        head = {"date": str(date.today()), **environment(options)}
-    records = [head]
+def keep(options: argparse.Namespace, results: Sequence[Measured]) -> None:
+    """Write the records; sections not asked for stay."""
+    facts, before = pages.read(options.output)
+    if not facts or set(options.only) == set(SECTIONS):
+        packages = ["polars", "pandas", "bottleneck", "numbagg", "numba", "numpy", "pyarrow"]
+        facts = pages.machine(packages)
+        facts |= {name: getattr(options, name) for name in ("rows", "repeats", "seed", "quick")}
+    records: list[dict[str, Any]] = []
     for section in SECTIONS:
         new = [result.record() for result in results if result.section == section]
         records += new or [record for record in before if record["section"] == section]
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-
-
-def environment(options: argparse.Namespace) -> dict[str, object]:
-    """Return what the times depend on."""
-    packages = ["polars", "pandas", "bottleneck", "numbagg", "numba", "numpy", "pyarrow"]
-    return {
-        "rows": options.rows,
-        "repeats": options.repeats,
-        "seed": options.seed,
-        "quick": options.quick,
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "machine": platform.machine(),
-        "cpu": cpu(),
-        "python": platform.python_version(),
-        "versions": {"windowkit": wk.__version__} | {name: version(name) for name in packages},
-    }
-
-
-def cpu() -> str:
-    """Return the processor's name and the vector instructions that matter here."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    flags = facts.get("flags", "").split()
-    sets = [name for flag, name in (("avx2", "AVX2"), ("avx512bw", "AVX-512")) if flag in flags]
-    return ", ".join([facts.get("model name", platform.processor()), *sets])
+    pages.keep(options.output, facts, records)
 
 
 if __name__ == "__main__":

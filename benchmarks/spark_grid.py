@@ -30,9 +30,7 @@ after all other cells of as many keys, and few keys after many, because what was
 of Spark's own was slower than the same route elsewhere in the cell. A cell has the more rounds the shorter
 they are.
 
-    python bench/spark_grid.py --cells '16 keys*' --repeats 5
-
-With ``--page`` nothing is measured: the page is written again from the records beside it.
+    python benchmarks/spark_grid.py --cells '16 keys*' --repeats 5
 """
 
 from __future__ import annotations
@@ -40,18 +38,16 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
-import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pages
 import pyarrow as pa
 import pyarrow.parquet
 import pyspark
@@ -149,37 +145,35 @@ class Measured:
 def main() -> None:
     """Measure the cells asked for; write JSON lines and a table."""
     options = arguments()
-    if options.page:
-        head, *results = map(json.loads, options.output.with_suffix(".jsonl").read_text().splitlines())
-        options.output.write_text(report(results, head["machine"], options))
-        draw(results, options)
-        return
+    if not options.page:
+        measured(options)
+    pages.write(options.output, page)
+
+
+def measured(options: argparse.Namespace) -> None:
+    """Measure all cells, and keep the records."""
     cells = [cell for cell in CELLS if any(fnmatch.fnmatch(cell.name, form) for form in options.cells)]
     spark = session()
-    measured: list[Measured] = []
+    found: list[Measured] = []
     for keys in sorted({cell.keys for cell in cells}, reverse=True):
         frame = rows(spark, options.rows, keys)
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/rows.parquet"
             write(frame, path)
             for cell in (cell for cell in cells if cell.keys == keys):
-                measured.append(measure(frame, path, cell, options))
-                print(json.dumps(measured[-1].result), flush=True)
-            for each in measured:
+                found.append(measure(frame, path, cell, options))
+                print(json.dumps(found[-1].result), flush=True)
+            for each in found:
                 each.run_long()
         frame.unpersist()
     names = [cell.name for cell in cells]
-    results = sorted((each.result for each in measured), key=lambda result: names.index(result["cell"]))
-    facts = machine(spark, options)
+    results = sorted((each.result for each in found), key=lambda result: names.index(result["cell"]))
+    facts = machine(spark) | {"repeats": options.repeats}
     spark.stop()
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"machine": facts}), *map(json.dumps, results)]
-    options.output.with_suffix(".jsonl").write_text("\n".join(lines) + "\n")
-    options.output.write_text(report(results, facts, options))
-    draw(results, options)
+    pages.keep(options.output, facts, results)
 
 
-def draw(results: list[dict[str, Any]], options: argparse.Namespace) -> None:
+def draw(results: list[dict[str, Any]], facts: pages.Record, path: Path) -> None:
     """Draw Spark's times as multiples of windowkit's, over DataFrames and over files."""
     medians = {
         str(result["cell"]): {side: statistics.median(times) for side, times in result["seconds"].items()}
@@ -197,8 +191,8 @@ def draw(results: list[dict[str, Any]], options: argparse.Namespace) -> None:
                 s.get("spark parquet", s["spark"]) / s["scan"] for s in measured.values()
             ],
         }
-        title = f"Spark {pyspark.__version__}, local[2], {options.rows:,} rows"
-        plot(list(measured), ratios, title, options.output.with_suffix(".png"))
+        title = f"Spark {facts['versions']['Spark']}, local[2], {results[0]['rows']:,} rows"
+        plot(list(measured), ratios, title, path)
 
 
 def arguments() -> argparse.Namespace:
@@ -222,8 +216,7 @@ def arguments() -> argparse.Namespace:
         default=float("inf"),
         help="leave out Spark's side if it takes longer",
     )
-    parser.add_argument("--page", action="store_true", help="write the page from the records there are")
-    parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/spark.md"))
+    pages.add_arguments(parser, "spark")
     return parser.parse_args()
 
 
@@ -347,41 +340,30 @@ def ones(kind: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(1), BATCH_ROWS).cast(kind)
 
 
-def machine(spark: SparkSession, options: argparse.Namespace) -> dict[str, str]:
-    processor = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        models = [
-            line.partition(":")[2].strip()
-            for line in cpuinfo.read_text().splitlines()
-            if "model name" in line
-        ]
-        processor = models[0] if models else processor
+def machine(
+    spark: SparkSession, settings: str = "local[2], 4 shuffle partitions, 4 GB heap, adaptive execution on"
+) -> pages.Record:
+    """Return what the figures depend on."""
     java = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").first()
     assert java is not None
-    return {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "processor": f"{processor}, {os.cpu_count()} cores visible",
-        "system": f"{platform.system()} {platform.machine()}",
-        "versions": f"windowkit {wk.__version__}, Spark {pyspark.__version__}, Java {java[0]}, "
-        f"Python {platform.python_version()}, pyarrow {pa.__version__}",
-        "settings": "local[2], 4 shuffle partitions, 4 GB heap, adaptive execution on",
-        "rows": f"{options.rows:,}, 10 ms apart, cached or in one Parquet file; written to noop",
-    }
+    facts = pages.machine(["pyarrow"], Spark=pyspark.__version__, Java=java[0])
+    return facts | {"settings": settings}
 
 
-def report(results: list[dict[str, Any]], facts: dict[str, str], options: argparse.Namespace) -> str:
-    """Return the page: what was measured, on what, and a table."""
+def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
+    """Return the page: what was measured, on what, and a table; and draw its picture."""
+    draw(results, facts, output.with_suffix(".png"))
+    repeats = facts["repeats"]
     lines = [
         "# Spark: windowkit against Spark's own windows",
         "",
-        f"Made by `python bench/spark_grid.py --repeats {options.repeats}`, whose head says what each side "
-        "is. Seconds, planning included; "
-        f"medians of {options.repeats} to {MOST_ROUNDS} runs, sides in turn, after one run to warm up. A "
-        "figure with * is of one run, without warming up, because Spark's own takes long there; it is not "
-        "run over Parquet then, and the scan is compared with it too.",
+        f"Written by `benchmarks/spark_grid.py --repeats {repeats}`, whose head says what each side is. "
+        f"{results[0]['rows']:,} rows 10 ms apart, cached or in one Parquet file, written to `noop`. "
+        f"Seconds, planning included; medians of {repeats} to {MOST_ROUNDS} runs, sides in turn, after one "
+        "to warm up. A figure with * is of one run, without warming up, because Spark's own takes long "
+        "there; it is not run over Parquet then, and the scan is compared with it too.",
         "",
-        *(f"- {name}: {fact}" for name, fact in facts.items()),
+        *pages.listed(facts),
         "",
         "## Goals",
         "",
@@ -398,14 +380,12 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
     for result in results:
         times = result["seconds"]
         lines.append(
-            row(
+            pages.row(
                 *cell_of(result),
                 result["windows per row"],
                 f"{result['windows']:,}",
-                *compared(times, "spark", "windowkit", options.repeats),
-                *compared(
-                    times, "spark parquet" if "spark parquet" in times else "spark", "scan", options.repeats
-                ),
+                *compared(times, "spark", "windowkit", repeats),
+                *compared(times, "spark parquet" if "spark parquet" in times else "spark", "scan", repeats),
             )
         )
     lines += [
@@ -426,7 +406,7 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
         times = result["seconds"]
         stage = stage_2(result)
         lines.append(
-            row(
+            pages.row(
                 *cell_of(result),
                 f"{result['slices']:,}" if "slices" in result else "",
                 result["route"],
@@ -439,10 +419,6 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
             )
         )
     return "\n".join(lines) + "\n"
-
-
-def row(*cells: object) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 def cell_of(result: dict[str, Any]) -> tuple[str, str, str]:

@@ -1,27 +1,27 @@
-#!/usr/bin/env python3
-"""The page and the pictures of kernels.py, made of its records alone.
-
-python bench/kernels_page.py docs/benchmarks/kernels.md     # again, from kernels.jsonl beside it
-"""
+"""The page and the pictures of kernels.py, made of its records alone."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pages
 from kernels_goals import goals
-from kernels_records import PEERS, Records, auto_cells, cells_of, figure, header, rate
+from kernels_records import PEERS, Records, auto_cells, cells_of, figure, rate
+from pages import Record, header, listed, path_of
 from plots import curves
 
+DRAWN = ("windows_min_int32", "windows_sum_float64", "slides_min_int32", "evictions", "time")
+"""The pictures: of windows and slides one for each kind of function, extrema and sums."""
 
-def write(page: Path) -> None:
-    """Write the page and its pictures beside the records that they are of."""
-    records = Records(page.with_suffix(".jsonl"))
-    pictures = Pictures(page)
+
+def page(output: Path, facts: Record, found: Sequence[Record]) -> str:
+    """Return the page, and draw its pictures."""
+    records = Records(facts, found)
+    pictures = Pictures(output)
     parts = [
-        head(records, page),
+        head(records, output),
         goals(records),
         others_ahead(records),
         *(part(records, pictures) for part in (windows, slides, evictions, timed)),
@@ -33,8 +33,7 @@ def write(page: Path) -> None:
         auto(records),
         ways(records),
     ]
-    page.write_text("\n\n".join(part for part in parts if part) + "\n")
-    print(f"written: {page}, its .jsonl and {len(pictures.drawn)} pictures")
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 class Pictures:
@@ -42,31 +41,28 @@ class Pictures:
 
     def __init__(self, page: Path) -> None:
         self.page = page
-        self.drawn: list[str] = []
 
     def draw(
         self, name: str, title: str, x: str, lines: dict[str, list[tuple[float, float]]], caption: str
     ) -> str:
-        """Draw rates over `x` and return the Markdown that shows them."""
+        """Draw rates over `x`, if they are among those drawn, and return the Markdown that shows them."""
+        if name not in DRAWN:
+            return ""
         path = self.page.with_name(f"{self.page.stem}_{name}.png")
         curves(lines, title, x, "million rows per second", path)
-        self.drawn.append(path.name)
         return f"![{caption}]({path.name})"
 
 
 # The parts of the page.
 
 
-def head(records: Records, page: Path) -> str:
-    facts = records.environment
-    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+def head(records: Records, output: Path) -> str:
+    facts = records.facts
     quick = " This was a quick run, with fewer rows, windows and repeats." if facts["quick"] else ""
     return (
         "# Sliding kernels: windowkit, other libraries and copying memory\n\n"
-        f"Written by `bench/kernels.py` on {facts['date']}: {facts['rows']:,} rows unless said otherwise, "
-        "one "
-        f"thread on every side; {facts['cpu']} ({facts['machine']}, {facts['cpus']} cores), Python "
-        f"{facts['python']}; {versions}.{quick}\n\n"
+        f"Written by `benchmarks/kernels.py`: {facts['rows']:,} rows unless said otherwise, one thread on "
+        f"every side.{quick}\n\n" + "\n".join(listed(facts)) + "\n\n"
         "All sides read the same column in memory; before the clocks run, their answers are compared. "
         "They are "
         f"timed in turns, and a time is the median of {facts['repeats']} (3 of what takes long). Answers go "
@@ -76,7 +72,7 @@ def head(records: Records, page: Path) -> str:
         "read and "
         "those written, since answers can be wider than values. Where a library has several ways to be "
         "asked, the "
-        f"fastest counts; they are at the end. Every time is in `{page.with_suffix('.jsonl').name}`. The "
+        f"fastest counts; they are at the end. Every time is in `{path_of(output).name}`. The "
         "figures "
         "are those of Theodorakis et al., *Hammer Slide*, ADMS 2018, in shape: their machine is another."
     )
@@ -124,7 +120,7 @@ def row_ending(records: Records) -> str:
     for function in records.values("row_ending", "function"):
         lines = rates(records, "row_ending", "size", function=function)
         parts += [f"### {function} of float64", table("window, s", lines)]
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in parts if part)
 
 
 def windows(records: Records, pictures: Pictures) -> str:
@@ -139,13 +135,11 @@ def windows(records: Records, pictures: Pictures) -> str:
         for function in records.values("windows", "function", dtype=dtype):
             lines = rates(records, "windows", "size", function=function, dtype=dtype)
             parts += [f"### {function} of {dtype}", table("window", lines)]
-            if function in ("min", "mean", "sum", "std"):
-                title = f"{function} of {dtype}, slide 1"
-                caption = f"Rates of {title}, by window"
-                parts.append(
-                    pictures.draw(f"windows_{function}_{dtype}", title, "window, rows", lines, caption)
-                )
-    return "\n\n".join(parts)
+            title = f"{function} of {dtype}, slide 1"
+            caption = f"Rates of {title}, by window"
+            name = f"windows_{function}_{dtype}"
+            parts.append(pictures.draw(name, title, "window, rows", lines, caption))
+    return "\n\n".join(part for part in parts if part)
 
 
 def slides(records: Records, pictures: Pictures) -> str:
@@ -164,7 +158,7 @@ def slides(records: Records, pictures: Pictures) -> str:
             parts += [f"### {function} of {dtype}", table("slide", lines)]
             caption = f"Rates of {title}, by slide"
             parts.append(pictures.draw(f"slides_{function}_{dtype}", title, "slide, rows", lines, caption))
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in parts if part)
 
 
 def evictions(records: Records, pictures: Pictures) -> str:
@@ -240,7 +234,7 @@ def nulls(records: Records) -> str:
                     for column in ("no nulls", "10 % nulls")
                 ]
                 row.append(" / ".join(rate(record) for record in pair))
-            lines.append("| " + " | ".join(row) + " |")
+            lines.append(pages.row(*row))
     return "\n".join(lines)
 
 
@@ -261,7 +255,7 @@ def tumbling(records: Records) -> str:
         if ours and whole:
             ratio = f"{ours['median'] / whole['median']:.2f}"
             row = [f"{function} {dtype}", f"{size:,}", rate(ours), rate(whole), ratio, whole["how"]]
-            lines.append("| " + " | ".join(row) + " |")
+            lines.append(pages.row(*row))
     return "\n".join(lines)
 
 
@@ -281,7 +275,7 @@ def errors(records: Records) -> str:
         for side in sides:
             found = [records.one("errors", column=kind, side=side, function=function) for kind in kinds]
             row = [f"{record['error']:.3g}" if record else "" for record in found]
-            lines.append("| " + " | ".join([side, *row]) + " |")
+            lines.append(pages.row(side, *row))
     return "\n".join(lines)
 
 
@@ -303,7 +297,7 @@ def latency(records: Records) -> str:
     ]
     for record in found:
         figures = [f"{record[name]:,}" for name in percentiles]
-        lines.append("| " + " | ".join([record["side"], f"{record['size']:,}", *figures]) + " |")
+        lines.append(pages.row(record["side"], f"{record['size']:,}", *figures))
     return "\n".join(lines)
 
 
@@ -339,7 +333,7 @@ def ways(records: Records) -> str:
     lines = [
         "## How the others were asked",
         "",
-        "In so many cells each way was the fastest; see `bench/kernel_sides.py`.",
+        "In so many cells each way was the fastest; see `benchmarks/kernel_sides.py`.",
         "",
     ]
     for side, counts in asked.items():
@@ -365,15 +359,5 @@ def table(
     rows = [header(x, *lines)]
     for at in dict.fromkeys(point[0] for points in lines.values() for point in points):
         cells = [dict(points).get(at) for points in lines.values()]
-        rows.append("| " + " | ".join([spoken(at), *(figure(cell) for cell in cells)]) + " |")
+        rows.append(pages.row(spoken(at), *(figure(cell) for cell in cells)))
     return "\n".join(rows)
-
-
-def main(arguments: Sequence[str]) -> None:
-    if len(arguments) != 1:
-        sys.exit(__doc__)
-    write(Path(arguments[0]))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

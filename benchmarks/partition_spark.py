@@ -24,7 +24,7 @@ reads once more for its histogram.
 Times are of Spark's status store: how long the tasks of the second stage ran. The wall time is that of the
 whole job, planning included. The median of the repeats counts, sides in turn.
 
-    python bench/partition_spark.py --rows 1000000 --jobs skewed --output target/bench/partition-spark.md
+    python benchmarks/partition_spark.py --rows 1000000 --jobs skewed --output target/bench/partition-spark.md
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pages
 import pyarrow as pa
 import pyspark
 from partition_data import STREAMS
+from plots import canvas
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from spark_session import session
 
 import windowkit as wk
 import windowkit.spark
-from partition import machine
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "partition-spark.md"
 SKEWED = "skewed"
 SKEWED_FILES = "skewed, from Parquet"
 PAPER = ("TPC-H Q1", "TPC-H Q3", "DEBS Q1", "DEBS Q2", "GCM Q1", "GCM Q2")
@@ -61,6 +61,13 @@ Side = Callable[[DataFrame], DataFrame]
 def main() -> None:
     """Measure the jobs asked for; write JSON lines, a page and a picture."""
     options = arguments()
+    if not options.page:
+        measure(options)
+    pages.write(options.output, page)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Measure the jobs asked for, and keep the records."""
     most = max(options.partitions)
     # As many partitions for adaptive execution to aim at as the other sides have: about 16 bytes a row.
     size = 16 * options.rows // most
@@ -83,15 +90,10 @@ def main() -> None:
                     results.append(result)
                     print(json.dumps(result), flush=True)
             frame.unpersist()
-    facts = machine()
-    facts["versions"] += f", Spark {pyspark.__version__}"
-    facts["settings"] = f"local[2], 4 GB heap, adaptive execution on, {options.tasks} input partitions"
     spark.stop()
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    lines = [{"machine": facts}, *results]
-    options.output.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    options.output.write_text(report(results, facts, options))
-    draw(results, options.output.with_suffix(".png"))
+    facts = pages.machine(["pyarrow"], Spark=pyspark.__version__)
+    facts["settings"] = f"local[2], 4 GB heap, adaptive execution on, {options.tasks} input partitions"
+    pages.keep(options.output, facts | {"repeats": options.repeats}, results)
 
 
 def arguments() -> argparse.Namespace:
@@ -109,7 +111,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tasks", type=int, default=8, help="input partitions")
     parser.add_argument("--jobs", nargs="+", default=JOBS, choices=JOBS)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=PAGE)
+    pages.add_arguments(parser, "partition-spark")
     return parser.parse_args()
 
 
@@ -225,16 +227,17 @@ def stage_of_rows(context: Any, group: str) -> tuple[list[int], int]:
     return times, int(stage.shuffleWriteRecords())
 
 
-def report(results: list[dict[str, Any]], facts: dict[str, str], options: argparse.Namespace) -> str:
-    """Return the page: a table for each job."""
+def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
+    """Return the page, a table for each job; and draw its picture."""
+    draw(results, output.with_suffix(".png"))
     lines = [
         "# Partitioners in Spark",
         "",
-        "Made by `bench/partition_spark.py`, whose head says what each side is. Medians of "
-        f"{options.repeats} runs, sides in turn, after one run to warm up; tasks are those of the second "
+        "Written by `benchmarks/partition_spark.py`, whose head says what each side is. Medians of "
+        f"{facts['repeats']} runs, sides in turn, after one run to warm up; tasks are those of the second "
         "stage, times in milliseconds.",
         "",
-        *(f"- {name}: {fact}" for name, fact in facts.items()),
+        *pages.listed(facts),
     ]
     for job, n in dict.fromkeys((result["job"], result["partitions"]) for result in results):
         own = [result for result in results if (result["job"], result["partitions"]) == (job, n)]
@@ -248,7 +251,7 @@ def report(results: list[dict[str, Any]], facts: dict[str, str], options: argpar
             cells = [result["side"], f"{result['tasks']:,}", f"{longest:,.0f}", f"{median:,.0f}"]
             cells += [f"{ratio(result):.2f}", f"{result['partials']:,}"]
             cells.append(f"{statistics.median(result['seconds']):.2f}")
-            lines.append(f"| {' | '.join(cells)} |")
+            lines.append(pages.row(*cells))
     return "\n".join(lines) + "\n"
 
 
@@ -260,35 +263,28 @@ def ratio(result: dict[str, Any]) -> float:
 
 def draw(results: list[dict[str, Any]], path: Path) -> None:
     """Draw the skewed job: longest against median task, and wall time, for each side."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     own = [result for result in results if result["job"] == SKEWED]
     if not own:
         return
     own = [result for result in own if result["partitions"] == own[0]["partitions"]]
     names = [result["side"] for result in own]
     colors = ["#2f6fb7" if name.startswith(("planned", "streaming")) else "#e0a526" for name in names]
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 0.4 * len(names) + 1.4), layout="constrained")
-    for axes, values, label, form in (
-        (left, [ratio(result) for result in own], "longest task / median task", "{:.2f}"),
-        (right, [statistics.median(result["seconds"]) for result in own], "whole job, s", "{:.1f}"),
-    ):
-        bars = axes.barh(range(len(names)), values, color=colors)
-        axes.bar_label(bars, [form.format(value) for value in values], padding=3, fontsize=8)
-        axes.set_yticks(range(len(names)), names)
-        axes.invert_yaxis()
-        axes.set_xlim(0, max(values) * 1.15)
-        axes.set_xlabel(label)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.tick_params(axis="y", length=0)
-    left.axvline(1, color="0.4", linewidth=0.8)
-    title = f"{own[0]['rows']:,} rows, one key with 30 % of them, {own[0]['partitions']} partitions"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    with canvas(path, (9, 0.4 * len(names) + 1.4), 1, 2) as (figure, ((left, right),)):
+        for axes, values, label, form in (
+            (left, [ratio(result) for result in own], "longest task / median task", "{:.2f}"),
+            (right, [statistics.median(result["seconds"]) for result in own], "whole job, s", "{:.1f}"),
+        ):
+            bars = axes.barh(range(len(names)), values, color=colors)
+            axes.bar_label(bars, [form.format(value) for value in values], padding=3, fontsize=8)
+            axes.set_yticks(range(len(names)), names)
+            axes.invert_yaxis()
+            axes.set_xlim(0, max(values) * 1.15)
+            axes.set_xlabel(label)
+            axes.spines[["top", "right", "left"]].set_visible(False)
+            axes.tick_params(axis="y", length=0)
+        left.axvline(1, color="0.4", linewidth=0.8)
+        title = f"{own[0]['rows']:,} rows, one key with 30 % of them, {own[0]['partitions']} partitions"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
 
 
 if __name__ == "__main__":

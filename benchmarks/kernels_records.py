@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-Record = dict[str, Any]
+from pages import Record
+
 PEERS = ("Polars", "pandas", "bottleneck", "numbagg")
 WIDTHS = {"int32": 4, "float64": 8}
 
@@ -15,8 +14,8 @@ WIDTHS = {"int32": 4, "float64": 8}
 class Records:
     """Measurements, found by what they are of."""
 
-    def __init__(self, path: Path) -> None:
-        self.environment, *self.all = (json.loads(line) for line in path.read_text().splitlines())
+    def __init__(self, facts: Record, records: Sequence[Record]) -> None:
+        self.facts, self.all = facts, records
 
     def of(self, section: str, **wanted: Any) -> list[Record]:
         """Return the records of a section in which all of `wanted` holds."""
@@ -51,10 +50,6 @@ class Records:
         windows = (ours["rows"] - cell["size"]) // cell.get("slide", 1) + 1
         written = windows * (WIDTHS[cell["dtype"]] if cell["function"] in ("min", "max") else 8)
         return (read + written) / (2 * read) * copied["median"] / ours["median"]
-
-
-def header(*names: str) -> str:
-    return "| " + " | ".join(names) + " |\n|" + "---|" + "---:|" * (len(names) - 1)
 
 
 def rate(record: Record | None) -> str:

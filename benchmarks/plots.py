@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -24,34 +25,27 @@ def plot(cells: Sequence[str], ratios: Mapping[str, Sequence[float]], title: str
     path : Path
         Of the PNG.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8.5, 0.44 * len(cells) + 1.6), layout="constrained")
-    thickness = 0.8 / len(ratios)
-    for number, (peer, own) in enumerate(ratios.items()):
-        for at, ratio in enumerate(own):
-            y = at + thickness * (number - (len(ratios) - 1) / 2)
-            label = peer if at == 0 else None
-            axes.barh(y, ratio - 1, thickness * 0.92, left=1, color=COLORS[number], label=label)
-            axes.text(max(ratio, 1) * 1.03, y, f"{ratio:.1f}×", va="center", fontsize=8)
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    axes.set_xlim(min(low, 0.9), high * 1.6)
-    axes.set_yticks(range(len(cells)), list(cells))
-    axes.invert_yaxis()
-    axes.set_xlabel("time of the peer / time of windowkit (log scale)")
-    axes.set_title(title, loc="left", fontsize=11)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-    axes.xaxis.grid(True, which="major", color="0.9")
-    axes.set_axisbelow(True)
-    figure.legend(frameon=False, loc="outside lower right", ncols=len(ratios))
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    with canvas(path, (8.5, 0.44 * len(cells) + 1.6)) as (figure, ((axes,),)):
+        thickness = 0.8 / len(ratios)
+        for number, (peer, own) in enumerate(ratios.items()):
+            for at, ratio in enumerate(own):
+                y = at + thickness * (number - (len(ratios) - 1) / 2)
+                label = peer if at == 0 else None
+                axes.barh(y, ratio - 1, thickness * 0.92, left=1, color=COLORS[number], label=label)
+                axes.text(max(ratio, 1) * 1.03, y, f"{ratio:.1f}×", va="center", fontsize=8)
+        axes.axvline(1, color="black", linewidth=1)
+        axes.set_xscale("log")
+        low, high = axes.get_xlim()
+        axes.set_xlim(min(low, 0.9), high * 1.6)
+        axes.set_yticks(range(len(cells)), list(cells))
+        axes.invert_yaxis()
+        axes.set_xlabel("time of the peer / time of windowkit (log scale)")
+        axes.set_title(title, loc="left", fontsize=11)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+        axes.xaxis.grid(True, which="major", color="0.9")
+        axes.set_axisbelow(True)
+        figure.legend(frameon=False, loc="outside lower right", ncols=len(ratios))
 
 
 def curves(
@@ -194,17 +188,30 @@ def stacks(
 @contextmanager
 def picture(title: str, path: Path, height: float) -> Iterator[Any]:
     """Hand out axes to draw on, and write them with a frame and a legend."""
+    with canvas(path, (8.5, height)) as (figure, ((axes,),)):
+        yield axes
+        axes.set_title(title, loc="left", fontsize=11)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(True, which="major", color="0.92")
+        axes.set_axisbelow(True)
+        figure.legend(frameon=False, loc="outside right upper", fontsize=8)
+
+
+@contextmanager
+def canvas(
+    path: Path, size: tuple[float, float], rows: int = 1, columns: int = 1
+) -> Iterator[tuple[Any, Any]]:
+    """Hand out a figure and its axes, row by row, and write it as a PNG of few bytes."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from PIL import Image
 
-    figure, axes = pyplot.subplots(figsize=(8.5, height), layout="constrained")
-    yield axes
-    axes.set_title(title, loc="left", fontsize=11)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(True, which="major", color="0.92")
-    axes.set_axisbelow(True)
-    figure.legend(frameon=False, loc="outside right upper", fontsize=8)
-    figure.savefig(path, dpi=130)
+    figure, axes = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    yield figure, axes
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=110)
     pyplot.close(figure)
+    # Lines and text need no more colours than these.
+    Image.open(drawn).convert("RGB").quantize(64).save(path, optimize=True)

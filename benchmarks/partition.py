@@ -18,7 +18,7 @@ Fig. 13 is the time of a decision per window, Table 4 the memory of the state af
 table is of HyperLogLog alone: speed, and error over many sketches, beside Apache's own Python package, which
 takes a value a call and therefore has fewer of them.
 
-    python bench/partition.py --rows 100000 --workers 8 32 --streams 'DEBS*' --output target/bench/p.md
+    python benchmarks/partition.py --rows 100000 --workers 8 32 --streams 'DEBS*' --output target/bench/p.md
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pages
 import pyarrow as pa
 from partition_data import STREAMS, Stream
+from plots import canvas
 
 import windowkit as wk
 from windowkit.partition import Cost, Partitioner, cost
@@ -64,7 +63,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "waterfill": {"method": "waterfill"},
 }
 DRAWN = ("SH", "FLD", "PK-2", "CM-2", "AM-2", "cAM-2", "LM-2", "waterfill")
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "partition.md"
 WORKERS = (8, 16, 32, 64, 128, 256)
 IN_MEMORY = ("CM-2", "AM-2", "LM-2", "CM-2-H", "AM-2-H", "LM-2-H", "cAM-2-F", "waterfill")
 GROUPS = 8_100_000
@@ -75,6 +73,13 @@ PRECISION = 12
 def main() -> None:
     """Measure what is asked for; write JSON lines, a page and pictures."""
     options = arguments()
+    if not options.page:
+        measure(options)
+    pages.write(options.output, page)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Measure what is asked for, and keep the records."""
     pa.set_cpu_count(1)
     results: list[dict[str, Any]] = []
     for name, make in STREAMS.items():
@@ -84,12 +89,7 @@ def main() -> None:
                 print(json.dumps(result), flush=True)
     memory = [] if options.groups == 0 else list(memories(options))
     sketches = list(hyperloglogs(options))
-    facts = machine()
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    lines = [{"machine": facts}, *results, *memory, *sketches]
-    options.output.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    options.output.write_text(report(results, memory, sketches, facts))
-    draw(results, options.output.with_suffix(".png"))
+    pages.keep(options.output, pages.machine(["pyarrow"]), [*results, *memory, *sketches])
 
 
 def arguments() -> argparse.Namespace:
@@ -103,7 +103,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--groups", type=int, default=GROUPS, help="keys of the memory table; 0 leaves it out"
     )
-    parser.add_argument("--output", type=Path, default=PAGE)
+    pages.add_arguments(parser, "partition")
     return parser.parse_args()
 
 
@@ -242,35 +242,19 @@ def hyperloglogs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield result
 
 
-def machine() -> dict[str, str]:
-    processor = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        models = [line.partition(":")[2].strip() for line in cpuinfo.open() if "model name" in line]
-        processor = models[0] if models else processor
-    return {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "processor": f"{processor}, {os.cpu_count()} cores visible",
-        "system": f"{platform.system()} {platform.machine()}",
-        "versions": f"windowkit {wk.__version__}, Python {platform.python_version()}, "
-        f"pyarrow {pa.__version__}",
-    }
-
-
-def report(
-    results: list[dict[str, Any]],
-    memory: list[dict[str, Any]],
-    sketches: list[dict[str, Any]],
-    facts: dict[str, str],
-) -> str:
-    """Return the page: a table for each query and measure, workers across."""
+def page(output: Path, facts: pages.Record, records: list[pages.Record]) -> str:
+    """Return the page, a table for each query and measure, workers across; and draw its picture."""
+    results, memory, sketches = (
+        [record for record in records if of in record] for of in ("stream", "memory", "sketch")
+    )
+    draw(results, output.with_suffix(".png"))
     lines = [
         "# Partitioners: imbalance, aggregation, time and memory",
         "",
-        "Made by `bench/partition.py`, whose head says what each measure is. The names are those of Table 2 "
-        "of the paper; H counts keys by HyperLogLog, F by windowkit's filter.",
+        "Written by `benchmarks/partition.py`, whose head says what each measure is. The names are those of "
+        "Table 2 of the paper; H counts keys by HyperLogLog, F by windowkit's filter.",
         "",
-        *(f"- {name}: {fact}" for name, fact in facts.items()),
+        *pages.listed(facts),
     ]
     measures = {
         "imbalance": ("imbalance: rows of the fullest worker / mean", lambda r: f"{r['imbalance']:.3f}"),
@@ -306,7 +290,7 @@ def report(
             cells = [f"{result['distinct']:,}", str(result["sketches"]), result["sketch"]]
             cells += [f"{result['error']:.3%}", f"{result['worst']:.2%}"]
             cells.append(f"{result['values_per_second'] / 1e6:,.0f}")
-            lines.append(f"| {' | '.join(cells)} |")
+            lines.append(pages.row(*cells))
     return "\n".join(lines) + "\n"
 
 
@@ -314,20 +298,15 @@ def table(title: str, results: list[dict[str, Any]], shown: Any) -> list[str]:
     """Return a table of methods down and workers across."""
     workers = list(dict.fromkeys(result["workers"] for result in results))
     cells = {(result["method"], result["workers"]): shown(result) for result in results}
-    lines = ["", f"| {title} | {' | '.join(map(str, workers))} |", f"|---|{'--:|' * len(workers)}"]
+    lines = ["", pages.header(title, *map(str, workers))]
     for method in dict.fromkeys(result["method"] for result in results):
         row = [cells.get((method, number), "") for number in workers]
-        lines.append(f"| {method} | {' | '.join(row)} |")
+        lines.append(pages.row(method, *row))
     return lines
 
 
 def draw(results: list[dict[str, Any]], path: Path) -> None:
     """Draw Fig. 4 with measured places, a panel for each query, at the number of workers nearest to 32."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     if not any(result["method"] in DRAWN for result in results):
         return
     names = list(dict.fromkeys(result["stream"] for result in results))
@@ -335,27 +314,27 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     columns = min(len(names), 3)
     rows = -(-len(names) // columns)
     size = (4.2 * columns, 3.6 * rows)
-    figure, axes = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    for panel in axes.flat[len(names) :]:
-        panel.set_visible(False)
-    for panel, name in zip(axes.flat, names, strict=False):
-        panel.set_title(name, loc="left", fontsize=10)
-        panel.set_xscale("log")
-        panel.set_yscale("log")
-        for result in results:
-            if (result["stream"], result["workers"]) == (name, workers) and result["method"] in DRAWN:
-                at = (max(result["imbalance"] - 1, 1e-4), max(result["aggregation"] - 1, 1e-4))
-                color = "#2f6fb7" if result["method"] == "waterfill" else "#e0a526"
-                panel.plot(*at, "o", color=color, markersize=5)
-                panel.annotate(result["method"], at, xytext=(4, 3), textcoords="offset points", fontsize=7)
-        panel.invert_xaxis()
-        panel.invert_yaxis()
-        panel.set_xlabel("imbalance: fullest worker / mean - 1", fontsize=8)
-        panel.set_ylabel("aggregation / distinct keys - 1", fontsize=8)
-        panel.tick_params(labelsize=7)
-    figure.suptitle(f"{workers} workers; better is right and up", x=0.01, ha="left", fontsize=11)
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    with canvas(path, size, rows, columns) as (figure, axes):
+        for panel in axes.flat[len(names) :]:
+            panel.set_visible(False)
+        for panel, name in zip(axes.flat, names, strict=False):
+            panel.set_title(name, loc="left", fontsize=10)
+            panel.set_xscale("log")
+            panel.set_yscale("log")
+            for result in results:
+                if (result["stream"], result["workers"]) == (name, workers) and result["method"] in DRAWN:
+                    at = (max(result["imbalance"] - 1, 1e-4), max(result["aggregation"] - 1, 1e-4))
+                    color = "#2f6fb7" if result["method"] == "waterfill" else "#e0a526"
+                    panel.plot(*at, "o", color=color, markersize=5)
+                    panel.annotate(
+                        result["method"], at, xytext=(4, 3), textcoords="offset points", fontsize=7
+                    )
+            panel.invert_xaxis()
+            panel.invert_yaxis()
+            panel.set_xlabel("imbalance: fullest worker / mean - 1", fontsize=8)
+            panel.set_ylabel("aggregation / distinct keys - 1", fontsize=8)
+            panel.tick_params(labelsize=7)
+        figure.suptitle(f"{workers} workers; better is right and up", x=0.01, ha="left", fontsize=11)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,28 @@
 #!/usr/bin/env python3
 """General stream slicing and the techniques it is compared with: Traub et al., EDBT 2019, Figs. 8 to 17.
 
-    python bench/slicing.py                                  # everything: some twenty minutes
-    python bench/slicing.py --quick                          # fewer cells and shorter runs: a minute
-    python bench/slicing.py --figures 8 9                    # some figures; the others stay as they were
+    python benchmarks/slicing.py                  # everything: some twenty minutes
+    python benchmarks/slicing.py --quick          # fewer cells and shorter runs: a minute
+    python benchmarks/slicing.py --figures 8 9    # some figures; the others stay as they were
+    python benchmarks/slicing.py --page           # the page again, from its records
 
 What is measured runs in Rust (``baselines/benches/slicing``), so that Python is in no clock. Sides are timed
 in turns, on one thread but for Fig. 17; a side that refuses a workload is left out of its figure.
 
-Written are a page, and beside it every measurement (``.jsonl``) and pictures (``.png``).
+Written are a page, and beside it every measurement (``.jsonl.gz``) and pictures (``.png``).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
-from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pages
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import slicing_page
@@ -36,8 +35,18 @@ FIGURES = tuple(dict.fromkeys(name.rstrip("abcd") for name in slicing_page.FIGUR
 def main() -> None:
     """Measure, print and write."""
     options = parsed()
-    kept = [record for record in known(options.output) if figure_of(record) not in options.figures]
-    records = list(kept)
+    if not options.page:
+        measure(options)
+    pages.write(options.output, slicing_page.page)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Measure the figures asked for, and keep the records; those of the others stay."""
+    _, before = pages.read(options.output)
+    records = [record for record in before if figure_of(record) not in options.figures]
+    rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout
+    facts = pages.machine([], rustc=rustc.strip().removeprefix("rustc "))
+    facts |= {name: getattr(options, name) for name in ("seconds", "repeats", "batch", "quick")}
     with tempfile.TemporaryDirectory() as folder:
         machine = Path(folder) / "machine.txt"
         machine.write_text("\n".join(map(str, machine_values(options.machine))) + "\n")
@@ -45,8 +54,7 @@ def main() -> None:
             print(f"-- Fig. {figure}", flush=True)
             records += measured(figure, machine, options)
             # After each figure, so that what was measured outlives an interrupt.
-            write(options, records)
-    slicing_page.write(options.output)
+            pages.keep(options.output, facts, records)
 
 
 def parsed() -> argparse.Namespace:
@@ -64,7 +72,7 @@ def parsed() -> argparse.Namespace:
         default=Path("../shared/data/debs2012_manufacturing.parquet"),
         help="the manufacturing sample; default: %(default)s",
     )
-    add("--output", type=Path, default=Path("docs/benchmarks/slicing.md"), help="default: %(default)s")
+    pages.add_arguments(parser, "slicing")
     options = parser.parse_args()
     options.seconds = options.seconds or (0.05 if options.quick else 0.3)
     options.repeats = options.repeats or (1 if options.quick else 3)
@@ -107,47 +115,6 @@ def measured(figure: str, machine: Path, options: argparse.Namespace) -> list[di
 def figure_of(record: dict[str, Any]) -> str:
     """Return the number of a record's figure."""
     return str(record["figure"]).rstrip("abcd")
-
-
-def known(page: Path) -> list[dict[str, Any]]:
-    """Return what was measured before."""
-    path = page.with_suffix(".jsonl")
-    if not path.exists():
-        return []
-    return [record for record in map(json.loads, path.read_text().splitlines()) if "figure" in record]
-
-
-def write(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
-    """Write the records, of which the page and the pictures are made."""
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    lines = [environment(options), *records]
-    text = "".join(json.dumps(record) + "\n" for record in lines)
-    options.output.with_suffix(".jsonl").write_text(text)
-
-
-def environment(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what the figures depend on."""
-    rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    return {
-        "date": str(date.today()),
-        "seconds": options.seconds,
-        "repeats": options.repeats,
-        "batch": options.batch,
-        "quick": options.quick,
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "machine": platform.machine(),
-        "cpu": cpu(),
-        "rust": rustc,
-    }
-
-
-def cpu() -> str:
-    """Return the processor's name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 if __name__ == "__main__":
