@@ -240,6 +240,8 @@ def share_of_rescans(values: np.ndarray, size: int) -> float:
 
 def time_based(options: argparse.Namespace) -> Iterable[Measured]:
     """Fig. 11: the mean requested CPU of the last 64 s, every 1 to 64 s, over the repeated trace."""
+    if pages.lacks(options.trace, options.quick):
+        return
     rows = min(options.rows, 2_000_000 if not options.quick else 500_000)
     table, few = trace(options.trace, rows), trace(options.trace, CHECKED_ROWS)
     for seconds in (1, 4, 16, 64):

@@ -61,6 +61,14 @@ def write(page: Path, made: Callable[[Path, Record, list[Record]], str]) -> None
     print(f"written: {page}")
 
 
+def lacks(sample: Path, quick: bool) -> bool:
+    """Whether a quick run has to do without a sample of data; one that is recorded fails without it."""
+    if quick and not sample.exists():
+        print(f"{sample} is missing: what needs it is left out", flush=True)
+        return True
+    return False
+
+
 def machine(packages: Sequence[str], **more: object) -> Record:
     """Return what figures depend on: the day, the machine, and versions, those in `more` as given."""
     names = ("windowkit", *packages)

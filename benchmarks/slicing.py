@@ -48,8 +48,10 @@ def measure(options: argparse.Namespace) -> None:
     facts = pages.machine([], rustc=rustc.strip().removeprefix("rustc "))
     facts |= {name: getattr(options, name) for name in ("seconds", "repeats", "batch", "quick")}
     with tempfile.TemporaryDirectory() as folder:
-        machine = Path(folder) / "machine.txt"
-        machine.write_text("\n".join(map(str, machine_values(options.machine))) + "\n")
+        machine = None
+        if not pages.lacks(options.machine, options.quick):
+            machine = Path(folder) / "machine.txt"
+            machine.write_text("\n".join(map(str, machine_values(options.machine))) + "\n")
         for figure in options.figures:
             print(f"-- Fig. {figure}", flush=True)
             records += measured(figure, machine, options)
@@ -86,12 +88,13 @@ def machine_values(path: Path) -> list[int]:
     return [int(value) for value in column.to_pylist()]
 
 
-def measured(figure: str, machine: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+def measured(figure: str, machine: Path | None, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run one figure and return its records."""
     command = ["cargo", "bench", "--locked", "--package", "windowkit-baselines", "--bench", "slicing"]
     command += ["--", "--json", "--figures", figure]
     command += ["--seconds", str(options.seconds), "--repeats", str(options.repeats)]
-    command += ["--batch", str(options.batch), "--machine", str(machine)]
+    command += ["--batch", str(options.batch)]
+    command += ["--machine", str(machine)] if machine else []
     command += ["--quick"] if options.quick else []
     records = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
