@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows_oracle import Both
-from stream_oracle import Stream, assert_same, results
-from streams import Case, cases, check_late, operator, oracle_of, step, step_by_rows
 
 import windowkit as wk
+from support.rows_oracle import Both
+from support.stream_oracle import Stream, assert_same, results
+from support.streams import Case, cases, check_late, operator, oracle_of, step, step_by_rows
 from windowkit.techniques import TECHNIQUES
 
 QUERY = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
