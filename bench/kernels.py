@@ -145,7 +145,7 @@ def parsed() -> argparse.Namespace:
     add(
         "--trace",
         type=Path,
-        default=Path("../shared/data/google_cluster_task_events.parquet"),
+        default=Path("tests/data/google_cluster_task_events.parquet"),
         help="the cluster trace's sample; default: %(default)s",
     )
     add("--output", type=Path, default=Path("docs/benchmarks/kernels.md"), help="default: %(default)s")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -17,9 +15,3 @@ settings.register_profile(
 )
 settings.register_profile("windowkit", settings.get_profile("hunt"), derandomize=True)
 settings.load_profile("windowkit")
-
-
-@pytest.fixture(scope="session")
-def samples() -> Path:
-    """The directory of real data samples beside the project's root."""
-    return Path(__file__).resolve().parents[2] / "shared" / "data"
