@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from oracle import extents, taken
-from oracle_aggregates import aggregate, same
-from plain import in_units, key, plain
-from stream_oracle import Stream
 
 import windowkit as wk
+from support.oracle import extents, taken
+from support.oracle_aggregates import aggregate, same
+from support.plain import in_units, key, plain
+from support.stream_oracle import Stream
 
 Group = tuple[Any, ...]
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 from hypothesis import strategies as st
-from plain import column, nanoseconds_per_unit, plain
-from rows_oracle import Both
-from stream_oracle import Stream, assert_same, results
 
 import windowkit as wk
+from support.plain import column, nanoseconds_per_unit, plain
+from support.rows_oracle import Both
+from support.stream_oracle import Stream, assert_same, results
 from windowkit.moments import Moment
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

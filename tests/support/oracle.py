@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from oracle_aggregates import aggregate, same
-from oracle_types import decoded, output_type, span_type
-from plain import in_units, key, plain
 
 import windowkit as wk
+from support.oracle_aggregates import aggregate, same
+from support.oracle_types import decoded, output_type, span_type
+from support.plain import in_units, key, plain
 
 Row = tuple[Any, ...]
 """Keys, window name if there are several windows, start, end, and ranks where a window of the query has them.

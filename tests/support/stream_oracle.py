@@ -10,11 +10,11 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from oracle import extents, taken
-from oracle_aggregates import aggregate, same
-from plain import key, plain
 
 import windowkit as wk
+from support.oracle import extents, taken
+from support.oracle_aggregates import aggregate, same
+from support.plain import key, plain
 
 Result = tuple[Any, ...]
 """Query name, keys, window name, start, end, update."""

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 from datasketches import hll_sketch
-from oracle_types import mean_type, sum_type, value_type
-from plain import nan_last
 
 import windowkit as wk
+from support.oracle_types import mean_type, sum_type, value_type
+from support.plain import nan_last
 
 INT64 = range(-(2**63), 2**63)
 UINT64 = range(2**64)
