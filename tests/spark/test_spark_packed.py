@@ -18,9 +18,10 @@ import windowkit as wk
 import windowkit.spark
 from windowkit import _native
 from windowkit.local import plan
-from windowkit.spark import packed, packing, stages
-from windowkit.spark.exchange import hashed
-from windowkit.spark.job import job
+from windowkit.spark.jobs.job import job
+from windowkit.spark.partition.exchange import hashed
+from windowkit.spark.routes import packed, stages
+from windowkit.spark.shipping import packing
 
 TINY = stages.Limits(slots=4, rows=4, trial=3, bytes=200, chunk=100, yielded=300, joined=400)
 """So that a few rows make many rounds and chunks."""

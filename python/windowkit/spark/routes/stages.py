@@ -15,10 +15,11 @@ from windowkit._native import Engine, Plan
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query
-from windowkit.spark import packing, shuffles, sql
-from windowkit.spark.catalyst import HELD_DIGITS
-from windowkit.spark.exchange import several_preimages
-from windowkit.spark.worker import finished
+from windowkit.spark.jobs import sql
+from windowkit.spark.partition import several_preimages
+from windowkit.spark.routes.catalyst import HELD_DIGITS
+from windowkit.spark.routes.worker import finished
+from windowkit.spark.shipping import packing, shuffles
 from windowkit.windows import Session, Sliding, Tumbling
 
 __all__ = ["CHUNKS", "LIMITS", "Limits", "Pack", "Unpack", "rows_instead"]

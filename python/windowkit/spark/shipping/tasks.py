@@ -62,7 +62,7 @@ def shipped(task: Callable[[Batches], Batches], told: str | None = None) -> Call
     # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
     def run(batches):  # type: ignore[no-untyped-def]
         there()
-        from windowkit.spark.shipping import running
+        from windowkit.spark.shipping.tasks import running
 
         yield from running(payload, batches)
 

@@ -20,7 +20,7 @@ from pyspark.sql import types as spark
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query, is_spark
-from windowkit.spark.metrics import Metrics
+from windowkit.spark.shipping import Metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

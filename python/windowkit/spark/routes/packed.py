@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.functions import col
 
 from windowkit.explain import sizes
-from windowkit.spark import shuffles, stages
-from windowkit.spark.job import Job, identifier
-from windowkit.spark.metrics import observed_chunks
-from windowkit.spark.reference import output_schema
-from windowkit.spark.route import Route
-from windowkit.spark.shipping import shipped
+from windowkit.spark.jobs import Job, identifier, output_schema
+from windowkit.spark.routes import stages
+from windowkit.spark.routes.route import Route
+from windowkit.spark.shipping import observed_chunks, shipped, shuffles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
