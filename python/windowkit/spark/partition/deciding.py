@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from windowkit._columns import is_spark
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import is_spark, items
+from windowkit.query import items
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.partition import arguments, codes, histogram, placement
 from windowkit.spark.partition.partitioning import Partitioning, key_code, key_positions, window_code

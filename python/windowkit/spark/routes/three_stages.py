@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.functions import col, lit
 
+from windowkit._columns import is_spark
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import Query, is_spark, items
+from windowkit.query import Query, items
 from windowkit.spark.jobs import Job, job
 from windowkit.spark.partition import PARTITION, Partitioning, codes, numbered, partitioning, refuse_repeated
 from windowkit.spark.routes import packed, panes
