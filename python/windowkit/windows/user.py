@@ -168,12 +168,12 @@ class Custom(Window):
     """Windows of a user's own; see `custom`."""
 
     kind: ClassVar[str] = "custom"
-    by: Definition
+    told_by: Definition
 
     def __post_init__(self) -> None:
-        if not isinstance(self.by, ContextFree | ContextAware):
+        if not isinstance(self.told_by, ContextFree | ContextAware):
             raise InvalidType(
-                f"definition: {self.by!r} is a {type(self.by).__name__}; it is an object of a "
+                f"definition: {self.told_by!r} is a {type(self.told_by).__name__}; it is an object of a "
                 "subclass of windowkit.ContextFree or windowkit.ContextAware"
             )
         for column in self.columns:
@@ -181,14 +181,14 @@ class Custom(Window):
 
     def arguments(self) -> Iterable[str]:
         """Return the name of the definition's class."""
-        return [type(self.by).__name__]
+        return [type(self.told_by).__name__]
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the definition reads."""
-        if isinstance(self.by, ContextFree):
+        if isinstance(self.told_by, ContextFree):
             return ()
-        columns: Any = self.by.columns
+        columns: Any = self.told_by.columns
         if isinstance(columns, str) or not isinstance(columns, Sequence):
             raise InvalidType(
                 f"columns: {columns!r} is a {type(columns).__name__}; columns is a tuple of str"
@@ -197,7 +197,7 @@ class Custom(Window):
 
     def definition(self) -> Adapter:
         """Return what tells the windows, as the core asks it."""
-        return Adapter(self.by, self.name)
+        return Adapter(self.told_by, self.name)
 
 
 def custom(definition: Definition) -> Custom:
@@ -227,15 +227,15 @@ def custom(definition: Definition) -> Custom:
 class Adapter:
     """A definition before it is known which column it is over."""
 
-    def __init__(self, by: Definition, name: str) -> None:
-        self.by, self.name = by, name
+    def __init__(self, told_by: Definition, name: str) -> None:
+        self.told_by, self.name = told_by, name
 
     def bound(self, measure: tuple[str, int | None, str | None]) -> Edges | Aware:
         """Return what the core calls, for a time column of this kind."""
-        if isinstance(self.by, ContextAware):
-            return Aware(self.by)
+        if isinstance(self.told_by, ContextAware):
+            return Aware(self.told_by)
         try:
-            return Edges(self.by, Clock(*measure))
+            return Edges(self.told_by, Clock(*measure))
         except (InvalidType, InvalidValue) as error:
             raise type(error)(f"{self.name}: {error}") from None
 
@@ -243,20 +243,20 @@ class Adapter:
 class Edges:
     """A `ContextFree` in units of the time column."""
 
-    def __init__(self, by: ContextFree, clock: Clock) -> None:
-        self.by, self.clock = by, clock
-        longest = length("longest", getattr(by, "longest", None))  # type: ignore[arg-type]
+    def __init__(self, told_by: ContextFree, clock: Clock) -> None:
+        self.told_by, self.clock = told_by, clock
+        longest = length("longest", getattr(told_by, "longest", None))  # type: ignore[arg-type]
         self.longest = clock.length("longest", longest)
 
     def next_edge(self, t: int) -> int:
         """Return the next edge."""
-        return self.clock.read("next_edge", self.by.next_edge(self.clock.value(t)))
+        return self.clock.read("next_edge", self.told_by.next_edge(self.clock.value(t)))
 
     def windows(self, since: int, until: int) -> list[tuple[int, int]]:
         """Return the windows that end in a stretch."""
         clock = self.clock
         found = []
-        for window in self.by.windows(clock.value(since), clock.value(until)):
+        for window in self.told_by.windows(clock.value(since), clock.value(until)):
             try:
                 start, end = window
             except (TypeError, ValueError):
@@ -270,12 +270,12 @@ class Aware:
 
     longest = None
 
-    def __init__(self, by: ContextAware) -> None:
-        self.by = by
+    def __init__(self, told_by: ContextAware) -> None:
+        self.told_by = told_by
 
     def windows_of(self, times: pa.Array, columns: list[pa.Array], ended: bool) -> tuple[pa.Array, pa.Array]:
         """Return first ranks, and ranks after the last, of a key's windows."""
-        opened = self.by.open()
+        opened = self.told_by.open()
         told: dict[tuple[int, int], None] = {}
         rows = len(times)
         for first in range(0, rows, PIECE):
@@ -289,8 +289,8 @@ class Aware:
 
     def open(self) -> Opened | None:
         """Return what a stream shows a key's rows to, once each; None if keys share what is opened."""
-        opened = self.by.open()
-        return None if opened is self.by else Opened(opened)
+        opened = self.told_by.open()
+        return None if opened is self.told_by else Opened(opened)
 
     def restored(self, saved: bytes) -> Opened:
         """Return what `Opened.saved` saved."""

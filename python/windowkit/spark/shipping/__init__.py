@@ -3,7 +3,7 @@
 This is the lowest room of `windowkit.spark`; it knows queries, but neither jobs nor routes.
 """
 
-from windowkit.spark.shipping import packing, shuffles
+from windowkit.spark.shipping import packing
 from windowkit.spark.shipping.metrics import Metrics, observed_chunks, observed_count
 from windowkit.spark.shipping.tasks import Task, described, importing, packed_task, running, shipped
 
@@ -18,5 +18,4 @@ __all__ = [
     "packing",
     "running",
     "shipped",
-    "shuffles",
 ]
