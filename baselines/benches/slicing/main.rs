@@ -4,7 +4,7 @@
 //! line per measurement; `-- --figures 8 9` goes through all cells of some, `--sides cutty "slicing eager"` and
 //! `--cells 20 100` through those of some sides and places on the x axis only. `--seconds 0.2` (of each side in each cell,
 //! and repetition), `--repeats 3`, `--batch 4096` and `--machine PATH` (integers, one a line) say how, and `--json` prints
-//! a JSON record a line, which `bench/slicing.py` makes a page of. Criterion repeats a function of one size; here a side
+//! a JSON record a line, which `benchmarks/slicing.py` makes a page of. Criterion repeats a function of one size; here a side
 //! runs for as long as it is given, whatever it does in that time.
 
 mod cells;
