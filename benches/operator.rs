@@ -73,8 +73,8 @@ fn run(mut stream: Operator, batches: &[RecordBatch]) -> (Operator, usize) {
 }
 
 const IN_ORDER: Options =
-    Options { order: Order::InOrder, allowed_lateness: 0, disorder: None, store: StoreKind::Auto };
-const OUT_OF_ORDER: Options = Options { disorder: Some(2 * MICROS), order: Order::OutOfOrder, ..IN_ORDER };
+    Options { order: Order::InOrder, allowed_lateness: 0, max_delay: None, store: StoreKind::Auto };
+const OUT_OF_ORDER: Options = Options { max_delay: Some(2 * MICROS), order: Order::OutOfOrder, ..IN_ORDER };
 
 fn in_order(criterion: &mut Criterion) {
     for rate in [2_000, 100_000, 10_000_000] {

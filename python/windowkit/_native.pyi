@@ -91,7 +91,7 @@ class Operator:
         queries: Sequence[tuple[str, Plan]],
         order: str,
         allowed_lateness: tuple[int, bool],
-        disorder: tuple[int, bool] | None,
+        max_delay: tuple[int, bool] | None,
         store: str,
     ) -> None: ...
     @property

@@ -45,7 +45,7 @@ impl PyOperator {
         queries: Vec<(String, Bound<'_, PyPlan>)>,
         order: &str,
         allowed_lateness: Length,
-        disorder: Option<Length>,
+        max_delay: Option<Length>,
         store: &str,
     ) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
@@ -64,7 +64,7 @@ impl PyOperator {
             let Some((_, leader)) = queries.first() else {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
-            let options = options(leader, order, allowed_lateness, disorder, store)?;
+            let options = options(leader, order, allowed_lateness, max_delay, store)?;
             Ok(Self::of(Operator::new(queries, options)?))
         })
     }
@@ -284,14 +284,14 @@ fn options(
     plan: &Plan,
     order: &str,
     allowed_lateness: Length,
-    disorder: Option<Length>,
+    max_delay: Option<Length>,
     store: StoreKind,
 ) -> Result<Options> {
     let bind = |argument: &str, given: Length| length(plan.measure(), argument, given.0, given.1);
     Ok(Options {
         order: Order::parse(order)?,
         allowed_lateness: bind("allowed_lateness", allowed_lateness)?,
-        disorder: disorder.map(|given| bind("max_delay", given)).transpose()?,
+        max_delay: max_delay.map(|given| bind("max_delay", given)).transpose()?,
         store,
     })
 }

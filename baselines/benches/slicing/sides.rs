@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use windowkit::aggregate::{Function, Input, Operand, Partials};
-use windowkit::operator::{AggregateSpec, Length, Options, Plan, Running, StoreKind, WindowKind, WindowSpec};
+use windowkit::operator::{AggregateSpec, Length, Operator, Options, Plan, StoreKind, WindowKind, WindowSpec};
 use windowkit::slice::strategy::Order;
 use windowkit::window::{Counted, Mark, Session, Sliding, Window};
 use windowkit::{Error, Result};
@@ -64,7 +64,7 @@ pub fn sides() -> Vec<Side> {
 
 /// General stream slicing: the stream operator as Python has it, Arrow batches in and out.
 struct Slicing {
-    running: Running,
+    running: Operator,
     plan: Arc<Plan>,
     loaded: Option<RecordBatch>,
 }
@@ -73,9 +73,9 @@ impl Slicing {
     fn make(workload: &Workload, store: StoreKind) -> Result<Box<dyn Worker>> {
         let plan = Arc::new(workload.plan()?);
         let options =
-            Options { order: workload.order, allowed_lateness: workload.lateness, disorder: None, store };
-        let running = Running::new(vec![("q".into(), plan.clone())], options)?;
-        if store == StoreKind::Eager && running.store_told().is_none_or(|(how, _)| how != "eager") {
+            Options { order: workload.order, allowed_lateness: workload.lateness, max_delay: None, store };
+        let running = Operator::new(vec![("q".into(), plan.clone())], options)?;
+        if store == StoreKind::Eager && running.store_form().is_none_or(|(how, _)| how != "eager") {
             return Err(Error::InvalidValue("store: what this workload stores is not held in a tree".into()));
         }
         Ok(Box::new(Self { running, plan, loaded: None }))
@@ -243,7 +243,7 @@ pub fn counted(windows: usize) -> Vec<Window> {
 
 /// Slicing of windows between marks that calls tell, of rows out of order: a call in the past splits a slice.
 pub struct Splitting {
-    running: Running,
+    running: Operator,
 }
 
 impl Splitting {
@@ -258,8 +258,8 @@ impl Splitting {
         let aggregate = AggregateSpec::new(workload.function, &["v"], "result");
         let plan = Arc::new(Plan::new(schema.clone(), Vec::new(), "t".into(), windows, vec![aggregate])?);
         let options =
-            Options { order: Order::OutOfOrder, allowed_lateness: 0, disorder: None, store: StoreKind::Auto };
-        let mut running = Running::new(vec![("q".into(), plan)], options)?;
+            Options { order: Order::OutOfOrder, allowed_lateness: 0, max_delay: None, store: StoreKind::Auto };
+        let mut running = Operator::new(vec![("q".into(), plan)], options)?;
         let marks: ArrayRef = Arc::new(BooleanArray::from(vec![false; batch.times.len()]));
         let times: ArrayRef = Arc::new(Int64Array::from(batch.times));
         running.push(&[RecordBatch::try_new(schema, vec![times, batch.values, marks])?])?;

@@ -128,10 +128,11 @@ impl Engine {
     pub(super) fn try_push(&mut self, accepted: Vec<Accepted>, watermark: Option<i64>) -> Result<Outcome> {
         let mut outgoing = self.nothing_outgoing();
         let now = watermark.max(self.watermark);
+        let call = self.call(now, false);
         let brought = match self.tuples.take() {
             None => self.cut(&accepted)?,
             Some(mut tuples) => {
-                let brought = self.put(&mut tuples, accepted, self.call(now, false), &mut outgoing);
+                let brought = self.put(&mut tuples, accepted, call, &mut outgoing);
                 self.tuples = Some(tuples);
                 brought?
             }
@@ -145,10 +146,10 @@ impl Engine {
     /// As [`Engine::try_push`].
     pub(super) fn try_move(&mut self, watermark: Option<i64>, closing: bool) -> Result<Outcome> {
         let mut outgoing = self.nothing_outgoing();
+        let call = self.call(watermark, closing);
         let brought = match self.tuples.take() {
             None => Brought { changed: Changed::none(), late: Vec::new(), reopened: Vec::new(), rows: 0 },
             Some(mut tuples) => {
-                let call = self.call(watermark, closing);
                 let brought = self.put(&mut tuples, Vec::new(), call, &mut outgoing);
                 self.tuples = Some(tuples);
                 brought?

@@ -12,7 +12,7 @@ pub struct Options {
     /// For how long after its end a window is mended when rows come late, in units of the measure.
     pub allowed_lateness: i64,
     /// The watermark follows the latest row at this distance, if at all.
-    pub disorder: Option<i64>,
+    pub max_delay: Option<i64>,
     /// How slices are held.
     pub store: StoreKind,
 }
@@ -37,7 +37,7 @@ impl Options {
     pub(in crate::operator) fn watermark(&self, latest: Option<i64>) -> Option<i64> {
         match self.order {
             Order::InOrder => latest,
-            Order::OutOfOrder => Some(latest?.saturating_sub(self.disorder?)),
+            Order::OutOfOrder => Some(latest?.saturating_sub(self.max_delay?)),
         }
     }
 }

@@ -201,9 +201,10 @@ impl Engine {
             let (key, at) = (from.place(key_count)? as u32, from.number()? as i64);
             self.reopened.push(Reopened { query, window, key, at });
         }
+        let call = self.call(watermark, false);
         let Some(mut tuples) = self.tuples.take() else { return Ok(()) };
         tuples.load(from, &self.queries, key_count)?;
-        tuples.check(&self.queries, &self.slices, self.call(watermark, false))?;
+        tuples.check(&self.queries, &self.slices, call)?;
         self.tuples = Some(tuples);
         Ok(())
     }
@@ -250,7 +251,7 @@ fn write_head(to: &mut Writer, input: &Schema, options: Options, queries: &[Entr
     to.batches(input, &[])?;
     to.number(u64::from(options.order == Order::OutOfOrder));
     to.number(options.allowed_lateness as u64);
-    to.option(options.disorder);
+    to.option(options.max_delay);
     to.number(match options.store {
         StoreKind::Auto => 0,
         StoreKind::Lazy => 1,
@@ -296,8 +297,8 @@ fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
         return broken();
     }
     let order = if from.number()? == 0 { Order::InOrder } else { Order::OutOfOrder };
-    let (allowed_lateness, disorder) = (from.number()? as i64, from.option()?);
-    if allowed_lateness < 0 || disorder.is_some_and(|disorder| disorder < 0) {
+    let (allowed_lateness, max_delay) = (from.number()? as i64, from.option()?);
+    if allowed_lateness < 0 || max_delay.is_some_and(|max_delay| max_delay < 0) {
         return broken();
     }
     let store = match from.number()? {
@@ -306,7 +307,7 @@ fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
         2 => StoreKind::Eager,
         _ => return broken(),
     };
-    let options = Options { order, allowed_lateness, disorder, store };
+    let options = Options { order, allowed_lateness, max_delay, store };
     let queries = (0..from.count()?).map(|_| Ok((from.text()?, from.number()?, from.option()?)));
     let queries = queries.collect::<Result<_>>()?;
     Ok((schema, options, queries))

@@ -56,8 +56,8 @@ impl Engine {
 
     /// Fits slices to the windows there are now, where rows are kept.
     fn refit(&mut self) {
-        let Some(mut tuples) = self.tuples.take() else { return };
         let call = self.call(self.watermark, false);
+        let Some(mut tuples) = self.tuples.take() else { return };
         let done = tuples.refit((&self.queries, &mut self.slices), &self.store, call);
         self.tuples = Some(tuples);
         match done {
