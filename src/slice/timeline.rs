@@ -197,8 +197,8 @@ impl Timelines {
 
     /// The places of the first rows of a key's slices, where rows are kept.
     pub fn los(&self, key: u32) -> &[u32] {
-        let los = |timeline: &'_ Timeline| timeline.los.get(timeline.from..);
-        self.keys.get(key as usize).and_then(los).unwrap_or_default()
+        let timeline = self.keys.get(key as usize);
+        timeline.and_then(|timeline| timeline.los.get(timeline.from..)).unwrap_or_default()
     }
 
     /// How many slices of a key were forgotten since the first.
