@@ -87,6 +87,8 @@ impl KeyTuples {
     /// What is remembered of a window.
     pub(super) fn memory(&mut self, of: WindowAt) -> &mut Memory {
         let at = self.memories.iter().position(|(own, _)| *own == of).unwrap_or_else(|| {
+            // There are few, and many keys.
+            self.memories.reserve_exact(1);
             self.memories.push((of, Memory::default()));
             self.memories.len() - 1
         });
