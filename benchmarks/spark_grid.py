@@ -368,7 +368,8 @@ def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
         "",
         "## Goals",
         "",
-        "The worst cell counts. *windowkit* is what the planner takes without a hint.",
+        "The worst cell counts; the median of all cells stands beside it. *windowkit* is what the planner "
+        "takes without a hint.",
         "",
         *goals.table(GOALS, results),
         "",
