@@ -269,9 +269,10 @@ def trace(path: Any, rows: int) -> pa.Table:
     """
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path, columns=["timestamp_us", "cpu_request"])
-    table = table.filter(pc.greater(table["timestamp_us"], 0)).sort_by("timestamp_us")
-    times = table["timestamp_us"].to_numpy()
+    table = pq.read_table(path, columns=["ts", "cpu_request"]).sort_by("ts")
+    begin = pa.scalar(0, table["ts"].type)
+    table = table.filter(pc.greater(table["ts"], begin))
+    times = table["ts"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
     repeats = -(-rows // len(times))
     # The next repetition starts one mean gap after the last row.
     span = times[-1] - times[0] + (times[-1] - times[0]) // len(times)

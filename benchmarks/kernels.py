@@ -150,7 +150,7 @@ def parsed() -> argparse.Namespace:
     add(
         "--trace",
         type=Path,
-        default=Path("../shared/data/google_cluster_task_events.parquet"),
+        default=Path("tests/data/google_cluster_task_events.parquet"),
         help="the cluster trace's sample; default: %(default)s",
     )
     pages.add_arguments(parser, "kernels")

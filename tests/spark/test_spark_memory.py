@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import windowkit as wk
-from windowkit.spark import stages
+from windowkit.spark.routes import stages
 
 ROOT = str(Path(wk.__file__).parents[1])
 
@@ -24,7 +24,8 @@ PROGRAM = """
     import pyarrow as pa
     import windowkit as wk
     from windowkit.local import plan
-    from windowkit.spark import packing, stages
+    from windowkit.spark.shipping import packing
+    from windowkit.spark.routes import stages
 
     what = sys.argv[1]
     query = wk.query(by="k", time="t", windows=wk.sliding(20, 10), aggs=[wk.sum("v"), wk.max("v")])

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 import windowkit as wk
-from windowkit.spark.worker import Rows, Slices
+from windowkit.spark.routes.worker import Rows, Slices
 
 
 def python(program):
@@ -41,7 +41,7 @@ def test_spark_is_an_attribute_that_is_imported_when_used():
     python(
         """
         import windowkit
-        assert windowkit.spark.aggregate.__module__ == "windowkit.spark.planner"
+        assert windowkit.spark.aggregate.__module__ == "windowkit.spark.routes.planner"
         """
     )
 

@@ -1,0 +1,252 @@
+"""A job: one query checked against one Spark DataFrame, without running anything in Spark.
+
+Every route starts from `Job.rows`, the DataFrame reduced to the columns the query reads, under names of our
+own (``c0``, ``c1``, ...): no name of the user's, whatever its dots, backticks or case, is ever resolved by
+Spark again, and none can collide with a name a route invents.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.sql import types as spark
+
+from windowkit._columns import is_spark
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.local import plan
+from windowkit.query import Query
+from windowkit.spark.shipping import Metrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from windowkit._native import Plan
+
+__all__ = ["Job", "bound", "identifier", "job", "position_of"]
+
+ROW_BYTES: Final = 24
+"""What Spark takes a row of two longs for, where it tells of sizes."""
+FARTHEST: Final = 2**62
+"""Microseconds from 1970 (146,000 years): windows, at most half as long, fit around such a time."""
+
+ARROW: Final[dict[type[spark.DataType], pa.DataType]] = {
+    spark.BooleanType: pa.bool_(),
+    spark.ByteType: pa.int8(),
+    spark.ShortType: pa.int16(),
+    spark.IntegerType: pa.int32(),
+    spark.LongType: pa.int64(),
+    spark.FloatType: pa.float32(),
+    spark.DoubleType: pa.float64(),
+    spark.BinaryType: pa.binary(),
+    spark.DateType: pa.date32(),
+    spark.TimestampNTZType: pa.timestamp("us"),
+    spark.NullType: pa.null(),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A query that fits a DataFrame.
+
+    Parameters
+    ----------
+    query : Query
+    frame : DataFrame
+        The input.
+    positions : dict of str to int
+        Where in `frame` each of ``query.inputs`` is.
+    schema : pyarrow.Schema
+        Of ``query.inputs``, in that order and by those names.
+    plan : Plan
+        The core's, for `schema`.
+    metrics : Metrics, optional
+        What counts while the job runs.
+    """
+
+    query: Query
+    frame: DataFrame
+    positions: dict[str, int]
+    schema: pa.Schema
+    plan: Plan
+    metrics: Metrics | None = field(default=None, kw_only=True)
+
+    def type_of(self, column: str) -> spark.DataType:
+        """Return the Spark type of one of ``query.inputs``."""
+        return self.frame.schema.fields[self.positions[column]].dataType
+
+    def internal(self, column: str) -> str:
+        """Return the name in `rows` of one of ``query.inputs``."""
+        return f"c{self.query.inputs.index(column)}"
+
+    @property
+    def keys(self) -> list[str]:
+        """Names in `rows` of the key columns."""
+        return [self.internal(column) for column in self.query.by]
+
+    @property
+    def time(self) -> str:
+        """Name in `rows` of the time column."""
+        return self.internal(self.query.time)
+
+    @property
+    def is_timestamp(self) -> bool:
+        """Whether Spark's own ``window()`` takes the time column as it is."""
+        return isinstance(self.type_of(self.query.time), spark.TimestampType | spark.TimestampNTZType)
+
+    @cached_property
+    def columns(self) -> DataFrame:
+        """Return the columns the query reads, by internal names."""
+        # Expressions are texts, as each Column costs the driver some ten calls of the JVM.
+        numbered = self.frame.toDF(*(f"i{position}" for position in range(len(self.frame.columns))))
+        inputs = (f"i{self.positions[column]} as {self.internal(column)}" for column in self.query.inputs)
+        return numbered.selectExpr(*inputs)
+
+    @cached_property
+    def most_rows(self) -> float:
+        """About how many rows there are, by the bytes that Spark tells of; infinite if it tells of none."""
+        if not hasattr(self.columns, "_jdf"):
+            return inf
+        try:
+            plan = self.columns._jdf.queryExecution().withCachedData()
+            return int(str(plan.stats().sizeInBytes())) / ROW_BYTES
+        except Py4JError:
+            return inf  # This Spark has other plans than those known here.
+
+    @cached_property
+    def rows(self) -> DataFrame:
+        """Return the columns the query reads, by internal names, of the rows that have a time."""
+        return self.columns.where(f"{self.time} is not null")
+
+    @cached_property
+    def bounded_rows(self) -> DataFrame:
+        """Return `rows`, for expressions on times that would overflow at the ends of int64.
+
+        A timestamp there fails the action: Catalyst would name neither column nor remedy in ANSI mode, and
+        wrap without. The core checks times itself; the expressions on dates and integers cannot wrap.
+        """
+        if not self.is_timestamp:
+            return self.rows
+        kind = self.type_of(self.query.time).simpleString()
+        least, most = (f"cast(timestamp_micros({sign}{FARTHEST}) as {kind})" for sign in ("-", ""))
+        message = (
+            f"windowkit.errors.Overflow: time: column {identifier(self.query.time)} holds a time so near the "
+            "end of int64 that its windows would not fit; allowed are times within "
+            f"{FARTHEST} microseconds of 1970"
+        )
+        literal = message.replace("\\", "\\\\").replace("'", "\\'")
+        far = f"{self.time} < {least} or {self.time} > {most}"
+        return self.columns.where(f"{self.time} is not null and if({far}, raise_error('{literal}'), true)")
+
+
+def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:
+    """Check `query` against the schema of `frame`; starts no Spark job.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The query does not fit; or `frame` is no DataFrame, or a streaming one.
+    """
+    if not is_spark(frame):
+        raise InvalidType(f"df: a {type(frame).__name__} is given; df is a Spark DataFrame")
+    if not isinstance(query, Query):
+        raise InvalidType(f"query: a {type(query).__name__} is given; query is a windowkit.Query")
+    if metrics is not None and not isinstance(metrics, Metrics):
+        raise InvalidType(f"metrics: a {type(metrics).__name__} is given; it is wk.spark.Metrics(), or None")
+    if frame.isStreaming:
+        raise InvalidValue(
+            "df: a streaming DataFrame is given; df is a batch DataFrame, for instance that of foreachBatch"
+        )
+    return replace(bound(frame, query), metrics=metrics)
+
+
+def bound(frame: DataFrame, query: Query) -> Job:
+    """Check `query` against the schema of a DataFrame, which may be streaming.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The query does not fit.
+    """
+    names = frame.columns
+    positions = {
+        column: position
+        for column in query.inputs
+        if (position := position_of(column, names, frame)) is not None
+    }
+    # The zone moves no instant, but users' own windows and functions see it, as they do in Spark's functions.
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+    read = {
+        column: arrow_type(column, frame.schema.fields[at].dataType, zone=zone)
+        for column, at in positions.items()
+    }
+    # The other columns only have to be named where the core says which columns there are.
+    others = [(name, pa.null()) for at, name in enumerate(names) if at not in positions.values()]
+    planned = plan(query, pa.schema([*read.items(), *others]))
+    return Job(query, frame, positions, pa.schema(list(read.items())), planned)
+
+
+def position_of(column: str, names: list[str], frame: DataFrame, argument: str = "query") -> int | None:
+    """Return where `column` is: an exact match, or else the only one in any case unless Spark minds case."""
+    found = [position for position, name in enumerate(names) if name == column]
+    if not found and frame.sparkSession.conf.get("spark.sql.caseSensitive") == "false":
+        found = [position for position, name in enumerate(names) if name.lower() == column.lower()]
+    if len(found) > 1:
+        raise InvalidValue(
+            f"{argument}: column {column!r} is ambiguous, as the columns of df are "
+            f"{', '.join(map(repr, names))}; columns that are read have names that are not repeated"
+        )
+    return found[0] if found else None
+
+
+def arrow_type(column: str, kind: spark.DataType, argument: str = "query", zone: str = "UTC") -> pa.DataType:
+    """Return the type in which Spark sends `kind` to a worker, in a session of this zone, and takes it back.
+
+    Raises
+    ------
+    InvalidType
+        Spark cannot, or not without loss: types that become another one on the way, and strings that are
+        compared by another order than that of their bytes.
+    """
+    if type(kind) in ARROW:
+        return ARROW[type(kind)]
+    if isinstance(kind, spark.TimestampType):
+        return pa.timestamp("us", zone)
+    if isinstance(kind, spark.StringType) and kind == spark.StringType():
+        return pa.string()
+    if isinstance(kind, spark.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, spark.DayTimeIntervalType) and kind == spark.DayTimeIntervalType():
+        return pa.duration("us")
+    if type(kind).__name__ == "TimeType" and kind == type(kind)():  # of pyspark 4.1 and later
+        return pa.time64("ns")
+    if isinstance(kind, spark.ArrayType):
+        return pa.list_(
+            pa.field("element", arrow_type(column, kind.elementType, argument, zone), kind.containsNull)
+        )
+    if isinstance(kind, spark.MapType):
+        value = pa.field("value", arrow_type(column, kind.valueType, argument, zone), kind.valueContainsNull)
+        key = pa.field("key", arrow_type(column, kind.keyType, argument, zone), nullable=False)
+        return pa.map_(key, value)
+    if isinstance(kind, spark.StructType):
+        return pa.struct(
+            [
+                pa.field(field.name, arrow_type(column, field.dataType, argument, zone), field.nullable)
+                for field in kind.fields
+            ]
+        )
+    raise InvalidType(
+        f"{argument}: column {column!r} has type {kind.simpleString()}, which Spark does not exchange with "
+        "Arrow as it is; cast it first, for example intervals to INTERVAL DAY TO SECOND, strings to "
+        "UTF8_BINARY"
+    )
+
+
+def identifier(name: str) -> str:
+    """Return `name` as SQL writes it."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,212 @@
+"""What Spark itself would do: the oracle of tests, the rival of benchmarks, and the source of schemas."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.functions import col, expr, lit
+from pyspark.sql.pandas.types import from_arrow_type
+
+from windowkit.aggregates import Aggregate
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.query import Query
+from windowkit.spark.jobs import sql
+from windowkit.spark.jobs.job import Job, job
+from windowkit.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["named", "output_schema", "reference", "representative"]
+
+SESSION: Final = session("1 second")
+TUMBLING: Final = tumbling("1 second")
+OVERLAPPING: Final = sliding("2 seconds", "1 second")
+RANKS: Final = spark.StructField(
+    "window_rows",
+    # Nullable, as they are null with their struct: of windows over time beside windows by rows.
+    spark.StructType([spark.StructField(name, spark.LongType()) for name in ("start", "end")]),
+)
+
+
+def reference(df: DataFrame, query: Query) -> DataFrame:
+    """Return what Spark's own ``groupBy(keys, window(...)).agg(...)`` makes of a query.
+
+    Several windows are a union of one such aggregation each; ``first`` and ``last`` are ``min_by`` and
+    ``max_by`` the time. A row costs Spark one copy per window that contains it. Integer sums wrap where
+    Spark's do: without ANSI mode.
+
+    Parameters
+    ----------
+    df : DataFrame
+        Classic or Connect, with a time column of timestamps, with or without zone.
+    query : Query
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``query.run(df)``.
+
+    Raises
+    ------
+    InvalidType
+        The time column holds no timestamps: Spark has no windows over integers, and takes dates for instants.
+    UnknownColumn, InvalidType, InvalidValue
+        As `aggregate`.
+    """
+    checked = job(df, query)
+    for aggregate in query.aggs:
+        if aggregate.user is not None:
+            raise InvalidValue(f"aggs: {aggregate} is a user's own function; Spark has none like it")
+        if unranked(checked, aggregate):
+            kind = checked.type_of(aggregate.columns[0]).simpleString()
+            raise InvalidType(
+                f"aggs: {aggregate} is of a {kind}; Spark's quantiles are of numbers and intervals"
+            )
+        if uncounted(checked, aggregate):
+            kind = checked.type_of(aggregate.columns[0]).simpleString()
+            raise InvalidType(
+                f"aggs: {aggregate} is of a {kind}, which Spark's sketches do not take; they take integers, "
+                "booleans, dates, timestamps with zone, strings and binary"
+            )
+    windows = [own_window(window) for window in query.windows]
+    if not checked.is_timestamp:
+        raise InvalidType(
+            f"time: column {query.time!r} has type {checked.type_of(query.time).simpleString()}; Spark's own "
+            "windows are over timestamps"
+        )
+    own = grouped(checked, windows, checked.time)
+    numbered = own.toDF(*(f"o{position}" for position in range(len(own.columns))))
+    return named(numbered, output_schema(checked), list(map(col, numbered.columns)))
+
+
+SparkWindow = Tumbling | Sliding | Session
+"""Windows that Spark has too, if they count no rows."""
+
+
+def own_window(window: Window) -> SparkWindow:
+    """Return a window that Spark has.
+
+    Raises
+    ------
+    InvalidValue
+        Spark has none like it.
+    """
+    if not isinstance(window, SparkWindow) or window.counts_rows:
+        raise InvalidValue(
+            f"windows: Spark has none like {window}; it has tumbling, sliding and session windows over time"
+        )
+    return window
+
+
+def grouped(checked: Job, windows: list[SparkWindow], time: str) -> DataFrame:
+    """Return Spark's own aggregation by `windows` over the column or expression `time`, under any names."""
+
+    def one(window: SparkWindow) -> DataFrame:
+        keys = checked.keys
+        frame = checked.rows.groupBy(*keys, expr(sql.window(window, time))).agg(
+            *(expr(text) for text in aggregates(checked))
+        )
+        if len(checked.query.windows) == 1:
+            return frame
+        frame = frame.toDF(*(f"o{position}" for position in range(len(frame.columns))))
+        first, rest = frame.columns[: len(keys)], frame.columns[len(keys) :]
+        return frame.select(*first, lit(window.name).alias("window_name"), *rest)
+
+    return reduce(lambda left, right: left.union(right), (one(window) for window in windows))
+
+
+def aggregates(checked: Job) -> list[str]:
+    return [own(checked, aggregate) for aggregate in checked.query.aggs]
+
+
+def uncounted(checked: Job, aggregate: Aggregate) -> bool:
+    """Whether an aggregate is a sketch of values that Spark's sketches do not take."""
+    sketched = aggregate.function in sql.SKETCHES
+    return sketched and sql.counted(checked.type_of(aggregate.columns[0]), "") is None
+
+
+def unranked(checked: Job, aggregate: Aggregate) -> bool:
+    """Whether an aggregate is a quantile between times, of which Spark has none."""
+    if aggregate.function not in ("median", "quantile"):
+        return False
+    return isinstance(checked.type_of(aggregate.columns[0]), spark.TimestampType | spark.TimestampNTZType)
+
+
+def own(checked: Job, aggregate: Aggregate) -> str:
+    """Return Spark's own aggregate, by internal names; where Spark has none no more than its type."""
+    if aggregate.user is not None:
+        kind = pa.schema(checked.plan.output_schema).field(aggregate.name).type
+        return f"cast(null as {from_arrow_type(kind).simpleString()})"
+    values = [checked.internal(column) for column in aggregate.columns]
+    if unranked(checked, aggregate):
+        return f"max({values[0]})"
+    if uncounted(checked, aggregate):
+        values = ["bigint(null)"]
+    elif aggregate.function in sql.SKETCHES:
+        values = [str(sql.counted(checked.type_of(aggregate.columns[0]), values[0]))]
+    where = None if aggregate.filter is None else checked.internal(aggregate.filter)
+    return sql.aggregate(aggregate.function, values, checked.time, where, aggregate.parameters)
+
+
+def output_schema(checked: Job) -> spark.StructType:
+    """Return the schema of the result: names are the query's, all else is what Spark's analysis says.
+
+    Analysis of ``window()`` makes an expression per window that contains a row, so windows that only overlap
+    stand for those of the query: what Spark calls nullable depends on no more than that.
+    """
+    query = checked.query
+    time = checked.time
+    if not checked.is_timestamp:
+        time = f"if({time} is null, null, timestamp_seconds(0))"
+    return described(
+        checked, grouped(checked, [representative(window) for window in query.windows], time).schema
+    )
+
+
+def described(checked: Job, analysed: spark.StructType) -> spark.StructType:
+    """Return what Spark's analysis says of the columns of a result, under the query's names."""
+    query = checked.query
+    first_aggregate = len(analysed.fields) - len(query.aggs)
+    found = list(analysed.fields)
+    if query.has_ranks:
+        found.insert(first_aggregate, RANKS)
+    fields = [
+        spark.StructField(name, field.dataType, field.nullable, field.metadata)
+        for name, field in zip(query.columns, found, strict=True)
+    ]
+    first_aggregate = len(fields) - len(query.aggs)
+    for position, aggregate in enumerate(query.aggs, start=first_aggregate):
+        if aggregate.name not in aggregate.default_names:
+            fields[position].metadata = {}
+    if not checked.is_timestamp:
+        window = fields[first_aggregate - 1 - query.has_ranks]
+        assert isinstance(window.dataType, spark.StructType)
+        measure = checked.type_of(query.time)
+        if isinstance(measure, spark.IntegralType):
+            measure = spark.LongType()
+        window.dataType = spark.StructType(
+            [spark.StructField(field.name, measure, field.nullable) for field in window.dataType.fields]
+        )
+    return spark.StructType(fields)
+
+
+def representative(window: Window) -> SparkWindow:
+    """Return a window that Spark has whose result has the columns of one that it may have not."""
+    if isinstance(window, Session):
+        return SESSION
+    overlap = isinstance(window, Sliding) and not window.is_multi_measure and window.slide != window.size
+    return OVERLAPPING if overlap else TUMBLING
+
+
+def named(frame: DataFrame, schema: spark.StructType, columns: list[Column]) -> DataFrame:
+    """Return these columns of `frame` under the names and metadata of `schema`."""
+    return frame.select(
+        *(
+            column.alias(field.name, metadata=field.metadata)
+            for column, field in zip(columns, schema.fields, strict=True)
+        )
+    )

@@ -1,0 +1,151 @@
+"""Route "catalyst": one tumbling window over timestamps is Spark's own aggregation.
+
+Each row is in one window, so there is nothing to share between windows, and no stage 2. Rows are grouped by
+the start of their window alone: of Spark's two hash maps the fast one takes no structs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import types as spark
+from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftright, when
+
+from windowkit.aggregates import Aggregate
+from windowkit.spark.jobs import Job, identifier, named, output_schema, own, sql, uncounted, unranked
+from windowkit.spark.routes.route import Route
+from windowkit.spark.shipping import described as told
+from windowkit.spark.shipping import observed_count
+from windowkit.windows import Session, Sliding, Tumbling
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["HELD_DIGITS", "ROUTE"]
+
+HELD_DIGITS: Final = 28
+"""Most digits of a decimal whose sum Spark holds for any number of rows: it adds 10 of the 38 there are."""
+
+
+def refusal(job: Job) -> str | None:
+    if len(job.query.windows) > 1:
+        return "there are several windows, and Spark would read the rows once for each"
+    window = job.query.windows[0]
+    if isinstance(window, Session):
+        return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
+    if not isinstance(window, Tumbling | Sliding) or window.counts_rows:
+        return f"Spark has no windows like {window}"
+    if not tumbles(window):
+        return f"a row may be in several windows of {window}"
+    for aggregate in job.query.aggs:
+        reason = unheld(job, aggregate)
+        if reason is not None:
+            return reason
+    if not job.is_timestamp:
+        return f"Spark's window() takes timestamps, and {identifier(job.query.time)} is no timestamp"
+    return None
+
+
+def unheld(job: Job, aggregate: Aggregate) -> str | None:
+    """Say why Spark's own functions are not asked for an aggregate, if so."""
+    if aggregate.user is not None:
+        return f"{aggregate} is a user's own function"
+    if aggregate.function == "approx_quantile":
+        return f"Spark has no function that keeps less than all values within the error of {aggregate}"
+    if aggregate.function == "hll_sketch":
+        return "the bytes of Spark's own sketches depend on the order of rows"
+    if uncounted(job, aggregate):
+        kind = job.type_of(aggregate.columns[0]).simpleString()
+        return f"Spark's sketches do not take the {kind} of {aggregate}"
+    if unranked(job, aggregate):
+        return f"Spark has no quantiles between times, as of {aggregate}"
+    if aggregate.function in (*sql.SUMS, "mean"):
+        return overflowing(job, aggregate.columns[0])
+    return None
+
+
+def overflowing(job: Job, column: str) -> str | None:
+    """Say why Spark may overflow where a sum fits, if so; see `stages.rows_instead`."""
+    if isinstance(job.type_of(column), spark.DayTimeIntervalType):
+        return f"a part of a sum of {identifier(column)}, of intervals, may not fit where the sum does"
+    return None
+
+
+def only_window(job: Job) -> Tumbling | Sliding:
+    """Return the window of a job that is not refused."""
+    (window,) = job.query.windows
+    assert isinstance(window, Tumbling | Sliding)
+    return window
+
+
+def tumbles(window: Tumbling | Sliding) -> bool:
+    return isinstance(window, Tumbling) or window.size == window.slide
+
+
+def run(job: Job) -> DataFrame:
+    rows = observed_count(job.metrics, "rows in", job.bounded_rows)
+    rows = rows.selectExpr("*", f"{sql.window(only_window(job), job.time)} as w")
+    answers = {f"a{at}": checked(job, aggregate) for at, aggregate in enumerate(job.query.aggs)}
+    grouped = rows.groupBy(*job.keys, expr("w.start as s")).agg(
+        # Rows of one start have one end.
+        expr("max(w.end) as e"),
+        *(answer.alias(name) for name, answer in answers.items()),
+    )
+    schema = output_schema(job)
+    window = expr("struct(s as start, e as end)").cast(schema[len(job.keys)].dataType)
+    return named(grouped, schema, [*map(col, job.keys), window, *map(col, answers)])
+
+
+def checked(job: Job, aggregate: Aggregate) -> Column:
+    """Return Spark's aggregate, except that a sum or mean that overflows is an error in every mode.
+
+    Without ANSI mode Spark wraps a bigint sum that overflows, and makes a decimal one null. The expression
+    does not look at the mode: that may change until an action runs the query.
+    """
+    text = own(job, aggregate)
+    if aggregate.column is None:
+        return expr(text)
+    column, kind = job.internal(aggregate.column), job.type_of(aggregate.column)
+    where = None if aggregate.filter is None else job.internal(aggregate.filter)
+    overflow = raise_error(
+        lit(
+            f"windowkit.errors.Overflow: {aggregate.name}: the {aggregate.function} of a window does not fit "
+            f"its type; in the {told(job.query)}"
+        )
+    )
+    if aggregate.function in sql.SUMS and isinstance(kind, spark.LongType):
+        high, low = (expr(text) for text in sql.partial("sum", [kind], [column], job.time, where))
+        high, low = high + shiftright(low, 32), low.bitwiseAND(lit(sql.LOW))
+        fits = high.isNull() | high.between(lit(-(2**31)), lit(2**31 - 1))
+        return when(fits, shiftleft(high, 32).bitwiseOR(low)).otherwise(overflow)
+    if aggregate.function in (*sql.SUMS, "mean") and is_wide(kind):
+        counted = expr(sql.aggregate("count", [column], job.time, where))
+        # In ANSI mode Spark's own would fail first, and name a column of ours.
+        tried = expr(f"try_{text}")
+        return when(tried.isNull() & (counted > 0), overflow).otherwise(tried)
+    return expr(text)
+
+
+def is_wide(kind: spark.DataType) -> bool:
+    return isinstance(kind, spark.DecimalType) and kind.precision > HELD_DIGITS
+
+
+def explain(job: Job) -> list[str]:
+    query = job.query
+    window = sql.window(only_window(job), identifier(query.time))
+    lines = [
+        "everything runs in Catalyst; no row enters Python",
+        f"  group by: {', '.join([*map(identifier, query.by), f'{window}.start'])}",
+    ]
+    for aggregate in query.aggs:
+        values = [identifier(column) for column in aggregate.columns]
+        where = None if aggregate.filter is None else identifier(aggregate.filter)
+        time = identifier(query.time)
+        text = sql.aggregate(aggregate.function, values, time, where, aggregate.parameters)
+        lines.append(f"  {aggregate.name}: {text}")
+    lines.append("  a sum that overflows is an error, with and without spark.sql.ansi.enabled")
+    return lines
+
+
+MERIT: Final = "possible, and all in Spark"
+ROUTE: Final = Route("catalyst", MERIT, refusal, run, explain)

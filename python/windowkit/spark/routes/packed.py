@@ -1,0 +1,109 @@
+"""Route "packed": Rust makes slices where the rows are, and slices cross the shuffle packed.
+
+Stage 1 is a `mapInArrow` without a shuffle before it: an engine of the core makes slices of a partition's
+rows and hands them out by bucket of keys, as Arrow IPC in one binary value per bucket and chunk. A shuffle
+moves these few, large rows; Spark sorts them by bucket, spilling as it does, and stage 2 combines one bucket
+after the other, so that its memory is a bucket and not a partition. Where slices would be hardly smaller than
+their rows, stage 1 packs the rows instead, and stage 2 takes both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.functions import col
+
+from windowkit.explain import sizes
+from windowkit.spark.jobs import Job, identifier, output_schema
+from windowkit.spark.routes import shuffles, stages
+from windowkit.spark.routes.route import Route
+from windowkit.spark.shipping import observed_chunks, shipped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "pack", "rows_instead", "windows"]
+
+CHUNKS: Final = "bucket int, chunk binary, rows bigint, slices bigint"
+MOST_BUCKETS: Final = 1024
+LEAST_EACH: Final = 1
+MOST_EACH: Final = 64
+
+
+def refusal(_: Job) -> str | None:
+    return None
+
+
+def rows_instead(job: Job) -> str | None:
+    """Say why rows are packed rather than slices, whatever slices would save; None if they are not."""
+    return stages.rows_instead(job.query, job.schema, job.plan)
+
+
+def buckets(job: Job) -> tuple[int, int]:
+    """Return the partitions of stage 2, and the buckets that each of them has."""
+    if not job.query.by:
+        return 1, 1
+    partitions = shuffles.partitions(job.frame.sparkSession)
+    return partitions, min(max(MOST_BUCKETS // partitions, LEAST_EACH), MOST_EACH)
+
+
+def run(job: Job) -> DataFrame:
+    return windows(job, chunks(job))
+
+
+def chunks(job: Job) -> DataFrame:
+    """Return what stage 1 makes of the rows of a job: its columns are `CHUNKS`."""
+    return observed_chunks(job.metrics, job.rows.mapInArrow(shipped(pack(job)), CHUNKS))
+
+
+def pack(job: Job, *, never: bool = False) -> stages.Pack:
+    """Return stage 1 of a job; with `never` it makes no slices."""
+    return stages.Pack(job.query, job.schema, *buckets(job), never)
+
+
+def windows(job: Job, packed: DataFrame) -> DataFrame:
+    """Return what stage 2 makes of chunks."""
+    placed = packed.repartition(col("bucket")) if job.query.by else packed.repartition(1)
+    in_turn = placed.sortWithinPartitions("bucket").select("bucket", "chunk")
+    return in_turn.mapInArrow(shipped(stages.Unpack(job.query, job.schema)), output_schema(job))
+
+
+def explain(job: Job) -> list[str]:
+    return [
+        "stage 1, in Rust inside one mapInArrow: slices of the rows of each task",
+        *(f"  {line}" for line in held(job)),
+        *moved(job),
+    ]
+
+
+def held(job: Job) -> list[str]:
+    """Say what slices hold."""
+    columns = ", ".join(map(identifier, job.query.inputs))
+    reason = rows_instead(job)
+    if reason is not None:
+        return [f"none: rows of {columns} are packed as they are, as {reason}"]
+    partials = [
+        f"partial: {kind}({', '.join(map(identifier, of))}{size})"
+        + ("" if where is None else f" where {identifier(where)}")
+        for (kind, of, where), size in zip(job.plan.partials, sizes(job.query, job.plan), strict=True)
+    ]
+    share = f"{stages.LIMITS.share:.0%}"
+    return [
+        *partials,
+        f"where slices have more than {share} of the bytes of their rows, a task packs rows from then on",
+    ]
+
+
+def moved(job: Job) -> list[str]:
+    """Say what crosses the shuffle, and what becomes of it."""
+    partitions, each = buckets(job)
+    keys = ", ".join(map(identifier, job.query.by))
+    of = f"{partitions * each:,} buckets of {keys}" if keys else "one bucket"
+    return [
+        f"shuffle: packed Arrow, a row per chunk and bucket, {of} in {partitions:,} partitions",
+        "stage 2, in Rust inside one mapInArrow: windows, one bucket after the other",
+    ]
+
+
+MERIT: Final = "possible, with slices made in Python workers"
+ROUTE: Final = Route("packed", MERIT, refusal, run, explain)

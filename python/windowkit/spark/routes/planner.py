@@ -1,0 +1,183 @@
+"""Jobs by the route that is chosen for them, and `explain`, which says which and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from windowkit.aggregates import Aggregate
+from windowkit.errors import InvalidValue
+from windowkit.query import Query
+from windowkit.spark.jobs import Job, identifier, job
+from windowkit.spark.partition import Partitioning
+from windowkit.spark.routes import three_stages
+from windowkit.spark.routes.look import looked
+from windowkit.spark.routes.rule import ROUTES, Choice, choose, depends, expected
+from windowkit.spark.shipping import Metrics, observed_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["aggregate", "explain"]
+
+
+def aggregate(
+    df: DataFrame,
+    query: Query | None = None,
+    route: str | None = None,
+    *,
+    rows_per_slice: float | None = None,
+    metrics: Metrics | None = None,
+    partitioner: str | Partitioning | None = None,
+    n: int | None = None,
+    keys: str | Sequence[str] | None = None,
+    aggs: Aggregate | Sequence[Aggregate] | None = None,
+) -> DataFrame:
+    """Evaluate a query in Spark, lazily.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A batch DataFrame, classic or Connect. Columns are found by name: exactly, or else in any case as
+        ``spark.sql.caseSensitive`` has it. A name is that of a column, not a path into a struct.
+    query : Query, optional
+        Of timestamps, with or without zone, dates or integers (whose windows keep the type: bigint for all
+        integers). Spark's times are microseconds, and so no length is finer.
+    route : str, optional
+        ``"catalyst"``, ``"catalyst-panes"``, ``"packed"`` or ``"rows"``; see `explain`. By default a rule
+        chooses: see `windowkit.spark.routes.rule`.
+    rows_per_slice : float, optional
+        A hint for that rule: about how many rows of one key lie between neighbouring edges of windows (of a
+        session: within a gap). Without, where the rule depends on it and there are many rows, some of them
+        are looked at, in one or two Spark jobs of one task. With `route` only
+        `explain` tells of it.
+    metrics : Metrics, optional
+        Counts rows, slices and windows while the result is computed.
+    partitioner : str or Partitioning, optional
+        Evaluate in three stages instead: rows are partitioned by this method of `repartition`, each partition
+        aggregates its own rows, and what a split key has in several partitions is joined (Katsipoulakis et
+        al. 2017, Fig. 3). Not with `route`, nor, without a query, with ``first`` and ``last``.
+    n : int, optional
+        Partitions, where `partitioner` names a method.
+    keys : str or sequence of str, optional
+    aggs : Aggregate or sequence of Aggregate, optional
+        Instead of `query`: a plain group-by without windows, with `partitioner`.
+
+    Returns
+    -------
+    DataFrame
+        One row per key and window that has rows (without a query: per key), in no order: what Spark's own
+        ``groupBy`` by keys and ``window(...)`` returns, with its names, types and nullability. ``first`` and
+        ``last`` are by time.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The query does not fit `df`, `df` is streaming, or `route` is unknown or cannot evaluate the query.
+        No Spark job has started then. An integer or decimal sum that overflows fails the action that runs it,
+        whatever ``spark.sql.ansi.enabled`` says.
+
+    Notes
+    -----
+    One pass over the rows; O(slices + windows) in Python, where slices are per key and pane between
+    neighbouring window edges (Li 2008, §6.2). Spark's own costs O(rows x windows that contain a row).
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> window = wk.sliding("10 minutes", "1 second")
+    >>> query = wk.query(by="device", time="ts", windows=window, aggs=wk.sum("v"))
+    >>> df.transform(wk.spark.aggregate, query)
+    DataFrame[device: string, window: struct<start:timestamp,end:timestamp>, sum(v): double]
+    >>> wk.spark.aggregate(df, keys="device", aggs=wk.sum("v"), partitioner="waterfill", n=8)
+    DataFrame[device: string, sum(v): double]
+    """
+    if query is None:
+        if keys is None or aggs is None or partitioner is None or route is not None:
+            raise InvalidValue(
+                "query: None is given; a query is given, or else keys, aggs and partitioner, and no route"
+            )
+        return three_stages.grouped(df, keys, aggs, partitioner, n)
+    if keys is not None or aggs is not None:
+        raise InvalidValue(
+            f"{'aggs' if keys is None else 'keys'}: given with a query, which has its own; keys and aggs are "
+            "given instead of a query"
+        )
+    checked = job(df, query, metrics)
+    check_stages(route, partitioner, n)
+    if metrics is not None and partitioner is not None:
+        raise InvalidValue("metrics: they are given with a partitioner; three stages are not counted")
+    if partitioner is not None:
+        return three_stages.run(three_stages.staged(checked, partitioner, n))
+    result = chosen(checked, route, rows_per_slice).route.run(checked)
+    return observed_count(metrics, "windows out", result)
+
+
+def check_stages(route: str | None, partitioner: str | Partitioning | None, n: int | None) -> None:
+    """Refuse a number of partitions without a partitioner, and a route with one."""
+    if partitioner is None:
+        if n is not None:
+            raise InvalidValue(f"n: {n!r} is given without a partitioner; n is its number of partitions")
+    elif route is not None:
+        raise InvalidValue(
+            f"route: {route!r} is given with a partitioner; a job has a route or three stages, not both"
+        )
+
+
+def explain(
+    df: DataFrame,
+    query: Query,
+    route: str | None = None,
+    *,
+    rows_per_slice: float | None = None,
+    partitioner: str | Partitioning | None = None,
+    n: int | None = None,
+) -> str:
+    """Say how `aggregate` evaluates a query: which route, why, and what runs where.
+
+    Parameters
+    ----------
+    df, query, route, rows_per_slice, partitioner, n
+        As for `aggregate`, which raises the same errors.
+
+    Returns
+    -------
+    str
+        Lines of text, with the Catalyst expressions under the names of `df`.
+    """
+    checked = job(df, query)
+    lines = described(query)
+    check_stages(route, partitioner, n)
+    if partitioner is not None:
+        return "\n".join(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
+    choice = chosen(checked, route, rows_per_slice)
+    return "\n".join([*lines, *reasons(checked, choice), *choice.route.explain(checked)])
+
+
+def chosen(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:
+    """Return the route to take, after a look at rows where it depends on them."""
+    if depends(checked, route, rows_per_slice):
+        known = looked(checked)
+    else:
+        known = "the route does not depend on it" if route is None else "the route is asked for"
+    return choose(checked, route, expected(rows_per_slice, known))
+
+
+def described(query: Query) -> list[str]:
+    """Return the lines of `explain` that say what is asked."""
+    keys = ", ".join(map(identifier, query.by)) or "nothing"
+    return [
+        f"query by {keys} over {identifier(query.time)}",
+        *(f"  window: {window}" for window in query.windows),
+        *(f"  answer: {aggregate}" for aggregate in query.aggs),
+    ]
+
+
+def reasons(checked: Job, choice: Choice) -> list[str]:
+    """Return the lines of `explain` that say which route is taken, and why not another."""
+    lines = [f"route: {choice.route.name}, {choice.why}", f"  expected: {choice.expected}"]
+    for other in ROUTES:
+        if other is not choice.route:
+            reason = other.refusal(checked)
+            lines.append(f"  {other.name}: {other.merit if reason is None else f'refused, as {reason}'}")
+    return lines

@@ -1,0 +1,135 @@
+"""The rule that chooses a route, from what is known before a job runs.
+
+1. One tumbling window that Spark answers itself: ``catalyst``. Nothing is shared between windows, so that
+   there is no stage 2.
+2. Catalyst holds the partial aggregates, and a slice has `PANES_FROM` rows or more: ``catalyst-panes``. No
+   row enters Python, and combining before the shuffle leaves few slices.
+3. All else: ``packed``. Rows enter Python, and slices move packed, or rows where those are hardly more or
+   where windows need them.
+
+Route ``rows`` is there to be asked for: its rows enter Python once, and its memory is a partition.
+
+How many rows a slice has is the caller's hint, or follows from statistics of the source or a look at some of
+its rows, or else is `DEFAULT_ROWS`: to take route ``packed`` wrongly was measured to cost more than to take
+the other wrongly. Within a job of route ``packed`` what is observed decides whether slices are made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.spark.jobs import Job
+from windowkit.spark.routes import catalyst, packed, panes, rows
+from windowkit.spark.routes.route import Route
+
+__all__ = ["DEFAULT_ROWS", "PANES_FROM", "ROUTES", "Choice", "Expected", "choose", "depends", "expected"]
+
+ROUTES: Final = (catalyst.ROUTE, panes.ROUTE, packed.ROUTE, rows.ROUTE)
+
+PANES_FROM: Final = 4.0
+"""Rows per slice from which Catalyst's slices are expected to be the cheaper ones: in
+docs/benchmarks/spark.md slices of 3.1 rows come sooner by route ``packed``, slices of 5.9 rows by Catalyst,
+and none lie between."""
+
+DEFAULT_ROWS: Final = 8.0
+"""Rows per slice that are expected of a source without statistics."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """How many rows a slice is expected to have, and who says so.
+
+    Parameters
+    ----------
+    rows_per_slice : float
+    source : str
+        Of `explain`: "as rows_per_slice says", for instance.
+    """
+
+    rows_per_slice: float
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.rows_per_slice:,.4g} rows per slice, {self.source}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A route, and the rule that chose it."""
+
+    route: Route
+    why: str
+    expected: Expected
+
+
+def expected(rows_per_slice: float | None, known: Expected | str | None = None) -> Expected:
+    """Return what is expected: the hint, else what is known of the source, else the default.
+
+    Of what is not known, `known` may say why.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        The hint is no number, or below 1.
+    """
+    if rows_per_slice is None:
+        if isinstance(known, Expected):
+            return known
+        return Expected(DEFAULT_ROWS, f"the default, as {known or 'nothing is known of the source'}")
+    if isinstance(rows_per_slice, bool) or not isinstance(rows_per_slice, int | float):
+        raise InvalidType(
+            f"rows_per_slice: {rows_per_slice!r} is a {type(rows_per_slice).__name__}; it is a number of at "
+            "least 1, or None"
+        )
+    if not rows_per_slice >= 1:
+        raise InvalidValue(
+            f"rows_per_slice: {rows_per_slice} is given; it is a number of at least 1, or None"
+        )
+    return Expected(float(rows_per_slice), "as rows_per_slice says")
+
+
+def depends(job: Job, asked: str | None, rows_per_slice: float | None) -> bool:
+    """Whether the route depends on how many rows slices have, and nobody said that."""
+    given = asked is not None or rows_per_slice is not None
+    return not given and catalyst.ROUTE.refusal(job) is not None and panes.ROUTE.refusal(job) is None
+
+
+def choose(job: Job, asked: str | None, expects: Expected) -> Choice:
+    """Return the route to take: the one that is asked for, or else that of the rule.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `asked` is no route, or one that refuses the job.
+    """
+    if asked is not None:
+        return Choice(named(job, asked), "as asked", expects)
+    if catalyst.ROUTE.refusal(job) is None:
+        return Choice(catalyst.ROUTE, "as Spark answers one tumbling window itself", expects)
+    held = panes.ROUTE.refusal(job)
+    if held is None and expects.rows_per_slice >= PANES_FROM:
+        return Choice(
+            panes.ROUTE,
+            "as Catalyst holds the partial aggregates, and slices of at least "
+            f"{PANES_FROM:g} rows are expected",
+            expects,
+        )
+    why = held or f"slices of fewer than {PANES_FROM:g} rows are expected"
+    return Choice(packed.ROUTE, f"as {why}", expects)
+
+
+def named(job: Job, asked: str) -> Route:
+    if not isinstance(asked, str):
+        raise InvalidType(f"route: {asked!r} is a {type(asked).__name__}; a route is a str, or None")
+    names = ", ".join(repr(candidate.name) for candidate in ROUTES)
+    for candidate in ROUTES:
+        if candidate.name == asked:
+            reason = candidate.refusal(job)
+            if reason is not None:
+                raise InvalidValue(
+                    f"route: {asked!r} cannot evaluate the query, as {reason}; routes are {names}"
+                )
+            return candidate
+    raise InvalidValue(f"route: {asked!r} is unknown; routes are {names}")

@@ -1,0 +1,152 @@
+"""How a task gets to Spark's workers: in a wrapping that needs nothing there, and says what is missing.
+
+Spark pickles what `mapInArrow` is given, and classes of windowkit by name: where a worker lacks windowkit,
+Spark would tell of a module that cannot be found, deep in a traceback, and where it has another version, of
+whatever first differs. So the task is pickled by itself, and wrapped in a function of a function, which
+pickles by value and imports windowkit as its first step. So are the classes of a data source.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from windowkit import _native
+from windowkit.errors import InvalidValue, WindowKitError
+from windowkit.query import Query
+
+__all__ = ["Task", "described", "importing", "packed_task", "running", "shipped"]
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@runtime_checkable
+class Task(Protocol):
+    """What runs over the batches of a partition as a part of a query."""
+
+    @property
+    def query(self) -> Query:
+        """The query it is part of."""
+        ...
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Yield batches made of those of a partition."""
+        ...
+
+
+def shipped(task: Callable[[Batches], Batches], told: str | None = None) -> Callable[[Batches], Batches]:
+    """Return `task` as a function for ``mapInArrow``.
+
+    Parameters
+    ----------
+    task : callable
+        Pickled by itself.
+    told : str, optional
+        What errors call that which it is part of; its query if it is a `Task`.
+
+    Notes
+    -----
+    What it raises, besides what `task` does: ``RuntimeError`` where windowkit cannot be imported or has
+    another version; with the host, the interpreter, and both versions.
+    """
+    if told is None:
+        assert isinstance(task, Task), "without a query it has to be told what a task is part of"
+        told = described(task.query)
+    payload = packed_task(task, told)
+    there = importing()
+
+    # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
+    def run(batches):  # type: ignore[no-untyped-def]
+        there()
+        from windowkit.spark.shipping.tasks import running
+
+        yield from running(payload, batches)
+
+    # Spark's plans show a function by its name.
+    run.__name__ = run.__qualname__ = type(task).__name__
+    return run
+
+
+def importing() -> Callable[[], None]:
+    """Return a function that pickles by value, and raises where windowkit is not what it is here."""
+    wanted = _native.__version__
+
+    def there() -> None:
+        # What is installed there is found out, and is no dependency of this module.
+        import socket
+        import sys
+        from importlib import import_module
+
+        where = f"the worker on host {socket.gethostname()} that runs {sys.executable}"
+        advice = f"install windowkit {wanted} there, or ship an environment that has it"
+        try:
+            found = import_module("windowkit").__version__
+        except ImportError as error:
+            if "failed to map segment" in str(error) or "allocate memory" in str(error):
+                advice = (
+                    "memory may be short there: spark.executor.pyspark.memory, which the cores of an "
+                    "executor share, limits the address space of a worker"
+                )
+            raise RuntimeError(f"windowkit: {where} cannot import windowkit ({error}); {advice}") from None
+        if found != wanted:
+            raise RuntimeError(f"windowkit: {where} has windowkit {found}, the driver has {wanted}; {advice}")
+
+    return there
+
+
+def packed_task(task: Callable[..., Batches], told: str) -> bytes:
+    """Return a task, and what errors call that which it is part of, for `running`."""
+    payload: bytes = cloudpickle.dumps((task, told))  # type: ignore[no-untyped-call]  # of pyspark's copy
+    return payload
+
+
+def running(payload: bytes, given: Any) -> Batches:
+    """Run a task in a worker, on its batches or on what else it takes; what goes wrong says in which query.
+
+    Raises
+    ------
+    WindowKitError
+        Of the class that the task raised, with what it is part of: a query and its columns.
+    MemoryError
+        There was not enough; with the same.
+    """
+    try:
+        task, told = pickle.loads(payload)
+    except (ImportError, AttributeError) as error:
+        raise InvalidValue(
+            f"query: a worker cannot load it ({error}); what a user's own functions import is there, too, or "
+            "their module is pickled by value"
+        ) from error
+    try:
+        yield from task(given)
+    except WindowKitError as error:
+        raise type(error)(f"{error}; in the {told}") from error
+    except MemoryError as error:
+        raise MemoryError(
+            f"a worker has not the memory it needs ({error}); spark.executor.pyspark.memory, which the cores "
+            f"of an executor share, limits it, and more shuffle partitions divide the keys; in the {told}"
+        ) from error
+    except pa.ArrowException as error:
+        raise InvalidValue(f"data: {error}; in the {told}") from error
+    except (SystemExit, KeyboardInterrupt) as error:
+        # Of a user's function: it must not end a worker without a word.
+        raise InvalidValue(f"data: {error!r} was raised; in the {told}") from error
+
+
+def described(query: Query) -> str:
+    """Return a query in one line.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> described(wk.query(by="k", time="ts", windows=wk.tumbling(10), aggs=[wk.sum("v"), wk.count()]))
+    'query by k over ts, windows tumbling(10), answers sum(v), count(*)'
+    """
+    windows = ", ".join(map(str, query.windows))
+    answers = ", ".join(map(str, query.aggs))
+    keys = ", ".join(query.by) or "nothing"
+    return f"query by {keys} over {query.time}, windows {windows}, answers {answers}"
