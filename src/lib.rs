@@ -27,6 +27,7 @@
 #![cfg_attr(feature = "python", feature(alloc_error_hook))]
 
 pub mod aggregate;
+pub mod algebra;
 mod dictionary;
 pub mod error;
 pub mod kernels;

@@ -13,7 +13,6 @@
 mod function;
 mod ranges;
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -24,8 +23,10 @@ use arrow_select::concat::concat;
 use arrow_select::filter::filter;
 use arrow_select::take::take;
 
-use super::lift::{Partials, Rows, columns};
+use super::lift::columns;
+use super::partials::{Partials, Upkeep};
 use super::properties::Properties;
+use super::rows::Rows;
 use super::user::UserAggregate;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
@@ -314,7 +315,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
     }
 
     fn append(&mut self, other: Box<dyn Partials>) {
-        let other = *other.into_any().downcast::<Self>().expect("columns of one kind");
+        let other = other.into_alike::<Self>();
         let base = self.len as u32;
         self.held.entries.take();
         self.held.reduced.take();
@@ -401,7 +402,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         if !self.takes_out() {
             return Ok(vec![false; slots.len()]);
         }
-        let lost = lost.as_any().downcast_ref::<Self>().expect("columns of one kind").reduced()?.clone();
+        let lost = lost.alike::<Self>().reduced()?.clone();
         let Entries { slots: own, times, states, .. } = self.reduced()?.clone();
         let places: HashMap<u32, u32> = own.iter().copied().zip(0..).collect();
         // What is left of slots that lost something, as places of states; of those without a value nothing.
@@ -431,7 +432,10 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         properties.commutative && properties.invertible
     }
 
-    fn settle(&mut self) -> Result<()> {
+    fn keep_up(&mut self, what: Upkeep) -> Result<()> {
+        if what != Upkeep::Settle {
+            return Ok(());
+        }
         // Rows whose order matters stay rows.
         let commutes = self.function.properties().commutative;
         let Entries { slots, times, states, .. } =
@@ -449,13 +453,5 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
             values + chunk.slots.capacity() * size_of::<u32>() + chunk.times.capacity() * size_of::<i64>()
         };
         self.held.chunks.iter().map(chunk).sum()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field};
 
-use super::geometric::geometric_mean;
 use super::hyperloglog::HyperLogLogs;
-use super::lift::Partials;
 use super::m4::{fields, m4};
-use super::mean::{mean, mean_type};
+use super::mean::{geometric_mean, mean};
 use super::moments::variance;
 use super::multiset::{Question, ask};
-use super::partial::{Partial, is_number};
+use super::partial::Partial;
+use super::partials::Partials;
 use super::properties::{Kind, Properties};
 use super::quantile::quantile_type;
 use super::sketch::Sketches;
-use super::sum::sum_type;
 use super::user::User;
+use crate::algebra::{is_number, mean_type, sum_type};
 use crate::dictionary::{plain, widened};
 use crate::sketch::PRECISIONS;
 use crate::{Error, Result};
@@ -295,16 +294,14 @@ impl Function {
             (Function::GeometricMean, [logs, counts]) => geometric_mean(*logs, *counts),
             (Function::Variance { sample, root }, [moments]) => variance(*moments, *sample, *root),
             (Function::Ask(question), [sets]) => ask(*sets, *question, input),
-            (Function::ApproxQuantile(q), [sketches]) => match sketches.as_any().downcast_ref::<Sketches>() {
+            (Function::ApproxQuantile(q), [sketches]) => match sketches.downcast_ref::<Sketches>() {
                 Some(sketches) => sketches.quantiles(*q),
                 None => Err(Error::Internal("an approximate quantile is of sketches".into())),
             },
-            (Function::ApproxCountDistinct(_), [sketches]) => {
-                match sketches.as_any().downcast_ref::<HyperLogLogs>() {
-                    Some(sketches) => Ok(sketches.estimates()),
-                    None => Err(Error::Internal("an approximate distinct count is of sketches".into())),
-                }
-            }
+            (Function::ApproxCountDistinct(_), [sketches]) => match sketches.downcast_ref::<HyperLogLogs>() {
+                Some(sketches) => Ok(sketches.estimates()),
+                None => Err(Error::Internal("an approximate distinct count is of sketches".into())),
+            },
             (Function::M4 { times }, partials) => m4(partials, input, times.then(|| plain(time))),
             _ => Err(Error::Internal(format!("{self:?} does not lower {} partials", partials.len()))),
         }

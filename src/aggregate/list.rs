@@ -3,15 +3,16 @@
 //! Rows are appended with their times; when slots are put in order each slot's rows are sorted by time and then by
 //! arrival. The slots of one key ascend in time and share none, so that a window is one stretch of rows.
 
-use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
 use arrow_schema::{DataType, Field};
 
-use super::lift::{Partials, Rows, cast_to, columns};
+use super::lift::{cast_to, columns};
 use super::multiset::{list, offsets};
+use super::partials::{Partials, Upkeep};
 use super::properties::{Kind, Properties};
+use super::rows::Rows;
 use super::store::{Position, Store};
 use crate::dictionary::{plain, widened};
 use crate::kernels::Ranges;
@@ -192,7 +193,7 @@ impl Partials for List {
     }
 
     fn append(&mut self, other: Box<dyn Partials>) {
-        let mut other = *other.into_any().downcast::<Self>().expect("columns of one kind");
+        let mut other = other.into_alike::<Self>();
         let base = self.len as u32;
         let arrived = self.store.append(other.store.clone());
         let (slots, rows) = self.rows();
@@ -248,19 +249,13 @@ impl Partials for List {
         Ok(list(offsets, self.values((0..self.len).flat_map(|slot| self.slot(slot)))?))
     }
 
-    fn renumber(&mut self) -> Result<()> {
-        let mut store = self.store.clone();
-        let (_, rows) = self.rows();
-        store.renumber(rows.iter_mut().map(|row| &mut row.1))?;
-        self.store = store;
-        Ok(())
-    }
-
-    fn shrink(&mut self) -> Result<()> {
-        let mut store = self.store.clone();
-        let (_, rows) = self.rows();
-        store.squeeze(rows.iter_mut().map(|row| &mut row.1))?;
-        self.store = store;
+    fn keep_up(&mut self, what: Upkeep) -> Result<()> {
+        if matches!(what, Upkeep::Shrink | Upkeep::Renumber) {
+            let mut store = self.store.clone();
+            let (_, rows) = self.rows();
+            store.keep_up(what, rows.len(), rows.iter_mut().map(|row| &mut row.1))?;
+            self.store = store;
+        }
         Ok(())
     }
 
@@ -273,13 +268,5 @@ impl Partials for List {
             Held::View(sorted, ranges) => sorted.bytes() + ranges.capacity() * size_of::<(u32, u32)>(),
         };
         own + self.store.bytes()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }

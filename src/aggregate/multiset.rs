@@ -14,8 +14,8 @@
 
 mod asked;
 mod entries;
+mod nodes;
 
-use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, ListArray, UInt32Array, UInt64Array, cast::AsArray, types::UInt64Type};
@@ -24,10 +24,12 @@ use arrow_schema::{DataType, Field};
 use arrow_select::take::take;
 
 use super::codes::{Codes, Interned};
-use super::lift::{Partials, Rows, cast_to, columns};
+use super::lift::{cast_to, columns};
 use super::order::{Family, Wides, Words, family};
+use super::partials::{Partials, RunNodes, Upkeep};
 use super::properties::{Kind, Properties};
-use super::sorted_runs::{Nodes, RunNodes, SortedRun, union};
+use super::rows::Rows;
+use super::sorted_runs::{SortedRun, union};
 use super::tally::{Ordered, Runs, slide};
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
@@ -313,7 +315,7 @@ impl<C: Codes> Partials for Multiset<C> {
     }
 
     fn run_nodes(&self) -> Option<Box<dyn RunNodes>> {
-        C::ORDERED.then(|| Box::new(Nodes::new(self.codes.emptied())) as Box<dyn RunNodes>)
+        C::ORDERED.then(|| Box::new(nodes::Nodes::new(self.codes.emptied())) as Box<dyn RunNodes>)
     }
 
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
@@ -374,7 +376,7 @@ impl<C: Codes> Partials for Multiset<C> {
     }
 
     fn append(&mut self, other: Box<dyn Partials>) {
-        let mut other = *other.into_any().downcast::<Self>().expect("columns of one kind");
+        let mut other = other.into_alike::<Self>();
         other.entries();
         let Held::Rows(mut theirs) = other.held else { unreachable!("they were made rows") };
         self.codes.adopt(&other.codes, &mut theirs.codes);
@@ -423,10 +425,12 @@ impl<C: Codes> Partials for Multiset<C> {
         Ok(self.lists(false)?.remove(0))
     }
 
-    fn shrink(&mut self) -> Result<()> {
-        self.entries();
-        if let Held::Rows(entries) = &mut self.held {
-            self.codes.squeeze(&mut entries.codes);
+    fn keep_up(&mut self, what: Upkeep) -> Result<()> {
+        if what == Upkeep::Shrink {
+            self.entries();
+            if let Held::Rows(entries) = &mut self.held {
+                self.codes.squeeze(&mut entries.codes);
+            }
         }
         Ok(())
     }
@@ -443,14 +447,6 @@ impl<C: Codes> Partials for Multiset<C> {
             }
         };
         held + self.codes.bytes()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }
 

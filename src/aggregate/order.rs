@@ -12,7 +12,9 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType};
 
 use super::lift::cast_to;
+use super::partials::Upkeep;
 use super::store::{NOWHERE, Position, Store};
+use crate::algebra::Keyed;
 use crate::dictionary::{plain, widened};
 use crate::{Error, Result};
 
@@ -31,14 +33,18 @@ pub trait Keys: Clone + Send + Sync + 'static {
     fn values(&self, keys: &[Self::Key], nulls: Option<NullBuffer>) -> Result<ArrayRef>;
 
     /// Takes over what the keys of `other` refer to, and makes them keys of `self`.
-    fn adopt<'a>(&mut self, other: Self, keys: impl Iterator<Item = &'a mut Self::Key>);
+    fn adopt<'a>(&mut self, other: Self, keys: impl Iterator<Item = &'a mut Self::Key>) {
+        let _ = (other, keys);
+    }
 
-    /// Forgets what none of these keys refers to, now and then; the caller holds no others.
-    fn compact<'a>(&mut self, live: usize, keys: impl Iterator<Item = &'a mut Self::Key>) -> Result<()>;
-
-    /// Forgets what none of these keys refers to, at once.
-    fn squeeze<'a>(&mut self, keys: impl Iterator<Item = &'a mut Self::Key>) -> Result<()> {
-        let _ = keys;
+    /// Keeps up what these keys refer to, of which there are about `live`; the caller holds no others.
+    fn keep_up<'a>(
+        &mut self,
+        what: Upkeep,
+        live: usize,
+        keys: impl Iterator<Item = &'a mut Self::Key>,
+    ) -> Result<()> {
+        let _ = (what, live, keys);
         Ok(())
     }
 
@@ -53,7 +59,9 @@ pub trait Keys: Clone + Send + Sync + 'static {
     }
 
     /// Keys without any values.
-    fn emptied(&self) -> Self;
+    fn emptied(&self) -> Self {
+        self.clone()
+    }
 }
 
 /// How values of a type become keys.
@@ -135,12 +143,6 @@ fn float(key: u64) -> f64 {
     f64::from_bits(if key & TOP == 0 { !key } else { key ^ TOP })
 }
 
-fn float_key(value: f64) -> u64 {
-    // Adding zero makes -0.0 0.0.
-    let bits = if value.is_nan() { f64::NAN.to_bits() & !TOP } else { (value + 0.0).to_bits() };
-    if bits & TOP == 0 { bits ^ TOP } else { !bits }
-}
-
 impl Keys for Words {
     type Key = u64;
 
@@ -151,7 +153,7 @@ impl Keys for Words {
         }
         Ok(match self.physical() {
             DataType::Float64 => {
-                values.as_primitive::<Float64Type>().values().iter().map(|&v| float_key(v)).collect()
+                values.as_primitive::<Float64Type>().values().iter().map(|&v| v.ordinal()).collect()
             }
             DataType::UInt64 => values.as_primitive::<UInt64Type>().values().to_vec(),
             _ => values.as_primitive::<Int64Type>().values().iter().map(|&v| word(v)).collect(),
@@ -178,16 +180,6 @@ impl Keys for Words {
             values = cast_to(&values, step)?;
         }
         cast_to(&values, &self.output)
-    }
-
-    fn adopt<'a>(&mut self, _: Self, _: impl Iterator<Item = &'a mut u64>) {}
-
-    fn compact<'a>(&mut self, _: usize, _: impl Iterator<Item = &'a mut u64>) -> Result<()> {
-        Ok(())
-    }
-
-    fn emptied(&self) -> Self {
-        self.clone()
     }
 }
 
@@ -235,16 +227,6 @@ impl Keys for Wides {
 
     fn values(&self, keys: &[i128], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         cast_to(&self.decimals(keys, nulls)?, &self.output)
-    }
-
-    fn adopt<'a>(&mut self, _: Self, _: impl Iterator<Item = &'a mut i128>) {}
-
-    fn compact<'a>(&mut self, _: usize, _: impl Iterator<Item = &'a mut i128>) -> Result<()> {
-        Ok(())
-    }
-
-    fn emptied(&self) -> Self {
-        self.clone()
     }
 }
 
@@ -335,12 +317,14 @@ impl Keys for Texts {
         keys.for_each(|key| *key += base);
     }
 
-    fn compact<'a>(&mut self, live: usize, keys: impl Iterator<Item = &'a mut Position>) -> Result<()> {
-        self.store.compact(live, keys)
-    }
-
-    fn squeeze<'a>(&mut self, keys: impl Iterator<Item = &'a mut Position>) -> Result<()> {
-        self.store.squeeze(keys)
+    fn keep_up<'a>(
+        &mut self,
+        what: Upkeep,
+        live: usize,
+        keys: impl Iterator<Item = &'a mut Position>,
+    ) -> Result<()> {
+        // Keys compare by what they refer to, not by where it lies.
+        if what == Upkeep::Renumber { Ok(()) } else { self.store.keep_up(what, live, keys) }
     }
 
     fn are_plain(&self) -> bool {
@@ -364,11 +348,11 @@ mod tests {
     #[test]
     fn keys_of_floats_compare_as_spark_compares_floats() {
         let ascending = [f64::NEG_INFINITY, -1.5, -f64::MIN_POSITIVE, -0.0, 1.5, f64::INFINITY, -f64::NAN];
-        let keys: Vec<u64> = ascending.iter().map(|&value| float_key(value)).collect();
+        let keys: Vec<u64> = ascending.iter().map(|&value| value.ordinal()).collect();
         assert!(keys.is_sorted());
-        assert_eq!(float_key(-0.0), float_key(0.0));
-        assert_eq!(float_key(f64::NAN), float_key(-f64::NAN));
-        assert!(ascending.iter().all(|&v| float(float_key(v)) == v || v.is_nan()));
+        assert_eq!((-0.0f64).ordinal(), 0.0f64.ordinal());
+        assert_eq!(f64::NAN.ordinal(), (-f64::NAN).ordinal());
+        assert!(ascending.iter().all(|&v| float(v.ordinal()) == v || v.is_nan()));
     }
 
     #[test]

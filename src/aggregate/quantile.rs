@@ -9,9 +9,9 @@ use arrow_schema::DataType;
 
 use super::codes::Codes;
 use super::lift::cast_to;
-use super::partial::is_number;
 use super::sorted_runs::{SortedRun, select, values};
 use super::tally::{Counter, Ordered, Runs, slide};
+use crate::algebra::is_number;
 use crate::dictionary::plain;
 use crate::{Error, Result};
 

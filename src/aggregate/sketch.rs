@@ -4,7 +4,6 @@
 //! it, with k = 200: the rank of an answer is within 1.33 % of the one asked for with 99 % confidence, and exact up to
 //! some k values. Items are keys of values, so that every type of 64 bits has quantiles, NaN greatest.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BinaryArray, cast::AsArray};
@@ -13,9 +12,11 @@ use arrow_schema::DataType;
 use datasketches::common::SearchCriteria;
 use datasketches::kll::KllSketch;
 
-use super::lift::{Partials, Rows, cast_to, columns};
+use super::lift::{cast_to, columns};
 use super::order::{Family, Keys, Words, family, integer, word};
+use super::partials::Partials;
 use super::properties::{Kind, Properties};
+use super::rows::Rows;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 
@@ -109,7 +110,7 @@ impl Partials for Sketches {
     }
 
     fn append(&mut self, other: Box<dyn Partials>) {
-        self.states.extend(other.into_any().downcast::<Self>().expect("columns of one kind").states);
+        self.states.extend(other.into_alike::<Self>().states);
     }
 
     fn empty(&self) -> Box<dyn Partials> {
@@ -170,13 +171,5 @@ impl Partials for Sketches {
     fn bytes(&self) -> usize {
         let sketches: usize = self.states.iter().flatten().map(|sketch| 8 * sketch.num_retained()).sum();
         sketches + self.states.capacity() * size_of::<State>()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }

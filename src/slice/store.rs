@@ -10,7 +10,7 @@ use super::cutter::Cut;
 use super::parting::Parts;
 use super::timeline::Timelines;
 use crate::Result;
-use crate::aggregate::{Input, Partials, Rows, Run};
+use crate::aggregate::{Input, Partials, Rows, Run, Upkeep};
 
 /// Slots that may gather before any are moved.
 const FIRST: usize = 4096;
@@ -53,7 +53,7 @@ impl Delta {
                     &expanded
                 }
                 Cut::Runs(runs) => {
-                    if input.taken.is_none() && partial.update_runs(&input.columns, runs, times, cells)? {
+                    if input.taken.is_none() && partial.update_runs(&input.columns, runs, cells)? {
                         continue;
                     }
                     if expanded.is_empty() {
@@ -80,7 +80,7 @@ impl Delta {
 
     /// Has functions raise now that would raise later.
     pub fn settle(&mut self) -> Result<()> {
-        self.partials.iter_mut().try_for_each(|partial| partial.settle())
+        self.partials.iter_mut().try_for_each(|partial| partial.keep_up(Upkeep::Settle))
     }
 }
 
@@ -183,7 +183,7 @@ impl Store {
     /// # Errors
     /// None but those of memory; nothing is changed then.
     pub fn drop_values(&mut self) -> Result<()> {
-        self.partials.iter_mut().try_for_each(|partials| partials.compact())
+        self.partials.iter_mut().try_for_each(|partials| partials.keep_up(Upkeep::Compact))
     }
 
     /// Whether slots are worth moving: they have doubled, or many rows came.
@@ -202,7 +202,7 @@ impl Store {
                 return Ok(partials.empty());
             }
             let mut moved = partials.regroup(&slots, &groups)?;
-            moved.shrink()?;
+            moved.keep_up(Upkeep::Shrink)?;
             Ok(moved)
         };
         self.partials =

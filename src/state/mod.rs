@@ -21,7 +21,7 @@ use crate::{Error, Result};
 const MAGIC: [u8; 8] = *b"WKSTREAM";
 
 /// The version that is written and read.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Magic number, version, length of the body, its checksum.
 const HEADER: usize = 8 + 4 + 8 + 4;

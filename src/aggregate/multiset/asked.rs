@@ -8,8 +8,8 @@ use arrow_select::take::take;
 
 use super::{Held, Multiset, Ranked};
 use crate::aggregate::codes::{Codes, Interned};
-use crate::aggregate::lift::Partials;
 use crate::aggregate::order::{Wides, Words};
+use crate::aggregate::partials::Partials;
 use crate::aggregate::quantile::{discrete, quantiles, quantiles_of_runs};
 use crate::aggregate::sorted_runs::{SortedRun, select, union, values};
 use crate::aggregate::tally::{Counter, Distinct, Modes, Ordered, slide};
@@ -34,7 +34,6 @@ pub(in crate::aggregate) fn ask(
     question: Question,
     input: &DataType,
 ) -> Result<ArrayRef> {
-    let sets = sets.as_any();
     if let Some(words) = sets.downcast_ref::<Multiset<Words>>() {
         return words.ask(question, input);
     }

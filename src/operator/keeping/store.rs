@@ -8,7 +8,7 @@ use super::heap::Heap;
 use super::line::{Line, Slice};
 use super::work::{Change, NONE, Work};
 use crate::Result;
-use crate::aggregate::{Input, Partial, Partials, Rows};
+use crate::aggregate::{Input, Partial, Partials, Rows, Upkeep};
 use crate::operator::plan::Stored;
 use arrow_array::{ArrayRef, cast::AsArray};
 
@@ -135,7 +135,7 @@ impl Store {
         let rows = changes.iter().map(|change| change.hi - change.lo).sum::<usize>() + work.grouped;
         let mut delta = Delta { partials: derived, slots: work.slots as usize, rows, recomputed: 0 };
         delta.recomputed = recomputed.into_iter().filter(|&recomputed| recomputed).count() as u64;
-        delta.partials.iter_mut().try_for_each(|partials| partials.settle())?;
+        delta.partials.iter_mut().try_for_each(|partials| partials.keep_up(Upkeep::Settle))?;
         Ok(delta)
     }
 
@@ -287,7 +287,7 @@ impl Store {
         let which: Vec<usize> = (0..self.partials.len()).collect();
         let all = || lines.iter().flat_map(|line| &line.slices);
         let mut partials = self.gather(&self.nothing(), all(), &which)?;
-        partials.iter_mut().try_for_each(|partials| partials.shrink())?;
+        partials.iter_mut().try_for_each(|partials| partials.keep_up(Upkeep::Shrink))?;
         self.partials = partials;
         self.slots = 0;
         for slice in lines.iter_mut().flat_map(|line| &mut line.slices) {
@@ -318,7 +318,7 @@ fn copied(partials: &dyn Partials, slots: &[u32]) -> Result<Box<dyn Partials>> {
 fn merge(partials: &dyn Partials, kind: &Kind, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
     let mut each = copied(partials, slots)?;
     if kind.ordered && slots.len() > 1 {
-        each.renumber()?;
+        each.keep_up(Upkeep::Renumber)?;
     }
     if slots.len() == groups.len() {
         return Ok(each);
@@ -374,7 +374,7 @@ fn grouped(column: Stretch<'_>, work: &Work, fresh: &Fresh) -> Result<Box<dyn Pa
     if work.grouped == fresh.len() {
         let input = column.input(|position| heap.stretch(position, fresh.base, fresh.len()))?;
         let by_runs = input.taken.is_none() && !work.runs.is_empty();
-        if !by_runs || !partials.update_runs(&input.columns, &work.runs, &fresh.times, groups)? {
+        if !by_runs || !partials.update_runs(&input.columns, &work.runs, groups)? {
             input.feed(&mut *partials, Rows::all(&work.group_of, &fresh.times), groups)?;
         }
     } else {
