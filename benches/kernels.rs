@@ -9,8 +9,7 @@ use windowkit::kernels::{Ranges, recalculate, subtract_on_evict, two_stacks};
 const LEN: u32 = 1 << 20;
 
 fn sliding(criterion: &mut Criterion) {
-    let sums: Vec<Twofold> =
-        (0..LEN).map(|i| Twofold::new(i.wrapping_mul(0x9E37_79B1).into())).collect();
+    let sums: Vec<Twofold> = (0..LEN).map(|i| Twofold::new(i.wrapping_mul(0x9E37_79B1).into())).collect();
     let integers: Vec<i64> = (0..LEN).map(|i| i64::from(i.wrapping_mul(0x9E37_79B1))).collect();
     let mut group = criterion.benchmark_group("slide 1");
     for size in [8, 64, 1024, 65_536] {

@@ -18,7 +18,7 @@ impl<K: Ord> Order<K> for () {
     }
 }
 
-/// A key and its place; of no key the place is [`Place::NOWHERE`].
+/// A key and its place; of no key the place is [`Place::nowhere`].
 #[derive(Debug, Clone, Copy)]
 pub struct Placed<K, P> {
     /// The key.
@@ -47,7 +47,7 @@ impl<K: Copy + Default, P: Place, O: Order<K>> Monoid for Arg<O, K, P> {
 
     #[inline]
     fn identity(&self) -> Placed<K, P> {
-        Placed { key: K::default(), place: P::NOWHERE }
+        Placed { key: K::default(), place: P::nowhere() }
     }
 
     #[inline]

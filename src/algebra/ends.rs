@@ -5,7 +5,7 @@ use super::{Lift, Monoid};
 /// Where a value lies: by position, or by time and then by arrival.
 pub trait Place: Copy {
     /// No place.
-    const NOWHERE: Self;
+    fn nowhere() -> Self;
 
     /// Whether this is no place.
     fn is_nowhere(self) -> bool;
@@ -15,11 +15,13 @@ pub trait Place: Copy {
 }
 
 impl Place for usize {
-    const NOWHERE: usize = usize::MAX;
+    fn nowhere() -> usize {
+        usize::MAX
+    }
 
     #[inline]
     fn is_nowhere(self) -> bool {
-        self == Self::NOWHERE
+        self == usize::MAX
     }
 
     #[inline]
@@ -30,7 +32,9 @@ impl Place for usize {
 
 /// A time, and where in a store the value lies, by arrival.
 impl Place for (i64, u64) {
-    const NOWHERE: (i64, u64) = (0, u64::MAX);
+    fn nowhere() -> (i64, u64) {
+        (0, u64::MAX)
+    }
 
     #[inline]
     fn is_nowhere(self) -> bool {
@@ -40,6 +44,31 @@ impl Place for (i64, u64) {
     #[inline]
     fn is_before(self, other: (i64, u64)) -> bool {
         self < other
+    }
+}
+
+/// A position, and the value that lies there.
+#[derive(Debug, Clone, Copy)]
+pub struct At<V> {
+    /// The position.
+    pub position: usize,
+    /// The value.
+    pub value: V,
+}
+
+impl<V: Copy + Default> Place for At<V> {
+    fn nowhere() -> At<V> {
+        At { position: usize::nowhere(), value: V::default() }
+    }
+
+    #[inline]
+    fn is_nowhere(self) -> bool {
+        self.position.is_nowhere()
+    }
+
+    #[inline]
+    fn is_before(self, other: At<V>) -> bool {
+        self.position < other.position
     }
 }
 
@@ -62,7 +91,7 @@ impl<P: Place> Monoid for End<P> {
 
     #[inline]
     fn identity(&self) -> P {
-        P::NOWHERE
+        P::nowhere()
     }
 
     #[inline]
@@ -81,5 +110,12 @@ impl<V: Copy> Lift<V> for End<usize> {
     #[inline]
     fn lift(&self, position: usize, _: V) -> usize {
         position
+    }
+}
+
+impl<V: Copy + Default> Lift<V> for End<At<V>> {
+    #[inline]
+    fn lift(&self, position: usize, value: V) -> At<V> {
+        At { position, value }
     }
 }

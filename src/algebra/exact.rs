@@ -143,6 +143,13 @@ macro_rules! widened {
 }
 widened!(i64: |n| n as u64 ^ (1 << 63), 1 << 63; u64: |n| n, 0);
 
+impl Lift<i128> for ExactSum<i256> {
+    #[inline]
+    fn lift(&self, _: usize, value: i128) -> i256 {
+        i256::from_i128(value)
+    }
+}
+
 /// The sum of fewer than 2^32 values, as the sums of their upper and lower halves: what a vector can add up.
 fn halves(values: impl Iterator<Item = u64>) -> i128 {
     let (high, low) =

@@ -46,7 +46,7 @@ mod ordered;
 
 pub use arg::{Arg, Order, Placed};
 pub use count::Count;
-pub use ends::{End, Place};
+pub use ends::{At, End, Place};
 pub use exact::{ExactSum, Total, divided};
 pub use extrema::Extremum;
 pub use float::{FloatSum, Twofold};

@@ -122,7 +122,9 @@ impl Job<'_> {
                 let last = function == Function::Last;
                 let position = |(lo, hi): (usize, usize)| if last { hi.wrapping_sub(1) } else { lo };
                 let ranges = self.frames.iter(ranks.as_deref());
-                rows.extend(ranges.map(|(lo, hi)| if lo < hi { position((lo, hi)) } else { usize::NOWHERE }));
+                rows.extend(
+                    ranges.map(|(lo, hi)| if lo < hi { position((lo, hi)) } else { usize::nowhere() }),
+                );
             }
             (Some(_), function) => {
                 self.each_position(array, &End::new(function == Function::Last), |_, row| rows.push(row));

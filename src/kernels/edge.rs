@@ -117,7 +117,7 @@ mod tests {
                 let rank = |row: usize| valid[from..row].iter().filter(|&&valid| valid).count();
                 for (at, &(lo, hi)) in listed.iter().enumerate() {
                     let (lo, hi) = (rank(lo), rank(hi));
-                    let (first, last) = if lo < hi { (lo, hi - 1) } else { (usize::NOWHERE, usize::NOWHERE) };
+                    let (first, last) = if lo < hi { (lo, hi - 1) } else { (usize::nowhere(), usize::nowhere()) };
                     prop_assert_eq!((firsts[at], lasts[at]), ((hi - lo, first), last));
                 }
             }

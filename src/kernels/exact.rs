@@ -13,7 +13,7 @@ use super::Function;
 use super::dense::Dense;
 use super::job::Job;
 use super::simd::Element;
-use crate::algebra::{ExactSum, Total, divided};
+use crate::algebra::{ExactSum, Total, divided, mean_unit};
 use crate::{Error, Result};
 
 /// Sums of integers, lowered from their number of values and their true sum; the first window that `lower` finds no
@@ -93,14 +93,11 @@ pub(super) struct Lowering {
 impl Lowering {
     /// For sums or means of `input`, as decimals of `output`.
     pub fn new(function: Function, input: &DataType, output: &DataType) -> Result<Self> {
-        let (DataType::Decimal128(_, given), DataType::Decimal128(precision, scale)) = (input, output) else {
-            return Err(Error::Internal(format!("{input} and {output} are no decimals")));
+        let DataType::Decimal128(precision, _) = output else {
+            return Err(Error::Internal(format!("{output} is no decimal")));
         };
-        Ok(Self {
-            mean: function == Function::Mean,
-            unit: 10i128.pow((scale - given).unsigned_abs().into()),
-            limit: 10i128.pow(u32::from(*precision)),
-        })
+        let (mean, limit) = (function == Function::Mean, 10i128.pow(u32::from(*precision)));
+        Ok(Self { mean, unit: mean_unit(input, output), limit })
     }
 
     /// The sum or mean; none if it has too many digits.

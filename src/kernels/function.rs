@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use arrow_schema::DataType;
 
+use crate::algebra::{is_number, mean_type, sum_type};
 use crate::{Error, Result};
 
 /// A function of the values in a window, nulls skipped.
@@ -115,7 +116,7 @@ impl Function {
     /// # Errors
     /// `InvalidType` where the function means nothing.
     pub fn output_type(&self, input: &DataType) -> Result<DataType> {
-        let numeric = input.is_integer() || input.is_floating() || matches!(input, DataType::Decimal128(..));
+        let numeric = is_number(input);
         let ordered = numeric
             || matches!(input, DataType::Boolean | DataType::Date32 | DataType::Date64)
             || matches!(input, DataType::Time32(_) | DataType::Time64(_))
@@ -138,20 +139,10 @@ impl Function {
             }
             Function::Variance { .. } if numeric => DataType::Float64,
             Function::Variance { .. } => return refuse("integers, floats and decimal128"),
-            Function::Sum | Function::Mean => match (self, input) {
-                (_, DataType::Duration(_)) => input.clone(),
-                (Function::Sum, DataType::Decimal128(precision, scale)) => {
-                    DataType::Decimal128((precision + 10).min(38), *scale)
-                }
-                (_, DataType::Decimal128(precision, scale)) => {
-                    DataType::Decimal128((precision + 4).min(38), (scale + 4).min(38))
-                }
-                _ if !numeric => return refuse("integers, floats, decimal128 and durations"),
-                (Function::Mean, _) => DataType::Float64,
-                _ if input.is_signed_integer() => DataType::Int64,
-                _ if input.is_unsigned_integer() => DataType::UInt64,
-                _ => DataType::Float64,
-            },
+            Function::Sum | Function::Mean => {
+                let output = if *self == Function::Sum { sum_type(input) } else { mean_type(input) };
+                return output.map_or_else(|| refuse("integers, floats, decimal128 and durations"), Ok);
+            }
         })
     }
 }

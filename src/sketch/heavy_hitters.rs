@@ -13,7 +13,7 @@
 //! lines and a key's slot stays its own for as long as it is kept. With c counters in c / 8 buckets a bucket gets 8 / c
 //! of the light rows on average, so that the error is about 1 / c of them, as without buckets.
 
-use super::Reader;
+use crate::state::Reader;
 use crate::{Error, Result};
 
 /// Counters of a bucket.
@@ -195,7 +195,7 @@ impl HeavyHitters {
         if !buckets.is_power_of_two() || buckets > (1 << 30) / WAYS {
             return Err(reader.damaged(&format!("{buckets} buckets of counters")));
         }
-        let total = reader.u64()?;
+        let total = reader.number()?;
         if reader.left() < buckets * WAYS * 24 {
             return Err(reader.damaged("they end before the last counter"));
         }
@@ -205,7 +205,7 @@ impl HeavyHitters {
             let mut bucket = EMPTY;
             for values in [&mut bucket.hashes, &mut bucket.counts, &mut bucket.errors] {
                 for value in values {
-                    *value = reader.u64()?;
+                    *value = reader.number()?;
                 }
             }
             for way in 0..WAYS {
@@ -381,9 +381,9 @@ mod tests {
             let keys = counted(capacity, &rows);
             let mut bytes = Vec::new();
             keys.write(&mut bytes);
-            prop_assert_eq!(HeavyHitters::read(&mut Reader::new(&bytes, "test")).unwrap(), keys);
+            prop_assert_eq!(HeavyHitters::read(&mut Reader::of(&bytes, "test")).unwrap(), keys);
             for end in 0..bytes.len() {
-                prop_assert!(HeavyHitters::read(&mut Reader::new(&bytes[..end], "test")).is_err());
+                prop_assert!(HeavyHitters::read(&mut Reader::of(&bytes[..end], "test")).is_err());
             }
         }
 
@@ -392,7 +392,7 @@ mod tests {
             if known && bytes.len() >= 4 {
                 bytes[..4].copy_from_slice(&1_u32.to_le_bytes());
             }
-            if let Ok(mut keys) = HeavyHitters::read(&mut Reader::new(&bytes, "test")) {
+            if let Ok(mut keys) = HeavyHitters::read(&mut Reader::of(&bytes, "test")) {
                 keys.insert(1, u64::MAX);
             }
         }
