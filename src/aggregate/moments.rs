@@ -14,54 +14,59 @@ use super::lift::{Aggregate, cast_to, columns, fold_primitive};
 use super::partials::Partials;
 use super::properties::{Kind, Properties};
 use super::rows::Rows;
-use super::sum::twofold;
-use crate::algebra::{Lift, Moment, Moments, Twofold};
+use crate::algebra::Variance;
+use crate::kernels::simd::Moments;
 use crate::{Error, Result};
 
-impl Aggregate for Moments {
+impl Aggregate for Variance {
     fn properties(&self) -> Properties {
         Properties::commutative(Kind::Algebraic)
     }
 
     fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let [input] = columns(inputs)?;
-        fold_primitive::<Float64Type, _>(column, input, &DataType::Float64, rows, len, |v| Moments.lift(0, v))
+        fold_primitive::<Float64Type, _>(column, input, &DataType::Float64, rows, len, Moments::of)
     }
 
-    /// The count, both parts of the mean ([`Twofold`]), and the squared deviations.
+    /// The count, both parts of the mean, and the squared deviations.
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        let [counts, means @ .., m2s] = columns::<4>(state)?;
+        let [counts, floats @ ..] = columns::<4>(state)?;
         let counts = cast_to(counts, &DataType::Int64)?;
         let counts = counts.as_primitive::<Int64Type>();
-        let [high, low] = means;
-        let [high, low, m2s] = [high, low, m2s].map(|floats| floats.as_primitive::<Float64Type>());
-        let moment = |row| Moment {
+        let [references, means, m2s] = floats.each_ref().map(|floats| floats.as_primitive::<Float64Type>());
+        let moments = |row| Moments {
             count: counts.value(row) as f64,
-            mean: Twofold { high: high.value(row), low: low.value(row) },
+            reference: references.value(row),
+            mean: means.value(row),
             m2: m2s.value(row),
         };
-        column.fold(rows, high.nulls(), len, moment);
+        column.fold(rows, references.nulls(), len, moments);
         Ok(())
     }
 
     fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
-        let (states, nulls) = (column.states(), column.nulls());
-        let counts: Int64Array = states.iter().map(|moment| moment.count as i64).collect();
-        let [high, low] = twofold(states.iter().map(|moment| moment.mean), nulls.clone());
-        let m2s: Vec<f64> = states.iter().map(|moment| moment.m2).collect();
-        Ok(vec![Arc::new(counts), high, low, Arc::new(Float64Array::new(m2s.into(), nulls))])
+        let counts: Int64Array = column.states().iter().map(|moments| moments.count as i64).collect();
+        let parts: [fn(&Moments) -> f64; 3] =
+            [|moments| moments.reference, |moments| moments.mean, |moments| moments.m2];
+        let mut state: Vec<ArrayRef> = vec![Arc::new(counts)];
+        state.extend(parts.map(|part| floats(column, part)));
+        Ok(state)
     }
 
     /// The means, which no function asks for: variances are lowered by [`variance`].
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
-        let means: Vec<f64> = column.states().iter().map(|moment| moment.mean.value()).collect();
-        Ok(Arc::new(Float64Array::new(means.into(), column.nulls())))
+        Ok(floats(column, |moments| moments.reference + moments.mean))
     }
+}
+
+fn floats(column: &Column<Variance>, of: impl Fn(&Moments) -> f64) -> ArrayRef {
+    let floats: Vec<f64> = column.states().iter().map(of).collect();
+    Arc::new(Float64Array::new(floats.into(), column.nulls()))
 }
 
 /// Variances (or their roots) of all slots: null for fewer than one value, or two if `sample`.
 pub(super) fn variance(moments: &dyn Partials, sample: bool, root: bool) -> Result<ArrayRef> {
-    let moments = moments.downcast_ref::<Column<Moments>>();
+    let moments = moments.downcast_ref::<Column<Variance>>();
     let moments = moments.ok_or_else(|| Error::Internal("a variance is made of moments".into()))?;
     let ddof = if sample { 1.0 } else { 0.0 };
     let variances = moments.states().iter().map(|moment| moment.variance(ddof, root));

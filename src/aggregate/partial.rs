@@ -13,7 +13,7 @@ use super::sketch::Sketches;
 use super::sum::{Floats, sums};
 use super::ties::{bytes_extrema, ties};
 use super::user::User;
-use crate::algebra::{Count, Moments, is_number};
+use crate::algebra::{Count, Variance, is_number};
 use crate::dictionary::plain;
 use crate::{Error, Result};
 
@@ -110,7 +110,7 @@ impl Partial {
             Partial::LogSum if is_number(plain(input)) => {
                 return Ok(Box::new(Column::new(Floats::new(true))));
             }
-            Partial::Moments if is_number(plain(input)) => return Ok(Box::new(Column::new(Moments))),
+            Partial::Moments if is_number(plain(input)) => return Ok(Box::new(Column::new(Variance))),
             Partial::LogSum | Partial::Moments => None,
             Partial::Min => bytes_extrema(input, false).or_else(|| extrema(input, false)),
             Partial::Max => bytes_extrema(input, true).or_else(|| extrema(input, true)),

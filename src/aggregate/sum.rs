@@ -80,19 +80,16 @@ impl Aggregate for Floats {
     }
 
     fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
-        Ok(twofold(column.states().iter().copied(), column.nulls()).into())
+        let (high, low): (Vec<f64>, Vec<f64>) =
+            column.states().iter().map(|state| (state.high, state.low)).unzip();
+        let part = |half: Vec<f64>| Arc::new(Float64Array::new(half.into(), column.nulls())) as ArrayRef;
+        Ok(vec![part(high), part(low)])
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
         let sums: Vec<f64> = column.states().iter().map(|sum| sum.value()).collect();
         Ok(Arc::new(Float64Array::new(sums.into(), column.nulls())))
     }
-}
-
-/// Both parts of floats, as columns.
-pub(super) fn twofold(states: impl Iterator<Item = Twofold>, nulls: Option<NullBuffer>) -> [ArrayRef; 2] {
-    let (high, low): (Vec<f64>, Vec<f64>) = states.map(|state| (state.high, state.low)).unzip();
-    [high, low].map(|half| Arc::new(Float64Array::new(half.into(), nulls.clone())) as ArrayRef)
 }
 
 /// Sums of integers, unscaled decimals or durations, in 128 bits.

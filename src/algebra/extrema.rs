@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{BULK, Lift, Monoid, Ordered, one_by_one, suffixes};
+use super::{BULK, Lift, Monoid, Ordered, one_by_one};
 
 /// The least value, or the greatest; of equal ones the earlier.
 #[derive(Debug, Clone, Copy)]
@@ -66,16 +66,5 @@ impl<T: Ordered, const MAX: bool> Lift<T> for Extremum<T, MAX> {
             return one_by_one(self, position, values);
         }
         T::extreme(values, MAX).unwrap_or(self.identity())
-    }
-
-    #[inline]
-    fn flip(&self, position: usize, values: &[T], front: &mut Vec<T>) {
-        if self.vectors && values.len() >= BULK {
-            front.clear();
-            if T::suffixes(values, MAX, front) {
-                return;
-            }
-        }
-        suffixes(self, position, values, front);
     }
 }

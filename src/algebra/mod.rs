@@ -50,7 +50,7 @@ pub use ends::{At, End, Place};
 pub use exact::{ExactSum, Total, divided};
 pub use extrema::Extremum;
 pub use float::{FloatSum, Twofold};
-pub use moments::{Moment, Moments};
+pub use moments::Variance;
 pub use numbers::{integers, is_number, mean_type, mean_unit, sum_type};
 pub use ordered::{Keyed, Ordered};
 
@@ -95,7 +95,7 @@ pub trait Monoid: Clone {
     }
 }
 
-/// A [`Monoid`] over values, and two steps over many values at once that SIMD can speed up.
+/// A [`Monoid`] over values, and steps over many values at once, the first of which SIMD can speed up.
 pub trait Lift<V: Copy>: Monoid {
     /// The partial of the value at one position.
     fn lift(&self, position: usize, value: V) -> Self::State;
@@ -109,7 +109,13 @@ pub trait Lift<V: Copy>: Monoid {
     /// Fills `front` with the partials of all suffixes, one per value: the flip of Two-Stacks.
     #[inline]
     fn flip(&self, position: usize, values: &[V], front: &mut Vec<Self::State>) {
-        suffixes(self, position, values, front);
+        front.clear();
+        front.resize(values.len(), self.identity());
+        let mut suffix = self.identity();
+        for (at, (slot, &value)) in front.iter_mut().zip(values).enumerate().rev() {
+            suffix = self.combine(self.lift(position + at, value), suffix);
+            *slot = suffix;
+        }
     }
 }
 
@@ -120,17 +126,6 @@ pub(crate) const BULK: usize = 32;
 fn one_by_one<V: Copy, M: Lift<V>>(monoid: &M, position: usize, values: &[V]) -> M::State {
     let lifted = values.iter().enumerate().map(|(at, &value)| monoid.lift(position + at, value));
     lifted.fold(monoid.identity(), |state, value| monoid.combine(state, value))
-}
-
-#[inline]
-fn suffixes<V: Copy, M: Lift<V>>(monoid: &M, position: usize, values: &[V], front: &mut Vec<M::State>) {
-    front.clear();
-    front.resize(values.len(), monoid.identity());
-    let mut suffix = monoid.identity();
-    for (at, (slot, &value)) in front.iter_mut().zip(values).enumerate().rev() {
-        suffix = monoid.combine(monoid.lift(position + at, value), suffix);
-        *slot = suffix;
-    }
 }
 
 /// A monoid over its own partials.

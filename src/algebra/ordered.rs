@@ -16,8 +16,6 @@ pub trait Ordered: Copy {
     fn is_below(self, other: Self) -> bool;
     /// The least or greatest of many values, by vectors where they fit some.
     fn extreme(values: &[Self], max: bool) -> Option<Self>;
-    /// The least or greatest of each suffix, by vectors, appended to `out`; whether there are such vectors.
-    fn suffixes(values: &[Self], max: bool, out: &mut Vec<Self>) -> bool;
 }
 
 macro_rules! ordered {
@@ -37,10 +35,6 @@ macro_rules! ordered {
             fn extreme(values: &[Self], max: bool) -> Option<Self> {
                 let column = simd::Column::from(values);
                 if max { simd::reduce_max(column) } else { simd::reduce_min(column) }
-            }
-            fn suffixes(values: &[Self], max: bool, out: &mut Vec<Self>) -> bool {
-                if max { simd::suffix_max(values, out) } else { simd::suffix_min(values, out) }
-                true
             }
         }
     )* };
@@ -67,9 +61,6 @@ impl Ordered for i128 {
     }
     fn extreme(values: &[Self], max: bool) -> Option<Self> {
         if max { values.iter().max().copied() } else { values.iter().min().copied() }
-    }
-    fn suffixes(_: &[Self], _: bool, _: &mut Vec<Self>) -> bool {
-        false
     }
 }
 

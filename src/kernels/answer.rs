@@ -20,7 +20,7 @@ use super::simd::{self, Column, Degree, Element, Shrunk};
 use super::validity::{counts, validity};
 use super::{Algorithm, Frames, Function};
 use crate::algebra::{
-    Arg, Count, End, ExactSum, Extremum, FloatSum, Keyed, Lift, Moments, Place, Placed, Twofold, divided,
+    Arg, Count, End, ExactSum, Extremum, FloatSum, Keyed, Lift, Place, Placed, Twofold, Variance, divided,
 };
 use crate::{Error, Result};
 
@@ -352,7 +352,7 @@ impl Job<'_> {
     fn variances(&self, values: &[f64], ddof: u32, root: bool, out: &mut Vec<f64>) {
         let degree = if root { Degree::Deviation } else { Degree::Variance };
         self.floats(values, degree, out, |values, emit| {
-            self.each(values, &Moments, |_, moment| {
+            self.each(values, &Variance, |_, moment| {
                 emit(moment.variance(ddof.into(), root).unwrap_or(f64::NAN));
             });
         });

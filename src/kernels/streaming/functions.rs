@@ -15,10 +15,11 @@ use arrow_schema::DataType;
 use super::rows::{Algorithm, Function, Magnitude, Reach, Rows, Typed};
 use super::{Daba, TwoStacksLite};
 use crate::algebra::{
-    Arg, At, Count, End, ExactSum, Extremum, FloatSum, Keyed, Lift, Moment, Moments, Ordered, Placed, Total,
-    Twofold, divided, integers, mean_unit,
+    Arg, At, Count, End, ExactSum, Extremum, FloatSum, Keyed, Lift, Ordered, Placed, Total, Twofold,
+    Variance, divided, integers, mean_unit,
 };
 use crate::kernels::Function as Asked;
+use crate::kernels::simd::Moments;
 use crate::{Error, Result};
 
 /// A window of a function over values of type `input`, with answers of type `output`; none if it cannot hold those.
@@ -98,8 +99,8 @@ fn count(algorithm: Algorithm) -> Box<dyn Rows> {
 
 fn variance(ddof: u32, root: bool, algorithm: Algorithm) -> Box<dyn Rows> {
     let function =
-        plainly::<Float64Type, _>(doubles, move |moment: Moment, _| moment.variance(ddof.into(), root));
-    window::<Float64Type, _, _, _>(Moments, function, algorithm)
+        plainly::<Float64Type, _>(doubles, move |moments: Moments, _| moments.variance(ddof.into(), root));
+    window::<Float64Type, _, _, _>(Variance, function, algorithm)
 }
 
 fn floats(mean: bool, algorithm: Algorithm) -> Box<dyn Rows> {
