@@ -167,7 +167,7 @@ fn rows(most: usize) -> impl Strategy<Value = Vec<Row>> {
 /// Every function of every type that it has a meaning for.
 fn cases() -> Vec<(String, Case)> {
     let mut cases = Vec::new();
-    for name in Function::NAMES {
+    for name in Function::names() {
         for kind in kinds() {
             if let Ok(case) = Case::new(&function(name), &kind) {
                 cases.push((format!("{name} of {kind}"), case));
@@ -323,6 +323,44 @@ fn inverses_are_exact() {
     }
     check(sum::Floats::new(false), &[0.1, 1e300].map(crate::algebra::Twofold::new));
     check(sum::Floats::new(true), &[crate::algebra::Twofold::new(0.1)]);
+}
+
+/// One rule for sums of floats: slots, kernels and streams agree to the last digit where plain sums would not.
+#[test]
+fn sums_of_floats_are_rounded_alike_everywhere() {
+    use crate::kernels::streaming::{Algorithm, StreamWindow};
+    use crate::kernels::{self, Frames, Rolling, Segments};
+    let numbers: Vec<f64> =
+        (0..300).map(|n: i32| f64::from(n % 7 - 3) * 10f64.powi(n % 31 - 15) + 0.1).collect();
+    let values: ArrayRef = Arc::new(Float64Array::from(numbers.clone()));
+    let slots: Vec<u32> = (0..300).map(|row| row / 30).collect();
+    let times: Vec<i64> = (0..300).collect();
+    for name in ["sum", "mean"] {
+        let mut case = Case::new(&function(name), &DataType::Float64).unwrap();
+        for partials in &mut case.partials {
+            partials.update(std::slice::from_ref(&values), Rows::all(&slots, &times), 10).unwrap();
+        }
+        let mut there = case.with(|partials| partials.empty());
+        for (from, to) in case.partials.iter().zip(&mut there.partials) {
+            let slots: Vec<u32> = (0..10).collect();
+            to.merge(&from.state().unwrap(), Rows::all(&slots, &times[..10]), 10).unwrap();
+        }
+        let all: Vec<u32> = (0..10).collect();
+        let query = case.regroup(&[&all]).lower();
+        assert_eq!(&query, &there.regroup(&[&all]).lower(), "a snapshot of {name} is another");
+
+        let asked = kernels::Function::parse(name, 1).unwrap();
+        let frames = Frames::Rolling(Rolling::new(300, 1, false, false).unwrap(), Segments::whole(300));
+        let question =
+            kernels::Question { function: asked, algorithm: kernels::Algorithm::Auto, min_periods: None };
+        assert_eq!(&query, &kernels::answer(&values, &frames, &question).unwrap(), "{name} of a kernel");
+
+        for algorithm in [Algorithm::Daba, Algorithm::TwoStacks] {
+            let mut window = StreamWindow::new(asked, &DataType::Float64, algorithm).unwrap();
+            window.insert(&values).unwrap();
+            assert_eq!(&query, &window.query().unwrap(), "{name} of a stream");
+        }
+    }
 }
 
 /// A function over arrays that does not commute, and says so.

@@ -9,13 +9,13 @@
 //! new, and a variant in [`Function`] that says how it is lowered.
 
 mod arrays;
-mod codes;
 mod column;
 mod count;
 mod extrema;
 mod function;
 mod hyperloglog;
 mod input;
+mod interned;
 #[cfg(test)]
 mod laws;
 mod lift;

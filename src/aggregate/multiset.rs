@@ -23,9 +23,9 @@ use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
 use arrow_select::take::take;
 
-use super::codes::{Codes, Interned};
+use super::interned::Interned;
 use super::lift::{cast_to, columns};
-use super::order::{Family, Wides, Words, family};
+use super::order::{Codes, Family, Wides, Words, family};
 use super::partials::{Partials, RunNodes, Upkeep};
 use super::properties::{Kind, Properties};
 use super::rows::Rows;
@@ -57,7 +57,7 @@ pub(super) fn multisets(input: &DataType) -> Option<Box<dyn Partials>> {
 /// A column of multisets.
 pub struct Multiset<C: Codes> {
     codes: C,
-    held: Held<C::Code>,
+    held: Held<C::Key>,
     compact_at: usize,
 }
 
@@ -95,11 +95,11 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// A column of which slot s has the values of `runs[offsets[s]..offsets[s + 1]]`.
-    pub(super) fn merged(codes: &C, runs: Vec<Arc<SortedRun<C::Code>>>, offsets: Vec<usize>) -> Self {
+    pub(super) fn merged(codes: &C, runs: Vec<Arc<SortedRun<C::Key>>>, offsets: Vec<usize>) -> Self {
         Self { codes: codes.clone(), held: Held::Merged { runs, offsets }, compact_at: FIRST_COMPACTION }
     }
 
-    fn with(&self, held: Held<C::Code>) -> Self {
+    fn with(&self, held: Held<C::Key>) -> Self {
         Self { codes: self.codes.clone(), held, compact_at: FIRST_COMPACTION }
     }
 
@@ -113,7 +113,7 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// Calls `each` with the values of a slot and how often they are there.
-    pub(super) fn visit(&self, slot: usize, mut each: impl FnMut(C::Code, u32)) {
+    pub(super) fn visit(&self, slot: usize, mut each: impl FnMut(C::Key, u32)) {
         let (ranked, from, to) = match &self.held {
             Held::Rows(entries) => {
                 let index = entries.index();
@@ -139,7 +139,7 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// The values as rows, whatever they were held as.
-    fn entries(&mut self) -> &mut Entries<C::Code> {
+    fn entries(&mut self) -> &mut Entries<C::Key> {
         if !matches!(self.held, Held::Rows(_)) {
             let mut entries = Entries::new();
             entries.len = self.len();
@@ -176,7 +176,7 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// The runs of these groups of slots.
-    fn ranked(&self, slots: &[u32], groups: &[u32]) -> Ranked<C::Code> {
+    fn ranked(&self, slots: &[u32], groups: &[u32]) -> Ranked<C::Key> {
         let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
         let mut items = Vec::new();
         let mut offsets = Vec::with_capacity(groups.len() + 1);
@@ -232,7 +232,7 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// The runs, and which of them make up each slot.
-    fn view(&self) -> View<C::Code> {
+    fn view(&self) -> View<C::Key> {
         let each = |slots: usize| (0..slots as u32).map(|slot| (slot, slot + 1)).collect();
         match &self.held {
             Held::View(ranked, ranges) => (ranked.clone(), ranges.clone()),
@@ -255,7 +255,7 @@ impl<C: Codes> Multiset<C> {
                 }
                 ends.push(codes.len());
             }
-            return listed(self.codes.values(&codes)?, counted.then_some(counts), &ends);
+            return listed(self.codes.values(&codes, None)?, counted.then_some(counts), &ends);
         }
         let (ranked, ranges) = self.view();
         let (mut ranks, mut counts, mut ends) = (Vec::new(), Vec::new(), Vec::with_capacity(ranges.len()));
@@ -268,7 +268,7 @@ impl<C: Codes> Multiset<C> {
             });
             ends.push(ranks.len());
         });
-        let values = take(&self.codes.values(&ranked.codes)?, &UInt32Array::from(ranks), None)?;
+        let values = take(&self.codes.values(&ranked.codes, None)?, &UInt32Array::from(ranks), None)?;
         listed(values, counted.then_some(counts), &ends)
     }
 }
@@ -321,7 +321,7 @@ impl<C: Codes> Partials for Multiset<C> {
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let [values] = columns(inputs)?;
         let nulls = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let codes = self.codes.read(values, nulls.as_ref())?;
+        let codes = self.codes.read(values)?;
         let entries = self.entries();
         entries.len = len;
         match nulls {
@@ -345,7 +345,7 @@ impl<C: Codes> Partials for Multiset<C> {
         let counts =
             cast_to(counts, &DataType::List(Arc::new(Field::new_list_field(DataType::UInt64, true))))?;
         let (values, counts) = (values.as_list::<i32>(), counts.as_list::<i32>());
-        let codes = self.codes.read(values.values(), values.values().logical_nulls().as_ref())?;
+        let codes = self.codes.read(values.values())?;
         let how_often = counts.values().as_primitive::<UInt64Type>();
         let total = how_often.values().iter().fold(0u64, |total, &count| total.saturating_add(count));
         if total > MOST_COUNTED {
@@ -379,7 +379,7 @@ impl<C: Codes> Partials for Multiset<C> {
         let mut other = other.into_alike::<Self>();
         other.entries();
         let Held::Rows(mut theirs) = other.held else { unreachable!("they were made rows") };
-        self.codes.adopt(&other.codes, &mut theirs.codes);
+        self.codes.adopt(other.codes, theirs.codes.iter_mut());
         if !matches!(self.held, Held::Rows(_)) {
             self.entries();
         }
@@ -429,7 +429,8 @@ impl<C: Codes> Partials for Multiset<C> {
         if what == Upkeep::Shrink {
             self.entries();
             if let Held::Rows(entries) = &mut self.held {
-                self.codes.squeeze(&mut entries.codes);
+                let live = entries.codes.len();
+                self.codes.keep_up(what, live, entries.codes.iter_mut())?;
             }
         }
         Ok(())
@@ -437,7 +438,7 @@ impl<C: Codes> Partials for Multiset<C> {
 
     fn bytes(&self) -> usize {
         let ranked =
-            |ranked: &Ranked<C::Code>| ranked.runs.bytes() + ranked.codes.capacity() * size_of::<C::Code>();
+            |ranked: &Ranked<C::Key>| ranked.runs.bytes() + ranked.codes.capacity() * size_of::<C::Key>();
         let held = match &self.held {
             Held::Rows(entries) => entries.bytes(),
             Held::Ranked(runs) => ranked(runs),
@@ -446,7 +447,7 @@ impl<C: Codes> Partials for Multiset<C> {
                 runs.iter().map(|run| run.bytes()).sum::<usize>() + offsets.capacity() * size_of::<usize>()
             }
         };
-        held + self.codes.bytes()
+        held + self.codes.held_bytes()
     }
 }
 

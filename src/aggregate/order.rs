@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, DataType};
 use super::lift::cast_to;
 use super::partials::Upkeep;
 use super::store::{NOWHERE, Position, Store};
-use crate::algebra::Keyed;
+use crate::algebra::{of_physical, ordinals, physical};
 use crate::dictionary::{plain, widened};
 use crate::{Error, Result};
 
@@ -64,6 +64,36 @@ pub trait Keys: Clone + Send + Sync + 'static {
     }
 }
 
+/// Keys that are equal where values are, as small as they can be: for multisets.
+pub trait Codes: Keys<Key: Ord> {
+    /// Whether codes themselves compare as the values do.
+    const ORDERED: bool = true;
+
+    /// A number that compares with others as the values do.
+    #[inline]
+    fn rank_key(&self, code: Self::Key) -> Self::Key {
+        code
+    }
+
+    /// The code of which this is the [`Codes::rank_key`].
+    #[inline]
+    fn of_key(&self, key: Self::Key) -> Self::Key {
+        key
+    }
+
+    /// The numbers that codes stand for; an error for values that are none.
+    fn numbers(&self, codes: &[Self::Key]) -> Result<Vec<f64>>;
+
+    /// The integers that codes of temporal values stand for; an error for other values.
+    fn integers(&self, codes: &[Self::Key]) -> Result<Vec<i64>> {
+        let _ = codes;
+        Err(Error::Internal("these values are not temporal".into()))
+    }
+
+    /// The type of results that are values.
+    fn output(&self) -> &DataType;
+}
+
 /// How values of a type become keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
@@ -90,53 +120,43 @@ pub(super) fn family(input: &DataType) -> Option<Family> {
 /// Values of at most 64 bits.
 #[derive(Debug, Clone)]
 pub struct Words {
+    values: DataType,
     output: DataType,
-    /// What the values are cast to, step by step; the last is int64, uint64 or float64.
-    steps: Vec<DataType>,
+    /// What values are computed in: int64, uint64 or float64.
+    physical: DataType,
 }
 
 const TOP: u64 = 1 << 63;
 
 impl Words {
     pub(super) fn new(input: &DataType) -> Self {
-        use DataType::*;
         let values = plain(input);
-        let steps = match values {
-            Date32 | Time32(_) => vec![values.clone(), Int32, Int64],
-            _ if values.is_floating() => vec![values.clone(), Float64],
-            _ if values.is_unsigned_integer() || *values == Boolean => vec![values.clone(), UInt64],
-            _ => vec![values.clone(), Int64],
-        };
-        Self { output: widened(input), steps }
+        let physical = physical(values).unwrap_or(DataType::Int64);
+        Self { values: values.clone(), output: widened(input), physical }
     }
+}
 
-    pub(super) fn output(&self) -> &DataType {
-        &self.output
-    }
-
-    /// The type that keys are read as: int64, uint64 or float64.
-    fn physical(&self) -> &DataType {
-        self.steps.last().unwrap_or(&DataType::Int64)
-    }
-
-    /// The numbers that keys stand for, as float64.
-    pub(super) fn numbers(&self, keys: &[u64]) -> Vec<f64> {
-        match self.physical() {
+impl Codes for Words {
+    fn numbers(&self, keys: &[u64]) -> Result<Vec<f64>> {
+        Ok(match self.physical {
             DataType::Float64 => keys.iter().map(|&key| float(key)).collect(),
             DataType::UInt64 => keys.iter().map(|&key| key as f64).collect(),
             _ => keys.iter().map(|&key| integer(key) as f64).collect(),
-        }
+        })
+    }
+
+    fn integers(&self, keys: &[u64]) -> Result<Vec<i64>> {
+        Ok(keys.iter().map(|&key| integer(key)).collect())
+    }
+
+    fn output(&self) -> &DataType {
+        &self.output
     }
 }
 
 /// The integer of a key.
 pub(super) fn integer(key: u64) -> i64 {
     (key ^ TOP) as i64
-}
-
-/// The key of an integer.
-pub(super) fn word(value: i64) -> u64 {
-    value as u64 ^ TOP
 }
 
 fn float(key: u64) -> f64 {
@@ -147,17 +167,7 @@ impl Keys for Words {
     type Key = u64;
 
     fn read(&mut self, values: &ArrayRef) -> Result<Vec<u64>> {
-        let mut values = values.clone();
-        for step in &self.steps {
-            values = cast_to(&values, step)?;
-        }
-        Ok(match self.physical() {
-            DataType::Float64 => {
-                values.as_primitive::<Float64Type>().values().iter().map(|&v| v.ordinal()).collect()
-            }
-            DataType::UInt64 => values.as_primitive::<UInt64Type>().values().to_vec(),
-            _ => values.as_primitive::<Int64Type>().values().iter().map(|&v| word(v)).collect(),
-        })
+        ordinals(&cast_to(values, &self.values)?)
     }
 
     fn compare(&self, a: u64, b: u64) -> Ordering {
@@ -165,21 +175,14 @@ impl Keys for Words {
     }
 
     fn values(&self, keys: &[u64], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        let mut values: ArrayRef = match self.physical() {
+        let values: ArrayRef = match self.physical {
             DataType::Float64 => {
-                let floats: Vec<f64> = keys.iter().map(|&key| float(key)).collect();
-                Arc::new(Float64Array::new(floats.into(), nulls))
+                Arc::new(Float64Array::new(keys.iter().map(|&key| float(key)).collect(), nulls))
             }
             DataType::UInt64 => Arc::new(UInt64Array::new(keys.to_vec().into(), nulls)),
-            _ => {
-                let integers: Vec<i64> = keys.iter().map(|&key| integer(key)).collect();
-                Arc::new(Int64Array::new(integers.into(), nulls))
-            }
+            _ => Arc::new(Int64Array::new(keys.iter().map(|&key| integer(key)).collect(), nulls)),
         };
-        for step in self.steps.iter().rev().skip(1) {
-            values = cast_to(&values, step)?;
-        }
-        cast_to(&values, &self.output)
+        cast_to(&of_physical(&values, &self.values)?, &self.output)
     }
 }
 
@@ -195,22 +198,23 @@ impl Wides {
         Self { values: plain(input).clone(), output: widened(input) }
     }
 
-    /// The numbers that keys stand for, as float64.
-    pub(super) fn numbers(&self, keys: &[i128]) -> Result<Vec<f64>> {
-        let numbers = cast_to(&self.decimals(keys, None)?, &DataType::Float64)?;
-        Ok(numbers.as_primitive::<Float64Type>().values().to_vec())
-    }
-
-    pub(super) fn output(&self) -> &DataType {
-        &self.output
-    }
-
     fn decimals(&self, keys: &[i128], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         let DataType::Decimal128(precision, scale) = self.values else {
             return Err(Error::Internal(format!("{} is no decimal128", self.values)));
         };
         let decimals = Decimal128Array::new(keys.to_vec().into(), nulls);
         Ok(Arc::new(decimals.with_precision_and_scale(precision, scale)?))
+    }
+}
+
+impl Codes for Wides {
+    fn numbers(&self, keys: &[i128]) -> Result<Vec<f64>> {
+        let numbers = cast_to(&self.decimals(keys, None)?, &DataType::Float64)?;
+        Ok(numbers.as_primitive::<Float64Type>().values().to_vec())
+    }
+
+    fn output(&self) -> &DataType {
+        &self.output
     }
 }
 
@@ -343,6 +347,7 @@ impl Keys for Texts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algebra::Keyed;
     use arrow_schema::TimeUnit;
 
     #[test]

@@ -13,10 +13,11 @@ use datasketches::common::SearchCriteria;
 use datasketches::kll::KllSketch;
 
 use super::lift::{cast_to, columns};
-use super::order::{Family, Keys, Words, family, integer, word};
+use super::order::{Family, Keys, Words, family, integer};
 use super::partials::Partials;
 use super::properties::{Kind, Properties};
 use super::rows::Rows;
+use crate::algebra::Keyed;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 
@@ -51,7 +52,7 @@ impl Sketches {
         let quantiles: Vec<Option<i64>> = self.states.iter().map(quantile).collect::<Result<_>>()?;
         let nulls = NullBuffer::from_iter(quantiles.iter().map(Option::is_some));
         let keys: Vec<u64> =
-            quantiles.into_iter().map(|quantile| word(quantile.unwrap_or_default())).collect();
+            quantiles.into_iter().map(|quantile| quantile.unwrap_or_default().ordinal()).collect();
         self.words.values(&keys, Some(nulls))
     }
 }

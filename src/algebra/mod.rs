@@ -51,7 +51,9 @@ pub use exact::{ExactSum, Total, divided};
 pub use extrema::Extremum;
 pub use float::{FloatSum, Twofold};
 pub use moments::Variance;
-pub use numbers::{integers, is_number, mean_type, mean_unit, sum_type};
+pub use numbers::{
+    integers, is_number, mean_type, mean_unit, of_physical, ordinals, physical, physical_of, sum_type,
+};
 pub use ordered::{Keyed, Ordered};
 
 /// An associative `combine` with an identity.

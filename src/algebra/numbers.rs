@@ -1,12 +1,16 @@
-//! The types of sums and means, as in Spark, and integers as values of them.
+//! The types of numbers: what values are computed in, what sums and means are, as in Spark, and integers as values of these.
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Decimal128Array, Int64Array, UInt64Array};
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, Decimal128Array, Int64Array, UInt64Array, cast::AsArray,
+};
 use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
+use super::Keyed;
 use crate::{Error, Result};
 
 /// Whether values of a type are integers, floats or decimals.
@@ -72,5 +76,49 @@ pub fn integers(
             let integers = Int64Array::new(values.map(fits).collect::<Result<Vec<_>>>()?.into(), nulls);
             cast(&integers, output)?
         }
+    })
+}
+
+/// The type that values of type `input` are computed in, if they are numbers or times: one of a few.
+pub fn physical(input: &DataType) -> Option<DataType> {
+    use DataType::*;
+    Some(match input {
+        Boolean | Int8 | Int16 | Int32 | Int64 => Int64,
+        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Int64,
+        UInt8 | UInt16 | UInt32 | UInt64 => UInt64,
+        Float16 | Float32 | Float64 => Float64,
+        Decimal128(..) => input.clone(),
+        _ => return None,
+    })
+}
+
+/// Values as those of their physical type, without loss.
+pub fn physical_of(values: &ArrayRef) -> Result<ArrayRef> {
+    use DataType::*;
+    let physical = physical(values.data_type()).unwrap_or(Null);
+    // These have no direct way.
+    let narrow = matches!(values.data_type(), Date32 | Time32(_));
+    let values = if narrow { &cast(values, &Int32)? } else { values };
+    Ok(if *values.data_type() == physical { values.clone() } else { cast(values, &physical)? })
+}
+
+/// What [`physical_of`] made, as `output` again.
+pub fn of_physical(values: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
+    use DataType::*;
+    let narrow = matches!(output, Date32 | Time32(_));
+    let values = if narrow { &cast(values, &Int32)? } else { values };
+    Ok(if values.data_type() == output { values.clone() } else { cast(values, output)? })
+}
+
+/// Values of at most 64 bits as integers with their order ([`Keyed`]); those of nulls mean nothing.
+pub fn ordinals(values: &ArrayRef) -> Result<Vec<u64>> {
+    fn of<T: ArrowPrimitiveType<Native: Keyed<Key = u64>>>(values: &ArrayRef) -> Vec<u64> {
+        values.as_primitive::<T>().values().iter().map(|&value| value.ordinal()).collect()
+    }
+    let values = physical_of(values)?;
+    Ok(match values.data_type() {
+        DataType::Float64 => of::<Float64Type>(&values),
+        DataType::UInt64 => of::<UInt64Type>(&values),
+        _ => of::<Int64Type>(&values),
     })
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::Multiset;
-use crate::aggregate::codes::Codes;
+use crate::aggregate::order::Codes;
 use crate::aggregate::partials::{Partials, RunNodes};
 use crate::aggregate::sorted_runs::SortedRun;
 
 /// Nodes of values with these codes.
 pub(super) struct Nodes<C: Codes> {
     codes: C,
-    nodes: Vec<Option<Arc<SortedRun<C::Code>>>>,
+    nodes: Vec<Option<Arc<SortedRun<C::Key>>>>,
 }
 
 impl<C: Codes> Nodes<C> {
@@ -18,7 +18,7 @@ impl<C: Codes> Nodes<C> {
         Self { codes, nodes: Vec::new() }
     }
 
-    fn put(&mut self, node: u32, run: SortedRun<C::Code>) {
+    fn put(&mut self, node: u32, run: SortedRun<C::Key>) {
         let node = node as usize;
         if self.nodes.len() <= node {
             self.nodes.resize(node + 1, None);
@@ -26,7 +26,7 @@ impl<C: Codes> Nodes<C> {
         self.nodes[node] = Some(Arc::new(run));
     }
 
-    fn get(&self, node: u32) -> &Arc<SortedRun<C::Code>> {
+    fn get(&self, node: u32) -> &Arc<SortedRun<C::Key>> {
         self.nodes[node as usize].as_ref().expect("nodes are there before they are asked for")
     }
 }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, Int8Array, PrimitiveArray, cast::AsArray, make_array, types::*,
+    Array, ArrayRef, ArrowPrimitiveType, Int8Array, PrimitiveArray, UInt64Array, cast::AsArray, make_array,
+    types::*,
 };
 use arrow_buffer::{NullBuffer, i256};
 use arrow_cast::cast;
@@ -15,8 +16,8 @@ use arrow_schema::DataType;
 use super::rows::{Algorithm, Function, Magnitude, Reach, Rows, Typed};
 use super::{Daba, TwoStacksLite};
 use crate::algebra::{
-    Arg, At, Count, End, ExactSum, Extremum, FloatSum, Keyed, Lift, Ordered, Placed, Total, Twofold,
-    Variance, divided, integers, mean_unit,
+    Arg, At, Count, End, ExactSum, Extremum, FloatSum, Lift, Ordered, Placed, Total, Twofold, Variance,
+    divided, integers, mean_unit, of_physical, ordinals, physical, physical_of,
 };
 use crate::kernels::Function as Asked;
 use crate::kernels::simd::Moments;
@@ -55,8 +56,8 @@ pub(super) fn rows(
         }
         (Asked::ArgMin, _) if wide => arg::<Decimal128Type>(physical_of, algorithm),
         (Asked::ArgMax, _) if wide => arg::<Decimal128Type>(reversed_decimals, algorithm),
-        (Asked::ArgMin, _) => arg::<UInt64Type>(ordinals, algorithm),
-        (Asked::ArgMax, _) => arg::<UInt64Type>(reversed_ordinals, algorithm),
+        (Asked::ArgMin, _) => arg::<UInt64Type>(keys, algorithm),
+        (Asked::ArgMax, _) => arg::<UInt64Type>(reversed_keys, algorithm),
         (_, DataType::Int64) => extreme::<Int64Type>(function, output, algorithm),
         (_, DataType::UInt64) => extreme::<UInt64Type>(function, output, algorithm),
         (_, DataType::Float64) => extreme::<Float64Type>(function, output, algorithm),
@@ -199,36 +200,6 @@ fn returned<T: ArrowPrimitiveType, L>(
     Function { read, lower, finish: Box::new(finish), of_none: None, reach: Reach::Unbounded }
 }
 
-/// What values of type `input` are read as, if a window can hold them: the few types that values are computed in.
-fn physical(input: &DataType) -> Option<DataType> {
-    use DataType::*;
-    Some(match input {
-        Boolean | Int8 | Int16 | Int32 | Int64 => Int64,
-        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Int64,
-        UInt8 | UInt16 | UInt32 | UInt64 => UInt64,
-        Float16 | Float32 | Float64 => Float64,
-        Decimal128(..) => input.clone(),
-        _ => return None,
-    })
-}
-
-fn physical_of(values: &ArrayRef) -> Result<ArrayRef> {
-    use DataType::*;
-    let physical = physical(values.data_type()).unwrap_or(Null);
-    // These have no direct way.
-    let narrow = matches!(values.data_type(), Date32 | Time32(_));
-    let values = if narrow { &cast(values, &Int32)? } else { values };
-    Ok(if *values.data_type() == physical { values.clone() } else { cast(values, &physical)? })
-}
-
-/// What [`physical_of`] made, as `output` again.
-fn of_physical(values: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
-    use DataType::*;
-    let narrow = matches!(output, Date32 | Time32(_));
-    let values = if narrow { &cast(values, &Int32)? } else { values };
-    Ok(if values.data_type() == output { values.clone() } else { cast(values, output)? })
-}
-
 /// Values with these bits.
 fn as_type(values: &ArrayRef, kind: DataType) -> Result<ArrayRef> {
     Ok(make_array(values.to_data().into_builder().data_type(kind).build()?))
@@ -248,22 +219,13 @@ fn words(values: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Keys in the order of values.
-fn ordinals(values: &ArrayRef) -> Result<ArrayRef> {
-    fn of<T: ArrowPrimitiveType<Native: Keyed<Key = u64>>>(values: &ArrayRef) -> ArrayRef {
-        Arc::new(values.as_primitive::<T>().unary::<_, UInt64Type>(Keyed::ordinal))
-    }
-    let values = physical_of(values)?;
-    Ok(match values.data_type() {
-        DataType::Float64 => of::<Float64Type>(&values),
-        DataType::UInt64 => of::<UInt64Type>(&values),
-        _ => of::<Int64Type>(&values),
-    })
+fn keys(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(Arc::new(UInt64Array::new(ordinals(values)?.into(), values.logical_nulls())))
 }
 
-/// The same in the reverse order.
-fn reversed_ordinals(values: &ArrayRef) -> Result<ArrayRef> {
-    Ok(Arc::new(ordinals(values)?.as_primitive::<UInt64Type>().unary::<_, UInt64Type>(|key| !key)))
+/// In the reverse order.
+fn reversed_keys(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(Arc::new(keys(values)?.as_primitive::<UInt64Type>().unary::<_, UInt64Type>(|key| !key)))
 }
 
 fn reversed_decimals(values: &ArrayRef) -> Result<ArrayRef> {
