@@ -2,6 +2,7 @@
 
 use arrow_buffer::NullBuffer;
 
+use super::by_slot::grouped;
 use super::rows::{Rows, Run};
 use crate::algebra::{ExactSum, Monoid};
 use crate::kernels::{Ranges, recalculate, subtract_on_evict, two_stacks};
@@ -113,8 +114,7 @@ impl<M: Monoid> Column<M> {
     /// A column with one slot per group: `slots[groups[g]..groups[g + 1]]`, combined in that order.
     pub fn regroup(&self, slots: &[u32], groups: &[u32]) -> Self {
         let one_to_one = groups.len() == slots.len();
-        let ends = || groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
-        let each = || groups.iter().zip(ends()).map(|(&from, to)| &slots[from as usize..to]);
+        let each = || grouped(slots, groups);
         let states = if one_to_one {
             slots.iter().map(|&slot| self.states[slot as usize]).collect()
         } else {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, builder::BinaryBuilder, cast::AsArray};
 use arrow_schema::DataType;
 
+use super::by_slot::grouped;
 use super::lift::{cast_to, columns};
 use super::partials::Partials;
 use super::properties::{Kind, Properties};
@@ -195,14 +196,13 @@ impl Partials for HyperLogLogs {
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
         let own = self.slots();
-        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
-        let join = |(&from, to): (&u32, usize)| {
-            let (first, rest) = slots[from as usize..to].split_first().expect("a group has a slot");
+        let join = |slots: &[u32]| {
+            let (first, rest) = slots.split_first().expect("a group has a slot");
             let mut union = own[*first as usize].clone();
             rest.iter().for_each(|&slot| union.merge(&own[slot as usize]));
             union
         };
-        Ok(Box::new(Self::of(self.precision, groups.iter().zip(ends).map(join).collect())))
+        Ok(Box::new(Self::of(self.precision, grouped(slots, groups).map(join).collect())))
     }
 
     /// Windows are views, computed when they are lowered: together they may hold far more than the slices do.

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::{Array, ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
 use arrow_schema::{DataType, Field};
 
+use super::by_slot::{BySlot, grouped};
 use super::lift::{cast_to, columns};
 use super::multiset::{list, offsets};
 use super::partials::{Partials, Upkeep};
@@ -105,20 +106,9 @@ impl Held {
         match self {
             Held::Sorted(sorted) | Held::View(sorted, _) => sorted,
             Held::Rows { slots, rows, index } => index.get_or_init(|| {
-                let mut offsets = vec![0; len + 1];
-                for &slot in slots {
-                    offsets[slot as usize + 1] += 1;
-                }
-                for slot in 0..len {
-                    offsets[slot + 1] += offsets[slot];
-                }
-                let mut next = offsets.clone();
-                let mut by_slot = vec![(0, 0); rows.len()];
-                for (&slot, &row) in slots.iter().zip(rows) {
-                    by_slot[next[slot as usize]] = row;
-                    next[slot as usize] += 1;
-                }
-                let mut sorted = Sorted { offsets, rows: by_slot };
+                let by_slot = BySlot::new(slots, len);
+                let in_order = by_slot.entries(0..len).map(|entry| rows[entry as usize]).collect();
+                let mut sorted = Sorted { offsets: by_slot.offsets, rows: in_order };
                 (0..len).for_each(|slot| sorted.sort(slot));
                 sorted
             }),
@@ -210,9 +200,8 @@ impl Partials for List {
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
         let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
-        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
-        for (group, (&from, to)) in groups.iter().zip(ends).enumerate() {
-            for &slot in &slots[from as usize..to] {
+        for (group, slots) in grouped(slots, groups).enumerate() {
+            for &slot in slots {
                 sorted.rows.extend_from_slice(self.slot(slot as usize));
             }
             sorted.offsets.push(sorted.rows.len());

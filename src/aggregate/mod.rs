@@ -9,6 +9,7 @@
 //! new, and a variant in [`Function`] that says how it is lowered.
 
 mod arrays;
+mod by_slot;
 mod column;
 mod count;
 mod extrema;

@@ -23,6 +23,7 @@ use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
 use arrow_select::take::take;
 
+use super::by_slot::grouped;
 use super::interned::Interned;
 use super::lift::{cast_to, columns};
 use super::order::{Codes, Family, Wides, Words, family};
@@ -116,10 +117,8 @@ impl<C: Codes> Multiset<C> {
     pub(super) fn visit(&self, slot: usize, mut each: impl FnMut(C::Key, u32)) {
         let (ranked, from, to) = match &self.held {
             Held::Rows(entries) => {
-                let index = entries.index();
-                for at in index.offsets[slot]..index.offsets[slot + 1] {
-                    let entry = index.order.as_ref().map_or(at, |order| order[at] as usize);
-                    each(entries.codes[entry], entries.count(entry));
+                for entry in entries.index().entries(slot..slot + 1) {
+                    each(entries.codes[entry as usize], entries.count(entry as usize));
                 }
                 return;
             }
@@ -177,12 +176,11 @@ impl<C: Codes> Multiset<C> {
 
     /// The runs of these groups of slots.
     fn ranked(&self, slots: &[u32], groups: &[u32]) -> Ranked<C::Key> {
-        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
         let mut items = Vec::new();
         let mut offsets = Vec::with_capacity(groups.len() + 1);
         offsets.push(0);
-        for (group, (&from, to)) in groups.iter().zip(ends).enumerate() {
-            for &slot in &slots[from as usize..to] {
+        for (group, slots) in grouped(slots, groups).enumerate() {
+            for &slot in slots {
                 self.visit(slot as usize, |code, count| {
                     items.push(Item { key: self.codes.rank_key(code), group: group as u32, count });
                 });
@@ -384,7 +382,9 @@ impl<C: Codes> Partials for Multiset<C> {
             self.entries();
         }
         let Held::Rows(own) = &mut self.held else { unreachable!("they were made rows") };
-        own.index_with(&theirs);
+        if let Some(index) = own.index.get_mut() {
+            index.append(theirs.index());
+        }
         let (base, rows) = (own.len as u32, own.codes.len());
         if own.counts.is_some() || theirs.counts.is_some() {
             let counts = own.counts.get_or_insert_with(|| vec![1; rows]);

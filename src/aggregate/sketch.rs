@@ -12,6 +12,7 @@ use arrow_schema::DataType;
 use datasketches::common::SearchCriteria;
 use datasketches::kll::KllSketch;
 
+use super::by_slot::grouped;
 use super::lift::{cast_to, columns};
 use super::order::{Family, Keys, Words, family, integer};
 use super::partials::Partials;
@@ -119,15 +120,12 @@ impl Partials for Sketches {
     }
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
-        let join = |(&from, to): (&u32, usize)| {
+        let join = |slots: &[u32]| {
             let mut joined = None;
-            slots[from as usize..to]
-                .iter()
-                .try_for_each(|&slot| absorb(&mut joined, &self.states[slot as usize]))?;
+            slots.iter().try_for_each(|&slot| absorb(&mut joined, &self.states[slot as usize]))?;
             Ok(joined)
         };
-        Ok(Box::new(self.with(groups.iter().zip(ends).map(join).collect::<Result<_>>()?)))
+        Ok(Box::new(self.with(grouped(slots, groups).map(join).collect::<Result<_>>()?)))
     }
 
     /// By Two-Stacks, as [`crate::kernels::two_stacks`], whose states are plain values.
