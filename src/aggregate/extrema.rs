@@ -71,7 +71,7 @@ impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Clone for Extrema<
     fn clone(&self) -> Self {
         let Self { monoid, values, physical, output } = self;
         let (values, physical, output) = (values.clone(), physical.clone(), output.clone());
-        Self { monoid: monoid.clone(), values, physical, output }
+        Self { monoid: *monoid, values, physical, output }
     }
 }
 

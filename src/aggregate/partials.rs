@@ -28,10 +28,10 @@ pub trait Partials: Any + Send + Sync {
     /// A column of this kind without slots.
     fn empty(&self) -> Box<dyn Partials>;
 
-    /// See [`super::Column::regroup`].
+    /// A column with one slot per group of slots, `slots[groups[g]..groups[g + 1]]`, combined in that order.
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>>;
 
-    /// See [`super::Column::answer`].
+    /// A column with one slot per range of slots: the windows' aggregates.
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>>;
 
     /// See [`super::Aggregate::state`].

@@ -55,10 +55,15 @@ impl Aggregate for Floats {
 
     fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let [input] = columns(inputs)?;
-        let of = if column.monoid().logarithms { f64::ln } else { |value| value };
-        fold_primitive::<Float64Type, _>(column, input, &DataType::Float64, rows, len, |v| {
-            Twofold::new(of(v))
-        })
+        // Two loops: a function chosen at run time would be a call per row.
+        let double = DataType::Float64;
+        match column.monoid().logarithms {
+            false => fold_primitive::<Float64Type, _>(column, input, &double, rows, len, Twofold::new),
+            true => {
+                let logarithm = |value: f64| Twofold::new(value.ln());
+                fold_primitive::<Float64Type, _>(column, input, &double, rows, len, logarithm)
+            }
+        }
     }
 
     fn update_runs(column: &mut Column<Self>, inputs: &[ArrayRef], runs: &[Run], len: usize) -> Result<bool> {

@@ -6,6 +6,7 @@
 //! ([`by_time`]). What they compute are the functions of [`crate::algebra`].
 
 mod answer;
+mod any_range;
 pub mod by_time;
 mod choice;
 mod dense;
@@ -25,6 +26,7 @@ mod two_stacks;
 mod validity;
 
 pub use answer::{Question, answer};
+pub use any_range::{over_any_ranges, over_ranges};
 pub use choice::{Choice, choose};
 pub use frames::{Frames, Rolling};
 pub use function::{Algorithm, FUNCTIONS, Function};
