@@ -8,40 +8,13 @@
 
 use std::time::Instant;
 
-use windowkit::kernels::streaming::{Combine, Daba, Fifo, TwoStacksLite};
+use windowkit::algebra::{Extremum, FloatSum, Monoid, Twofold};
+use windowkit::kernels::streaming::{Daba, Fifo, TwoStacksLite};
 
 const ROWS: usize = 4_000_000;
 /// How often the same rows pass.
 const RUNS: usize = 7;
 const PERCENTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
-
-#[derive(Clone)]
-struct Min;
-
-impl Combine for Min {
-    type State = i64;
-
-    #[inline]
-    fn combine(&self, earlier: i64, later: i64) -> i64 {
-        earlier.min(later)
-    }
-}
-
-#[derive(Clone)]
-struct Sum;
-
-/// The sum with what rounding lost beside it (Knuth's two-sum), as the crate keeps sums of floats.
-impl Combine for Sum {
-    type State = (f64, f64);
-
-    #[inline]
-    fn combine(&self, (a, lost_a): (f64, f64), (b, lost_b): (f64, f64)) -> (f64, f64) {
-        let sum = a + b;
-        let part = sum - a;
-        let lost = (a - (sum - part)) + (b - part);
-        (sum, lost + (lost_a + lost_b))
-    }
-}
 
 /// Nanoseconds of each row.
 fn times(mut row: impl FnMut(usize)) -> Vec<u32> {
@@ -57,7 +30,7 @@ fn times(mut row: impl FnMut(usize)) -> Vec<u32> {
         .collect()
 }
 
-fn window<C: Combine, F: Fifo<C>>(function: C, size: usize, value: impl Fn(usize) -> C::State) -> Vec<u32> {
+fn window<M: Monoid, F: Fifo<M>>(function: M, size: usize, value: impl Fn(usize) -> M::State) -> Vec<u32> {
     let mut window = F::new(function);
     (0..size).for_each(|at| window.insert(value(at)));
     times(|at| {
@@ -74,6 +47,8 @@ fn percentile(sorted: &[u32], share: f64) -> u32 {
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     let mixed = |at: usize| (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as i64;
+    let float = |at: usize| Twofold::new(mixed(at) as f64);
+    let (min, sum) = (Extremum::<i64, false>::new(false), FloatSum { vectors: false });
     if !json {
         let heads: Vec<String> = PERCENTILES.iter().map(|(name, _)| format!("{name:>8}")).collect();
         println!(
@@ -90,13 +65,10 @@ fn main() {
         for _ in 0..RUNS {
             let runs = [
                 ("clock", times(|at| _ = std::hint::black_box(mixed(at)))),
-                ("daba min int64", window::<_, Daba<_>>(Min, size, mixed)),
-                ("two_stacks min int64", window::<_, TwoStacksLite<_>>(Min, size, mixed)),
-                ("daba sum float64", window::<_, Daba<_>>(Sum, size, |at| (mixed(at) as f64, 0.0))),
-                (
-                    "two_stacks sum float64",
-                    window::<_, TwoStacksLite<_>>(Sum, size, |at| (mixed(at) as f64, 0.0)),
-                ),
+                ("daba min int64", window::<_, Daba<_>>(min, size, mixed)),
+                ("two_stacks min int64", window::<_, TwoStacksLite<_>>(min, size, mixed)),
+                ("daba sum float64", window::<_, Daba<_>>(sum, size, float)),
+                ("two_stacks sum float64", window::<_, TwoStacksLite<_>>(sum, size, float)),
             ];
             for (name, nanos) in runs {
                 match all.iter_mut().find(|(other, _)| *other == name) {

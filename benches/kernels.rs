@@ -3,12 +3,13 @@
 //! `cargo bench --bench kernels`; a window is one element.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use windowkit::kernels::{Ranges, subtract_on_evict, tumbling, two_stacks};
+use windowkit::algebra::{ExactSum, Extremum, FloatSum, Twofold};
+use windowkit::kernels::{Ranges, recalculate, subtract_on_evict, two_stacks};
 
 const LEN: u32 = 1 << 20;
 
 fn sliding(criterion: &mut Criterion) {
-    let floats: Vec<f64> = (0..LEN).map(|i| f64::from(i.wrapping_mul(0x9E37_79B1))).collect();
+    let sums: Vec<Twofold> = (0..LEN).map(|i| Twofold::new(i.wrapping_mul(0x9E37_79B1).into())).collect();
     let integers: Vec<i64> = (0..LEN).map(|i| i64::from(i.wrapping_mul(0x9E37_79B1))).collect();
     let mut group = criterion.benchmark_group("slide 1");
     for size in [8, 64, 1024, 65_536] {
@@ -16,16 +17,16 @@ fn sliding(criterion: &mut Criterion) {
         (0..=LEN - size).for_each(|lo| ranges.push(lo, lo + size));
         group.throughput(Throughput::Elements(ranges.len() as u64));
         group.bench_with_input(BenchmarkId::new("two_stacks sum f64", size), &ranges, |bencher, ranges| {
-            bencher.iter(|| two_stacks(&floats, ranges, 0.0, |a, b| a + b));
+            bencher.iter(|| two_stacks(&sums, ranges, &FloatSum { vectors: false }));
         });
         group.bench_with_input(BenchmarkId::new("two_stacks max i64", size), &ranges, |bencher, ranges| {
-            bencher.iter(|| two_stacks(&integers, ranges, i64::MIN, i64::max));
+            bencher.iter(|| two_stacks(&integers, ranges, &Extremum::<i64, true>::new(false)));
         });
         group.bench_with_input(
             BenchmarkId::new("subtract_on_evict sum i64", size),
             &ranges,
             |bencher, ranges| {
-                bencher.iter(|| subtract_on_evict(&integers, ranges, 0, |a, b| a + b, |a, b| a - b));
+                bencher.iter(|| subtract_on_evict(&integers, ranges, &ExactSum::<i64>::new()));
             },
         );
     }
@@ -35,8 +36,8 @@ fn sliding(criterion: &mut Criterion) {
         let mut ranges = Ranges::with_capacity(LEN as usize);
         (0..LEN / size).for_each(|i| ranges.push(i * size, (i + 1) * size));
         group.throughput(Throughput::Elements(u64::from(LEN)));
-        group.bench_with_input(BenchmarkId::new("tumbling max i64", size), &ranges, |bencher, ranges| {
-            bencher.iter(|| tumbling(&integers, ranges, i64::MIN, i64::max));
+        group.bench_with_input(BenchmarkId::new("recalculate max i64", size), &ranges, |bencher, ranges| {
+            bencher.iter(|| recalculate(&integers, ranges, &Extremum::<i64, true>::new(false)));
         });
     }
     group.finish();

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use windowkit::operator::{AggregateSpec, Length, Operator, Options, Plan, StoreKind, WindowKind, WindowSpec};
+use windowkit::operator::{
+    AggregateSpec, Length, Operator, Options, Plan, StoreKind, WindowKind, WindowSpec,
+};
 use windowkit::slice::strategy::Order;
 
 const ROWS: usize = 1 << 21;

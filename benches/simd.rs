@@ -6,6 +6,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use std::time::Duration;
+use windowkit::algebra::{Extremum, FloatSum, Twofold};
 use windowkit::kernels::simd::{
     Column, Validity, reduce_min, reduce_sum, sliding_arg_min, sliding_mean, sliding_min, sliding_std,
     sliding_sum,
@@ -79,13 +80,14 @@ fn slide_one(criterion: &mut Criterion) {
                 out
             });
         });
+        let sums: Vec<Twofold> = floats.iter().map(|&value| Twofold::new(value)).collect();
         let mut ranges = Ranges::with_capacity(LEN);
         (0..=LEN - size).for_each(|lo| ranges.push(lo as u32, (lo + size) as u32));
         group.bench_function(BenchmarkId::new("two_stacks min i32", size), |bencher| {
-            bencher.iter(|| two_stacks(&integers, &ranges, i32::MAX, i32::min));
+            bencher.iter(|| two_stacks(&integers, &ranges, &Extremum::<i32, false>::new(false)));
         });
         group.bench_function(BenchmarkId::new("two_stacks sum f64", size), |bencher| {
-            bencher.iter(|| two_stacks(&floats, &ranges, 0.0, |a, b| a + b));
+            bencher.iter(|| two_stacks(&sums, &ranges, &FloatSum { vectors: false }));
         });
     }
     group.finish();

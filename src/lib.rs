@@ -12,13 +12,14 @@
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | [`kernels`] | arrays in, arrays out; no keys, no state |
-//! | [`aggregate`] | one file a function: lift, combine, lower; columnar partials |
+//! | [`algebra`] | the functions: identity, combine, inverse, lift; count, sums, extrema, ends, moments |
+//! | [`kernels`] | arrays in, arrays out; no keys, no state; windows over a stream |
+//! | [`aggregate`] | columns of partials: how functions are lifted from Arrow columns and lowered to them |
 //! | [`window`] | window types as `windows()`, `extent()`, `wids()`; measures |
 //! | [`keys`] | key columns to dense ids |
 //! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not follow the keys |
 //! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
-//! | [`state`] | snapshots: versioned, checksummed |
+//! | [`state`] | snapshots: one envelope, one byte reader |
 //! | [`partition`] | which worker gets which row, and what that costs |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 
@@ -26,6 +27,7 @@
 #![cfg_attr(feature = "python", feature(alloc_error_hook))]
 
 pub mod aggregate;
+pub mod algebra;
 mod dictionary;
 pub mod error;
 pub mod kernels;

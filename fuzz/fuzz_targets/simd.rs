@@ -94,21 +94,5 @@ fn check<T: Element + PartialOrd + std::fmt::Debug + Into<f64>>(
         sliding_valid_count(validity, values.len(), size, slide, &mut counts);
         let want: Vec<i64> = windows.iter().map(|rows| rows.len() as i64).collect();
         assert_eq!(counts, want);
-        let mut filled = vec![];
-        fill_nulls(column, T::GREATEST, &mut filled);
-        for (at, &value) in filled.iter().enumerate() {
-            assert!(same(value, if there(at) { values[at] } else { T::GREATEST }), "value {at}");
-        }
-    }
-    let (mut prefix, mut suffix) = (vec![], vec![]);
-    prefix_min(values, &mut prefix);
-    suffix_max(values, &mut suffix);
-    assert_eq!([prefix.len(), suffix.len()], [values.len(); 2]);
-    for at in 0..values.len() {
-        let (upto, from): (Vec<usize>, Vec<usize>) = ((0..=at).collect(), (at..values.len()).collect());
-        if at % 17 == 0 || at + 1 == values.len() {
-            assert!(same(prefix[at], values[least(&upto, false).unwrap()]), "prefix {at}");
-            assert!(same(suffix[at], values[least(&from, true).unwrap()]), "suffix {at}");
-        }
     }
 }

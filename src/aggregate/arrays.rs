@@ -13,7 +13,6 @@
 mod function;
 mod ranges;
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -24,8 +23,11 @@ use arrow_select::concat::concat;
 use arrow_select::filter::filter;
 use arrow_select::take::take;
 
-use super::lift::{Partials, Rows, columns};
+use super::by_slot::{BySlot, grouped};
+use super::lift::columns;
+use super::partials::{Partials, Upkeep};
 use super::properties::Properties;
+use super::rows::Rows;
 use super::user::UserAggregate;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
@@ -97,32 +99,18 @@ struct Entries {
     slots: Vec<u32>,
     times: Vec<i64>,
     states: ArrayRef,
-    /// Entries of slot s are `order[offsets[s]..offsets[s + 1]]`.
-    offsets: Vec<usize>,
-    order: Vec<u32>,
+    by_slot: BySlot,
 }
 
 impl Entries {
     fn new(slots: Vec<u32>, times: Vec<i64>, states: ArrayRef, len: usize) -> Self {
-        let mut offsets = vec![0; len + 1];
-        for &slot in &slots {
-            offsets[slot as usize + 1] += 1;
-        }
-        for slot in 0..len {
-            offsets[slot + 1] += offsets[slot];
-        }
-        let mut next = offsets.clone();
-        let mut order = vec![0; slots.len()];
-        for (entry, &slot) in slots.iter().enumerate() {
-            order[next[slot as usize]] = entry as u32;
-            next[slot as usize] += 1;
-        }
-        Self { slots, times, states, offsets, order }
+        let by_slot = BySlot::new(&slots, len);
+        Self { slots, times, states, by_slot }
     }
 
     /// The slots' states: each one's entry, if it has one.
     fn place(&self, slot: usize) -> Option<u32> {
-        (self.offsets[slot] < self.offsets[slot + 1]).then(|| self.order[self.offsets[slot]])
+        self.by_slot.entries(slot..slot + 1).next()
     }
 }
 
@@ -232,7 +220,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
         let mut rows = Vec::new();
         for slot in slots {
             let from = rows.len();
-            rows.extend_from_slice(&entries.order[entries.offsets[slot]..entries.offsets[slot + 1]]);
+            rows.extend(entries.by_slot.entries(slot..slot + 1));
             self.sort(entries, &mut rows[from..]);
         }
         let slots = rows.iter().map(|&row| entries.slots[row as usize]).collect();
@@ -314,7 +302,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
     }
 
     fn append(&mut self, other: Box<dyn Partials>) {
-        let other = *other.into_any().downcast::<Self>().expect("columns of one kind");
+        let other = other.into_alike::<Self>();
         let base = self.len as u32;
         self.held.entries.take();
         self.held.reduced.take();
@@ -332,13 +320,12 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
         let entries = self.entries()?;
-        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
         let (mut rows, mut of) = (Vec::new(), Vec::new());
-        for (group, (&from, to)) in groups.iter().zip(ends).enumerate() {
+        for (group, slots) in grouped(slots, groups).enumerate() {
             let first = rows.len();
-            for &slot in &slots[from as usize..to] {
+            for &slot in slots {
                 let slot = slot as usize;
-                rows.extend_from_slice(&entries.order[entries.offsets[slot]..entries.offsets[slot + 1]]);
+                rows.extend(entries.by_slot.entries(slot..slot + 1));
             }
             self.sort(entries, &mut rows[first..]);
             of.resize(rows.len(), group as u32);
@@ -355,9 +342,10 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
 
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
         let reduced = self.reduced()?;
+        let offsets = &reduced.by_slot.offsets;
         // Ranges over those slots that have a state.
         let full: Vec<(u32, u32)> =
-            ranges.iter().map(|(lo, hi)| (reduced.offsets[lo] as u32, reduced.offsets[hi] as u32)).collect();
+            ranges.iter().map(|(lo, hi)| (offsets[lo] as u32, offsets[hi] as u32)).collect();
         let slots: Vec<u32> =
             (0..full.len() as u32).filter(|&at| full[at as usize].0 < full[at as usize].1).collect();
         let full: Vec<(u32, u32)> = slots.iter().map(|&at| full[at as usize]).collect();
@@ -401,7 +389,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         if !self.takes_out() {
             return Ok(vec![false; slots.len()]);
         }
-        let lost = lost.as_any().downcast_ref::<Self>().expect("columns of one kind").reduced()?.clone();
+        let lost = lost.alike::<Self>().reduced()?.clone();
         let Entries { slots: own, times, states, .. } = self.reduced()?.clone();
         let places: HashMap<u32, u32> = own.iter().copied().zip(0..).collect();
         // What is left of slots that lost something, as places of states; of those without a value nothing.
@@ -431,7 +419,10 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         properties.commutative && properties.invertible
     }
 
-    fn settle(&mut self) -> Result<()> {
+    fn keep_up(&mut self, what: Upkeep) -> Result<()> {
+        if what != Upkeep::Settle {
+            return Ok(());
+        }
         // Rows whose order matters stay rows.
         let commutes = self.function.properties().commutative;
         let Entries { slots, times, states, .. } =
@@ -449,13 +440,5 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
             values + chunk.slots.capacity() * size_of::<u32>() + chunk.times.capacity() * size_of::<i64>()
         };
         self.held.chunks.iter().map(chunk).sum()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }

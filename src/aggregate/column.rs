@@ -2,97 +2,16 @@
 
 use arrow_buffer::NullBuffer;
 
-use super::lift::{Rows, Run};
-use super::nodes::Nodes;
-use crate::kernels::{Ranges, subtract_on_evict, tumbling, two_stacks};
-
-/// An associative `combine` with an identity (Traub et al. 2019, §4.2).
-///
-/// It may carry context that states refer to, such as the store that positions point into.
-pub trait Monoid: Clone + Send + Sync + 'static {
-    /// One partial aggregate.
-    type State: Copy + Send + Sync + 'static;
-
-    /// `combine(identity, x) == combine(x, identity) == x`.
-    fn identity(&self) -> Self::State;
-
-    /// Joins two partials; `earlier` comes before `later` in time.
-    fn combine(&self, earlier: Self::State, later: Self::State) -> Self::State;
-
-    /// `*state = combine(*state, later)`. Functions whose state seldom changes write only when it does, so that the
-    /// next row of the slot need not wait for the write.
-    #[inline]
-    fn absorb(&self, state: &mut Self::State, later: Self::State) {
-        *state = self.combine(*state, later);
-    }
-
-    /// The same monoid without the context of any state.
-    fn emptied(&self) -> Self {
-        self.clone()
-    }
-
-    /// Whether states refer to no context, so that those of one column can be written to another.
-    fn is_plain(&self) -> bool {
-        true
-    }
-
-    /// Bytes of the context.
-    fn bytes(&self) -> usize {
-        0
-    }
-
-    /// For functions with an exact inverse: `invert(combine(part, rest), part) == rest`.
-    #[allow(clippy::type_complexity, reason = "an alias would hide that it is a plain function")]
-    fn invert(&self) -> Option<fn(Self::State, Self::State) -> Self::State> {
-        None
-    }
-
-    /// Whether `combine(part, rest)`, if that is `whole`, is `whole` whatever `rest` would be without `part`: an extremum
-    /// stays where something lesser is taken out (Traub et al. 2019, §6.3.2).
-    fn outlasts(&self, whole: Self::State, part: Self::State) -> bool {
-        let _ = (whole, part);
-        false
-    }
-}
+use super::rows::{Rows, Run};
+use crate::algebra::Monoid;
 
 /// Slots of partial aggregates.
 #[derive(Clone)]
 pub struct Column<M: Monoid> {
-    monoid: M,
-    states: Vec<M::State>,
+    pub(super) monoid: M,
+    pub(super) states: Vec<M::State>,
     /// Which slots saw a value; `None` while all did. A slot without values lowers to null.
-    seen: Option<Vec<bool>>,
-}
-
-impl<M: Monoid> Nodes for Column<M> {
-    fn grow(&mut self, len: usize) {
-        self.track_seen();
-        self.states.resize(len, self.monoid.identity());
-        if let Some(seen) = &mut self.seen {
-            seen.resize(len, false);
-        }
-    }
-
-    fn reset(&mut self, slots: &[u32]) {
-        self.track_seen();
-        let identity = self.monoid.identity();
-        slots.iter().for_each(|&slot| self.states[slot as usize] = identity);
-        if let Some(seen) = &mut self.seen {
-            slots.iter().for_each(|&slot| seen[slot as usize] = false);
-        }
-    }
-
-    fn combine(&mut self, program: &[(u32, u32, u32)]) {
-        let (monoid, states) = (&self.monoid, &mut self.states);
-        for &(to, earlier, later) in program {
-            states[to as usize] = monoid.combine(states[earlier as usize], states[later as usize]);
-        }
-        if let Some(seen) = &mut self.seen {
-            for &(to, earlier, later) in program {
-                seen[to as usize] = seen[earlier as usize] || seen[later as usize];
-            }
-        }
-    }
+    pub(super) seen: Option<Vec<bool>>,
 }
 
 impl<M: Monoid> Column<M> {
@@ -190,147 +109,6 @@ impl<M: Monoid> Column<M> {
         self.states.extend(other.states);
     }
 
-    /// A column with one slot per group: `slots[groups[g]..groups[g + 1]]`, combined in that order.
-    pub fn regroup(&self, slots: &[u32], groups: &[u32]) -> Self {
-        let one_to_one = groups.len() == slots.len();
-        let ends = || groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
-        let each = || groups.iter().zip(ends()).map(|(&from, to)| &slots[from as usize..to]);
-        let states = if one_to_one {
-            slots.iter().map(|&slot| self.states[slot as usize]).collect()
-        } else {
-            let combine = |state, &slot: &u32| self.monoid.combine(state, self.states[slot as usize]);
-            each().map(|group| group[1..].iter().fold(self.states[group[0] as usize], combine)).collect()
-        };
-        let seen = self
-            .seen
-            .as_ref()
-            .map(|seen| each().map(|group| group.iter().any(|&s| seen[s as usize])).collect());
-        Self { monoid: self.monoid.clone(), states, seen }
-    }
-
-    /// A column with one slot per range of slots: the windows' aggregates.
-    pub fn answer(&self, ranges: &Ranges) -> Self {
-        let monoid = &self.monoid;
-        let (identity, combine) = (monoid.identity(), |a, b| monoid.combine(a, b));
-        let states = match monoid.invert() {
-            _ if !ranges.overlap() => tumbling(&self.states, ranges, identity, combine),
-            Some(invert) => subtract_on_evict(&self.states, ranges, identity, combine, invert),
-            None => two_stacks(&self.states, ranges, identity, combine),
-        };
-        let seen = self.seen.as_ref().map(|seen| {
-            let counts: Vec<u32> = seen.iter().map(|&seen| u32::from(seen)).collect();
-            let counts = subtract_on_evict(&counts, ranges, 0, |a, b| a + b, |a, b| a - b);
-            counts.into_iter().map(|count| count > 0).collect()
-        });
-        Self { monoid: monoid.clone(), states, seen }
-    }
-
-    /// As [`Column::answer`] for ranges in any order: where that takes fewer combinations than to go through each range, from
-    /// running totals if there is an inverse, else from a tree over the slots (FlatFAT: Tangwongsan et al., VLDB 2015).
-    pub fn answer_any(&self, ranges: &[(u32, u32)]) -> Self {
-        let monoid = &self.monoid;
-        let combine = |a, b| monoid.combine(a, b);
-        let slots = self.states.len();
-        let each: usize = ranges.iter().map(|&(lo, hi)| (hi - lo) as usize).sum();
-        let height = (usize::BITS - slots.leading_zeros()) as usize;
-        let invert = monoid.invert();
-        let steps = if invert.is_some() { 1 } else { 2 * height };
-        let states = if each <= slots + steps * ranges.len() {
-            let range = |&(lo, hi): &(u32, u32)| {
-                self.states[lo as usize..hi as usize].iter().copied().reduce(combine)
-            };
-            ranges.iter().map(|each| range(each).unwrap_or(monoid.identity())).collect()
-        } else if let Some(invert) = invert {
-            let mut totals = Vec::with_capacity(slots + 1);
-            totals.push(monoid.identity());
-            totals.extend(self.states.iter().scan(monoid.identity(), |total, &state| {
-                *total = combine(*total, state);
-                Some(*total)
-            }));
-            ranges.iter().map(|&(lo, hi)| invert(totals[hi as usize], totals[lo as usize])).collect()
-        } else {
-            let tree = tree(&self.states, monoid.identity(), combine);
-            ranges.iter().map(|&(lo, hi)| within(&tree, lo, hi, monoid.identity(), combine)).collect()
-        };
-        let seen = self.seen.as_ref().map(|seen| {
-            let mut before = Vec::with_capacity(slots + 1);
-            before.push(0u32);
-            before.extend(seen.iter().scan(0, |count, &seen| {
-                *count += u32::from(seen);
-                Some(*count)
-            }));
-            ranges.iter().map(|&(lo, hi)| before[hi as usize] > before[lo as usize]).collect()
-        });
-        Self { monoid: monoid.clone(), states, seen }
-    }
-
-    /// Writes another column's slots to slots `at`; there are `len` then.
-    pub fn write(&mut self, at: &[u32], from: &Self, len: usize) {
-        self.states.resize(len.max(self.states.len()), self.monoid.identity());
-        if from.seen.is_some() {
-            self.track_seen();
-        }
-        for (&at, &state) in at.iter().zip(&from.states) {
-            self.states[at as usize] = state;
-        }
-        if let Some(seen) = &mut self.seen {
-            seen.resize(self.states.len(), true);
-            for (slot, &at) in at.iter().enumerate() {
-                seen[at as usize] = from.seen.as_ref().is_none_or(|seen| seen[slot]);
-            }
-        }
-    }
-
-    /// Combines slots, one after the other: which, the earlier and the later.
-    pub fn combine_slots(&mut self, program: &[(u32, u32, u32)]) {
-        for &(to, earlier, later) in program {
-            let (earlier, later) = (earlier as usize, later as usize);
-            self.states[to as usize] = self.monoid.combine(self.states[earlier], self.states[later]);
-            if let Some(seen) = &mut self.seen {
-                seen[to as usize] = seen[earlier] || seen[later];
-            }
-        }
-    }
-
-    /// Takes out of slots what those of another column hold; whether that could be done, slot by slot. `left` says in
-    /// which of them a value is left.
-    pub fn take_out(&mut self, slots: &[u32], lost: &Self, left: &[bool]) -> Vec<bool> {
-        if left.contains(&false) {
-            self.track_seen();
-        }
-        let (monoid, states) = (&self.monoid, &mut self.states);
-        let invert = monoid.invert();
-        let mut done = Vec::with_capacity(slots.len());
-        for (n, (&slot, &is_left)) in slots.iter().zip(left).enumerate() {
-            let (whole, part) = (&mut states[slot as usize], lost.states[n]);
-            if lost.seen.as_ref().is_some_and(|seen| !seen[n]) {
-                done.push(true);
-                continue;
-            }
-            if !is_left {
-                *whole = monoid.identity();
-                if let Some(seen) = &mut self.seen {
-                    seen[slot as usize] = false;
-                }
-                done.push(true);
-                continue;
-            }
-            let outlasts = monoid.outlasts(*whole, part);
-            if let Some(invert) = invert.filter(|_| !outlasts) {
-                *whole = invert(*whole, part);
-            }
-            done.push(outlasts || invert.is_some());
-        }
-        done
-    }
-
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        self.states.capacity() * size_of::<M::State>()
-            + self.seen.as_ref().map_or(0, Vec::capacity)
-            + self.monoid.bytes()
-    }
-
     /// The slot's state, to fold values into that are not null; grows to `len` slots.
     pub(super) fn slots_of_runs(&mut self, runs: &[Run], len: usize) -> (&M, &mut [M::State]) {
         self.states.resize(len, self.monoid.identity());
@@ -342,40 +120,9 @@ impl<M: Monoid> Column<M> {
     }
 
     /// From now on `seen` is kept; so far every slot saw a value.
-    fn track_seen(&mut self) {
+    pub(super) fn track_seen(&mut self) {
         if self.seen.is_none() {
             self.seen = Some(vec![true; self.states.len()]);
         }
     }
-}
-
-/// A complete binary tree over `states`, which are its last level, filled up with identities; node 1 is the root, and the
-/// children of node i are 2i and 2i + 1.
-fn tree<S: Copy>(states: &[S], identity: S, combine: impl Fn(S, S) -> S) -> Vec<S> {
-    let leaves = states.len().next_power_of_two();
-    let mut tree = vec![identity; 2 * leaves];
-    tree[leaves..leaves + states.len()].copy_from_slice(states);
-    for node in (1..leaves).rev() {
-        tree[node] = combine(tree[2 * node], tree[2 * node + 1]);
-    }
-    tree
-}
-
-/// The aggregate of leaves `lo..hi` of a [`tree`].
-fn within<S: Copy>(tree: &[S], lo: u32, hi: u32, identity: S, combine: impl Fn(S, S) -> S) -> S {
-    let leaves = tree.len() / 2;
-    let (mut left, mut right) = (identity, identity);
-    let (mut lo, mut hi) = (leaves + lo as usize, leaves + hi as usize);
-    while lo < hi {
-        if lo & 1 == 1 {
-            left = combine(left, tree[lo]);
-            lo += 1;
-        }
-        if hi & 1 == 1 {
-            hi -= 1;
-            right = combine(tree[hi], right);
-        }
-        (lo, hi) = (lo / 2, hi / 2);
-    }
-    combine(left, right)
 }

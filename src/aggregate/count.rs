@@ -5,31 +5,12 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, Int64Array, types::Int64Type};
 use arrow_schema::DataType;
 
-use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Rows, Run, columns, fold_primitive};
+use super::column::Column;
+use super::lift::{Aggregate, columns, fold_primitive};
 use super::properties::{Kind, Properties};
+use super::rows::{Rows, Run};
 use crate::Result;
-
-/// The number of rows (lifted without a column) or of values.
-#[derive(Clone)]
-pub struct Count;
-
-impl Monoid for Count {
-    type State = i64;
-
-    fn identity(&self) -> i64 {
-        0
-    }
-
-    #[inline]
-    fn combine(&self, earlier: i64, later: i64) -> i64 {
-        earlier + later
-    }
-
-    fn invert(&self) -> Option<fn(i64, i64) -> i64> {
-        Some(|whole, part| whole - part)
-    }
-}
+use crate::algebra::Count;
 
 impl Aggregate for Count {
     fn properties(&self) -> Properties {
@@ -46,13 +27,7 @@ impl Aggregate for Count {
         Ok(())
     }
 
-    fn update_runs(
-        column: &mut Column<Self>,
-        inputs: &[ArrayRef],
-        runs: &[Run],
-        _: &[i64],
-        len: usize,
-    ) -> Result<bool> {
+    fn update_runs(column: &mut Column<Self>, inputs: &[ArrayRef], runs: &[Run], len: usize) -> Result<bool> {
         if inputs.first().is_some_and(|input| input.is_nullable()) {
             return Ok(false);
         }
@@ -62,14 +37,8 @@ impl Aggregate for Count {
     }
 
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        fold_primitive::<Int64Type, _>(
-            column,
-            &columns::<1>(state)?[0],
-            &DataType::Int64,
-            rows,
-            len,
-            |count| count,
-        )
+        let [counts] = columns(state)?;
+        fold_primitive::<Int64Type, _>(column, counts, &DataType::Int64, rows, len, |count| count)
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {

@@ -1,186 +1,105 @@
 //! Min and max of primitive values. Distributive, commutative, not invertible.
 //!
-//! NaN is greatest, as in Spark: the max of a window is NaN if any value is, its min only if all are.
+//! NaN is greatest, as in Spark: the max of a window is NaN if any value is, its min only if all are. Values are kept in
+//! one of five types that hold them and their order, so that no code is compiled for each type of Arrow.
 
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, types::*};
 use arrow_schema::DataType;
 
-use super::column::{Column, Monoid};
-use super::lift::{Aggregate, LONG, Partials, Rows, Run, cast_to, columns, fold_primitive, fold_runs};
+use super::column::Column;
+use super::lift::{Aggregate, cast_to, columns, fold_primitive, fold_runs};
+use super::partials::Partials;
 use super::properties::{Kind, Properties};
+use super::rows::{Rows, Run};
 use crate::Result;
+use crate::algebra::{Extremum, Monoid, Ordered, monoid_of};
 use crate::dictionary::{plain, widened};
-use crate::kernels::simd;
 
 /// An empty column of minima (or maxima) over values of type `input`, if those are ordered primitives.
 pub(super) fn extrema(input: &DataType, max: bool) -> Option<Box<dyn Partials>> {
     use DataType::*;
     fn column<T: ArrowPrimitiveType<Native: Ordered>>(
+        input: &DataType,
         physical: DataType,
-        output: &DataType,
         max: bool,
     ) -> Box<dyn Partials> {
-        let output = output.clone();
+        let (values, output) = (plain(input).clone(), widened(input));
         if max {
-            Box::new(Column::new(Extremum::<T, true> { physical, output, value: std::marker::PhantomData }))
+            Box::new(Column::new(Extrema::<T, true> {
+                monoid: Extremum::new(true),
+                values,
+                physical,
+                output,
+            }))
         } else {
-            Box::new(Column::new(Extremum::<T, false> { physical, output, value: std::marker::PhantomData }))
+            Box::new(Column::new(Extrema::<T, false> {
+                monoid: Extremum::new(true),
+                values,
+                physical,
+                output,
+            }))
         }
     }
-    let (values, output) = (plain(input), &widened(input));
-    Some(match values {
-        Boolean | UInt8 => column::<UInt8Type>(UInt8, output, max),
-        Int8 => column::<Int8Type>(Int8, output, max),
-        Int16 => column::<Int16Type>(Int16, output, max),
-        Int32 | Date32 | Time32(_) => column::<Int32Type>(Int32, output, max),
-        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => column::<Int64Type>(Int64, output, max),
-        UInt16 => column::<UInt16Type>(UInt16, output, max),
-        UInt32 => column::<UInt32Type>(UInt32, output, max),
-        UInt64 => column::<UInt64Type>(UInt64, output, max),
-        Float16 | Float32 => column::<Float32Type>(Float32, output, max),
-        Float64 => column::<Float64Type>(Float64, output, max),
-        Decimal128(..) => column::<Decimal128Type>(values.clone(), output, max),
+    Some(match plain(input) {
+        Boolean | Int8 | Int16 | Int32 | UInt8 | UInt16 | Date32 | Time32(_) => {
+            column::<Int32Type>(input, Int32, max)
+        }
+        Int64 | UInt32 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => {
+            column::<Int64Type>(input, Int64, max)
+        }
+        UInt64 => column::<UInt64Type>(input, UInt64, max),
+        Float16 | Float32 | Float64 => column::<Float64Type>(input, Float64, max),
+        decimal @ Decimal128(..) => column::<Decimal128Type>(input, decimal.clone(), max),
         _ => return None,
     })
 }
 
-/// A total order with ends, in which NaN is greatest.
-pub trait Ordered: Copy {
-    /// Nothing is below.
-    const LEAST: Self;
-    /// Nothing is above.
-    const GREATEST: Self;
-    /// Whether `self` comes before `other`.
-    fn is_below(self, other: Self) -> bool;
-    /// The least or greatest of values.
-    fn extreme(values: &[Self], max: bool) -> Option<Self>;
-}
-
-/// By vectors, for types that have kernels.
-fn by_vectors<T: simd::Element>(values: &[T], max: bool) -> Option<T> {
-    let column = simd::Column::from(values);
-    if max { simd::reduce_max(column) } else { simd::reduce_min(column) }
-}
-
-macro_rules! ordered_integers {
-    ($($t:ty),*) => {$(
-        impl Ordered for $t {
-            const LEAST: Self = <$t>::MIN;
-            const GREATEST: Self = <$t>::MAX;
-            #[inline]
-            fn is_below(self, other: Self) -> bool { self < other }
-            fn extreme(values: &[Self], max: bool) -> Option<Self> { by_vectors(values, max) }
-        }
-    )*};
-}
-ordered_integers!(i8, i16, i32, i64, u8, u16, u32, u64);
-
-impl Ordered for i128 {
-    const LEAST: Self = i128::MIN;
-    const GREATEST: Self = i128::MAX;
-    #[inline]
-    fn is_below(self, other: Self) -> bool {
-        self < other
-    }
-    fn extreme(values: &[Self], max: bool) -> Option<Self> {
-        if max { values.iter().max().copied() } else { values.iter().min().copied() }
-    }
-}
-
-macro_rules! ordered_floats {
-    ($($t:ty),*) => {$(
-        impl Ordered for $t {
-            const LEAST: Self = <$t>::NEG_INFINITY;
-            const GREATEST: Self = <$t>::NAN;
-            #[inline]
-            fn is_below(self, other: Self) -> bool { self < other || (other.is_nan() && !self.is_nan()) }
-            fn extreme(values: &[Self], max: bool) -> Option<Self> { by_vectors(values, max) }
-        }
-    )*};
-}
-ordered_floats!(f32, f64);
-
-/// The least (or greatest) of primitive values, read as `T`.
-pub struct Extremum<T, const MAX: bool> {
+/// The least (or greatest) of primitive values.
+struct Extrema<T: ArrowPrimitiveType, const MAX: bool> {
+    monoid: Extremum<T::Native, MAX>,
+    /// The type of the values.
+    values: DataType,
+    /// What they are kept as.
     physical: DataType,
     output: DataType,
-    value: std::marker::PhantomData<fn() -> T>,
 }
 
-impl<T, const MAX: bool> Clone for Extremum<T, MAX> {
+// A derived one would ask it of `T`.
+impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Clone for Extrema<T, MAX> {
     fn clone(&self) -> Self {
-        Self { physical: self.physical.clone(), output: self.output.clone(), value: self.value }
+        let Self { monoid, values, physical, output } = self;
+        let (values, physical, output) = (values.clone(), physical.clone(), output.clone());
+        Self { monoid: *monoid, values, physical, output }
     }
 }
 
-impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Extremum<T, MAX> {
-    #[inline]
-    fn wins(value: T::Native, over: T::Native) -> bool {
-        if MAX { over.is_below(value) } else { value.is_below(over) }
-    }
-}
-
-impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Monoid for Extremum<T, MAX> {
+impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Monoid for Extrema<T, MAX> {
     type State = T::Native;
-
-    fn identity(&self) -> T::Native {
-        if MAX { T::Native::LEAST } else { T::Native::GREATEST }
-    }
-
-    #[inline]
-    fn combine(&self, earlier: T::Native, later: T::Native) -> T::Native {
-        if Self::wins(later, earlier) { later } else { earlier }
-    }
-
-    #[inline]
-    fn absorb(&self, state: &mut T::Native, later: T::Native) {
-        if Self::wins(later, *state) {
-            *state = later;
-        }
-    }
-
-    fn outlasts(&self, whole: T::Native, part: T::Native) -> bool {
-        Self::wins(whole, part)
-    }
+    monoid_of!(monoid);
 }
 
-impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Aggregate for Extremum<T, MAX> {
+impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Aggregate for Extrema<T, MAX> {
     fn properties(&self) -> Properties {
         Properties::commutative(Kind::Distributive)
     }
 
     fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        let physical = column.monoid().physical.clone();
-        fold_primitive::<T, _>(column, &columns::<1>(inputs)?[0], &physical, rows, len, |value| value)
+        let ([input], physical) = (columns(inputs)?, column.monoid().physical.clone());
+        fold_primitive::<T, _>(column, input, &physical, rows, len, |value| value)
     }
 
-    fn update_runs(
-        column: &mut Column<Self>,
-        inputs: &[ArrayRef],
-        runs: &[Run],
-        _: &[i64],
-        len: usize,
-    ) -> Result<bool> {
-        let physical = column.monoid().physical.clone();
-        let identity = column.monoid().identity();
-        let extreme = |values: &[T::Native]| T::Native::extreme(values, MAX).unwrap_or(identity);
-        fold_runs::<T, _>(
-            column,
-            &columns::<1>(inputs)?[0],
-            &physical,
-            runs,
-            len,
-            (|value| value, LONG, extreme),
-        )
+    fn update_runs(column: &mut Column<Self>, inputs: &[ArrayRef], runs: &[Run], len: usize) -> Result<bool> {
+        let ([input], Self { monoid, physical, .. }) = (columns(inputs)?, column.monoid().clone());
+        fold_runs::<T, _>(column, input, &physical, runs, len, &monoid)
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
-        let Extremum { physical, output, .. } = column.monoid();
-        let values = PrimitiveArray::<T>::new(column.states().to_vec().into(), column.nulls());
-        let values: ArrayRef = Arc::new(values.with_data_type(physical.clone()));
-        cast_to(&values, output)
+        let Self { values, physical, output, .. } = column.monoid();
+        let extrema = PrimitiveArray::<T>::new(column.states().to_vec().into(), column.nulls());
+        let extrema: ArrayRef = Arc::new(extrema.with_data_type(physical.clone()));
+        cast_to(&cast_to(&extrema, values)?, output)
     }
 }
 

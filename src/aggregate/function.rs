@@ -5,19 +5,18 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field};
 
-use super::geometric::geometric_mean;
 use super::hyperloglog::HyperLogLogs;
-use super::lift::Partials;
 use super::m4::{fields, m4};
-use super::mean::{mean, mean_type};
+use super::mean::{geometric_mean, mean};
 use super::moments::variance;
 use super::multiset::{Question, ask};
-use super::partial::{Partial, is_number};
+use super::partial::Partial;
+use super::partials::Partials;
 use super::properties::{Kind, Properties};
 use super::quantile::quantile_type;
 use super::sketch::Sketches;
-use super::sum::sum_type;
 use super::user::User;
+use crate::algebra::{is_number, mean_type, sum_type};
 use crate::dictionary::{plain, widened};
 use crate::sketch::PRECISIONS;
 use crate::{Error, Result};
@@ -65,76 +64,54 @@ pub enum Operand {
 const NUMBERS: &str = "integers, floats and decimal128";
 
 impl Function {
+    /// The functions without parameters, by name.
+    fn named() -> [(&'static str, Function); 27] {
+        use Partial::*;
+        let variance = |sample, root| Function::Variance { sample, root };
+        [
+            ("count_all", Function::Plain(CountAll)),
+            ("count", Function::Plain(Count)),
+            ("sum", Function::Plain(Sum)),
+            ("sum_without_invert", Function::Plain(SumWithoutInvert)),
+            ("min", Function::Plain(Min)),
+            ("max", Function::Plain(Max)),
+            ("min_count", Function::Plain(MinCount)),
+            ("max_count", Function::Plain(MaxCount)),
+            ("arg_min", Function::Plain(ArgMin)),
+            ("arg_max", Function::Plain(ArgMax)),
+            ("mean", Function::Mean),
+            ("geometric_mean", Function::GeometricMean),
+            ("var_samp", variance(true, false)),
+            ("var_pop", variance(false, false)),
+            ("stddev_samp", variance(true, true)),
+            ("stddev_pop", variance(false, true)),
+            ("first", Function::Plain(First)),
+            ("last", Function::Plain(Last)),
+            ("first_valid", Function::Plain(FirstValid)),
+            ("last_valid", Function::Plain(LastValid)),
+            ("m4", Function::M4 { times: false }),
+            ("m4_times", Function::M4 { times: true }),
+            ("median", Function::Ask(Question::Quantile(0.5))),
+            ("count_distinct", Function::Ask(Question::Distinct)),
+            ("mode", Function::Ask(Question::Mode)),
+            ("collect_list", Function::Plain(List)),
+            ("collect_set", Function::Plain(Values)),
+        ]
+    }
+
     /// Names that [`Function::parse`] knows.
-    pub const NAMES: [&'static str; 32] = [
-        "count_all",
-        "count",
-        "sum",
-        "sum_without_invert",
-        "min",
-        "max",
-        "min_count",
-        "max_count",
-        "arg_min",
-        "arg_max",
-        "mean",
-        "geometric_mean",
-        "var_samp",
-        "var_pop",
-        "stddev_samp",
-        "stddev_pop",
-        "first",
-        "last",
-        "first_valid",
-        "last_valid",
-        "m4",
-        "m4_times",
-        "median",
-        "quantile",
-        "quantile_disc",
-        "approx_quantile",
-        "count_distinct",
-        "approx_count_distinct",
-        "hll_sketch",
-        "mode",
-        "collect_list",
-        "collect_set",
-    ];
+    pub fn names() -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = Self::named().into_iter().map(|(name, _)| name).collect();
+        names.extend(["quantile", "quantile_disc", "approx_quantile", "approx_count_distinct", "hll_sketch"]);
+        names
+    }
 
     /// The function of this name.
     ///
     /// # Errors
-    /// `InvalidValue` for a name outside [`Function::NAMES`], or parameters outside what the function allows.
+    /// `InvalidValue` for a name outside [`Function::names`], or parameters outside what the function allows.
     pub fn parse(name: &str, parameters: &[f64]) -> Result<Self> {
-        use Partial::*;
-        let function = match name {
-            "count_all" => Function::Plain(CountAll),
-            "count" => Function::Plain(Count),
-            "sum" => Function::Plain(Sum),
-            "sum_without_invert" => Function::Plain(SumWithoutInvert),
-            "min" => Function::Plain(Min),
-            "max" => Function::Plain(Max),
-            "min_count" => Function::Plain(MinCount),
-            "max_count" => Function::Plain(MaxCount),
-            "arg_min" => Function::Plain(ArgMin),
-            "arg_max" => Function::Plain(ArgMax),
-            "first" => Function::Plain(First),
-            "last" => Function::Plain(Last),
-            "first_valid" => Function::Plain(FirstValid),
-            "last_valid" => Function::Plain(LastValid),
-            "mean" => Function::Mean,
-            "geometric_mean" => Function::GeometricMean,
-            "var_samp" => Function::Variance { sample: true, root: false },
-            "var_pop" => Function::Variance { sample: false, root: false },
-            "stddev_samp" => Function::Variance { sample: true, root: true },
-            "stddev_pop" => Function::Variance { sample: false, root: true },
-            "m4" => Function::M4 { times: false },
-            "m4_times" => Function::M4 { times: true },
-            "median" => Function::Ask(Question::Quantile(0.5)),
-            "count_distinct" => Function::Ask(Question::Distinct),
-            "mode" => Function::Ask(Question::Mode),
-            "collect_list" => Function::Plain(List),
-            "collect_set" => Function::Plain(Values),
+        match name {
             "approx_count_distinct" | "hll_sketch" => {
                 let precision = only(name, "log2_k", parameters)?;
                 if !PRECISIONS.map(f64::from).any(|allowed| allowed == precision) {
@@ -145,7 +122,7 @@ impl Function {
                     )));
                 }
                 return Ok(match name {
-                    "hll_sketch" => Function::Plain(HyperLogLog(precision as u32)),
+                    "hll_sketch" => Function::Plain(Partial::HyperLogLog(precision as u32)),
                     _ => Function::ApproxCountDistinct(precision as u32),
                 });
             }
@@ -162,13 +139,13 @@ impl Function {
                     _ => Function::ApproxQuantile(q),
                 });
             }
-            _ => {
-                return Err(Error::InvalidValue(format!(
-                    "aggs: '{name}' is no aggregate function; allowed are {}",
-                    Self::NAMES.join(", ")
-                )));
-            }
-        };
+            _ => {}
+        }
+        let named = Self::named().into_iter().find(|(other, _)| *other == name);
+        let (_, function) = named.ok_or_else(|| {
+            let allowed = Self::names().join(", ");
+            Error::InvalidValue(format!("aggs: '{name}' is no aggregate function; allowed are {allowed}"))
+        })?;
         if !parameters.is_empty() {
             return Err(Error::InvalidValue(format!(
                 "aggs: {name} takes no parameters; {} given",
@@ -295,16 +272,14 @@ impl Function {
             (Function::GeometricMean, [logs, counts]) => geometric_mean(*logs, *counts),
             (Function::Variance { sample, root }, [moments]) => variance(*moments, *sample, *root),
             (Function::Ask(question), [sets]) => ask(*sets, *question, input),
-            (Function::ApproxQuantile(q), [sketches]) => match sketches.as_any().downcast_ref::<Sketches>() {
+            (Function::ApproxQuantile(q), [sketches]) => match sketches.downcast_ref::<Sketches>() {
                 Some(sketches) => sketches.quantiles(*q),
                 None => Err(Error::Internal("an approximate quantile is of sketches".into())),
             },
-            (Function::ApproxCountDistinct(_), [sketches]) => {
-                match sketches.as_any().downcast_ref::<HyperLogLogs>() {
-                    Some(sketches) => Ok(sketches.estimates()),
-                    None => Err(Error::Internal("an approximate distinct count is of sketches".into())),
-                }
-            }
+            (Function::ApproxCountDistinct(_), [sketches]) => match sketches.downcast_ref::<HyperLogLogs>() {
+                Some(sketches) => Ok(sketches.estimates()),
+                None => Err(Error::Internal("an approximate distinct count is of sketches".into())),
+            },
             (Function::M4 { times }, partials) => m4(partials, input, times.then(|| plain(time))),
             _ => Err(Error::Internal(format!("{self:?} does not lower {} partials", partials.len()))),
         }

@@ -12,15 +12,17 @@
 //! Sketches are kept as unions, without a running estimate: so a result depends on the values of a window alone, not on
 //! their order, nor on how they were parted into slices, batches or tasks.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, builder::BinaryBuilder, cast::AsArray};
 use arrow_schema::DataType;
 
-use super::lift::{Partials, Rows, cast_to, columns};
+use super::by_slot::grouped;
+use super::lift::{cast_to, columns};
+use super::partials::Partials;
 use super::properties::{Kind, Properties};
+use super::rows::Rows;
 use crate::kernels::Ranges;
 use crate::sketch::{Estimates, HyperLogLog, Sliding, Union, coupons_by_row};
 use crate::{Error, Result};
@@ -183,7 +185,7 @@ impl Partials for HyperLogLogs {
     }
 
     fn append(&mut self, other: Box<dyn Partials>) {
-        let mut other = *other.into_any().downcast::<Self>().expect("columns of one kind");
+        let mut other = other.into_alike::<Self>();
         let theirs = std::mem::take(other.own(0));
         self.own(0).extend(theirs);
     }
@@ -194,14 +196,13 @@ impl Partials for HyperLogLogs {
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
         let own = self.slots();
-        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
-        let join = |(&from, to): (&u32, usize)| {
-            let (first, rest) = slots[from as usize..to].split_first().expect("a group has a slot");
+        let join = |slots: &[u32]| {
+            let (first, rest) = slots.split_first().expect("a group has a slot");
             let mut union = own[*first as usize].clone();
             rest.iter().for_each(|&slot| union.merge(&own[slot as usize]));
             union
         };
-        Ok(Box::new(Self::of(self.precision, groups.iter().zip(ends).map(join).collect())))
+        Ok(Box::new(Self::of(self.precision, grouped(slots, groups).map(join).collect())))
     }
 
     /// Windows are views, computed when they are lowered: together they may hold far more than the slices do.
@@ -227,14 +228,6 @@ impl Partials for HyperLogLogs {
         let windows = self.windows.as_ref().map_or(0, |windows| windows.capacity() * size_of::<(u32, u32)>());
         let sketches: usize = self.sketches.iter().map(Union::bytes).sum();
         windows + sketches + self.sketches.capacity() * size_of::<Union>()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }
 
@@ -292,7 +285,7 @@ mod tests {
                 ranges.push(lo, hi);
             }
             let windows = slices.answer(&ranges).unwrap();
-            let own = windows.as_any().downcast_ref::<HyperLogLogs>().unwrap();
+            let own = windows.downcast_ref::<HyperLogLogs>().unwrap();
             let (estimates, images) = (own.estimates(), own.lower().unwrap());
             for (at, (lo, hi)) in ranges.iter().enumerate() {
                 let wanted = apaches(precision, slots[lo..hi].iter().flatten().copied());

@@ -3,15 +3,17 @@
 //! Rows are appended with their times; when slots are put in order each slot's rows are sorted by time and then by
 //! arrival. The slots of one key ascend in time and share none, so that a window is one stretch of rows.
 
-use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
 use arrow_schema::{DataType, Field};
 
-use super::lift::{Partials, Rows, cast_to, columns};
+use super::by_slot::{BySlot, grouped};
+use super::lift::{cast_to, columns};
 use super::multiset::{list, offsets};
+use super::partials::{Partials, Upkeep};
 use super::properties::{Kind, Properties};
+use super::rows::Rows;
 use super::store::{Position, Store};
 use crate::dictionary::{plain, widened};
 use crate::kernels::Ranges;
@@ -104,20 +106,9 @@ impl Held {
         match self {
             Held::Sorted(sorted) | Held::View(sorted, _) => sorted,
             Held::Rows { slots, rows, index } => index.get_or_init(|| {
-                let mut offsets = vec![0; len + 1];
-                for &slot in slots {
-                    offsets[slot as usize + 1] += 1;
-                }
-                for slot in 0..len {
-                    offsets[slot + 1] += offsets[slot];
-                }
-                let mut next = offsets.clone();
-                let mut by_slot = vec![(0, 0); rows.len()];
-                for (&slot, &row) in slots.iter().zip(rows) {
-                    by_slot[next[slot as usize]] = row;
-                    next[slot as usize] += 1;
-                }
-                let mut sorted = Sorted { offsets, rows: by_slot };
+                let by_slot = BySlot::new(slots, len);
+                let in_order = by_slot.entries(0..len).map(|entry| rows[entry as usize]).collect();
+                let mut sorted = Sorted { offsets: by_slot.offsets, rows: in_order };
                 (0..len).for_each(|slot| sorted.sort(slot));
                 sorted
             }),
@@ -192,7 +183,7 @@ impl Partials for List {
     }
 
     fn append(&mut self, other: Box<dyn Partials>) {
-        let mut other = *other.into_any().downcast::<Self>().expect("columns of one kind");
+        let mut other = other.into_alike::<Self>();
         let base = self.len as u32;
         let arrived = self.store.append(other.store.clone());
         let (slots, rows) = self.rows();
@@ -209,9 +200,8 @@ impl Partials for List {
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
         let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
-        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
-        for (group, (&from, to)) in groups.iter().zip(ends).enumerate() {
-            for &slot in &slots[from as usize..to] {
+        for (group, slots) in grouped(slots, groups).enumerate() {
+            for &slot in slots {
                 sorted.rows.extend_from_slice(self.slot(slot as usize));
             }
             sorted.offsets.push(sorted.rows.len());
@@ -248,19 +238,13 @@ impl Partials for List {
         Ok(list(offsets, self.values((0..self.len).flat_map(|slot| self.slot(slot)))?))
     }
 
-    fn renumber(&mut self) -> Result<()> {
-        let mut store = self.store.clone();
-        let (_, rows) = self.rows();
-        store.renumber(rows.iter_mut().map(|row| &mut row.1))?;
-        self.store = store;
-        Ok(())
-    }
-
-    fn shrink(&mut self) -> Result<()> {
-        let mut store = self.store.clone();
-        let (_, rows) = self.rows();
-        store.squeeze(rows.iter_mut().map(|row| &mut row.1))?;
-        self.store = store;
+    fn keep_up(&mut self, what: Upkeep) -> Result<()> {
+        if matches!(what, Upkeep::Shrink | Upkeep::Renumber) {
+            let mut store = self.store.clone();
+            let (_, rows) = self.rows();
+            store.keep_up(what, rows.len(), rows.iter_mut().map(|row| &mut row.1))?;
+            self.store = store;
+        }
         Ok(())
     }
 
@@ -273,13 +257,5 @@ impl Partials for List {
             Held::View(sorted, ranges) => sorted.bytes() + ranges.capacity() * size_of::<(u32, u32)>(),
         };
         own + self.store.bytes()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }

@@ -9,7 +9,8 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 
-use super::lift::{Partials, cast_to};
+use super::lift::cast_to;
+use super::partials::Partials;
 use crate::dictionary::widened;
 use crate::{Error, Result};
 

@@ -2,22 +2,21 @@
 //!
 //! A [`Function`] is what a query names; it is lowered from one or two [`Partial`]s, which several functions of one
 //! query share (a mean and a sum keep one sum). Partials live in columns, one slot per slice: [`Partials`] is the
-//! dynamic face of such a column, called once per batch, and [`Column`] does the work for any [`Aggregate`].
+//! dynamic face of such a column, called once per batch, and [`Column`] does the work for any [`Aggregate`]: a
+//! [`Monoid`] of [`crate::algebra`], and how it is lifted from Arrow columns and lowered to them.
 //!
 //! To add a function: a file with its [`Monoid`] and [`Aggregate`], a variant in [`Partial`] if it stores something
 //! new, and a variant in [`Function`] that says how it is lowered.
 
-mod arg;
 mod arrays;
-mod bytes;
-mod codes;
+mod by_slot;
 mod column;
 mod count;
 mod extrema;
-mod first_last;
 mod function;
-mod geometric;
 mod hyperloglog;
+mod input;
+mod interned;
 #[cfg(test)]
 mod laws;
 mod lift;
@@ -26,13 +25,16 @@ mod m4;
 mod mean;
 mod moments;
 mod multiset;
-mod nodes;
 mod order;
 mod partial;
+mod partials;
+mod picked;
 mod properties;
 mod quantile;
+mod rows;
 mod sketch;
 mod sorted_runs;
+mod states;
 mod store;
 mod sum;
 mod tally;
@@ -40,15 +42,16 @@ mod ties;
 mod totals;
 mod user;
 
+pub use crate::algebra::Monoid;
 pub use arrays::{ArrayFunction, Arrays};
-pub use column::{Column, Monoid};
+pub use column::Column;
 pub use function::{Function, Operand};
-pub use lift::{Aggregate, Input, Partials, Rows, Run};
+pub use input::Input;
+pub use lift::Aggregate;
 pub use multiset::Question;
-pub use nodes::Nodes;
 pub use partial::Partial;
+pub use partials::{Partials, RunNodes, States, Totals, Upkeep};
 pub use properties::{Kind, Properties};
-pub use sorted_runs::RunNodes;
+pub use rows::{Rows, Run};
 pub(crate) use store::held_bytes;
-pub use totals::Totals;
 pub use user::{User, UserAggregate};

@@ -1,7 +1,4 @@
 //! Count, mean and sum of squared deviations: what variances are lowered from. Algebraic and commutative.
-//!
-//! Partials are joined by the parallel update of Chan, Golub and LeVeque (1979), which neither cancels nor drifts; it
-//! is also what Spark's own functions do, so that results agree.
 
 use std::sync::Arc;
 
@@ -12,108 +9,66 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 
-use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, columns, fold_primitive};
+use super::column::Column;
+use super::lift::{Aggregate, cast_to, columns, fold_primitive};
+use super::partials::Partials;
 use super::properties::{Kind, Properties};
+use super::rows::Rows;
+use crate::algebra::Variance;
+use crate::kernels::simd::Moments;
 use crate::{Error, Result};
 
-/// The partial of variances.
-#[derive(Clone)]
-pub struct Moments;
-
-/// Number of values, their mean, and the sum of their squared deviations from it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moment {
-    count: f64,
-    mean: f64,
-    m2: f64,
-}
-
-impl Monoid for Moments {
-    type State = Moment;
-
-    fn identity(&self) -> Moment {
-        Moment { count: 0.0, mean: 0.0, m2: 0.0 }
-    }
-
-    #[inline]
-    fn combine(&self, earlier: Moment, later: Moment) -> Moment {
-        // Not only a shortcut: an empty side must not touch a mean that is infinite or NaN.
-        if earlier.count == 0.0 {
-            return later;
-        }
-        if later.count == 0.0 {
-            return earlier;
-        }
-        let count = earlier.count + later.count;
-        let delta = later.mean - earlier.mean;
-        let share = later.count / count;
-        Moment {
-            count,
-            mean: earlier.mean + delta * share,
-            m2: earlier.m2 + later.m2 + delta * delta * earlier.count * share,
-        }
-    }
-}
-
-impl Aggregate for Moments {
+impl Aggregate for Variance {
     fn properties(&self) -> Properties {
         Properties::commutative(Kind::Algebraic)
     }
 
     fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        // The deviation of a value from itself is 0, but of an infinity or NaN it is NaN, as in Spark.
-        let from_itself = |value: f64| if value.is_finite() { 0.0 } else { f64::NAN };
-        let lift = |value| Moment { count: 1.0, mean: value, m2: from_itself(value) };
-        fold_primitive::<Float64Type, _>(
-            column,
-            &columns::<1>(inputs)?[0],
-            &DataType::Float64,
-            rows,
-            len,
-            lift,
-        )
+        let [input] = columns(inputs)?;
+        fold_primitive::<Float64Type, _>(column, input, &DataType::Float64, rows, len, Moments::of)
     }
 
+    /// The count, both parts of the mean, and the squared deviations.
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        let [counts, means, m2s] = state else {
-            return Err(Error::Internal(format!("moments of three columns came with {}", state.len())));
-        };
+        let [counts, floats @ ..] = columns::<4>(state)?;
         let counts = cast_to(counts, &DataType::Int64)?;
-        let (counts, means, m2s) = (
-            counts.as_primitive::<Int64Type>(),
-            means.as_primitive::<Float64Type>(),
-            m2s.as_primitive::<Float64Type>(),
-        );
-        let moment =
-            |row| Moment { count: counts.value(row) as f64, mean: means.value(row), m2: m2s.value(row) };
-        column.fold(rows, means.nulls(), len, moment);
+        let counts = counts.as_primitive::<Int64Type>();
+        let [references, means, m2s] = floats.each_ref().map(|floats| floats.as_primitive::<Float64Type>());
+        let moments = |row| Moments {
+            count: counts.value(row) as f64,
+            reference: references.value(row),
+            mean: means.value(row),
+            m2: m2s.value(row),
+        };
+        column.fold(rows, references.nulls(), len, moments);
         Ok(())
     }
 
     fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
-        let states = column.states();
-        let counts: Int64Array = states.iter().map(|moment| moment.count as i64).collect();
-        let m2s: Vec<f64> = states.iter().map(|moment| moment.m2).collect();
-        let m2s = Float64Array::new(m2s.into(), column.nulls());
-        Ok(vec![Arc::new(counts), Self::lower(column)?, Arc::new(m2s)])
+        let counts: Int64Array = column.states().iter().map(|moments| moments.count as i64).collect();
+        let parts: [fn(&Moments) -> f64; 3] =
+            [|moments| moments.reference, |moments| moments.mean, |moments| moments.m2];
+        let mut state: Vec<ArrayRef> = vec![Arc::new(counts)];
+        state.extend(parts.map(|part| floats(column, part)));
+        Ok(state)
     }
 
     /// The means, which no function asks for: variances are lowered by [`variance`].
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
-        let means: Vec<f64> = column.states().iter().map(|moment| moment.mean).collect();
-        Ok(Arc::new(Float64Array::new(means.into(), column.nulls())))
+        Ok(floats(column, |moments| moments.reference + moments.mean))
     }
+}
+
+fn floats(column: &Column<Variance>, of: impl Fn(&Moments) -> f64) -> ArrayRef {
+    let floats: Vec<f64> = column.states().iter().map(of).collect();
+    Arc::new(Float64Array::new(floats.into(), column.nulls()))
 }
 
 /// Variances (or their roots) of all slots: null for fewer than one value, or two if `sample`.
 pub(super) fn variance(moments: &dyn Partials, sample: bool, root: bool) -> Result<ArrayRef> {
-    let moments = moments.as_any().downcast_ref::<Column<Moments>>();
+    let moments = moments.downcast_ref::<Column<Variance>>();
     let moments = moments.ok_or_else(|| Error::Internal("a variance is made of moments".into()))?;
-    let lost = if sample { 1.0 } else { 0.0 };
-    let variances = moments.states().iter().map(|moment| {
-        let variance = moment.m2 / (moment.count - lost);
-        (moment.count > lost).then_some(if root { variance.sqrt() } else { variance })
-    });
+    let ddof = if sample { 1.0 } else { 0.0 };
+    let variances = moments.states().iter().map(|moment| moment.variance(ddof, root));
     Ok(Arc::new(variances.collect::<Float64Array>()))
 }

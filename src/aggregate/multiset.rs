@@ -14,8 +14,8 @@
 
 mod asked;
 mod entries;
+mod nodes;
 
-use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, ListArray, UInt32Array, UInt64Array, cast::AsArray, types::UInt64Type};
@@ -23,11 +23,14 @@ use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
 use arrow_select::take::take;
 
-use super::codes::{Codes, Interned};
-use super::lift::{Partials, Rows, cast_to, columns};
-use super::order::{Family, Wides, Words, family};
+use super::by_slot::grouped;
+use super::interned::Interned;
+use super::lift::{cast_to, columns};
+use super::order::{Codes, Family, Wides, Words, family};
+use super::partials::{Partials, RunNodes, Upkeep};
 use super::properties::{Kind, Properties};
-use super::sorted_runs::{Nodes, RunNodes, SortedRun, union};
+use super::rows::Rows;
+use super::sorted_runs::{SortedRun, union};
 use super::tally::{Ordered, Runs, slide};
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
@@ -55,7 +58,7 @@ pub(super) fn multisets(input: &DataType) -> Option<Box<dyn Partials>> {
 /// A column of multisets.
 pub struct Multiset<C: Codes> {
     codes: C,
-    held: Held<C::Code>,
+    held: Held<C::Key>,
     compact_at: usize,
 }
 
@@ -93,11 +96,11 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// A column of which slot s has the values of `runs[offsets[s]..offsets[s + 1]]`.
-    pub(super) fn merged(codes: &C, runs: Vec<Arc<SortedRun<C::Code>>>, offsets: Vec<usize>) -> Self {
+    pub(super) fn merged(codes: &C, runs: Vec<Arc<SortedRun<C::Key>>>, offsets: Vec<usize>) -> Self {
         Self { codes: codes.clone(), held: Held::Merged { runs, offsets }, compact_at: FIRST_COMPACTION }
     }
 
-    fn with(&self, held: Held<C::Code>) -> Self {
+    fn with(&self, held: Held<C::Key>) -> Self {
         Self { codes: self.codes.clone(), held, compact_at: FIRST_COMPACTION }
     }
 
@@ -111,13 +114,11 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// Calls `each` with the values of a slot and how often they are there.
-    pub(super) fn visit(&self, slot: usize, mut each: impl FnMut(C::Code, u32)) {
+    pub(super) fn visit(&self, slot: usize, mut each: impl FnMut(C::Key, u32)) {
         let (ranked, from, to) = match &self.held {
             Held::Rows(entries) => {
-                let index = entries.index();
-                for at in index.offsets[slot]..index.offsets[slot + 1] {
-                    let entry = index.order.as_ref().map_or(at, |order| order[at] as usize);
-                    each(entries.codes[entry], entries.count(entry));
+                for entry in entries.index().entries(slot..slot + 1) {
+                    each(entries.codes[entry as usize], entries.count(entry as usize));
                 }
                 return;
             }
@@ -137,7 +138,7 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// The values as rows, whatever they were held as.
-    fn entries(&mut self) -> &mut Entries<C::Code> {
+    fn entries(&mut self) -> &mut Entries<C::Key> {
         if !matches!(self.held, Held::Rows(_)) {
             let mut entries = Entries::new();
             entries.len = self.len();
@@ -174,13 +175,12 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// The runs of these groups of slots.
-    fn ranked(&self, slots: &[u32], groups: &[u32]) -> Ranked<C::Code> {
-        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
+    fn ranked(&self, slots: &[u32], groups: &[u32]) -> Ranked<C::Key> {
         let mut items = Vec::new();
         let mut offsets = Vec::with_capacity(groups.len() + 1);
         offsets.push(0);
-        for (group, (&from, to)) in groups.iter().zip(ends).enumerate() {
-            for &slot in &slots[from as usize..to] {
+        for (group, slots) in grouped(slots, groups).enumerate() {
+            for &slot in slots {
                 self.visit(slot as usize, |code, count| {
                     items.push(Item { key: self.codes.rank_key(code), group: group as u32, count });
                 });
@@ -230,7 +230,7 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// The runs, and which of them make up each slot.
-    fn view(&self) -> View<C::Code> {
+    fn view(&self) -> View<C::Key> {
         let each = |slots: usize| (0..slots as u32).map(|slot| (slot, slot + 1)).collect();
         match &self.held {
             Held::View(ranked, ranges) => (ranked.clone(), ranges.clone()),
@@ -253,7 +253,7 @@ impl<C: Codes> Multiset<C> {
                 }
                 ends.push(codes.len());
             }
-            return listed(self.codes.values(&codes)?, counted.then_some(counts), &ends);
+            return listed(self.codes.values(&codes, None)?, counted.then_some(counts), &ends);
         }
         let (ranked, ranges) = self.view();
         let (mut ranks, mut counts, mut ends) = (Vec::new(), Vec::new(), Vec::with_capacity(ranges.len()));
@@ -266,7 +266,7 @@ impl<C: Codes> Multiset<C> {
             });
             ends.push(ranks.len());
         });
-        let values = take(&self.codes.values(&ranked.codes)?, &UInt32Array::from(ranks), None)?;
+        let values = take(&self.codes.values(&ranked.codes, None)?, &UInt32Array::from(ranks), None)?;
         listed(values, counted.then_some(counts), &ends)
     }
 }
@@ -313,13 +313,13 @@ impl<C: Codes> Partials for Multiset<C> {
     }
 
     fn run_nodes(&self) -> Option<Box<dyn RunNodes>> {
-        C::ORDERED.then(|| Box::new(Nodes::new(self.codes.emptied())) as Box<dyn RunNodes>)
+        C::ORDERED.then(|| Box::new(nodes::Nodes::new(self.codes.emptied())) as Box<dyn RunNodes>)
     }
 
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let [values] = columns(inputs)?;
         let nulls = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let codes = self.codes.read(values, nulls.as_ref())?;
+        let codes = self.codes.read(values)?;
         let entries = self.entries();
         entries.len = len;
         match nulls {
@@ -343,7 +343,7 @@ impl<C: Codes> Partials for Multiset<C> {
         let counts =
             cast_to(counts, &DataType::List(Arc::new(Field::new_list_field(DataType::UInt64, true))))?;
         let (values, counts) = (values.as_list::<i32>(), counts.as_list::<i32>());
-        let codes = self.codes.read(values.values(), values.values().logical_nulls().as_ref())?;
+        let codes = self.codes.read(values.values())?;
         let how_often = counts.values().as_primitive::<UInt64Type>();
         let total = how_often.values().iter().fold(0u64, |total, &count| total.saturating_add(count));
         if total > MOST_COUNTED {
@@ -374,15 +374,17 @@ impl<C: Codes> Partials for Multiset<C> {
     }
 
     fn append(&mut self, other: Box<dyn Partials>) {
-        let mut other = *other.into_any().downcast::<Self>().expect("columns of one kind");
+        let mut other = other.into_alike::<Self>();
         other.entries();
         let Held::Rows(mut theirs) = other.held else { unreachable!("they were made rows") };
-        self.codes.adopt(&other.codes, &mut theirs.codes);
+        self.codes.adopt(other.codes, theirs.codes.iter_mut());
         if !matches!(self.held, Held::Rows(_)) {
             self.entries();
         }
         let Held::Rows(own) = &mut self.held else { unreachable!("they were made rows") };
-        own.index_with(&theirs);
+        if let Some(index) = own.index.get_mut() {
+            index.append(theirs.index());
+        }
         let (base, rows) = (own.len as u32, own.codes.len());
         if own.counts.is_some() || theirs.counts.is_some() {
             let counts = own.counts.get_or_insert_with(|| vec![1; rows]);
@@ -423,17 +425,20 @@ impl<C: Codes> Partials for Multiset<C> {
         Ok(self.lists(false)?.remove(0))
     }
 
-    fn shrink(&mut self) -> Result<()> {
-        self.entries();
-        if let Held::Rows(entries) = &mut self.held {
-            self.codes.squeeze(&mut entries.codes);
+    fn keep_up(&mut self, what: Upkeep) -> Result<()> {
+        if what == Upkeep::Shrink {
+            self.entries();
+            if let Held::Rows(entries) = &mut self.held {
+                let live = entries.codes.len();
+                self.codes.keep_up(what, live, entries.codes.iter_mut())?;
+            }
         }
         Ok(())
     }
 
     fn bytes(&self) -> usize {
         let ranked =
-            |ranked: &Ranked<C::Code>| ranked.runs.bytes() + ranked.codes.capacity() * size_of::<C::Code>();
+            |ranked: &Ranked<C::Key>| ranked.runs.bytes() + ranked.codes.capacity() * size_of::<C::Key>();
         let held = match &self.held {
             Held::Rows(entries) => entries.bytes(),
             Held::Ranked(runs) => ranked(runs),
@@ -442,15 +447,7 @@ impl<C: Codes> Partials for Multiset<C> {
                 runs.iter().map(|run| run.bytes()).sum::<usize>() + offsets.capacity() * size_of::<usize>()
             }
         };
-        held + self.codes.bytes()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
+        held + self.codes.held_bytes()
     }
 }
 

@@ -12,7 +12,9 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType};
 
 use super::lift::cast_to;
+use super::partials::Upkeep;
 use super::store::{NOWHERE, Position, Store};
+use crate::algebra::{of_physical, ordinals, physical};
 use crate::dictionary::{plain, widened};
 use crate::{Error, Result};
 
@@ -31,14 +33,18 @@ pub trait Keys: Clone + Send + Sync + 'static {
     fn values(&self, keys: &[Self::Key], nulls: Option<NullBuffer>) -> Result<ArrayRef>;
 
     /// Takes over what the keys of `other` refer to, and makes them keys of `self`.
-    fn adopt<'a>(&mut self, other: Self, keys: impl Iterator<Item = &'a mut Self::Key>);
+    fn adopt<'a>(&mut self, other: Self, keys: impl Iterator<Item = &'a mut Self::Key>) {
+        let _ = (other, keys);
+    }
 
-    /// Forgets what none of these keys refers to, now and then; the caller holds no others.
-    fn compact<'a>(&mut self, live: usize, keys: impl Iterator<Item = &'a mut Self::Key>) -> Result<()>;
-
-    /// Forgets what none of these keys refers to, at once.
-    fn squeeze<'a>(&mut self, keys: impl Iterator<Item = &'a mut Self::Key>) -> Result<()> {
-        let _ = keys;
+    /// Keeps up what these keys refer to, of which there are about `live`; the caller holds no others.
+    fn keep_up<'a>(
+        &mut self,
+        what: Upkeep,
+        live: usize,
+        keys: impl Iterator<Item = &'a mut Self::Key>,
+    ) -> Result<()> {
+        let _ = (what, live, keys);
         Ok(())
     }
 
@@ -53,7 +59,39 @@ pub trait Keys: Clone + Send + Sync + 'static {
     }
 
     /// Keys without any values.
-    fn emptied(&self) -> Self;
+    fn emptied(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Keys that are equal where values are, as small as they can be: for multisets.
+pub trait Codes: Keys<Key: Ord> {
+    /// Whether codes themselves compare as the values do.
+    const ORDERED: bool = true;
+
+    /// A number that compares with others as the values do.
+    #[inline]
+    fn rank_key(&self, code: Self::Key) -> Self::Key {
+        code
+    }
+
+    /// The code of which this is the [`Codes::rank_key`].
+    #[inline]
+    fn of_key(&self, key: Self::Key) -> Self::Key {
+        key
+    }
+
+    /// The numbers that codes stand for; an error for values that are none.
+    fn numbers(&self, codes: &[Self::Key]) -> Result<Vec<f64>>;
+
+    /// The integers that codes of temporal values stand for; an error for other values.
+    fn integers(&self, codes: &[Self::Key]) -> Result<Vec<i64>> {
+        let _ = codes;
+        Err(Error::Internal("these values are not temporal".into()))
+    }
+
+    /// The type of results that are values.
+    fn output(&self) -> &DataType;
 }
 
 /// How values of a type become keys.
@@ -82,42 +120,37 @@ pub(super) fn family(input: &DataType) -> Option<Family> {
 /// Values of at most 64 bits.
 #[derive(Debug, Clone)]
 pub struct Words {
+    values: DataType,
     output: DataType,
-    /// What the values are cast to, step by step; the last is int64, uint64 or float64.
-    steps: Vec<DataType>,
+    /// What values are computed in: int64, uint64 or float64.
+    physical: DataType,
 }
 
 const TOP: u64 = 1 << 63;
 
 impl Words {
     pub(super) fn new(input: &DataType) -> Self {
-        use DataType::*;
         let values = plain(input);
-        let steps = match values {
-            Date32 | Time32(_) => vec![values.clone(), Int32, Int64],
-            _ if values.is_floating() => vec![values.clone(), Float64],
-            _ if values.is_unsigned_integer() || *values == Boolean => vec![values.clone(), UInt64],
-            _ => vec![values.clone(), Int64],
-        };
-        Self { output: widened(input), steps }
+        let physical = physical(values).unwrap_or(DataType::Int64);
+        Self { values: values.clone(), output: widened(input), physical }
     }
+}
 
-    pub(super) fn output(&self) -> &DataType {
-        &self.output
-    }
-
-    /// The type that keys are read as: int64, uint64 or float64.
-    fn physical(&self) -> &DataType {
-        self.steps.last().unwrap_or(&DataType::Int64)
-    }
-
-    /// The numbers that keys stand for, as float64.
-    pub(super) fn numbers(&self, keys: &[u64]) -> Vec<f64> {
-        match self.physical() {
+impl Codes for Words {
+    fn numbers(&self, keys: &[u64]) -> Result<Vec<f64>> {
+        Ok(match self.physical {
             DataType::Float64 => keys.iter().map(|&key| float(key)).collect(),
             DataType::UInt64 => keys.iter().map(|&key| key as f64).collect(),
             _ => keys.iter().map(|&key| integer(key) as f64).collect(),
-        }
+        })
+    }
+
+    fn integers(&self, keys: &[u64]) -> Result<Vec<i64>> {
+        Ok(keys.iter().map(|&key| integer(key)).collect())
+    }
+
+    fn output(&self) -> &DataType {
+        &self.output
     }
 }
 
@@ -126,36 +159,15 @@ pub(super) fn integer(key: u64) -> i64 {
     (key ^ TOP) as i64
 }
 
-/// The key of an integer.
-pub(super) fn word(value: i64) -> u64 {
-    value as u64 ^ TOP
-}
-
 fn float(key: u64) -> f64 {
     f64::from_bits(if key & TOP == 0 { !key } else { key ^ TOP })
-}
-
-fn float_key(value: f64) -> u64 {
-    // Adding zero makes -0.0 0.0.
-    let bits = if value.is_nan() { f64::NAN.to_bits() & !TOP } else { (value + 0.0).to_bits() };
-    if bits & TOP == 0 { bits ^ TOP } else { !bits }
 }
 
 impl Keys for Words {
     type Key = u64;
 
     fn read(&mut self, values: &ArrayRef) -> Result<Vec<u64>> {
-        let mut values = values.clone();
-        for step in &self.steps {
-            values = cast_to(&values, step)?;
-        }
-        Ok(match self.physical() {
-            DataType::Float64 => {
-                values.as_primitive::<Float64Type>().values().iter().map(|&v| float_key(v)).collect()
-            }
-            DataType::UInt64 => values.as_primitive::<UInt64Type>().values().to_vec(),
-            _ => values.as_primitive::<Int64Type>().values().iter().map(|&v| word(v)).collect(),
-        })
+        ordinals(&cast_to(values, &self.values)?)
     }
 
     fn compare(&self, a: u64, b: u64) -> Ordering {
@@ -163,31 +175,14 @@ impl Keys for Words {
     }
 
     fn values(&self, keys: &[u64], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        let mut values: ArrayRef = match self.physical() {
+        let values: ArrayRef = match self.physical {
             DataType::Float64 => {
-                let floats: Vec<f64> = keys.iter().map(|&key| float(key)).collect();
-                Arc::new(Float64Array::new(floats.into(), nulls))
+                Arc::new(Float64Array::new(keys.iter().map(|&key| float(key)).collect(), nulls))
             }
             DataType::UInt64 => Arc::new(UInt64Array::new(keys.to_vec().into(), nulls)),
-            _ => {
-                let integers: Vec<i64> = keys.iter().map(|&key| integer(key)).collect();
-                Arc::new(Int64Array::new(integers.into(), nulls))
-            }
+            _ => Arc::new(Int64Array::new(keys.iter().map(|&key| integer(key)).collect(), nulls)),
         };
-        for step in self.steps.iter().rev().skip(1) {
-            values = cast_to(&values, step)?;
-        }
-        cast_to(&values, &self.output)
-    }
-
-    fn adopt<'a>(&mut self, _: Self, _: impl Iterator<Item = &'a mut u64>) {}
-
-    fn compact<'a>(&mut self, _: usize, _: impl Iterator<Item = &'a mut u64>) -> Result<()> {
-        Ok(())
-    }
-
-    fn emptied(&self) -> Self {
-        self.clone()
+        cast_to(&of_physical(&values, &self.values)?, &self.output)
     }
 }
 
@@ -203,22 +198,23 @@ impl Wides {
         Self { values: plain(input).clone(), output: widened(input) }
     }
 
-    /// The numbers that keys stand for, as float64.
-    pub(super) fn numbers(&self, keys: &[i128]) -> Result<Vec<f64>> {
-        let numbers = cast_to(&self.decimals(keys, None)?, &DataType::Float64)?;
-        Ok(numbers.as_primitive::<Float64Type>().values().to_vec())
-    }
-
-    pub(super) fn output(&self) -> &DataType {
-        &self.output
-    }
-
     fn decimals(&self, keys: &[i128], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         let DataType::Decimal128(precision, scale) = self.values else {
             return Err(Error::Internal(format!("{} is no decimal128", self.values)));
         };
         let decimals = Decimal128Array::new(keys.to_vec().into(), nulls);
         Ok(Arc::new(decimals.with_precision_and_scale(precision, scale)?))
+    }
+}
+
+impl Codes for Wides {
+    fn numbers(&self, keys: &[i128]) -> Result<Vec<f64>> {
+        let numbers = cast_to(&self.decimals(keys, None)?, &DataType::Float64)?;
+        Ok(numbers.as_primitive::<Float64Type>().values().to_vec())
+    }
+
+    fn output(&self) -> &DataType {
+        &self.output
     }
 }
 
@@ -235,16 +231,6 @@ impl Keys for Wides {
 
     fn values(&self, keys: &[i128], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         cast_to(&self.decimals(keys, nulls)?, &self.output)
-    }
-
-    fn adopt<'a>(&mut self, _: Self, _: impl Iterator<Item = &'a mut i128>) {}
-
-    fn compact<'a>(&mut self, _: usize, _: impl Iterator<Item = &'a mut i128>) -> Result<()> {
-        Ok(())
-    }
-
-    fn emptied(&self) -> Self {
-        self.clone()
     }
 }
 
@@ -335,12 +321,14 @@ impl Keys for Texts {
         keys.for_each(|key| *key += base);
     }
 
-    fn compact<'a>(&mut self, live: usize, keys: impl Iterator<Item = &'a mut Position>) -> Result<()> {
-        self.store.compact(live, keys)
-    }
-
-    fn squeeze<'a>(&mut self, keys: impl Iterator<Item = &'a mut Position>) -> Result<()> {
-        self.store.squeeze(keys)
+    fn keep_up<'a>(
+        &mut self,
+        what: Upkeep,
+        live: usize,
+        keys: impl Iterator<Item = &'a mut Position>,
+    ) -> Result<()> {
+        // Keys compare by what they refer to, not by where it lies.
+        if what == Upkeep::Renumber { Ok(()) } else { self.store.keep_up(what, live, keys) }
     }
 
     fn are_plain(&self) -> bool {
@@ -359,16 +347,17 @@ impl Keys for Texts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algebra::Keyed;
     use arrow_schema::TimeUnit;
 
     #[test]
     fn keys_of_floats_compare_as_spark_compares_floats() {
         let ascending = [f64::NEG_INFINITY, -1.5, -f64::MIN_POSITIVE, -0.0, 1.5, f64::INFINITY, -f64::NAN];
-        let keys: Vec<u64> = ascending.iter().map(|&value| float_key(value)).collect();
+        let keys: Vec<u64> = ascending.iter().map(|&value| value.ordinal()).collect();
         assert!(keys.is_sorted());
-        assert_eq!(float_key(-0.0), float_key(0.0));
-        assert_eq!(float_key(f64::NAN), float_key(-f64::NAN));
-        assert!(ascending.iter().all(|&v| float(float_key(v)) == v || v.is_nan()));
+        assert_eq!((-0.0f64).ordinal(), 0.0f64.ordinal());
+        assert_eq!(f64::NAN.ordinal(), (-f64::NAN).ordinal());
+        assert!(ascending.iter().all(|&v| float(v.ordinal()) == v || v.is_nan()));
     }
 
     #[test]

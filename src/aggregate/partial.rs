@@ -2,22 +2,18 @@
 
 use arrow_schema::DataType;
 
-use super::arg::arg_extrema;
-use super::bytes::bytes_extrema;
 use super::column::Column;
-use super::count::Count;
 use super::extrema::extrema;
-use super::first_last::FirstLast;
-use super::geometric::LogSum;
 use super::hyperloglog::HyperLogLogs;
-use super::lift::Partials;
 use super::list::List;
-use super::moments::Moments;
 use super::multiset::multisets;
+use super::partials::Partials;
+use super::picked::{arg_extrema, ends};
 use super::sketch::Sketches;
-use super::sum::sums;
-use super::ties::ties;
+use super::sum::{Floats, sums};
+use super::ties::{bytes_extrema, ties};
 use super::user::User;
+use crate::algebra::{Count, Variance, is_number};
 use crate::dictionary::plain;
 use crate::{Error, Result};
 
@@ -111,8 +107,10 @@ impl Partial {
             Partial::CountAll | Partial::Count => return Ok(Box::new(Column::new(Count))),
             Partial::Sum => sums(plain(input), true),
             Partial::SumWithoutInvert => sums(plain(input), false),
-            Partial::LogSum if is_number(plain(input)) => return Ok(Box::new(Column::new(LogSum))),
-            Partial::Moments if is_number(plain(input)) => return Ok(Box::new(Column::new(Moments))),
+            Partial::LogSum if is_number(plain(input)) => {
+                return Ok(Box::new(Column::new(Floats::new(true))));
+            }
+            Partial::Moments if is_number(plain(input)) => return Ok(Box::new(Column::new(Variance))),
             Partial::LogSum | Partial::Moments => None,
             Partial::Min => bytes_extrema(input, false).or_else(|| extrema(input, false)),
             Partial::Max => bytes_extrema(input, true).or_else(|| extrema(input, true)),
@@ -124,10 +122,10 @@ impl Partial {
             Partial::ArgMax => {
                 return inputs.get(1).and_then(|by| arg_extrema(input, by, true)).ok_or_else(by);
             }
-            Partial::First => return Ok(Box::new(Column::new(FirstLast::first(input, false)))),
-            Partial::Last => return Ok(Box::new(Column::new(FirstLast::last(input, false)))),
-            Partial::FirstValid => return Ok(Box::new(Column::new(FirstLast::first(input, true)))),
-            Partial::LastValid => return Ok(Box::new(Column::new(FirstLast::last(input, true)))),
+            Partial::First => return Ok(ends(input, false, false)),
+            Partial::Last => return Ok(ends(input, true, false)),
+            Partial::FirstValid => return Ok(ends(input, false, true)),
+            Partial::LastValid => return Ok(ends(input, true, true)),
             Partial::Values => multisets(input),
             Partial::User(user) => return user.0.column(inputs),
             Partial::List => return Ok(Box::new(List::new(input))),
@@ -144,13 +142,16 @@ impl Partial {
     /// Number of columns that hold this partial when it arrives from elsewhere, given the type of the values.
     pub fn state_columns(&self, input: &DataType) -> usize {
         match self {
-            // Two halves, so that an engine without 128-bit integers can sum them without overflow.
-            Partial::Sum | Partial::SumWithoutInvert
-                if matches!(plain(input), DataType::Int64 | DataType::UInt64) =>
-            {
-                2
+            // Two halves, so that an engine without 128-bit integers can sum them without overflow; or a sum of floats
+            // and what its additions lost.
+            Partial::Sum | Partial::SumWithoutInvert => {
+                let number = plain(input);
+                let halved = number.is_floating() || matches!(number, DataType::Int64 | DataType::UInt64);
+                if halved { 2 } else { 1 }
             }
-            Partial::Moments | Partial::ArgMin | Partial::ArgMax => 3,
+            Partial::LogSum => 2,
+            Partial::Moments => 4,
+            Partial::ArgMin | Partial::ArgMax => 3,
             Partial::MinCount | Partial::MaxCount => 2,
             Partial::First | Partial::Last | Partial::FirstValid | Partial::LastValid => 2,
             Partial::Values | Partial::List => 2,
@@ -182,9 +183,4 @@ impl Partial {
             }
         }
     }
-}
-
-/// Integers, floats and decimals.
-pub(super) fn is_number(input: &DataType) -> bool {
-    input.is_integer() || input.is_floating() || matches!(input, DataType::Decimal128(..))
 }

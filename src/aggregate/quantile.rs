@@ -7,11 +7,11 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, Int64Array};
 use arrow_schema::DataType;
 
-use super::codes::Codes;
 use super::lift::cast_to;
-use super::partial::is_number;
+use super::order::Codes;
 use super::sorted_runs::{SortedRun, select, values};
 use super::tally::{Counter, Ordered, Runs, slide};
+use crate::algebra::is_number;
 use crate::dictionary::plain;
 use crate::{Error, Result};
 
@@ -41,7 +41,7 @@ pub(super) fn discrete(values: u64, q: f64) -> u64 {
 /// Quantile `q` of the windows `ranges` of `runs`, whose ranks are those of `distinct`.
 pub(super) fn quantiles<C: Codes, N: Counter>(
     codes: &C,
-    distinct: &[C::Code],
+    distinct: &[C::Key],
     runs: &Runs,
     ranges: &[(u32, u32)],
     q: f64,
@@ -56,7 +56,7 @@ pub(super) fn quantiles<C: Codes, N: Counter>(
 /// Quantile `q` of windows, each some sorted runs.
 pub(super) fn quantiles_of_runs<'a, C: Codes>(
     codes: &C,
-    windows: impl Iterator<Item = &'a [Arc<SortedRun<C::Code>>]>,
+    windows: impl Iterator<Item = &'a [Arc<SortedRun<C::Key>>]>,
     q: f64,
     input: &DataType,
 ) -> Result<ArrayRef> {
@@ -78,7 +78,7 @@ pub(super) fn quantiles_of_runs<'a, C: Codes>(
 /// The values at these places.
 fn interpolated<C: Codes>(
     codes: &C,
-    distinct: &[C::Code],
+    distinct: &[C::Key],
     places: &[Option<Place>],
     input: &DataType,
 ) -> Result<ArrayRef> {

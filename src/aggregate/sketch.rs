@@ -4,7 +4,6 @@
 //! it, with k = 200: the rank of an answer is within 1.33 % of the one asked for with 99 % confidence, and exact up to
 //! some k values. Items are keys of values, so that every type of 64 bits has quantiles, NaN greatest.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BinaryArray, cast::AsArray};
@@ -13,9 +12,13 @@ use arrow_schema::DataType;
 use datasketches::common::SearchCriteria;
 use datasketches::kll::KllSketch;
 
-use super::lift::{Partials, Rows, cast_to, columns};
-use super::order::{Family, Keys, Words, family, integer, word};
+use super::by_slot::grouped;
+use super::lift::{cast_to, columns};
+use super::order::{Family, Keys, Words, family, integer};
+use super::partials::Partials;
 use super::properties::{Kind, Properties};
+use super::rows::Rows;
+use crate::algebra::Keyed;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 
@@ -50,7 +53,7 @@ impl Sketches {
         let quantiles: Vec<Option<i64>> = self.states.iter().map(quantile).collect::<Result<_>>()?;
         let nulls = NullBuffer::from_iter(quantiles.iter().map(Option::is_some));
         let keys: Vec<u64> =
-            quantiles.into_iter().map(|quantile| word(quantile.unwrap_or_default())).collect();
+            quantiles.into_iter().map(|quantile| quantile.unwrap_or_default().ordinal()).collect();
         self.words.values(&keys, Some(nulls))
     }
 }
@@ -109,7 +112,7 @@ impl Partials for Sketches {
     }
 
     fn append(&mut self, other: Box<dyn Partials>) {
-        self.states.extend(other.into_any().downcast::<Self>().expect("columns of one kind").states);
+        self.states.extend(other.into_alike::<Self>().states);
     }
 
     fn empty(&self) -> Box<dyn Partials> {
@@ -117,15 +120,12 @@ impl Partials for Sketches {
     }
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-        let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
-        let join = |(&from, to): (&u32, usize)| {
+        let join = |slots: &[u32]| {
             let mut joined = None;
-            slots[from as usize..to]
-                .iter()
-                .try_for_each(|&slot| absorb(&mut joined, &self.states[slot as usize]))?;
+            slots.iter().try_for_each(|&slot| absorb(&mut joined, &self.states[slot as usize]))?;
             Ok(joined)
         };
-        Ok(Box::new(self.with(groups.iter().zip(ends).map(join).collect::<Result<_>>()?)))
+        Ok(Box::new(self.with(grouped(slots, groups).map(join).collect::<Result<_>>()?)))
     }
 
     /// By Two-Stacks, as [`crate::kernels::two_stacks`], whose states are plain values.
@@ -170,13 +170,5 @@ impl Partials for Sketches {
     fn bytes(&self) -> usize {
         let sketches: usize = self.states.iter().flatten().map(|sketch| 8 * sketch.num_retained()).sum();
         sketches + self.states.capacity() * size_of::<State>()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }

@@ -12,10 +12,6 @@
 
 use std::sync::Arc;
 
-use super::codes::Codes;
-use super::lift::Partials;
-use super::multiset::Multiset;
-
 /// So few entries are sorted instead of being parted further.
 const FEW: usize = 48;
 
@@ -233,77 +229,6 @@ fn among_few<K: Copy + Ord>(parts: &[Part<'_, K>], k: u64, next: impl Fn(K) -> K
     let after =
         if k + 1 < seen { found.0 } else { items.next().map_or_else(|| next(found.0), |item| item.0) };
     (found.0, after)
-}
-
-/// Nodes of trees over slices, each the values of its slices as a sorted run.
-pub trait RunNodes: Send + Sync {
-    /// Makes a node of the values of slots of columns.
-    fn lift(&mut self, node: u32, slots: &[(&dyn Partials, u32)]);
-
-    /// Makes a node of two others.
-    fn merge(&mut self, node: u32, earlier: u32, later: u32);
-
-    /// Drops a node.
-    fn drop_node(&mut self, node: u32);
-
-    /// Columns of which slot i has the values of nodes `nodes[offsets[i]..offsets[i + 1]]`.
-    fn answer(&self, nodes: &[u32], offsets: &[usize]) -> Box<dyn Partials>;
-
-    /// Bytes held.
-    fn bytes(&self) -> usize;
-}
-
-/// Nodes of values with these codes.
-pub(super) struct Nodes<C: Codes> {
-    codes: C,
-    nodes: Vec<Option<Arc<SortedRun<C::Code>>>>,
-}
-
-impl<C: Codes> Nodes<C> {
-    pub(super) fn new(codes: C) -> Self {
-        Self { codes, nodes: Vec::new() }
-    }
-
-    fn put(&mut self, node: u32, run: SortedRun<C::Code>) {
-        let node = node as usize;
-        if self.nodes.len() <= node {
-            self.nodes.resize(node + 1, None);
-        }
-        self.nodes[node] = Some(Arc::new(run));
-    }
-
-    fn get(&self, node: u32) -> &Arc<SortedRun<C::Code>> {
-        self.nodes[node as usize].as_ref().expect("nodes are there before they are asked for")
-    }
-}
-
-impl<C: Codes> RunNodes for Nodes<C> {
-    fn lift(&mut self, node: u32, slots: &[(&dyn Partials, u32)]) {
-        let mut items = Vec::new();
-        for (partials, slot) in slots {
-            let sets = partials.as_any().downcast_ref::<Multiset<C>>().expect("columns of one kind");
-            sets.visit(*slot as usize, |code, count| items.push((code, count)));
-        }
-        self.put(node, SortedRun::new(items));
-    }
-
-    fn merge(&mut self, node: u32, earlier: u32, later: u32) {
-        self.put(node, self.get(earlier).merged(self.get(later)));
-    }
-
-    fn drop_node(&mut self, node: u32) {
-        self.nodes[node as usize] = None;
-    }
-
-    fn answer(&self, nodes: &[u32], offsets: &[usize]) -> Box<dyn Partials> {
-        let runs = nodes.iter().map(|&node| self.get(node).clone()).collect();
-        Box::new(Multiset::merged(&self.codes, runs, offsets.to_vec()))
-    }
-
-    fn bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<usize>()
-            + self.nodes.iter().flatten().map(|run| run.bytes()).sum::<usize>()
-    }
 }
 
 #[cfg(test)]

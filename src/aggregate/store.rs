@@ -8,6 +8,7 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
 
+use super::partials::Upkeep;
 use crate::Result;
 
 /// Where a value lies: chunk in the upper half, row in the lower.
@@ -77,13 +78,24 @@ impl Store {
         Ok(interleave(&arrays, &indices)?)
     }
 
-    /// Drops values that none of the `live` positions points to, once they are most of the store, by rows or, where they
-    /// are wide, by bytes. Amortised O(1) per row, or byte, pushed.
-    pub(super) fn compact<'a>(
+    /// Keeps up the values that these positions point to, of which there are about `live`, and no others.
+    pub(super) fn keep_up<'a>(
         &mut self,
+        what: Upkeep,
         live: usize,
         positions: impl Iterator<Item = &'a mut Position>,
     ) -> Result<()> {
+        match what {
+            Upkeep::Settle => Ok(()),
+            Upkeep::Compact => self.compact(live, positions),
+            Upkeep::Shrink => self.squeeze(positions),
+            Upkeep::Renumber => self.renumber(positions),
+        }
+    }
+
+    /// Drops values that none of the `live` positions points to, once they are most of the store, by rows or, where they
+    /// are wide, by bytes. Amortised O(1) per row, or byte, pushed.
+    fn compact<'a>(&mut self, live: usize, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
         if self.rows <= 4 * live + SLACK && self.fresh <= self.kept + SLACK_BYTES {
             return Ok(());
         }
@@ -96,7 +108,7 @@ impl Store {
     }
 
     /// Keeps the values at these positions alone, each after those before it. O(positions).
-    pub(super) fn renumber<'a>(&mut self, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
+    fn renumber<'a>(&mut self, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
         let positions: Vec<&mut Position> = positions.filter(|position| **position != NOWHERE).collect();
         let kept = self.take(positions.iter().map(|position| **position))?;
         self.hold(kept);
@@ -105,7 +117,7 @@ impl Store {
     }
 
     /// Drops values that none of the positions points to. O(positions + values).
-    pub(super) fn squeeze<'a>(&mut self, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
+    fn squeeze<'a>(&mut self, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
         let positions: Vec<&mut Position> = positions.filter(|position| **position != NOWHERE).collect();
         // Positions are also arrival numbers: their order must stay. So each becomes its rank among those there are.
         let starts = before(self.chunks.iter().map(|chunk| chunk.len()));

@@ -1,4 +1,5 @@
-//! Min-count and max-count: how often the least or greatest value occurs. Algebraic, commutative.
+//! The least or greatest value, and how often it occurs: min-count and max-count, and minima and maxima of strings and
+//! binaries, in the order of their bytes, as Spark has it. Algebraic, commutative.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -7,31 +8,42 @@ use arrow_array::{Array, ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials, Rows, cast_to, columns};
+use super::column::Column;
+use super::lift::{Aggregate, cast_to};
 use super::order::{Family, Keys, Texts, Wides, Words, family};
+use super::partials::{Partials, Upkeep};
 use super::properties::{Kind, Properties};
-use crate::Result;
+use super::rows::Rows;
+use crate::algebra::Monoid;
+use crate::{Error, Result};
 
 /// An empty column of counts of the least (or greatest) of values of type `input`, if those have an order.
 pub(super) fn ties(input: &DataType, max: bool) -> Option<Box<dyn Partials>> {
     Some(match family(input)? {
-        Family::Word => Box::new(Column::new(Ties { max, keys: Words::new(input) })),
-        Family::Wide => Box::new(Column::new(Ties { max, keys: Wides::new(input) })),
-        Family::Text => Box::new(Column::new(Ties { max, keys: Texts::new(input) })),
+        Family::Word => Box::new(Column::new(Ties { max, counted: true, keys: Words::new(input) })),
+        Family::Wide => Box::new(Column::new(Ties { max, counted: true, keys: Wides::new(input) })),
+        Family::Text => Box::new(Column::new(Ties { max, counted: true, keys: Texts::new(input) })),
     })
 }
 
-/// How often the least or greatest value occurs.
+/// An empty column of minima (or maxima) over values of type `input`, if those are bytes.
+pub(super) fn bytes_extrema(input: &DataType, max: bool) -> Option<Box<dyn Partials>> {
+    let keys = (family(input)? == Family::Text).then(|| Texts::new(input))?;
+    Some(Box::new(Column::new(Ties { max, counted: false, keys })))
+}
+
+/// The least or greatest value, and how often it occurs.
 #[derive(Clone)]
-pub struct Ties<K> {
+struct Ties<K> {
     max: bool,
+    /// Whether the count is the result, and not the value.
+    counted: bool,
     keys: K,
 }
 
 /// An extremum and the number of its occurrences; 0 of nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct Tied<K> {
+struct Tied<K> {
     key: K,
     count: i64,
 }
@@ -51,34 +63,20 @@ impl<K: Keys> Monoid for Ties<K> {
         if later.count == 0 {
             return earlier;
         }
-        match self.keys.compare(earlier.key, later.key) {
+        let order = self.keys.compare(earlier.key, later.key);
+        match if self.max { order.reverse() } else { order } {
             Ordering::Equal => Tied { key: earlier.key, count: earlier.count + later.count },
-            order => {
-                if (order == Ordering::Greater) == self.max {
-                    earlier
-                } else {
-                    later
-                }
-            }
+            Ordering::Less => earlier,
+            Ordering::Greater => later,
         }
     }
 
-    fn is_plain(&self) -> bool {
-        self.keys.are_plain()
-    }
-
-    fn outlasts(&self, whole: Self::State, part: Self::State) -> bool {
+    fn evict(&self, whole: Self::State, part: Self::State) -> Option<Self::State> {
         // Texts of two columns lie in two places.
         let worse = if self.max { Ordering::Less } else { Ordering::Greater };
-        part.count == 0 || self.keys.are_plain() && self.keys.compare(part.key, whole.key) == worse
-    }
-
-    fn bytes(&self) -> usize {
-        self.keys.held_bytes()
-    }
-
-    fn emptied(&self) -> Self {
-        Self { max: self.max, keys: self.keys.emptied() }
+        let stays =
+            part.count == 0 || self.keys.are_plain() && self.keys.compare(part.key, whole.key) == worse;
+        stays.then_some(whole)
     }
 }
 
@@ -93,55 +91,77 @@ impl<K: Keys> Ties<K> {
         let keys = column.monoid_mut().keys.read(values)?;
         let tied = |row: usize| Tied { key: keys[row], count: counts(row) };
         column.fold(rows, values.logical_nulls().as_ref(), len, tied);
-        <Self as Aggregate>::compact(column)
+        Partials::keep_up(column, Upkeep::Compact)
+    }
+
+    /// The extrema of all slots; null where there is none.
+    fn extrema(column: &Column<Self>) -> Result<ArrayRef> {
+        let there = NullBuffer::from_iter(column.states().iter().map(|state| state.count > 0));
+        let keys: Vec<K::Key> = column.states().iter().map(|state| state.key).collect();
+        column.monoid().keys.values(&keys, Some(there))
     }
 }
 
 impl<K: Keys> Aggregate for Ties<K> {
     fn properties(&self) -> Properties {
-        Properties::commutative(Kind::Algebraic)
+        Properties::commutative(if self.counted { Kind::Algebraic } else { Kind::Distributive })
     }
 
     fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        let [values] = columns(inputs)?;
-        Self::fold(column, values, |_| 1, rows, len)
+        Self::merge(column, inputs, rows, len)
     }
 
-    /// The extremum, null if there is none, and its count.
+    /// The extremum, null if there is none, and its count, where that is the result.
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        let [values, counts] = columns(state)?;
-        let counts = cast_to(counts, &DataType::Int64)?;
-        let counts = counts.as_primitive::<Int64Type>();
-        Self::fold(column, values, |row| counts.value(row), rows, len)
-    }
-
-    fn append(column: &mut Column<Self>, mut other: Column<Self>) {
-        let (monoid, states) = other.parts_mut();
-        let keys = monoid.keys.clone();
-        let live = states.iter_mut().filter(|state| state.count > 0).map(|state| &mut state.key);
-        column.monoid_mut().keys.adopt(keys, live);
-        column.append(other);
-    }
-
-    fn compact(column: &mut Column<Self>) -> Result<()> {
-        let (monoid, states) = column.parts_mut();
-        let live = states.iter_mut().filter(|state| state.count > 0).map(|state| &mut state.key);
-        monoid.keys.compact(live.size_hint().1.unwrap_or(0), live)
-    }
-
-    fn shrink(column: &mut Column<Self>) -> Result<()> {
-        let (monoid, states) = column.parts_mut();
-        monoid.keys.squeeze(states.iter_mut().filter(|state| state.count > 0).map(|state| &mut state.key))
+        match state {
+            [values] => Self::fold(column, values, |_| 1, rows, len),
+            [values, counts] => {
+                let counts = cast_to(counts, &DataType::Int64)?;
+                let counts = counts.as_primitive::<Int64Type>();
+                Self::fold(column, values, |row| counts.value(row), rows, len)
+            }
+            _ => Err(Error::Internal(format!("an extremum and its count came as {} columns", state.len()))),
+        }
     }
 
     fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
-        let there = NullBuffer::from_iter(column.states().iter().map(|state| state.count > 0));
-        let keys: Vec<K::Key> = column.states().iter().map(|state| state.key).collect();
-        Ok(vec![column.monoid().keys.values(&keys, Some(there))?, Self::lower(column)?])
+        let mut state = vec![Self::extrema(column)?];
+        if column.monoid().counted {
+            state.push(Self::lower(column)?);
+        }
+        Ok(state)
     }
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
+        if !column.monoid().counted {
+            return Self::extrema(column);
+        }
         let counts = column.states().iter().map(|state| (state.count > 0).then_some(state.count));
         Ok(Arc::new(counts.collect::<Int64Array>()))
     }
+
+    fn is_plain(&self) -> bool {
+        self.keys.are_plain()
+    }
+
+    fn emptied(&self) -> Self {
+        Self { keys: self.keys.emptied(), ..*self }
+    }
+
+    fn adopt(&mut self, other: Self, states: &mut [Self::State]) {
+        self.keys.adopt(other.keys, live(states));
+    }
+
+    fn keep_up(&mut self, states: &mut [Self::State], what: Upkeep) -> Result<()> {
+        let slots = states.len();
+        self.keys.keep_up(what, slots, live(states))
+    }
+
+    fn bytes(&self) -> usize {
+        self.keys.held_bytes()
+    }
+}
+
+fn live<K>(states: &mut [Tied<K>]) -> impl Iterator<Item = &mut K> {
+    states.iter_mut().filter(|state| state.count > 0).map(|state| &mut state.key)
 }

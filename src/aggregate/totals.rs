@@ -7,30 +7,10 @@
 //! | space | a state and a count per slot |
 //! | first appeared | prefix sums; the inverse is the one of Traub et al. 2019, §4.2 |
 
-use super::column::{Column, Monoid};
-use super::lift::{Aggregate, Partials};
-
-/// Running totals, one per place, of partials of one kind: the dynamic face of `RunningTotals`.
-pub trait Totals: Send + Sync {
-    /// Grows to `len` totals; new ones are of nothing.
-    fn grow(&mut self, len: usize);
-
-    /// Makes totals those of nothing.
-    fn reset(&mut self, at: &[u32]);
-
-    /// For each `(to, before, slot)`, in this order: total `to` becomes total `before` and slot `slot` of `from`, a column
-    /// of the same kind.
-    fn extend(&mut self, program: &[(u32, u32, u32)], from: &dyn Partials);
-
-    /// For each `(to, from)`, in this order: total `to` becomes total `from`.
-    fn copy(&mut self, program: &[(u32, u32)]);
-
-    /// The partials of ranges, each as the totals up to its start and up to its end.
-    fn between(&self, ranges: &[(u32, u32)]) -> Box<dyn Partials>;
-
-    /// Bytes held.
-    fn bytes(&self) -> usize;
-}
+use super::column::Column;
+use super::lift::Aggregate;
+use super::partials::{Partials, Totals};
+use crate::algebra::Monoid;
 
 /// The total up to a place.
 #[derive(Clone, Copy)]
@@ -43,7 +23,6 @@ struct Total<S> {
 /// Running totals of a monoid with an inverse.
 pub(super) struct RunningTotals<M: Monoid> {
     monoid: M,
-    invert: fn(M::State, M::State) -> M::State,
     totals: Vec<Total<M::State>>,
 }
 
@@ -51,8 +30,8 @@ impl<M: Aggregate> RunningTotals<M> {
     /// Totals for columns like this one, if there can be any.
     pub(super) fn of(column: &Column<M>) -> Option<Box<dyn Totals>> {
         let monoid = column.monoid().emptied();
-        let invert = monoid.invert().filter(|_| monoid.is_plain())?;
-        Some(Box::new(Self { monoid, invert, totals: Vec::new() }))
+        let can_be = monoid.is_plain() && monoid.inverts();
+        can_be.then(|| Box::new(Self { monoid, totals: Vec::new() }) as Box<dyn Totals>)
     }
 }
 
@@ -67,7 +46,7 @@ impl<M: Aggregate> Totals for RunningTotals<M> {
     }
 
     fn extend(&mut self, program: &[(u32, u32, u32)], from: &dyn Partials) {
-        let from = from.as_any().downcast_ref::<Column<M>>().expect("columns of one kind");
+        let from = from.alike::<Column<M>>();
         let (states, seen) = (from.states(), from.seen());
         for &(to, before, slot) in program {
             let Total { state, seen: count } = self.totals[before as usize];
@@ -88,7 +67,7 @@ impl<M: Aggregate> Totals for RunningTotals<M> {
         let state = |&(start, end): &(u32, u32)| {
             let (part, whole) = (self.totals[start as usize], self.totals[end as usize]);
             all &= part.seen != whole.seen;
-            (self.invert)(whole.state, part.state)
+            self.monoid.invert(whole.state, part.state)
         };
         let states = ranges.iter().map(state).collect();
         let has_values =

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 
-use super::lift::Partials;
+use super::partials::Partials;
 use super::properties::Properties;
 use crate::Result;
 

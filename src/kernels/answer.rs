@@ -1,6 +1,6 @@
 //! Windows over an Arrow array, answered: from types to kernels and back.
 //!
-//! Each function is a [`Fold`] over the native values of the array; dates, times, timestamps and durations are their
+//! Each function is a [`Lift`] over the native values of the array; dates, times, timestamps and durations are their
 //! integers, booleans bytes. What kernel answers is for [`Job`] to say.
 
 use std::sync::Arc;
@@ -13,14 +13,15 @@ use arrow_schema::DataType;
 use arrow_select::take::take;
 
 use super::choice::choose;
-use super::dense::{Dense, ranks};
+use super::dense::{Dense, Widened, ranks};
 use super::exact::{self, Lowering};
-use super::fold::Fold;
-use super::folds::*;
 use super::job::{Job, Overflown};
 use super::simd::{self, Column, Degree, Element, Shrunk};
 use super::validity::{counts, validity};
 use super::{Algorithm, Frames, Function};
+use crate::algebra::{
+    Arg, Count, End, ExactSum, Extremum, FloatSum, Keyed, Lift, Place, Placed, Twofold, Variance, divided,
+};
 use crate::{Error, Result};
 
 /// What is asked of each window.
@@ -108,7 +109,7 @@ impl Job<'_> {
                 None => counts(self.frames, self.nulls),
                 Some(_) => {
                     let mut counts = simd::room(self.windows);
-                    self.each_position(array, &Count, |_, count| counts.push(count as i64));
+                    self.each_position(array, &Count, |_, count| counts.push(count));
                     counts
                 }
             };
@@ -121,18 +122,21 @@ impl Job<'_> {
                 let last = function == Function::Last;
                 let position = |(lo, hi): (usize, usize)| if last { hi.wrapping_sub(1) } else { lo };
                 let ranges = self.frames.iter(ranks.as_deref());
-                rows.extend(ranges.map(|(lo, hi)| if lo < hi { position((lo, hi)) } else { NONE }));
+                rows.extend(
+                    ranges.map(|(lo, hi)| if lo < hi { position((lo, hi)) } else { usize::nowhere() }),
+                );
             }
-            (Some(_), Function::First) => self.each_position(array, &End::<false>, |_, row| rows.push(row)),
-            (Some(_), _) => self.each_position(array, &End::<true>, |_, row| rows.push(row)),
+            (Some(_), function) => {
+                self.each_position(array, &End::new(function == Function::Last), |_, row| rows.push(row));
+            }
         }
         let rows = self.rows_of(rows);
         Ok(take(array, &UInt32Array::new(rows.into(), nulls), None)?)
     }
 
-    fn each_position<F: Fold<()>>(&self, array: &ArrayRef, fold: &F, emit: impl FnMut(usize, F::State)) {
+    fn each_position<F: Lift<()>>(&self, array: &ArrayRef, fold: &F, emit: impl FnMut(usize, F::State)) {
         let values = vec![(); array.len() - self.nulls.map_or(0, NullBuffer::null_count)];
-        self.each(&values, fold, fold, emit);
+        self.each(&values, fold, emit);
     }
 
     /// Functions of values.
@@ -218,7 +222,7 @@ impl Job<'_> {
                 };
                 let sums = self.run(values, simd, |job, values, out| {
                     if let Some(sums) = T::floats(out) {
-                        job.float_sums(values, |_, sum| FloatSum::value(sum), sums);
+                        job.float_sums(values, |_, sum| sum.value(), sums);
                         return Ok(());
                     }
                     exact::integers(job, values, None, &|_, sum| T::narrow(sum), out)
@@ -237,7 +241,7 @@ impl Job<'_> {
             Function::Mean if matches!(input, DataType::Duration(_)) => {
                 let mut means = simd::room(self.windows);
                 // A mean lies between the least and the greatest value, so that it fits.
-                let lower = |count, sum| Some(exact::quotient(sum, count) as i64);
+                let lower = |count, sum: i128| divided(sum, 1, count as i64).map(|mean| mean as i64);
                 exact::integers(self, values, nulls.as_ref(), &lower, &mut means)
                     .map_err(|window| self.overflow("mean", window, output))?;
                 build(means, nulls, output)
@@ -249,7 +253,7 @@ impl Job<'_> {
                 };
                 let ranges = |job: &Job<'_>, values: &[T], out: &mut Vec<f64>| {
                     if T::FLOAT {
-                        job.float_sums(values, |count, sum| FloatSum::value(sum) / count as f64, out);
+                        job.float_sums(values, |count, sum| sum.value() / count as f64, out);
                         return Ok(());
                     }
                     exact::integers(job, values, None, &|count, sum| Some(sum as f64 / count as f64), out)
@@ -273,7 +277,7 @@ impl Job<'_> {
         };
         self.never_overflown(values, simd, |job, values, out| {
             let dense = T::widened(values, job.nulls);
-            job.each(&dense.values, &Extreme::<MAX>, &ExtremeSimd::<MAX>, |_, extreme| {
+            job.each(&dense.values, &Extremum::<T::Wide, MAX>::new(job.vectors()), |_, extreme| {
                 out.push(T::narrowed(extreme));
             });
             Ok(())
@@ -304,21 +308,22 @@ impl Job<'_> {
         })
     }
 
-    fn arg_least<K: Ord + Copy>(&self, keys: &[K], out: &mut Vec<u64>) {
+    fn arg_least<K: Ord + Copy + Default>(&self, keys: &[K], out: &mut Vec<u64>) {
         let mut rows = simd::room(self.windows);
-        self.each(keys, &ArgLeast, &ArgLeast, |_, (_, row)| rows.push(row));
+        self.each(keys, &Arg::new(()), |_, Placed { place, .. }| rows.push(place));
         out.extend(self.rows_of(rows).into_iter().map(|row| u64::from(row) + self.base as u64));
     }
 
     fn float_sums<T: Element>(
         &self,
         values: &[T],
-        lower: impl Fn(usize, Compensated) -> f64,
+        lower: impl Fn(usize, Twofold) -> f64,
         out: &mut Vec<f64>,
     ) {
         let dense = Dense::mapped(values, self.nulls, Element::to_f64);
         self.floats(&dense.values, Degree::Sum, out, |values, emit| {
-            self.each(values, &FloatSum, &FloatSumSimd, |count, sum| emit(lower(count, sum)));
+            let sum = FloatSum { vectors: self.vectors() };
+            self.each(values, &sum, |count, sum| emit(lower(count, sum)));
         });
     }
 
@@ -339,7 +344,7 @@ impl Job<'_> {
         let Some(shrunk) = shrunk else { return };
         let strange: Vec<i64> = shrunk.strange.iter().map(|&strange| strange.into()).collect();
         let (mut strangers, mut again) = (Vec::new(), Vec::new());
-        self.each(&strange, &ExactSum, &ExactSum, |_, strangers_here| strangers.push(strangers_here > 0));
+        self.each(&strange, &ExactSum::<i64>::new(), |_, strangers_here| strangers.push(strangers_here > 0));
         answers(&shrunk.values, &mut |answer| again.push(answer));
         shrunk.mend(&mut out[from..], &again, strangers.into_iter());
     }
@@ -347,9 +352,8 @@ impl Job<'_> {
     fn variances(&self, values: &[f64], ddof: u32, root: bool, out: &mut Vec<f64>) {
         let degree = if root { Degree::Deviation } else { Degree::Variance };
         self.floats(values, degree, out, |values, emit| {
-            self.each(values, &Moments, &Moments, |_, moment| {
-                let variance = moment.variance(ddof.into());
-                emit(if root { variance.sqrt() } else { variance });
+            self.each(values, &Variance, |_, moment| {
+                emit(moment.variance(ddof.into(), root).unwrap_or(f64::NAN));
             });
         });
     }
@@ -385,13 +389,11 @@ impl Job<'_> {
             }
             Function::Min => {
                 let dense = Dense::of(values, self.nulls);
-                self.each(&dense.values, &Extreme::<false>, &Extreme::<false>, |_, least| {
-                    numbers.push(least)
-                });
+                self.each(&dense.values, &Extremum::<_, false>::new(false), |_, least| numbers.push(least));
             }
             Function::Max => {
                 let dense = Dense::of(values, self.nulls);
-                self.each(&dense.values, &Extreme::<true>, &Extreme::<true>, |_, most| numbers.push(most));
+                self.each(&dense.values, &Extremum::<_, true>::new(false), |_, most| numbers.push(most));
             }
             _ => {
                 let lowering = Lowering::new(function, array.data_type(), output)?;

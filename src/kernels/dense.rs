@@ -7,6 +7,9 @@ use std::borrow::Cow;
 
 use arrow_buffer::NullBuffer;
 
+use super::simd::Element;
+use crate::algebra::Ordered;
+
 /// The values of a column that are not null.
 pub(super) struct Dense<'a, T: Copy> {
     /// The values.
@@ -61,3 +64,36 @@ pub(super) fn ranks(nulls: &NullBuffer) -> Vec<u32> {
 pub(super) fn positions(nulls: &NullBuffer) -> Vec<u32> {
     nulls.valid_indices().map(|row| row as u32).collect()
 }
+
+/// Element types, and those of them that the algorithms but SIMD's are compiled for: a column of any other is widened
+/// before, as that costs little beside them.
+pub(super) trait Widened: Copy {
+    type Wide: Ordered + Element;
+    fn widened<'a>(values: &'a [Self], nulls: Option<&NullBuffer>) -> Dense<'a, Self::Wide>;
+    fn narrowed(wide: Self::Wide) -> Self;
+}
+
+macro_rules! widened {
+    ($($t:ty => $wide:ty),*) => { $(
+        impl Widened for $t {
+            type Wide = $wide;
+            fn widened<'a>(values: &'a [Self], nulls: Option<&NullBuffer>) -> Dense<'a, $wide> {
+                Dense::<$wide>::mapped(values, nulls, <$wide>::from)
+            }
+            #[inline]
+            fn narrowed(wide: $wide) -> Self { wide as $t }
+        }
+    )* };
+    ($($t:ty),*) => { $(
+        impl Widened for $t {
+            type Wide = $t;
+            fn widened<'a>(values: &'a [Self], nulls: Option<&NullBuffer>) -> Dense<'a, $t> {
+                Dense::of(values, nulls)
+            }
+            #[inline]
+            fn narrowed(wide: $t) -> Self { wide }
+        }
+    )* };
+}
+widened!(i32, i64, u64, f64);
+widened!(i8 => i32, i16 => i32, u8 => i32, u16 => i32, u32 => i64, f32 => f64);

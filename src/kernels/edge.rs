@@ -10,7 +10,7 @@
 use arrow_buffer::NullBuffer;
 
 use super::Rolling;
-use super::fold::Fold;
+use crate::algebra::Lift;
 
 /// Windows that reach over the start of a group of rows, or else over its end.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ impl<'a> Edge<'a> {
 
     /// Hands the number of values and the partial of each window to `emit`. `values` are those of [`Edge::reach`] that are
     /// not null, and `nulls` says which are.
-    pub fn each<T: Copy, F: Fold<T>>(
+    pub fn each<T: Copy, F: Lift<T>>(
         &self,
         values: &[T],
         nulls: Option<&NullBuffer>,
@@ -86,9 +86,9 @@ impl<'a> Edge<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::folds::{End, NONE};
     use super::super::{Frames, Segments};
     use super::*;
+    use crate::algebra::{End, Place};
     use proptest::prelude::*;
 
     proptest! {
@@ -111,13 +111,13 @@ mod tests {
                 let nulls = NullBuffer::from(valid[from..to].to_vec());
                 let values = vec![(); to - from - nulls.null_count()];
                 let (mut firsts, mut lasts) = (Vec::new(), Vec::new());
-                edge.each(&values, Some(&nulls), &End::<false>, |count, first| firsts.push((count, first)));
-                edge.each(&values, Some(&nulls), &End::<true>, |_, last| lasts.push(last));
+                edge.each(&values, Some(&nulls), &End::new(false), |count, first| firsts.push((count, first)));
+                edge.each(&values, Some(&nulls), &End::new(true), |_, last| lasts.push(last));
                 prop_assert_eq!(edge.len(), listed.len());
                 let rank = |row: usize| valid[from..row].iter().filter(|&&valid| valid).count();
                 for (at, &(lo, hi)) in listed.iter().enumerate() {
                     let (lo, hi) = (rank(lo), rank(hi));
-                    let (first, last) = if lo < hi { (lo, hi - 1) } else { (NONE, NONE) };
+                    let (first, last) = if lo < hi { (lo, hi - 1) } else { (usize::nowhere(), usize::nowhere()) };
                     prop_assert_eq!((firsts[at], lasts[at]), ((hi - lo, first), last));
                 }
             }

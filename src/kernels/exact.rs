@@ -11,9 +11,9 @@ use arrow_schema::DataType;
 
 use super::Function;
 use super::dense::Dense;
-use super::folds::{ExactSum, Total};
 use super::job::Job;
 use super::simd::Element;
+use crate::algebra::{ExactSum, Total, divided, mean_unit};
 use crate::{Error, Result};
 
 /// Sums of integers, lowered from their number of values and their true sum; the first window that `lower` finds no
@@ -61,7 +61,7 @@ fn sums<T: Total, O: Default>(
 ) -> std::result::Result<(), usize> {
     let before = out.len();
     let mut overflown = None;
-    job.each(&dense.values, &ExactSum, &ExactSum, |count, sum| {
+    job.each(&dense.values, &ExactSum::new(), |count, sum| {
         let window = out.len() - before;
         // Whatever stands in the place of a null.
         let is_null = count == 0 || answered.is_some_and(|answered| answered.is_null(window));
@@ -81,18 +81,11 @@ fn bound(values: impl ExactSizeIterator<Item = i128>) -> u128 {
     values.map(i128::unsigned_abs).fold(0, u128::max).saturating_mul(number)
 }
 
-/// `sum / count`, halves rounded away from zero (Spark's HALF_UP).
-pub(super) fn quotient(sum: i128, count: usize) -> i128 {
-    let count = count as i128;
-    let (quotient, rest) = (sum / count, sum % count);
-    quotient + if 2 * rest.abs() >= count { sum.signum() } else { 0 }
-}
-
 /// How sums of decimals become sums or means of another scale.
 pub(super) struct Lowering {
     mean: bool,
     /// What a mean's digits beyond the values' are worth.
-    unit: i256,
+    unit: i128,
     /// The least number that has too many digits.
     limit: i128,
 }
@@ -100,42 +93,16 @@ pub(super) struct Lowering {
 impl Lowering {
     /// For sums or means of `input`, as decimals of `output`.
     pub fn new(function: Function, input: &DataType, output: &DataType) -> Result<Self> {
-        let (DataType::Decimal128(_, given), DataType::Decimal128(precision, scale)) = (input, output) else {
-            return Err(Error::Internal(format!("{input} and {output} are no decimals")));
+        let DataType::Decimal128(precision, _) = output else {
+            return Err(Error::Internal(format!("{output} is no decimal")));
         };
-        Ok(Self {
-            mean: function == Function::Mean,
-            unit: i256::from_i128(10i128.pow((scale - given).unsigned_abs().into())),
-            limit: 10i128.pow(u32::from(*precision)),
-        })
+        let (mean, limit) = (function == Function::Mean, 10i128.pow(u32::from(*precision)));
+        Ok(Self { mean, unit: mean_unit(input, output), limit })
     }
 
     /// The sum or mean; none if it has too many digits.
     fn lower<T: Total>(&self, count: usize, sum: T) -> Option<i128> {
-        let number = if self.mean { self.mean(count, sum.wide())? } else { sum.narrow()? };
+        let number = if self.mean { divided(sum, self.unit, count as i64)? } else { sum.narrow()? };
         (-self.limit < number && number < self.limit).then_some(number)
-    }
-
-    fn mean(&self, count: usize, sum: i256) -> Option<i128> {
-        let count = i256::from_i128(count as i128);
-        let scaled = sum.checked_mul(self.unit)?;
-        let (quotient, rest) = (scaled.wrapping_div(count), scaled.wrapping_rem(count));
-        let half_reached = rest.wrapping_abs().wrapping_add(rest.wrapping_abs()) >= count;
-        let away = if scaled.is_negative() { i256::MINUS_ONE } else { i256::ONE };
-        (if half_reached { quotient.wrapping_add(away) } else { quotient }).to_i128()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn halves_are_rounded_away_from_zero() {
-        for (sum, count, mean) in
-            [(5, 2, 3), (-5, 2, -3), (4, 3, 1), (-4, 3, -1), (5, 3, 2), (0, 7, 0), (7, 1, 7)]
-        {
-            assert_eq!(quotient(sum, count), mean, "{sum} / {count}");
-        }
     }
 }

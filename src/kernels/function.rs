@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use arrow_schema::DataType;
 
+use crate::algebra::{is_number, mean_type, sum_type};
 use crate::{Error, Result};
 
 /// A function of the values in a window, nulls skipped.
@@ -36,9 +37,30 @@ pub enum Function {
     Last,
 }
 
+/// All functions by name; of variances with one degree of freedom taken off.
+const NAMED: [(&str, Function); 11] = [
+    ("sum", Function::Sum),
+    ("mean", Function::Mean),
+    ("min", Function::Min),
+    ("max", Function::Max),
+    ("count", Function::Count),
+    ("var", Function::Variance { ddof: 1, root: false }),
+    ("std", Function::Variance { ddof: 1, root: true }),
+    ("argmin", Function::ArgMin),
+    ("argmax", Function::ArgMax),
+    ("first", Function::First),
+    ("last", Function::Last),
+];
+
 /// Names of all functions.
-pub const FUNCTIONS: [&str; 11] =
-    ["sum", "mean", "min", "max", "count", "var", "std", "argmin", "argmax", "first", "last"];
+pub const FUNCTIONS: [&str; NAMED.len()] = {
+    let (mut names, mut at) = ([""; NAMED.len()], 0);
+    while at < NAMED.len() {
+        names[at] = NAMED[at].0;
+        at += 1;
+    }
+    names
+};
 
 impl Function {
     /// The function called `name`; `ddof` is that of variances.
@@ -46,40 +68,21 @@ impl Function {
     /// # Errors
     /// `InvalidValue` for any other name.
     pub fn parse(name: &str, ddof: u32) -> Result<Self> {
-        Ok(match name {
-            "sum" => Function::Sum,
-            "mean" => Function::Mean,
-            "min" => Function::Min,
-            "max" => Function::Max,
-            "count" => Function::Count,
-            "var" => Function::Variance { ddof, root: false },
-            "std" => Function::Variance { ddof, root: true },
-            "argmin" => Function::ArgMin,
-            "argmax" => Function::ArgMax,
-            "first" => Function::First,
-            "last" => Function::Last,
-            _ => {
-                let all = FUNCTIONS.join("', '");
-                return Err(Error::InvalidValue(format!("agg: '{name}' is no function; there are '{all}'")));
-            }
-        })
+        let named = NAMED.into_iter().find(|(other, _)| *other == name);
+        let unknown = || {
+            let all = FUNCTIONS.join("', '");
+            Error::InvalidValue(format!("agg: '{name}' is no function; there are '{all}'"))
+        };
+        named.map(|(_, function)| function.with(ddof)).ok_or_else(unknown)
     }
 
     /// Its name.
     pub fn name(&self) -> &'static str {
-        match self {
-            Function::Sum => "sum",
-            Function::Mean => "mean",
-            Function::Min => "min",
-            Function::Max => "max",
-            Function::Count => "count",
-            Function::Variance { root: false, .. } => "var",
-            Function::Variance { root: true, .. } => "std",
-            Function::ArgMin => "argmin",
-            Function::ArgMax => "argmax",
-            Function::First => "first",
-            Function::Last => "last",
-        }
+        NAMED.iter().find(|(_, other)| *other == self.with(1)).map_or("", |(name, _)| name)
+    }
+
+    fn with(self, ddof: u32) -> Self {
+        if let Function::Variance { root, .. } = self { Function::Variance { ddof, root } } else { self }
     }
 
     /// Whether validity alone, not values, decides which row answers.
@@ -115,7 +118,7 @@ impl Function {
     /// # Errors
     /// `InvalidType` where the function means nothing.
     pub fn output_type(&self, input: &DataType) -> Result<DataType> {
-        let numeric = input.is_integer() || input.is_floating() || matches!(input, DataType::Decimal128(..));
+        let numeric = is_number(input);
         let ordered = numeric
             || matches!(input, DataType::Boolean | DataType::Date32 | DataType::Date64)
             || matches!(input, DataType::Time32(_) | DataType::Time64(_))
@@ -138,20 +141,10 @@ impl Function {
             }
             Function::Variance { .. } if numeric => DataType::Float64,
             Function::Variance { .. } => return refuse("integers, floats and decimal128"),
-            Function::Sum | Function::Mean => match (self, input) {
-                (_, DataType::Duration(_)) => input.clone(),
-                (Function::Sum, DataType::Decimal128(precision, scale)) => {
-                    DataType::Decimal128((precision + 10).min(38), *scale)
-                }
-                (_, DataType::Decimal128(precision, scale)) => {
-                    DataType::Decimal128((precision + 4).min(38), (scale + 4).min(38))
-                }
-                _ if !numeric => return refuse("integers, floats, decimal128 and durations"),
-                (Function::Mean, _) => DataType::Float64,
-                _ if input.is_signed_integer() => DataType::Int64,
-                _ if input.is_unsigned_integer() => DataType::UInt64,
-                _ => DataType::Float64,
-            },
+            Function::Sum | Function::Mean => {
+                let output = if *self == Function::Sum { sum_type(input) } else { mean_type(input) };
+                return output.map_or_else(|| refuse("integers, floats, decimal128 and durations"), Ok);
+            }
         })
     }
 }

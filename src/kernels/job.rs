@@ -1,21 +1,20 @@
 //! Windows over a column of native values, and which kernel answers which of them.
 //!
 //! SIMD kernels take runs of full windows at equal distances; all else (windows that reach over an end of their group,
-//! short groups, ranges found by time, integers of 128 bits) are ranges that a [`Fold`] answers.
+//! short groups, ranges found by time, integers of 128 bits) are ranges that a [`Lift`] answers.
 
 use arrow_buffer::NullBuffer;
 
 use super::choice::ROWS_PER_WINDOW;
 use super::dense::{Dense, positions, ranks};
 use super::edge::Edge;
-use super::fold::Fold;
-use super::folds::NONE;
 use super::panes::by_panes;
 use super::recalculate::recalculate_each;
 use super::simd::{self, Column, Element, SumOverflow, Validity};
 use super::subtract_on_evict::subtract_on_evict_each;
 use super::two_stacks::two_stacks_each;
 use super::{Algorithm, Frames, Ranges, Rolling};
+use crate::algebra::{Lift, Place};
 
 /// Windows over a column, and how they are answered.
 pub(super) struct Job<'a> {
@@ -36,7 +35,7 @@ impl Job<'_> {
     /// Rows of positions among values; those of none are 0.
     pub(super) fn rows_of(&self, found: Vec<usize>) -> Vec<u32> {
         match self.nulls {
-            None => found.into_iter().map(|row| if row == NONE { 0 } else { row as u32 }).collect(),
+            None => found.into_iter().map(|row| if row.is_nowhere() { 0 } else { row as u32 }).collect(),
             Some(nulls) => {
                 let positions = positions(nulls);
                 found.into_iter().map(|at| positions.get(at).copied().unwrap_or(0)).collect()
@@ -191,29 +190,34 @@ impl Job<'_> {
         Dense::mapped(values, self.nulls, map)
     }
 
-    /// Hands the number of values and the partial of each window to `emit`. `simd` is `plain` with faster bulk steps.
-    pub(super) fn each<T: Copy, F: Fold<T>>(
+    /// Whether the bulk steps of a function are to be those of vectors.
+    pub(super) fn vectors(&self) -> bool {
+        self.edge.is_some()
+            || !matches!(self.algorithm, Some(Algorithm::SubtractOnEvict | Algorithm::TwoStacks))
+    }
+
+    /// Hands the number of values and the partial of each window to `emit`.
+    pub(super) fn each<T: Copy, F: Lift<T>>(
         &self,
         values: &[T],
-        plain: &F,
-        simd: &impl Fold<T, State = F::State>,
+        fold: &F,
         emit: impl FnMut(usize, F::State),
     ) {
         if let Some(edge) = &self.edge {
-            return edge.each(values, self.nulls, simd, emit);
+            return edge.each(values, self.nulls, fold, emit);
         }
         let ranks = self.nulls.map(ranks);
         let ranges = self.frames.iter(ranks.as_deref());
         match self.algorithm {
-            Some(Algorithm::SubtractOnEvict) => subtract_on_evict_each(values, ranges, plain, emit),
-            Some(Algorithm::TwoStacks) => two_stacks_each(values, ranges, plain, emit),
+            Some(Algorithm::SubtractOnEvict) => subtract_on_evict_each(values, ranges, fold, emit),
+            Some(Algorithm::TwoStacks) => two_stacks_each(values, ranges, fold, emit),
             Some(Algorithm::Recalculate | Algorithm::Tumbling) => {
-                recalculate_each(values, ranges, simd, emit)
+                recalculate_each(values, ranges, fold, emit)
             }
             Some(Algorithm::TwoStacksSimd) if values.len() >= ROWS_PER_WINDOW * self.windows => {
-                by_panes(values, &ranges, simd, emit);
+                by_panes(values, &ranges, fold, emit);
             }
-            _ => two_stacks_each(values, ranges, simd, emit),
+            _ => two_stacks_each(values, ranges, fold, emit),
         }
     }
 }

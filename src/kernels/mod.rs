@@ -3,16 +3,15 @@
 //! The plain ones answer a list of [`Ranges`], half-open index ranges whose both ends never step back; that is what
 //! windows over sorted slices are, whatever the gaps between them, and for many keys one after the other. [`answer`]
 //! answers the windows over an Arrow array, which are [`Frames`]: numbers of rows ([`Rolling`]), or ranges found by time
-//! ([`by_time`]).
+//! ([`by_time`]). What they compute are the functions of [`crate::algebra`].
 
 mod answer;
+mod any_range;
 pub mod by_time;
 mod choice;
 mod dense;
 mod edge;
 mod exact;
-mod fold;
-mod folds;
 mod frames;
 mod function;
 mod job;
@@ -23,16 +22,16 @@ mod segments;
 pub mod simd;
 pub mod streaming;
 mod subtract_on_evict;
-mod tumbling;
 mod two_stacks;
 mod validity;
 
 pub use answer::{Question, answer};
+pub use any_range::{over_any_ranges, over_ranges};
 pub use choice::{Choice, choose};
 pub use frames::{Frames, Rolling};
 pub use function::{Algorithm, FUNCTIONS, Function};
 pub use ranges::Ranges;
+pub use recalculate::recalculate;
 pub use segments::Segments;
 pub use subtract_on_evict::subtract_on_evict;
-pub use tumbling::tumbling;
 pub use two_stacks::two_stacks;

@@ -7,12 +7,12 @@
 //! | space | a partial per pane: one per slide, two where the size is no multiple of it |
 //! | first appeared | Li et al., *No Pane, No Gain*, SIGMOD Record 2005; one value per slide in Theodorakis et al. 2018, §3.2 (2), (3) |
 
-use super::fold::{Fold, Partials};
 use super::frames::FrameIter;
 use super::two_stacks::two_stacks_each;
+use crate::algebra::{Lift, OfStates};
 
 /// Hands the number of values and the partial of each range to `emit`.
-pub(super) fn by_panes<T: Copy, F: Fold<T>>(
+pub(super) fn by_panes<T: Copy, F: Lift<T>>(
     values: &[T],
     ranges: &FrameIter<'_>,
     fold: &F,
@@ -43,12 +43,7 @@ pub(super) fn by_panes<T: Copy, F: Fold<T>>(
         }
         (first, end)
     });
-    let partials = Partials {
-        identity: fold.identity(),
-        combine: |earlier, later| fold.combine(earlier, later),
-        invert: None::<fn(F::State, F::State) -> F::State>,
-    };
-    two_stacks_each(&panes, over_panes, &partials, |_, state| {
+    two_stacks_each(&panes, over_panes, &OfStates(fold), |_, state| {
         emit(lengths.next().unwrap_or_default(), state);
     });
 }

@@ -6,13 +6,21 @@
 //! | time | one `combine` per index and range: O(n) per range, which a CPU is good at |
 //! | space | none |
 //!
-//! With ranges that do not overlap this is `tumbling`, the best there is.
+//! For ranges that do not overlap, tumbling windows among them, there is nothing better.
 
-use super::fold::Fold;
+use super::Ranges;
+use crate::algebra::{Lift, Monoid, OfStates};
+
+/// Answers each range of a column of partials.
+pub fn recalculate<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) -> Vec<M::State> {
+    let mut answers = Vec::with_capacity(ranges.len());
+    recalculate_each(column, ranges.iter(), &OfStates(monoid), |_, state| answers.push(state));
+    answers
+}
 
 /// Hands the number of values and the partial of each range to `emit`.
 #[inline]
-pub fn recalculate_each<T: Copy, F: Fold<T>>(
+pub fn recalculate_each<T: Copy, F: Lift<T>>(
     column: &[T],
     ranges: impl Iterator<Item = (usize, usize)>,
     fold: &F,
@@ -20,5 +28,20 @@ pub fn recalculate_each<T: Copy, F: Fold<T>>(
 ) {
     for (lo, hi) in ranges {
         emit(hi - lo, fold.reduce(lo, &column[lo..hi]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algebra::ExactSum;
+
+    #[test]
+    fn folds_each_range_by_itself() {
+        let mut ranges = Ranges::default();
+        ranges.push(0, 2);
+        ranges.push(3, 4);
+        assert_eq!(recalculate(&[1, 2, 3, 4], &ranges, &ExactSum::<i64>::new()), [3, 4]);
+        assert!(!ranges.overlap());
     }
 }

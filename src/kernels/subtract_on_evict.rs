@@ -8,25 +8,18 @@
 //! | first appeared | Tangwongsan et al., *General Incremental Sliding-Window Aggregation*, VLDB 2015, as SoE |
 
 use super::Ranges;
-use super::fold::{Fold, Partials};
+use crate::algebra::{Lift, Monoid, OfStates};
 
-/// Answers each range with a running aggregate. `invert(combine(a, b), a)` must equal `b`.
-pub fn subtract_on_evict<S: Copy>(
-    column: &[S],
-    ranges: &Ranges,
-    identity: S,
-    combine: impl Fn(S, S) -> S,
-    invert: impl Fn(S, S) -> S,
-) -> Vec<S> {
-    let fold = Partials { identity, combine, invert: Some(invert) };
+/// Answers each range of a column of partials.
+pub fn subtract_on_evict<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) -> Vec<M::State> {
     let mut answers = Vec::with_capacity(ranges.len());
-    subtract_on_evict_each(column, ranges.iter(), &fold, |_, state| answers.push(state));
+    subtract_on_evict_each(column, ranges.iter(), &OfStates(monoid), |_, state| answers.push(state));
     answers
 }
 
 /// Hands the number of values and the partial of each range to `emit`. Ends of ranges must not step back.
 #[inline]
-pub fn subtract_on_evict_each<T: Copy, F: Fold<T>>(
+pub fn subtract_on_evict_each<T: Copy, F: Lift<T>>(
     column: &[T],
     ranges: impl Iterator<Item = (usize, usize)>,
     fold: &F,
@@ -53,12 +46,13 @@ pub fn subtract_on_evict_each<T: Copy, F: Fold<T>>(
 mod tests {
     use super::super::ranges::arbitrary_ranges;
     use super::*;
+    use crate::algebra::ExactSum;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn equals_the_sum_of_each_range((column, ranges) in arbitrary_ranges()) {
-            let got = subtract_on_evict(&column, &ranges, 0, |a, b| a + b, |a, b| a - b);
+            let got = subtract_on_evict(&column, &ranges, &ExactSum::<i64>::new());
             let want: Vec<i64> = ranges.iter().map(|(lo, hi)| column[lo..hi].iter().sum()).collect();
             prop_assert_eq!(got, want);
         }

@@ -9,27 +9,21 @@
 //!
 //! The front stack is the suffix aggregates of `[lo, mid)`; the back stack needs only one running aggregate of
 //! `[mid, hi)`, as its values stay in the column (data minimalism). A flip moves `mid` up to `hi` and scans backwards;
-//! what enters is folded in bulk. Both are [`Fold`]'s to do, so that they can be SIMD.
+//! what enters is folded in bulk. Both are [`Lift`]'s to do, so that they can be SIMD.
 
 use super::Ranges;
-use super::fold::{Fold, Partials};
+use crate::algebra::{Lift, Monoid, OfStates};
 
-/// Answers each range. `combine(a, b)` has `a` before `b` in the column.
-pub fn two_stacks<S: Copy>(
-    column: &[S],
-    ranges: &Ranges,
-    identity: S,
-    combine: impl Fn(S, S) -> S,
-) -> Vec<S> {
-    let fold = Partials { identity, combine, invert: None::<fn(S, S) -> S> };
+/// Answers each range of a column of partials.
+pub fn two_stacks<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) -> Vec<M::State> {
     let mut answers = Vec::with_capacity(ranges.len());
-    two_stacks_each(column, ranges.iter(), &fold, |_, state| answers.push(state));
+    two_stacks_each(column, ranges.iter(), &OfStates(monoid), |_, state| answers.push(state));
     answers
 }
 
 /// Hands the number of values and the partial of each range to `emit`. Ends of ranges must not step back.
 #[inline]
-pub fn two_stacks_each<T: Copy, F: Fold<T>>(
+pub fn two_stacks_each<T: Copy, F: Lift<T>>(
     column: &[T],
     ranges: impl Iterator<Item = (usize, usize)>,
     fold: &F,
@@ -62,12 +56,32 @@ pub fn two_stacks_each<T: Copy, F: Fold<T>>(
 mod tests {
     use super::super::ranges::arbitrary_ranges;
     use super::*;
+    use crate::algebra::Extremum;
     use proptest::prelude::*;
+
+    /// First and last of a range: associative, not commutative.
+    #[derive(Clone)]
+    struct Ends;
+
+    impl Monoid for Ends {
+        type State = Option<(i64, i64)>;
+
+        fn identity(&self) -> Self::State {
+            None
+        }
+
+        fn combine(&self, earlier: Self::State, later: Self::State) -> Self::State {
+            match (earlier, later) {
+                (Some(earlier), Some(later)) => Some((earlier.0, later.1)),
+                (earlier, later) => earlier.or(later),
+            }
+        }
+    }
 
     proptest! {
         #[test]
         fn equals_the_minimum_of_each_range((column, ranges) in arbitrary_ranges()) {
-            let got = two_stacks(&column, &ranges, i64::MAX, i64::min);
+            let got = two_stacks(&column, &ranges, &Extremum::<i64, false>::new(false));
             let want: Vec<i64> =
                 ranges.iter().map(|(lo, hi)| column[lo..hi].iter().copied().min().unwrap_or(i64::MAX)).collect();
             prop_assert_eq!(got, want);
@@ -75,13 +89,8 @@ mod tests {
 
         #[test]
         fn keeps_order_for_functions_that_do_not_commute((column, ranges) in arbitrary_ranges()) {
-            // (first, last) of a range: associative, not commutative.
             let pairs: Vec<Option<(i64, i64)>> = column.iter().map(|&v| Some((v, v))).collect();
-            let join = |a: Option<(i64, i64)>, b: Option<(i64, i64)>| match (a, b) {
-                (Some(a), Some(b)) => Some((a.0, b.1)),
-                (a, b) => a.or(b),
-            };
-            let got = two_stacks(&pairs, &ranges, None, join);
+            let got = two_stacks(&pairs, &ranges, &Ends);
             let want: Vec<_> =
                 ranges.iter().map(|(lo, hi)| (lo < hi).then(|| (column[lo], column[hi - 1]))).collect();
             prop_assert_eq!(got, want);

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// An aggregate as a query states it.
 #[derive(Debug, Clone)]
 pub struct AggregateSpec {
-    /// Name of the function, one of [`Function::NAMES`].
+    /// Name of the function, one of [`Function::names`].
     pub function: String,
     /// Its columns, as many as the function reads.
     pub columns: Vec<String>,

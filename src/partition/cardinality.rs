@@ -15,7 +15,8 @@ use hashbrown::HashSet;
 
 use crate::Result;
 use crate::keys::remix;
-use crate::sketch::{Filter, Reader, Registers};
+use crate::sketch::{Filter, Registers};
+use crate::state::Reader;
 
 /// 2^12 registers a worker, as in the paper's experiments (§5.1).
 const PRECISION: u32 = 12;
@@ -89,8 +90,8 @@ impl Cardinality for Exact {
 
     fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self> {
         let mut exact = Self::new(workers)?;
-        for _ in 0..reader.u64()? {
-            let (hash, worker) = (reader.u64()?, reader.u32()?);
+        for _ in 0..reader.number()? {
+            let (hash, worker) = (reader.number()?, reader.u32()?);
             if worker >= workers {
                 return Err(reader.damaged(&format!("worker {worker} of {workers}")));
             }

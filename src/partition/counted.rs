@@ -5,7 +5,7 @@ use super::candidates::Candidates;
 use super::cardinality::Cardinality;
 use super::{Decide, Loads};
 use crate::Result;
-use crate::sketch::Reader;
+use crate::state::Reader;
 
 /// Whom a row goes to among its key's candidates.
 pub(super) trait Rule<C>: Send {

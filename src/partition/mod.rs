@@ -45,7 +45,7 @@ pub use plan::{Plan, Share, plan};
 pub use window::WindowLength;
 
 use crate::Result;
-use crate::sketch::Reader;
+use crate::state::Reader;
 
 /// Rows per worker in the current window: the array L of the paper's algorithms.
 #[derive(Debug, Clone, PartialEq, Eq)]

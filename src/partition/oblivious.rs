@@ -11,7 +11,7 @@
 use super::candidates::Candidates;
 use super::{Decide, Loads};
 use crate::Result;
-use crate::sketch::Reader;
+use crate::state::Reader;
 
 /// Round robin: row i of a window goes to worker (start + i) mod workers.
 pub(super) struct Shuffle {

@@ -11,7 +11,7 @@
 use super::candidates::{Candidates, lightest};
 use super::{Decide, Loads};
 use crate::Result;
-use crate::sketch::Reader;
+use crate::state::Reader;
 
 pub(super) struct PartialKey {
     candidates: Candidates,

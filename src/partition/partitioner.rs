@@ -14,16 +14,16 @@ use super::waterfill::Waterfill;
 use super::window::Clock;
 use super::{Candidates, CardinalityKind, Decide, Loads, Method, Parameters, WindowLength};
 use crate::keys::hash_rows;
-use crate::sketch::Reader;
+use crate::state::{Envelope, Reader};
 use crate::{Error, Result};
 
 /// Rows that a method gets at once: few enough for their hashes to stay in the first cache.
 const CHUNK: usize = 1024;
 /// Rows that are hashed at once.
 const BLOCK: usize = 1 << 14;
-const MAGIC: &[u8; 8] = b"wkpart\r\n";
-/// The version of snapshots; one for every change of a method's decisions or state.
-const VERSION: u16 = 2;
+/// What snapshots are in; a version for every change of a method's decisions or state.
+const SNAPSHOT: Envelope =
+    Envelope { magic: *b"wkpart\r\n", version: 3, of: "a partitioner; allowed is what snapshot() gave" };
 
 /// Assigns rows to workers, batch after batch.
 ///
@@ -196,21 +196,16 @@ impl Partitioner {
 
     /// The state as bytes, as [`restore`](Self::restore) takes them: versioned, and checked by a CRC-32.
     pub fn snapshot(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        out.extend(VERSION.to_le_bytes());
+        let mut out = Vec::new();
         write_parameters(&self.parameters, &mut out);
         out.extend(self.windows.to_le_bytes());
         self.clock.write(&mut out);
         let kinds = self.kinds.as_deref().unwrap_or_default();
         out.extend((kinds.len() as u32).to_le_bytes());
-        for kind in kinds {
-            out.extend((kind.len() as u32).to_le_bytes());
-            out.extend(kind.as_bytes());
-        }
+        kinds.iter().for_each(|kind| write_text(kind, &mut out));
         self.loads.all().iter().for_each(|load| out.extend(load.to_le_bytes()));
         self.method.write(&mut out);
-        out.extend(crc32fast::hash(&out).to_le_bytes());
-        out
+        SNAPSHOT.seal(&out)
     }
 
     /// The partitioner that a snapshot was taken of.
@@ -218,31 +213,12 @@ impl Partitioner {
     /// # Errors
     /// `InvalidValue` for bytes that are no snapshot, of another version, or damaged.
     pub fn restore(bytes: &[u8]) -> Result<Self> {
-        let refuse = |why: String| {
-            Err(Error::InvalidValue(format!("snapshot: {why}; allowed is what snapshot() gave")))
-        };
-        let Some(rest) = bytes.strip_prefix(MAGIC) else {
-            return refuse("the bytes are no snapshot of a partitioner".into());
-        };
-        let Some((&version, _)) = rest.split_first_chunk() else {
-            return refuse("the bytes end within the header".into());
-        };
-        let version = u16::from_le_bytes(version);
-        if version != VERSION {
-            return refuse(format!("it has version {version}, and this release reads version {VERSION}"));
-        }
-        let Some((body, &sum)) = bytes.split_last_chunk() else {
-            return refuse("the bytes end within the header".into());
-        };
-        if crc32fast::hash(body) != u32::from_le_bytes(sum) {
-            return refuse("the bytes are damaged: their checksum differs".into());
-        }
-        let mut reader = Reader::new(&body[MAGIC.len() + 2..], "snapshot");
+        let mut reader = SNAPSHOT.open(bytes)?;
         let parameters = read_parameters(&mut reader)?;
         let mut partitioner = Self::new(parameters)?;
-        partitioner.windows = reader.u64()?;
+        partitioner.windows = reader.number()?;
         partitioner.clock = Clock::read(&mut reader, partitioner.parameters.window)?;
-        let kinds: Vec<String> = (0..reader.u32()?).map(|_| read_kind(&mut reader)).collect::<Result<_>>()?;
+        let kinds: Vec<String> = (0..reader.u32()?).map(|_| reader.text()).collect::<Result<_>>()?;
         partitioner.kinds = (!kinds.is_empty()).then_some(kinds);
         partitioner.loads = Loads(reader.u64s(partitioner.parameters.workers as usize)?);
         if partitioner.loads.all().iter().try_fold(0_u64, |sum, &load| sum.checked_add(load)).is_none() {
@@ -341,20 +317,8 @@ fn counting<C: Cardinality + 'static>(
 }
 
 fn write_text(text: &str, out: &mut Vec<u8>) {
-    out.push(text.len() as u8);
+    out.extend((text.len() as u64).to_le_bytes());
     out.extend(text.as_bytes());
-}
-
-fn read_text(reader: &mut Reader<'_>) -> Result<String> {
-    let length = reader.u8()?;
-    let bytes = reader.take(length.into())?;
-    String::from_utf8(bytes.to_vec()).map_err(|_| reader.damaged("a name that is no UTF-8"))
-}
-
-fn read_kind(reader: &mut Reader<'_>) -> Result<String> {
-    let length = reader.u32()? as usize;
-    let bytes = reader.take(length)?;
-    String::from_utf8(bytes.to_vec()).map_err(|_| reader.damaged("a type that is no UTF-8"))
 }
 
 fn write_parameters(parameters: &Parameters, out: &mut Vec<u8>) {
@@ -377,16 +341,16 @@ fn write_parameters(parameters: &Parameters, out: &mut Vec<u8>) {
 
 fn read_parameters(reader: &mut Reader<'_>) -> Result<Parameters> {
     let workers = reader.u32()?;
-    let method = Method::parse(&read_text(reader)?)?;
+    let method = Method::parse(&reader.text()?)?;
     let candidates = reader.u32()?;
-    let cardinality = CardinalityKind::parse(&read_text(reader)?)?;
+    let cardinality = CardinalityKind::parse(&reader.text()?)?;
     let bias = reader.f64()?;
-    let (kind, size, offset) = (reader.u8()?, reader.u64()? as i64, reader.u64()? as i64);
+    let (kind, size, offset) = (reader.u8()?, reader.number()? as i64, reader.number()? as i64);
     let window = match kind {
         0 => None,
         1 => Some(WindowLength::Rows(size as u64)),
         2 | 3 => Some(WindowLength::Time { size, offset, is_duration: kind == 2 }),
         _ => return Err(reader.damaged(&format!("a window of kind {kind}"))),
     };
-    Ok(Parameters { workers, method, candidates, cardinality, bias, window, seed: reader.u64()? })
+    Ok(Parameters { workers, method, candidates, cardinality, bias, window, seed: reader.number()? })
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
-use crate::sketch::Reader;
+use crate::state::Reader;
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -207,8 +207,8 @@ impl Clock {
 
     pub(super) fn read(reader: &mut Reader<'_>, length: Option<WindowLength>) -> Result<Self> {
         let is_some = reader.u8()?;
-        let window = reader.u64()? as i64;
-        let rows = reader.u64()?;
+        let window = reader.number()? as i64;
+        let rows = reader.number()?;
         if is_some > 1 || matches!(length, Some(WindowLength::Rows(size)) if rows > size) {
             return Err(reader.damaged("a place outside its window"));
         }

@@ -13,7 +13,7 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::detached;
 use super::plan::PyPlan;
-use crate::operator::{Contents, Options, Plan, Operator, Stats, StoreKind, length};
+use crate::operator::{Contents, Operator, Options, Plan, Stats, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
 

@@ -12,8 +12,8 @@
 //! rate · 6 / (π² (i+1)²) for layer i, so that the sum over any number of layers stays below the rate. A key has one
 //! block of 256 bits a layer, and two bits in each of its four words, the same two in every layer.
 
-use super::Reader;
 use crate::keys::remix;
+use crate::state::Reader;
 use crate::{Error, Result};
 
 /// Words of a block.
@@ -126,7 +126,7 @@ impl Filter {
     /// `InvalidValue` for bytes that no filter writes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self> {
         let rate = reader.f64()?;
-        let len = reader.u64()?;
+        let len = reader.number()?;
         let mut filter = Self::new(rate)?;
         let mut keys = 0;
         while keys < len {
@@ -271,14 +271,14 @@ mod tests {
             });
             let mut bytes = Vec::new();
             filter.write(&mut bytes);
-            prop_assert_eq!(Filter::read(&mut Reader::new(&bytes, "test")).unwrap(), filter);
-            prop_assert!(Filter::read(&mut Reader::new(&bytes[..bytes.len() - 1], "test")).is_err());
+            prop_assert_eq!(Filter::read(&mut Reader::of(&bytes, "test")).unwrap(), filter);
+            prop_assert!(Filter::read(&mut Reader::of(&bytes[..bytes.len() - 1], "test")).is_err());
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(rate in any::<f64>(), len in any::<u64>(), rest in 0_usize..100) {
             let bytes = [&rate.to_le_bytes()[..], &len.to_le_bytes(), &vec![7; rest]].concat();
-            if let Ok(filter) = Filter::read(&mut Reader::new(&bytes, "test")) {
+            if let Ok(filter) = Filter::read(&mut Reader::of(&bytes, "test")) {
                 prop_assert!(filter.is_empty());
             }
         }

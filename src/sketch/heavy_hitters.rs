@@ -13,7 +13,7 @@
 //! lines and a key's slot stays its own for as long as it is kept. With c counters in c / 8 buckets a bucket gets 8 / c
 //! of the light rows on average, so that the error is about 1 / c of them, as without buckets.
 
-use super::Reader;
+use crate::state::Reader;
 use crate::{Error, Result};
 
 /// Counters of a bucket.
@@ -147,23 +147,6 @@ impl HeavyHitters {
         (0..self.buckets.len()).flat_map(ways).filter(|counter| counter.count > 0)
     }
 
-    /// Takes in the other's counts: keys may change their slots. Counts and errors stay bounds of the true counts.
-    ///
-    /// # Errors
-    /// `InvalidValue` if the capacities differ.
-    pub fn merge(&mut self, other: &HeavyHitters) -> Result<()> {
-        if self.capacity() != other.capacity() {
-            return Err(Error::InvalidValue(format!(
-                "other: it has {} counters; allowed is {}, as many as what it is merged into",
-                other.capacity(),
-                self.capacity()
-            )));
-        }
-        self.total = self.total.saturating_add(other.total);
-        self.buckets.iter_mut().zip(&other.buckets).for_each(|(mine, theirs)| mine.merge(theirs));
-        Ok(())
-    }
-
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.total = 0;
@@ -195,7 +178,7 @@ impl HeavyHitters {
         if !buckets.is_power_of_two() || buckets > (1 << 30) / WAYS {
             return Err(reader.damaged(&format!("{buckets} buckets of counters")));
         }
-        let total = reader.u64()?;
+        let total = reader.number()?;
         if reader.left() < buckets * WAYS * 24 {
             return Err(reader.damaged("they end before the last counter"));
         }
@@ -205,7 +188,7 @@ impl HeavyHitters {
             let mut bucket = EMPTY;
             for values in [&mut bucket.hashes, &mut bucket.counts, &mut bucket.errors] {
                 for value in values {
-                    *value = reader.u64()?;
+                    *value = reader.number()?;
                 }
             }
             for way in 0..WAYS {
@@ -269,37 +252,6 @@ impl Bucket {
     fn put(&mut self, way: usize, hash: u64) {
         self.hashes[way] = hash;
         self.tags = self.tags & !(0xFF << (8 * way)) | (hash & 0xFF) << (8 * way);
-    }
-
-    /// Both buckets' keys; a key that only one has may have been counted by the other up to its least count
-    /// (Agarwal et al., *Mergeable summaries*, PODS 2012, §3).
-    fn merge(&mut self, other: &Bucket) {
-        let bound = |bucket: &Bucket| bucket.counts[bucket.least()];
-        let (mine, theirs) = (bound(self), bound(other));
-        let mut all: Vec<(u64, u64, u64)> = Vec::with_capacity(2 * WAYS);
-        let used = |bucket: &Bucket| {
-            let bucket = *bucket;
-            (0..WAYS)
-                .filter(move |&way| bucket.counts[way] > 0)
-                .map(move |way| (bucket.hashes[way], bucket.counts[way], bucket.errors[way]))
-        };
-        for (hash, count, error) in used(self) {
-            let way = other.find(hash).filter(|&way| other.counts[way] > 0);
-            let (more, unsure) = way.map_or((theirs, theirs), |way| (other.counts[way], other.errors[way]));
-            all.push((hash, count.saturating_add(more), error.saturating_add(unsure)));
-        }
-        for (hash, count, error) in used(other) {
-            if self.find(hash).is_none_or(|way| self.counts[way] == 0) {
-                all.push((hash, count.saturating_add(mine), error.saturating_add(mine)));
-            }
-        }
-        // The largest first; ties by hash, so that the order of the counters does not matter.
-        all.sort_unstable_by_key(|&(hash, count, _)| (std::cmp::Reverse(count), hash));
-        *self = EMPTY;
-        for (way, (hash, count, error)) in all.into_iter().take(WAYS).enumerate() {
-            self.put(way, hash);
-            (self.counts[way], self.errors[way]) = (count, error);
-        }
     }
 }
 
@@ -367,23 +319,13 @@ mod tests {
         }
 
         #[test]
-        fn merged_counts_are_bounds(one in rows(), two in rows(), capacity in 1_usize..130) {
-            let (a, b) = (counted(capacity, &one), counted(capacity, &two));
-            let (mut ab, mut ba) = (a.clone(), b.clone());
-            ab.merge(&b).unwrap();
-            ba.merge(&a).unwrap();
-            prop_assert_eq!(&ab, &ba);
-            assert_bounds(&ab, &exact(&[one, two].concat()));
-        }
-
-        #[test]
         fn bytes_come_back(rows in rows(), capacity in 1_usize..130) {
             let keys = counted(capacity, &rows);
             let mut bytes = Vec::new();
             keys.write(&mut bytes);
-            prop_assert_eq!(HeavyHitters::read(&mut Reader::new(&bytes, "test")).unwrap(), keys);
+            prop_assert_eq!(HeavyHitters::read(&mut Reader::of(&bytes, "test")).unwrap(), keys);
             for end in 0..bytes.len() {
-                prop_assert!(HeavyHitters::read(&mut Reader::new(&bytes[..end], "test")).is_err());
+                prop_assert!(HeavyHitters::read(&mut Reader::of(&bytes[..end], "test")).is_err());
             }
         }
 
@@ -392,7 +334,7 @@ mod tests {
             if known && bytes.len() >= 4 {
                 bytes[..4].copy_from_slice(&1_u32.to_le_bytes());
             }
-            if let Ok(mut keys) = HeavyHitters::read(&mut Reader::new(&bytes, "test")) {
+            if let Ok(mut keys) = HeavyHitters::read(&mut Reader::of(&bytes, "test")) {
                 keys.insert(1, u64::MAX);
             }
         }
@@ -424,7 +366,5 @@ mod tests {
     fn other_capacities_are_refused() {
         assert!(matches!(HeavyHitters::new(0), Err(Error::InvalidValue(_))));
         assert!(matches!(HeavyHitters::new((1 << 30) + 1), Err(Error::InvalidValue(_))));
-        let other = HeavyHitters::new(16).unwrap();
-        assert!(matches!(HeavyHitters::new(8).unwrap().merge(&other), Err(Error::InvalidValue(_))));
     }
 }

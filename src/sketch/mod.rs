@@ -14,12 +14,10 @@
 mod filter;
 mod heavy_hitters;
 mod hyperloglog;
-mod reader;
 mod registers;
 
 pub use filter::Filter;
 pub use heavy_hitters::{Counter, HeavyHitters, Hit};
 pub use hyperloglog::HyperLogLog;
 pub(crate) use hyperloglog::{Estimates, PRECISIONS, Sliding, Union, coupons_by_row};
-pub use reader::Reader;
 pub use registers::Registers;

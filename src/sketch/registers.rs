@@ -1,22 +1,17 @@
-//! Dense HyperLogLog registers with an estimate at hand after every update.
+//! The registers of a HyperLogLog for keys: a partitioner asks for an estimate and for a trial with every row (Katsipoulakis
+//! et al., VLDB 2017, §3.2.2), so that both take O(1).
 //!
 //! | | |
 //! |---|---|
 //! | needs | 64-bit hashes with independent bits |
-//! | time | O(1) an update, a trial and an estimate; O(2^p) a merge and a clear |
+//! | time | O(1) an update, a trial and an estimate; O(2^p) a clear |
 //! | space | 2^p bytes |
-//! | error | 0.84 / sqrt(2^p) relative standard error; 1.04 / sqrt(2^p) for what was merged |
-//! | first appeared | Flajolet et al., *HyperLogLog*, AofA 2007; the running estimate (HIP) is Cohen, *All-Distances Sketches, Revisited*, PODS 2014, and Ting, KDD 2014; the estimate of merged registers is Ertl, *New cardinality estimation algorithms for HyperLogLog sketches*, 2017, Alg. 6 |
-//!
-//! A partitioner asks for an estimate and for a trial with every row (Katsipoulakis et al., VLDB 2017, §3.2.2), hence
-//! HIP: when an update changes a register, the estimate grows by the inverse of the probability that a new key would
-//! have. That probability is a sum over registers, kept as an integer, so that it cannot drift.
+//! | error | 0.84 / sqrt(2^p) relative standard error |
+//! | first appeared | see [`HyperLogLog`](super::HyperLogLog), whose registers these are, raised by hashes of keys |
 
-use super::Reader;
+use super::hyperloglog::Dense;
+use crate::state::Reader;
 use crate::{Error, Result};
-
-/// The sum of 2^-rank over the registers counts in units of 2^-UNIT; it is exact up to 2^UNIT keys a register.
-const UNIT: u32 = 44;
 
 /// How many distinct hashes there were.
 ///
@@ -33,12 +28,7 @@ const UNIT: u32 = 44;
 /// # Ok::<(), windowkit::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Registers {
-    precision: u32,
-    ranks: Vec<u8>,
-    inverses: u64,
-    estimate: f64,
-}
+pub struct Registers(Dense);
 
 impl Registers {
     /// Empty registers, 2^precision of them.
@@ -51,27 +41,19 @@ impl Registers {
                 "precision: {precision} was given; allowed is 4 to 18, for 2^precision registers"
             )));
         }
-        let registers = 1 << precision;
-        Ok(Self { precision, ranks: vec![0; registers], inverses: (registers as u64) << UNIT, estimate: 0.0 })
+        Ok(Self(Dense::new(precision, std::iter::empty(), 0.0)))
     }
 
     /// The logarithm to the base 2 of the number of registers.
     pub fn precision(&self) -> u32 {
-        self.precision
+        self.0.ranks.len().ilog2()
     }
 
     /// Takes in a hash; whether that changed a register. A hash that was seen before never does.
     #[inline]
     pub fn update(&mut self, hash: u64) -> bool {
         let (index, rank) = self.place(hash);
-        let old = self.ranks[index];
-        if rank <= old {
-            return false;
-        }
-        self.ranks[index] = rank;
-        self.estimate += self.ranks.len() as f64 / (self.inverses.max(1) as f64 / (1_u64 << UNIT) as f64);
-        self.inverses = self.inverses - inverse(old) + inverse(rank);
-        true
+        self.0.raise(index, rank)
     }
 
     /// Whether [`update`](Self::update) with this hash would change a register. False for every hash that was seen,
@@ -79,49 +61,30 @@ impl Registers {
     #[inline]
     pub fn would_change(&self, hash: u64) -> bool {
         let (index, rank) = self.place(hash);
-        rank > self.ranks[index]
+        rank > self.0.ranks[index]
     }
 
     /// The estimated number of distinct hashes. O(1).
     #[inline]
     pub fn estimate(&self) -> f64 {
-        self.estimate
-    }
-
-    /// Takes in what the other saw. From here on the estimate is that of the registers alone, plus what is new.
-    ///
-    /// # Errors
-    /// `InvalidValue` if the precisions differ.
-    pub fn merge(&mut self, other: &Registers) -> Result<()> {
-        if self.precision != other.precision {
-            return Err(Error::InvalidValue(format!(
-                "other: it has precision {}; allowed is {}, that of the registers it is merged into",
-                other.precision, self.precision
-            )));
-        }
-        self.ranks.iter_mut().zip(&other.ranks).for_each(|(rank, &other)| *rank = other.max(*rank));
-        self.inverses = self.ranks.iter().map(|&rank| inverse(rank)).sum();
-        self.estimate = of_registers(&self.ranks, 64 - self.precision);
-        Ok(())
+        self.0.running.unwrap_or_default()
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.ranks.fill(0);
-        self.inverses = (self.ranks.len() as u64) << UNIT;
-        self.estimate = 0.0;
+        self.0 = Dense::new(self.precision(), std::iter::empty(), 0.0);
     }
 
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.ranks.len()
+        size_of::<Self>() + self.0.ranks.len()
     }
 
     /// Appends the registers to `out`, as [`read`](Self::read) takes them.
     pub fn write(&self, out: &mut Vec<u8>) {
-        out.push(self.precision as u8);
-        out.extend(self.estimate.to_le_bytes());
-        out.extend(&self.ranks);
+        out.push(self.precision() as u8);
+        out.extend(self.estimate().to_le_bytes());
+        out.extend(&self.0.ranks);
     }
 
     /// Reads what [`write`](Self::write) wrote.
@@ -129,81 +92,27 @@ impl Registers {
     /// # Errors
     /// `InvalidValue` for bytes that no registers write.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        let mut registers = Self::new(reader.u8()?.into())?;
-        registers.estimate = reader.f64()?;
-        if !(registers.estimate.is_finite() && registers.estimate >= 0.0) {
-            return Err(reader.damaged(&format!("an estimate of {} distinct keys", registers.estimate)));
+        let precision = Self::new(reader.u8()?.into())?.precision();
+        let estimate = reader.f64()?;
+        if !(estimate.is_finite() && estimate >= 0.0) {
+            return Err(reader.damaged(&format!("an estimate of {estimate} distinct keys")));
         }
-        registers.ranks.copy_from_slice(reader.take(1 << registers.precision)?);
-        let highest = 65 - registers.precision;
-        if let Some(rank) = registers.ranks.iter().find(|&&rank| u32::from(rank) > highest) {
+        let ranks = reader.take(1 << precision)?;
+        let highest = 65 - precision;
+        if let Some(rank) = ranks.iter().find(|&&rank| u32::from(rank) > highest) {
             return Err(reader.damaged(&format!("a register of {rank}, where {highest} is the highest")));
         }
-        registers.inverses = registers.ranks.iter().map(|&rank| inverse(rank)).sum();
-        Ok(registers)
+        Ok(Self(Dense::of(ranks.to_vec(), Some(estimate))))
     }
 
     /// The register of a hash, by its upper bits, and the place of the first 1 in the others.
     #[inline]
     fn place(&self, hash: u64) -> (usize, u8) {
-        let index = (hash >> (64 - self.precision)) as usize;
+        let precision = self.precision();
+        let index = (hash >> (64 - precision)) as usize;
         // The stop bit bounds the rank if all other bits are 0.
-        let rest = hash << self.precision | 1 << (self.precision - 1);
+        let rest = hash << precision | 1 << (precision - 1);
         (index, rest.leading_zeros() as u8 + 1)
-    }
-}
-
-/// 2^-rank in units of 2^-UNIT; nothing for ranks that only 2^UNIT keys would reach.
-#[inline]
-fn inverse(rank: u8) -> u64 {
-    (1 << UNIT) >> rank.min(63)
-}
-
-/// Ertl's improved raw estimate (2017, Alg. 6) of registers with ranks up to `q + 1`.
-fn of_registers(ranks: &[u8], q: u32) -> f64 {
-    let registers = ranks.len() as f64;
-    let mut counts = [0_u32; 66];
-    ranks.iter().for_each(|&rank| counts[usize::from(rank)] += 1);
-    let full = f64::from(counts[q as usize + 1]);
-    let mut sum = registers * tau(1.0 - full / registers);
-    for rank in (1..=q as usize).rev() {
-        sum = 0.5 * (sum + f64::from(counts[rank]));
-    }
-    sum += registers * sigma(f64::from(counts[0]) / registers);
-    registers * registers / (2.0 * std::f64::consts::LN_2) / sum
-}
-
-/// x + Σ x^(2^k) 2^(k-1), infinite for registers that are all empty.
-fn sigma(mut x: f64) -> f64 {
-    if x == 1.0 {
-        return f64::INFINITY;
-    }
-    let (mut sum, mut weight) = (x, 1.0);
-    loop {
-        x *= x;
-        let before = sum;
-        sum += x * weight;
-        weight += weight;
-        if sum == before {
-            return sum;
-        }
-    }
-}
-
-/// (1 - x - Σ (1 - x^(2^-k))² 2^-k) / 3.
-fn tau(mut x: f64) -> f64 {
-    if x == 0.0 || x == 1.0 {
-        return 0.0;
-    }
-    let (mut sum, mut weight) = (1.0 - x, 1.0);
-    loop {
-        x = x.sqrt();
-        let before = sum;
-        weight *= 0.5;
-        sum -= (1.0 - x) * (1.0 - x) * weight;
-        if sum == before {
-            return sum / 3.0;
-        }
     }
 }
 
@@ -245,10 +154,6 @@ mod tests {
                     let error = 4.0 * 0.84 / f64::from(1 << precision).sqrt();
                     let ratio = registers.estimate() / key as f64;
                     assert!((ratio - 1.0).abs() <= error, "{precision}: {ratio} of {key}");
-                    let mut merged = Registers::new(precision).unwrap();
-                    merged.merge(&registers).unwrap();
-                    let ratio = merged.estimate() / key as f64;
-                    assert!((ratio - 1.0).abs() <= error * 1.25, "{precision}, merged: {ratio} of {key}");
                     wanted = wanted * 3 + 1;
                 }
             }
@@ -267,7 +172,6 @@ mod tests {
     fn other_precisions_are_refused() {
         assert!(matches!(Registers::new(3), Err(Error::InvalidValue(text)) if text.contains("4 to 18")));
         assert!(matches!(Registers::new(19), Err(Error::InvalidValue(_))));
-        assert!(matches!(of(4, 0..9).merge(&of(5, 0..9)), Err(Error::InvalidValue(_))));
     }
 
     proptest! {
@@ -292,18 +196,7 @@ mod tests {
                 prop_assert!(!registers.would_change(hash));
                 prop_assert!((registers.estimate() - estimate).abs() <= 1e-9 * estimate);
             }
-            prop_assert_eq!(&registers.ranks, &ranks(precision, &hashes));
-        }
-
-        #[test]
-        fn merging_is_a_union(precision in 4_u32..=10, a in 0_u64..3000, b in 0_u64..3000, common in 0_u64..3000) {
-            let (left, right) = (of(precision, 0..a), of(precision, a.saturating_sub(common)..a + b));
-            let (mut one, mut two) = (left.clone(), right.clone());
-            one.merge(&right).unwrap();
-            two.merge(&left).unwrap();
-            prop_assert_eq!(&one, &two);
-            prop_assert_eq!(&one.ranks, &of(precision, 0..a + b).ranks);
-            prop_assert_eq!(one.inverses, of(precision, 0..a + b).inverses);
+            prop_assert_eq!(&registers.0.ranks, &ranks(precision, &hashes));
         }
 
         #[test]
@@ -311,15 +204,15 @@ mod tests {
             let registers = of(precision, 0..keys);
             let mut bytes = Vec::new();
             registers.write(&mut bytes);
-            prop_assert_eq!(Registers::read(&mut Reader::new(&bytes, "test")).unwrap(), registers);
+            prop_assert_eq!(Registers::read(&mut Reader::of(&bytes, "test")).unwrap(), registers);
             for end in 0..bytes.len() {
-                prop_assert!(Registers::read(&mut Reader::new(&bytes[..end], "test")).is_err());
+                prop_assert!(Registers::read(&mut Reader::of(&bytes[..end], "test")).is_err());
             }
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            if let Ok(registers) = Registers::read(&mut Reader::new(&bytes, "test")) {
+            if let Ok(registers) = Registers::read(&mut Reader::of(&bytes, "test")) {
                 prop_assert!(registers.estimate() >= 0.0);
             }
         }

@@ -32,7 +32,7 @@ impl Parts {
     ) -> Result<bool> {
         let no_rows: Vec<ArrayRef> = input.columns.iter().map(|column| column.slice(0, 0)).collect();
         let whole = input.taken.is_none() && input.columns.iter().all(|column| !column.is_nullable());
-        if !whole || !partial.update_runs(&no_rows, &[], &[], cells)? {
+        if !whole || !partial.update_runs(&no_rows, &[], cells)? {
             return Ok(false);
         }
         let places = input.columns.iter().map(|column| self.place(column, parted));
@@ -40,7 +40,7 @@ impl Parts {
         let part = |of: fn(&Part) -> &ArrayRef| -> Vec<ArrayRef> {
             places.iter().map(|&at| of(&self.columns[at]).clone()).collect()
         };
-        if !partial.update_runs(&part(|own| &own.front), &parted.runs, &parted.front_times, cells)? {
+        if !partial.update_runs(&part(|own| &own.front), &parted.runs, cells)? {
             return Ok(false);
         }
         partial.update(&part(|own| &own.late), Rows::all(&parted.late_slots, &parted.late_times), cells)?;

@@ -10,7 +10,7 @@ use super::cutter::Cut;
 use super::parting::Parts;
 use super::timeline::Timelines;
 use crate::Result;
-use crate::aggregate::{Input, Partials, Rows, Run};
+use crate::aggregate::{Input, Partials, Rows, Run, Upkeep};
 
 /// Slots that may gather before any are moved.
 const FIRST: usize = 4096;
@@ -53,7 +53,7 @@ impl Delta {
                     &expanded
                 }
                 Cut::Runs(runs) => {
-                    if input.taken.is_none() && partial.update_runs(&input.columns, runs, times, cells)? {
+                    if input.taken.is_none() && partial.update_runs(&input.columns, runs, cells)? {
                         continue;
                     }
                     if expanded.is_empty() {
@@ -85,7 +85,7 @@ impl Delta {
 
     /// Has functions raise now that would raise later.
     pub fn settle(&mut self) -> Result<()> {
-        self.partials.iter_mut().try_for_each(|partial| partial.settle())
+        self.partials.iter_mut().try_for_each(|partial| partial.keep_up(Upkeep::Settle))
     }
 }
 
@@ -200,7 +200,7 @@ impl Store {
         }
         // A column of entries puts those of one time in the order in which they lie, or were folded.
         let mut each = copied(partials, slots)?;
-        each.renumber()?;
+        each.keep_up(Upkeep::Renumber)?;
         let own: Vec<u32> = (0..slots.len() as u32).collect();
         each.regroup(&own, groups)
     }
@@ -219,7 +219,7 @@ impl Store {
     /// # Errors
     /// None but those of memory; nothing is changed then.
     pub fn drop_values(&mut self) -> Result<()> {
-        self.partials.iter_mut().try_for_each(|partials| partials.compact())
+        self.partials.iter_mut().try_for_each(|partials| partials.keep_up(Upkeep::Compact))
     }
 
     /// Whether slots are worth moving: they have doubled, or many rows came. Where rows are kept, `kept` of them, rows may
@@ -238,7 +238,7 @@ impl Store {
     /// What a user's function raises; nothing is changed then.
     pub fn compact(&mut self, timelines: &mut Timelines) -> Result<()> {
         let mut moved = self.gather_all(timelines)?;
-        moved.iter_mut().try_for_each(|partials| partials.shrink())?;
+        moved.iter_mut().try_for_each(|partials| partials.keep_up(Upkeep::Shrink))?;
         self.partials = moved;
         timelines.renumber();
         (self.slots, self.rows) = (timelines.slots(), 0);

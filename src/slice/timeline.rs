@@ -143,11 +143,26 @@ impl Timeline {
 
 /// An entry of the undo log.
 enum Change {
-    Added { key: u32, at: usize },
-    Widened { key: u32, at: usize, old: Slice },
-    Removed { key: u32, at: usize, old: Slice },
+    Added {
+        key: u32,
+        at: usize,
+    },
+    Widened {
+        key: u32,
+        at: usize,
+        old: Slice,
+    },
+    Removed {
+        key: u32,
+        at: usize,
+        old: Slice,
+    },
     /// All slices from `at` on were replaced.
-    Replaced { key: u32, at: usize, old: Vec<Slice> },
+    Replaced {
+        key: u32,
+        at: usize,
+        old: Vec<Slice>,
+    },
 }
 
 impl Change {
@@ -580,11 +595,7 @@ impl Timelines {
     }
 
     /// Puts slices back that were written elsewhere: slot s is a slice, of ascending keys and times.
-    pub fn restore(
-        cells: impl Iterator<Item = Cell>,
-        los: Option<&[u32]>,
-        merges: u64,
-    ) -> Self {
+    pub fn restore(cells: impl Iterator<Item = Cell>, los: Option<&[u32]>, merges: u64) -> Self {
         let mut this = Self { merges, ..Self::new(los.is_some()) };
         for (at, Cell { key, first, last }) in cells.enumerate() {
             this.make_room(key as usize + 1);

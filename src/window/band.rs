@@ -65,7 +65,14 @@ impl ByTime for Band {
         cuts.points.extend(edges.filter(|&edge| since.is_none_or(|since| edge > since)));
     }
 
-    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>) {
+    fn list(
+        &self,
+        spans: Spans<'_>,
+        ending: &Ending,
+        cursor: &mut Cursor,
+        most: usize,
+        out: &mut Vec<Listed>,
+    ) {
         let (lo, hi) = (spans.before(self.start, cursor.lo), spans.before(self.end, cursor.lo));
         if most > 0 && cursor.start.is_none() && lo < hi && self.may_end(ending) {
             out.push(Listed::new(lo, hi, self.extent()));

@@ -47,7 +47,13 @@ pub trait ByRows: Rules {
     ///
     /// # Errors
     /// As [`ByRows::list`].
-    fn final_edges(&self, view: &View<'_>, memory: &Memory, from: usize, edges: &mut Vec<usize>) -> Result<()> {
+    fn final_edges(
+        &self,
+        view: &View<'_>,
+        memory: &Memory,
+        from: usize,
+        edges: &mut Vec<usize>,
+    ) -> Result<()> {
         let _ = (view, memory, from, edges);
         Ok(())
     }
@@ -209,7 +215,9 @@ impl View<'_> {
     /// The first row that is in a window of this length, or any length, with a row that the call changed or one after it.
     pub fn first_within(&self, length: Option<i64>) -> usize {
         match (self.times.get(self.changed()), length) {
-            (Some(&time), Some(length)) => self.times.partition_point(|&other| other < time.saturating_sub(length)),
+            (Some(&time), Some(length)) => {
+                self.times.partition_point(|&other| other < time.saturating_sub(length))
+            }
             (None, Some(_)) => self.len(),
             (_, None) => 0,
         }
@@ -235,7 +243,8 @@ impl View<'_> {
 /// The place of the first of these rows, in the order of time and arrival, that is not before this time and arrival number.
 pub fn place_from(times: &[i64], ats: &[u64], (time, at): (i64, u64)) -> usize {
     let from = times.partition_point(|&other| other < time);
-    let of_time = times[from..].iter().zip(&ats[from..]).take_while(|&(&other, &own)| other == time && own < at);
+    let of_time =
+        times[from..].iter().zip(&ats[from..]).take_while(|&(&other, &own)| other == time && own < at);
     from + of_time.count()
 }
 

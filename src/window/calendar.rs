@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use super::class::{Class, WindowTraits};
 use super::by_rows::KeyRows;
+use super::class::{Class, WindowTraits};
 use super::spans::Listed;
 use super::user::UserWindow;
 use crate::{Error, Result};

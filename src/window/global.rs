@@ -50,7 +50,14 @@ impl ByTime for Global {
         cuts.gaps.push((since, i64::MAX));
     }
 
-    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>) {
+    fn list(
+        &self,
+        spans: Spans<'_>,
+        ending: &Ending,
+        cursor: &mut Cursor,
+        most: usize,
+        out: &mut Vec<Listed>,
+    ) {
         let (Some(&first), Some(&last)) = (spans.firsts.first(), spans.lasts.last()) else { return };
         if most > 0 && cursor.start.is_none() && self.may_end(ending) {
             out.push(Listed::new(0, spans.len(), self.extent(first, last)));

@@ -149,7 +149,14 @@ impl ByTime for Landmark {
     }
 
     /// Of each landmark, windows with a span that no earlier one has.
-    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>) {
+    fn list(
+        &self,
+        spans: Spans<'_>,
+        ending: &Ending,
+        cursor: &mut Cursor,
+        most: usize,
+        out: &mut Vec<Listed>,
+    ) {
         let mut of = cursor.start.map(|start| (start, cursor.lo));
         let mut at = match (of, ending.after) {
             (None, Some(after)) => {

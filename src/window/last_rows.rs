@@ -13,9 +13,9 @@ use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View, earlier};
 use super::class::{Class, WindowTraits};
 use super::numbered::Memory;
 use super::rules::Rules;
+use super::sliding::Sliding;
 use super::spans::{Listed, gallop};
 use crate::Result;
-use super::sliding::Sliding;
 
 /// At each edge `offset + k·every`, the last `rows` rows before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

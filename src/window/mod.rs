@@ -35,7 +35,9 @@ mod user;
 use std::ops::Deref;
 
 pub use band::Band;
-pub use by_rows::{ByRows, Call, Emission, KeyRows, New, ReadRows, Ready, RowCuts, View, earlier, place_from};
+pub use by_rows::{
+    ByRows, Call, Emission, KeyRows, New, ReadRows, Ready, RowCuts, View, earlier, place_from,
+};
 pub use calendar::{Calendar, ContextFree};
 pub use class::{Class, WindowTraits};
 pub use context::{Context, Edit};

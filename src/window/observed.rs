@@ -196,13 +196,7 @@ impl Observed {
     }
 
     /// Takes in what a window says that changes, with `reached` rows shown.
-    fn edit(
-        &mut self,
-        kind: &User,
-        what: &str,
-        edits: Vec<Edit>,
-        reached: usize,
-    ) -> Result<()> {
+    fn edit(&mut self, kind: &User, what: &str, edits: Vec<Edit>, reached: usize) -> Result<()> {
         let name = kind.window().name();
         for Edit { gone, new } in edits {
             if let Some((lo, hi)) = gone {

@@ -97,7 +97,14 @@ pub trait ByTime: Rules {
     ///
     /// Fewer are listed only if there are no more. Both ends of windows never step back. O(log spans) a window, and O(1)
     /// where the cursor is near.
-    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>);
+    fn list(
+        &self,
+        spans: Spans<'_>,
+        ending: &Ending,
+        cursor: &mut Cursor,
+        most: usize,
+        out: &mut Vec<Listed>,
+    );
 
     /// Lists the windows asked for that contain one of the times `changed`, which ascend. Each time is one of a row.
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>);

@@ -103,7 +103,14 @@ impl ByTime for Session {
         cuts.gaps.push((since, self.gap));
     }
 
-    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>) {
+    fn list(
+        &self,
+        spans: Spans<'_>,
+        ending: &Ending,
+        cursor: &mut Cursor,
+        most: usize,
+        out: &mut Vec<Listed>,
+    ) {
         let Spans { firsts, lasts } = spans;
         let mut at = cursor.lo;
         if let (None, Some(after)) = (cursor.start, ending.after) {

@@ -129,7 +129,14 @@ impl ByTime for Sliding {
         }
     }
 
-    fn list(&self, spans: Spans<'_>, ending: &Ending, cursor: &mut Cursor, most: usize, out: &mut Vec<Listed>) {
+    fn list(
+        &self,
+        spans: Spans<'_>,
+        ending: &Ending,
+        cursor: &mut Cursor,
+        most: usize,
+        out: &mut Vec<Listed>,
+    ) {
         let Cursor { mut lo, mut hi, .. } = *cursor;
         let Some(&first) = spans.firsts.first() else { return };
         let mut start = match cursor.start {

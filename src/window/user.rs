@@ -233,7 +233,13 @@ impl ByRows for User {
         }
     }
 
-    fn final_edges(&self, view: &View<'_>, memory: &Memory, from: usize, edges: &mut Vec<usize>) -> Result<()> {
+    fn final_edges(
+        &self,
+        view: &View<'_>,
+        memory: &Memory,
+        from: usize,
+        edges: &mut Vec<usize>,
+    ) -> Result<()> {
         if self.is_calendar() {
             let listed = self.listed(view, from)?;
             edges.extend(listed.iter().flat_map(|each| [each.lo as usize, each.hi as usize]));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use windowkit::aggregate::{Function, Input, Operand, Partials};
-use windowkit::operator::{AggregateSpec, Length, Operator, Options, Plan, StoreKind, WindowKind, WindowSpec};
+use windowkit::operator::{
+    AggregateSpec, Length, Operator, Options, Plan, StoreKind, WindowKind, WindowSpec,
+};
 use windowkit::slice::strategy::Order;
 use windowkit::window::{Counted, Mark, Session, Sliding, Window};
 use windowkit::{Error, Result};
@@ -257,8 +259,12 @@ impl Splitting {
         let windows = vec![WindowSpec { name: "w".into(), kind }];
         let aggregate = AggregateSpec::new(workload.function, &["v"], "result");
         let plan = Arc::new(Plan::new(schema.clone(), Vec::new(), "t".into(), windows, vec![aggregate])?);
-        let options =
-            Options { order: Order::OutOfOrder, allowed_lateness: 0, max_delay: None, store: StoreKind::Auto };
+        let options = Options {
+            order: Order::OutOfOrder,
+            allowed_lateness: 0,
+            max_delay: None,
+            store: StoreKind::Auto,
+        };
         let mut running = Operator::new(vec![("q".into(), plan)], options)?;
         let marks: ArrayRef = Arc::new(BooleanArray::from(vec![false; batch.times.len()]));
         let times: ArrayRef = Arc::new(Int64Array::from(batch.times));

@@ -7,9 +7,9 @@ use arrow_schema::DataType;
 use arrow_select::take::take;
 
 use super::{Held, Multiset, Ranked};
-use crate::aggregate::codes::{Codes, Interned};
-use crate::aggregate::lift::Partials;
-use crate::aggregate::order::{Wides, Words};
+use crate::aggregate::interned::Interned;
+use crate::aggregate::order::{Codes, Wides, Words};
+use crate::aggregate::partials::Partials;
 use crate::aggregate::quantile::{discrete, quantiles, quantiles_of_runs};
 use crate::aggregate::sorted_runs::{SortedRun, select, union, values};
 use crate::aggregate::tally::{Counter, Distinct, Modes, Ordered, slide};
@@ -34,7 +34,6 @@ pub(in crate::aggregate) fn ask(
     question: Question,
     input: &DataType,
 ) -> Result<ArrayRef> {
-    let sets = sets.as_any();
     if let Some(words) = sets.downcast_ref::<Multiset<Words>>() {
         return words.ask(question, input);
     }
@@ -61,7 +60,7 @@ impl<C: Codes> Multiset<C> {
 
     fn ask_of<N: Counter>(
         &self,
-        ranked: &Ranked<C::Code>,
+        ranked: &Ranked<C::Key>,
         ranges: &[(u32, u32)],
         question: Question,
         input: &DataType,
@@ -84,17 +83,17 @@ impl<C: Codes> Multiset<C> {
                 ranks.push(tally.mode());
             }),
         }
-        Ok(take(&self.codes.values(codes)?, &UInt32Array::from(ranks), None)?)
+        Ok(take(&self.codes.values(codes, None)?, &UInt32Array::from(ranks), None)?)
     }
 
     /// The answers of slots that are some sorted runs each.
     fn ask_runs<'a>(
         &self,
-        slots: impl Iterator<Item = &'a [Arc<SortedRun<C::Code>>]>,
+        slots: impl Iterator<Item = &'a [Arc<SortedRun<C::Key>>]>,
         question: Question,
         input: &DataType,
     ) -> Result<ArrayRef> {
-        let found: Vec<Option<C::Code>> = match question {
+        let found: Vec<Option<C::Key>> = match question {
             Question::Quantile(q) => return quantiles_of_runs(&self.codes, slots, q, input),
             Question::Distinct => {
                 let distinct = slots.map(|runs| union(runs).counted().len() as i64);
@@ -113,9 +112,9 @@ impl<C: Codes> Multiset<C> {
                 slots.map(mode).collect()
             }
         };
-        let codes: Vec<C::Code> = found.iter().flatten().copied().collect();
+        let codes: Vec<C::Key> = found.iter().flatten().copied().collect();
         let mut next = 0..;
         let ranks: UInt32Array = found.iter().map(|code| code.and_then(|_| next.next())).collect();
-        Ok(take(&self.codes.values(&codes)?, &ranks, None)?)
+        Ok(take(&self.codes.values(&codes, None)?, &ranks, None)?)
     }
 }

@@ -82,14 +82,6 @@ pub(super) fn elements<T: Element>(keys: &[T::Key]) -> &[T] {
     unsafe { std::slice::from_raw_parts(keys.as_ptr().cast(), keys.len()) }
 }
 
-/// As [`keys`], to be written.
-#[inline(always)]
-pub(super) fn keys_mut<T: Element>(values: &mut [T]) -> &mut [T::Key] {
-    const { assert!(size_of::<T>() == size_of::<T::Key>() && align_of::<T>() == align_of::<T::Key>()) };
-    // SAFETY: as in `keys` and `elements`; the borrow is exclusive.
-    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), values.len()) }
-}
-
 macro_rules! integers {
     ($($t:ty: $key:ty, $sum:ty);*) => { $(
         impl Sealed for $t {

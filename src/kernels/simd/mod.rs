@@ -40,7 +40,6 @@ mod pages;
 mod pieces;
 mod reduce;
 mod rows;
-mod scans;
 mod sliding;
 mod stream;
 mod sums;
@@ -56,12 +55,11 @@ pub use column::{Column, Validity, window_count};
 pub use counts::{sliding_valid_count, sliding_validity};
 pub use element::Element;
 pub use level::Level;
-pub use moments::{reduce_moments, sliding_std, sliding_variance};
+pub use moments::{Moments, reduce_moments, sliding_std, sliding_variance};
 pub use pages::room;
-pub use scans::{fill_nulls, prefix_max, prefix_min, prefix_sum, suffix_max, suffix_min, suffix_sum};
 pub use sliding::{sliding_max, sliding_min};
 pub use sums::{reduce_compensated, sliding_mean, sliding_sum};
-pub use whole::{reduce_arg_max, reduce_arg_min, reduce_max, reduce_mean, reduce_min, reduce_sum};
+pub use whole::{reduce_max, reduce_min, reduce_sum};
 pub use wild::{Degree, Shrunk};
 pub use word::Word;
 
@@ -70,15 +68,4 @@ pub use word::Word;
 pub struct SumOverflow {
     /// Which window.
     pub window: usize,
-}
-
-/// Count, mean and sum of squared deviations from the mean.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moments {
-    /// Number of values.
-    pub count: usize,
-    /// Their mean; 0 if there are none.
-    pub mean: f64,
-    /// The sum of their squared deviations from the mean.
-    pub m2: f64,
 }

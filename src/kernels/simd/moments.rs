@@ -20,7 +20,7 @@ use super::sliding::{FEW, skip_after};
 use super::stream::Source;
 use super::sums::{is_f64, mend};
 use super::wild::{Degree, is_wild};
-use super::{Column, Element, Moments, window_count};
+use super::{Column, Element, window_count};
 use std::mem::MaybeUninit;
 use std::simd::prelude::*;
 use std::simd::{Select, StdFloat};
@@ -51,12 +51,8 @@ pub fn sliding_std<T: Element>(
     deviations(column, size, slide, ddof, true, out);
 }
 
-/// Count, mean and sum of squared deviations of the valid values. The mean and the sum are NaN if a value is not finite.
+/// The moments of the valid values. They are NaN if a value is not finite.
 pub fn reduce_moments<T: Element>(column: Column<'_, T>) -> Moments {
-    relative(column).absolute()
-}
-
-fn relative<T: Element>(column: Column<'_, T>) -> Relative {
     let mut pieces = Vec::new();
     for start in (0..column.len()).step_by(PIECE) {
         let len = PIECE.min(column.len() - start);
@@ -66,7 +62,7 @@ fn relative<T: Element>(column: Column<'_, T>) -> Relative {
             out: &mut pieces,
         });
     }
-    pieces.into_iter().fold(Relative::NONE, Relative::join)
+    pieces.into_iter().fold(Moments::NONE, Moments::join)
 }
 
 /// Values whose squares are summed at once.
@@ -88,18 +84,17 @@ fn deviations<T: Element>(
         Ok(())
     };
     if slide > FEW {
-        let moments =
-            windows_of_pieces(size, slide, windows, Relative::NONE, Relative::join, |pieces, out| {
-                if pieces.len <= PIECE {
-                    dispatch(MomentsOf { column, pieces, out });
-                    return;
-                }
-                for piece in 0..pieces.count {
-                    out.push(relative(column.slice(pieces.at + piece * pieces.every, pieces.len)));
-                }
-            });
-        let variances = moments.into_iter().map(|moments| moments.absolute().variance(ddof));
-        out.extend(variances.map(|variance| if root { variance.sqrt() } else { variance }));
+        let moments = windows_of_pieces(size, slide, windows, Moments::NONE, Moments::join, |pieces, out| {
+            if pieces.len <= PIECE {
+                dispatch(MomentsOf { column, pieces, out });
+                return;
+            }
+            for piece in 0..pieces.count {
+                out.push(reduce_moments(column.slice(pieces.at + piece * pieces.every, pieces.len)));
+            }
+        });
+        let variances = moments.into_iter().map(|moments| moments.variance(ddof as f64, root));
+        out.extend(variances.map(|variance| variance.unwrap_or(f64::NAN)));
         if is_f64::<T>() && is_wild(&out[start..]) {
             mend(column, size, slide, degree, &mut out[start..], again).expect("a count of values fits");
         }
@@ -338,7 +333,7 @@ impl Shares {
 struct MomentsOf<'a, 'o, T> {
     column: Column<'a, T>,
     pieces: Pieces,
-    out: &'o mut Vec<Relative>,
+    out: &'o mut Vec<Moments>,
 }
 
 impl<T: Element> Kernel for MomentsOf<'_, '_, T> {
@@ -381,55 +376,70 @@ impl<T: Element> Kernel for MomentsOf<'_, '_, T> {
             }
             let sum = (states[0][0] + states[1][0]).reduce_sum();
             let squares = (states[0][1] + states[1][1]).reduce_sum();
-            self.out.push(Relative::new(count, values[first], sum, squares));
+            self.out.push(Moments::new(count, values[first], sum, squares));
         }
     }
 }
 
-/// Moments whose mean is relative to one of the values: two means near 1e9 would not tell their difference well.
-#[derive(Clone, Copy)]
-struct Relative {
-    count: usize,
-    reference: f64,
+/// Number, mean and sum of squared deviations. The mean is relative to one of the values: two means near 1e9 would not
+/// tell their difference well.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moments {
+    /// Number of values.
+    pub count: f64,
+    /// One of the values, or any number near them.
+    pub reference: f64,
     /// The mean less the reference.
-    mean: f64,
-    m2: f64,
+    pub mean: f64,
+    /// The sum of the squared deviations from the mean.
+    pub m2: f64,
 }
 
-impl Relative {
+impl Moments {
     /// Those of no value.
-    const NONE: Relative = Relative { count: 0, reference: 0.0, mean: 0.0, m2: 0.0 };
+    pub const NONE: Moments = Moments { count: 0.0, reference: 0.0, mean: 0.0, m2: 0.0 };
 
     /// From the sums of deviations from `reference` and of their squares.
     fn new(count: usize, reference: f64, sum: f64, squares: f64) -> Self {
         if count == 0 {
             return Self::NONE;
         }
-        let mean = sum / count as f64;
+        let count = count as f64;
+        let mean = sum / count;
         let m2 = squares - sum * mean;
         Self { count, reference, mean, m2: if m2 < 0.0 { 0.0 } else { m2 } }
     }
 
-    /// Those of the values of both (Chan, Golub, LeVeque 1983, Eq. 2.1).
-    fn join(self, other: Self) -> Self {
-        if self.count == 0 || other.count == 0 {
-            return if self.count == 0 { other } else { self };
+    /// Those of one value.
+    #[inline]
+    pub fn of(value: f64) -> Self {
+        // The deviation of a value from itself is 0, but of an infinity or NaN it is NaN, as in Spark.
+        let m2 = if value.is_finite() { 0.0 } else { f64::NAN };
+        Self { count: 1.0, reference: value, mean: 0.0, m2 }
+    }
+
+    /// Those of the values of both, by the parallel update of Chan, Golub and LeVeque (1983, Eq. 2.1), which neither
+    /// cancels nor drifts. It is also what Spark's own functions do, so that results agree.
+    #[inline]
+    pub fn join(self, other: Self) -> Self {
+        // Not only a shortcut: an empty side must not touch a mean that is infinite or NaN.
+        if self.count == 0.0 {
+            return other;
+        }
+        if other.count == 0.0 {
+            return self;
         }
         let count = self.count + other.count;
-        let share = other.count as f64 / count as f64;
+        let share = other.count / count;
         let apart = (other.reference - self.reference) + (other.mean - self.mean);
-        let between = apart * apart * (self.count as f64 * share);
+        let between = apart * apart * (self.count * share);
         Self { count, mean: self.mean + apart * share, m2: self.m2 + other.m2 + between, ..self }
     }
 
-    fn absolute(self) -> Moments {
-        Moments { count: self.count, mean: self.reference + self.mean, m2: self.m2 }
-    }
-}
-
-impl Moments {
-    /// The variance with `ddof` degrees of freedom taken off; NaN if there are no more than `ddof` values.
-    pub fn variance(&self, ddof: usize) -> f64 {
-        if self.count > ddof { self.m2 / (self.count - ddof) as f64 } else { f64::NAN }
+    /// The variance, or its root, with `ddof` degrees of freedom taken off; none of no more than `ddof` values.
+    #[inline]
+    pub fn variance(self, ddof: f64, root: bool) -> Option<f64> {
+        let variance = self.m2 / (self.count - ddof);
+        (self.count > ddof).then_some(if root { variance.sqrt() } else { variance })
     }
 }

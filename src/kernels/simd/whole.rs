@@ -1,9 +1,6 @@
 //! Reductions of a whole column: one window over all of it.
 
-use super::{
-    Column, Element, SumOverflow, sliding_arg_max, sliding_arg_min, sliding_max, sliding_mean, sliding_min,
-    sliding_sum,
-};
+use super::{Column, Element, SumOverflow, sliding_max, sliding_min, sliding_sum};
 
 /// The answer for the one window that is the column, if it has a valid value.
 fn one<T: Element, R>(
@@ -44,19 +41,4 @@ pub fn reduce_sum<T: Element>(column: Column<'_, T>) -> Result<T::Sum, SumOverfl
         sliding_sum(column, column.len(), column.len(), &mut sum)?;
     }
     Ok(sum.pop().unwrap_or_default())
-}
-
-/// The mean of the valid values.
-pub fn reduce_mean<T: Element>(column: Column<'_, T>) -> Option<f64> {
-    one(column, sliding_mean)
-}
-
-/// The position of the first of the least valid values.
-pub fn reduce_arg_min<T: Element>(column: Column<'_, T>) -> Option<usize> {
-    one(column, sliding_arg_min).map(|position| position as usize)
-}
-
-/// The position of the first of the greatest valid values.
-pub fn reduce_arg_max<T: Element>(column: Column<'_, T>) -> Option<usize> {
-    one(column, sliding_arg_max).map(|position| position as usize)
 }

@@ -25,22 +25,23 @@
 //! long, and the next turn starts. Invariants of a window that is not empty, which the tests check after each step:
 //! `head < l <= r <= a <= b <= tail`, `r - l == a - r`, `b - l + 1 == (b - head) - (tail - b)`.
 
-use super::{ChunkedQueue, Combine, Fifo};
+use super::{ChunkedQueue, Fifo, join};
+use crate::algebra::Monoid;
 
 /// A window whose every operation takes constant time.
 #[derive(Clone)]
-pub struct Daba<C: Combine> {
-    function: C,
-    queue: ChunkedQueue<C::State>,
+pub struct Daba<M: Monoid> {
+    function: M,
+    queue: ChunkedQueue<M::State>,
     l: u64,
     r: u64,
     a: u64,
     b: u64,
-    mid: Option<C::State>,
-    back: Option<C::State>,
+    mid: Option<M::State>,
+    back: Option<M::State>,
 }
 
-impl<C: Combine> Daba<C> {
+impl<M: Monoid> Daba<M> {
     /// Does the piece of work that each change owes.
     #[inline]
     fn step(&mut self) {
@@ -73,14 +74,14 @@ impl<C: Combine> Daba<C> {
     }
 }
 
-impl<C: Combine> Fifo<C> for Daba<C> {
-    fn new(function: C) -> Self {
+impl<M: Monoid> Fifo<M> for Daba<M> {
+    fn new(function: M) -> Self {
         Self { function, queue: ChunkedQueue::new(), l: 0, r: 0, a: 0, b: 0, mid: None, back: None }
     }
 
     #[inline]
-    fn insert(&mut self, state: C::State) {
-        self.back = self.function.join(self.back, Some(state));
+    fn insert(&mut self, state: M::State) {
+        self.back = join(&self.function, self.back, Some(state));
         self.queue.push(state);
         self.step();
     }
@@ -95,9 +96,9 @@ impl<C: Combine> Fifo<C> for Daba<C> {
     }
 
     #[inline]
-    fn query(&self) -> Option<C::State> {
+    fn query(&self) -> Option<M::State> {
         let front = (!self.queue.is_empty()).then(|| self.queue.get(self.queue.head()));
-        self.function.join(front, self.back)
+        join(&self.function, front, self.back)
     }
 
     #[inline]

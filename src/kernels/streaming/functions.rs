@@ -1,306 +1,233 @@
-//! The functions of a window: how a value becomes a partial aggregate, how partials combine, what they come to.
+//! The functions of a window: which monoid, over which values, and what its partials come to.
 //!
-//! None of them subtracts, so nothing that has left a window can spoil its answer. Nulls never get here.
+//! None of them subtracts, so nothing that has left a window can spoil its answer. Nulls never get here. Code is compiled
+//! for widths rather than types, where a function does no more with values than to compare or to return them.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, types::*};
-use arrow_buffer::NullBuffer;
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, Int8Array, PrimitiveArray, UInt64Array, cast::AsArray, make_array,
+    types::*,
+};
+use arrow_buffer::{NullBuffer, i256};
+use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use super::Combine;
-use super::arithmetic::Twofold;
-use super::types::from_physical;
-use crate::Result;
+use super::rows::{Algorithm, Function, Magnitude, Reach, Rows, Typed};
+use super::{Daba, TwoStacksLite};
+use crate::algebra::{
+    Arg, At, Count, End, ExactSum, Extremum, FloatSum, Lift, Ordered, Placed, Total, Twofold, Variance,
+    divided, integers, mean_unit, of_physical, ordinals, physical, physical_of,
+};
+use crate::kernels::Function as Asked;
+use crate::kernels::simd::Moments;
+use crate::{Error, Result};
 
-/// A function from values to answers.
-pub(super) trait Combined: Combine<State: Send> + Send + 'static {
-    /// How values are read.
-    type Input: ArrowPrimitiveType;
-    /// One answer, not yet of the type that the user gets.
-    type Answer: Copy + Default + Send;
-
-    /// The partial aggregate of the value of row `row` of the stream.
-    fn lift(&self, value: <Self::Input as ArrowPrimitiveType>::Native, row: u64) -> Self::State;
-
-    /// The answer for `count` values that combine to `state`; none where it is null.
-    fn lower(&self, state: Self::State, count: u64) -> Option<Self::Answer>;
-
-    /// The answer of a window without values.
-    fn of_none(&self) -> Option<Self::Answer> {
-        None
-    }
-
-    /// What [`Combined::may_overflow`] wants to know of a value.
-    #[inline]
-    fn magnitude(_: <Self::Input as ArrowPrimitiveType>::Native) -> f64 {
-        0.0
-    }
-
-    /// Whether an answer over `rows` values of at most this magnitude may not fit its type. It must not say no wrongly.
-    fn may_overflow(&self, _magnitude: f64, _rows: u64) -> bool {
-        false
-    }
-
-    /// Answers as the user gets them.
-    ///
-    /// # Errors
-    /// `Overflow` where an answer does not fit its type.
-    fn finish(&self, answers: Vec<Self::Answer>, nulls: Option<NullBuffer>) -> Result<ArrayRef>;
-}
-
-/// Values compared as in Spark: NaN is the greatest, and -0.0 equals 0.0.
-pub(super) trait Ordered: Copy + Send + Default {
-    fn is_below(self, other: Self) -> bool;
-}
-
-impl Ordered for i64 {
-    #[inline]
-    fn is_below(self, other: Self) -> bool {
-        self < other
-    }
-}
-
-impl Ordered for u64 {
-    #[inline]
-    fn is_below(self, other: Self) -> bool {
-        self < other
-    }
-}
-
-impl Ordered for i128 {
-    #[inline]
-    fn is_below(self, other: Self) -> bool {
-        self < other
-    }
-}
-
-impl Ordered for f64 {
-    #[inline]
-    fn is_below(self, other: Self) -> bool {
-        self < other || (other.is_nan() && !self.is_nan())
-    }
-}
-
-/// The number of values.
-#[derive(Clone)]
-pub(super) struct Count;
-
-impl Combine for Count {
-    type State = ();
-
-    #[inline]
-    fn combine(&self, (): (), (): ()) {}
-}
-
-impl Combined for Count {
-    type Input = Int8Type;
-    type Answer = i64;
-
-    #[inline]
-    fn lift(&self, _: i8, _: u64) {}
-
-    #[inline]
-    fn lower(&self, (): (), count: u64) -> Option<i64> {
-        Some(count as i64)
-    }
-
-    fn of_none(&self) -> Option<i64> {
-        Some(0)
-    }
-
-    fn finish(&self, answers: Vec<i64>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        Ok(Arc::new(PrimitiveArray::<Int64Type>::new(answers.into(), nulls)))
-    }
-}
-
-/// The least value, or the greatest; of equal ones the oldest.
-pub(super) struct Extremum<T, const MAX: bool> {
-    pub output: DataType,
-    pub value: PhantomData<fn() -> T>,
-}
-
-impl<T, const MAX: bool> Clone for Extremum<T, MAX> {
-    fn clone(&self) -> Self {
-        Self { output: self.output.clone(), value: PhantomData }
-    }
-}
-
-impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Combine for Extremum<T, MAX> {
-    type State = T::Native;
-
-    #[inline]
-    fn combine(&self, earlier: T::Native, later: T::Native) -> T::Native {
-        let wins = if MAX { earlier.is_below(later) } else { later.is_below(earlier) };
-        if wins { later } else { earlier }
-    }
-}
-
-impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Combined for Extremum<T, MAX> {
-    type Input = T;
-    type Answer = T::Native;
-
-    #[inline]
-    fn lift(&self, value: T::Native, _: u64) -> T::Native {
-        value
-    }
-
-    #[inline]
-    fn lower(&self, state: T::Native, _: u64) -> Option<T::Native> {
-        Some(state)
-    }
-
-    fn finish(&self, answers: Vec<T::Native>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        values::<T>(answers, nulls, &self.output)
-    }
-}
-
-/// The row of the least value, or of the greatest; of equal ones the oldest.
-pub(super) struct ArgExtremum<T, const MAX: bool>(pub PhantomData<fn() -> T>);
-
-impl<T, const MAX: bool> Clone for ArgExtremum<T, MAX> {
-    fn clone(&self) -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Combine for ArgExtremum<T, MAX> {
-    type State = (T::Native, u64);
-
-    #[inline]
-    fn combine(&self, earlier: Self::State, later: Self::State) -> Self::State {
-        let wins = if MAX { earlier.0.is_below(later.0) } else { later.0.is_below(earlier.0) };
-        if wins { later } else { earlier }
-    }
-}
-
-impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Combined for ArgExtremum<T, MAX> {
-    type Input = T;
-    type Answer = i64;
-
-    #[inline]
-    fn lift(&self, value: T::Native, row: u64) -> Self::State {
-        (value, row)
-    }
-
-    #[inline]
-    fn lower(&self, state: Self::State, _: u64) -> Option<i64> {
-        Some(state.1 as i64)
-    }
-
-    fn finish(&self, answers: Vec<i64>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        Ok(Arc::new(PrimitiveArray::<Int64Type>::new(answers.into(), nulls)))
-    }
-}
-
-/// The oldest value, or the newest.
-pub(super) struct FirstLast<T, const LAST: bool> {
-    pub output: DataType,
-    pub value: PhantomData<fn() -> T>,
-}
-
-impl<T, const LAST: bool> Clone for FirstLast<T, LAST> {
-    fn clone(&self) -> Self {
-        Self { output: self.output.clone(), value: PhantomData }
-    }
-}
-
-impl<T: ArrowPrimitiveType, const LAST: bool> Combine for FirstLast<T, LAST> {
-    type State = T::Native;
-
-    #[inline]
-    fn combine(&self, earlier: T::Native, later: T::Native) -> T::Native {
-        if LAST { later } else { earlier }
-    }
-}
-
-impl<T: ArrowPrimitiveType, const LAST: bool> Combined for FirstLast<T, LAST> {
-    type Input = T;
-    type Answer = T::Native;
-
-    #[inline]
-    fn lift(&self, value: T::Native, _: u64) -> T::Native {
-        value
-    }
-
-    #[inline]
-    fn lower(&self, state: T::Native, _: u64) -> Option<T::Native> {
-        Some(state)
-    }
-
-    fn finish(&self, answers: Vec<T::Native>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        values::<T>(answers, nulls, &self.output)
-    }
-}
-
-/// Variance, or its root, over `count - ddof`.
-///
-/// Partials are joined by the parallel update of Chan, Golub and LeVeque (1979). Means are kept in two parts, so that a
-/// large common offset of the values costs no digits of their deviations.
-#[derive(Clone)]
-pub(super) struct Variance {
-    pub ddof: u32,
-    pub root: bool,
-}
-
-/// Number of values, their mean, and the sum of their squared deviations from it.
-#[derive(Clone, Copy)]
-pub(super) struct Moment {
-    count: f64,
-    mean: Twofold,
-    m2: f64,
-}
-
-impl Combine for Variance {
-    type State = Moment;
-
-    #[inline]
-    fn combine(&self, earlier: Moment, later: Moment) -> Moment {
-        let count = earlier.count + later.count;
-        let delta = later.mean.minus(earlier.mean);
-        let share = later.count / count;
-        Moment {
-            count,
-            mean: earlier.mean.plus(Twofold::new(delta * share)),
-            m2: earlier.m2 + later.m2 + delta * delta * earlier.count * share,
-        }
-    }
-}
-
-impl Combined for Variance {
-    type Input = Float64Type;
-    type Answer = f64;
-
-    #[inline]
-    fn lift(&self, value: f64, _: u64) -> Moment {
-        // The deviation of a value from itself is 0, but of an infinity or NaN it is NaN, as in Spark.
-        let m2 = if value.is_finite() { 0.0 } else { f64::NAN };
-        Moment { count: 1.0, mean: Twofold::new(value), m2 }
-    }
-
-    #[inline]
-    fn lower(&self, state: Moment, count: u64) -> Option<f64> {
-        let freedom = count.checked_sub(self.ddof.into()).filter(|&freedom| freedom > 0)?;
-        let variance = state.m2 / freedom as f64;
-        Some(if self.root { variance.sqrt() } else { variance })
-    }
-
-    fn finish(&self, answers: Vec<f64>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        Ok(Arc::new(PrimitiveArray::<Float64Type>::new(answers.into(), nulls)))
-    }
-}
-
-/// Answers that are values of type `T`, as `output`.
-pub(super) fn values<T: ArrowPrimitiveType>(
-    answers: Vec<T::Native>,
-    nulls: Option<NullBuffer>,
+/// A window of a function over values of type `input`, with answers of type `output`; none if it cannot hold those.
+pub(super) fn rows(
+    function: Asked,
+    input: &DataType,
     output: &DataType,
-) -> Result<ArrayRef> {
-    let array = PrimitiveArray::<T>::new(answers.into(), nulls);
-    if let DataType::Decimal128(..) = output {
-        return Ok(Arc::new(array.with_data_type(output.clone())));
+    algorithm: Algorithm,
+) -> Option<Box<dyn Rows>> {
+    let mean = function == Asked::Mean;
+    match function {
+        Asked::Count => return Some(count(algorithm)),
+        Asked::Variance { ddof, root } => return Some(variance(ddof, root, algorithm)),
+        Asked::Sum | Asked::Mean => {
+            return Some(match physical(input)? {
+                DataType::Float64 => floats(mean, algorithm),
+                DataType::UInt64 => exact::<UInt64Type, i128>(mean, input, output, algorithm),
+                DataType::Int64 => exact::<Int64Type, i128>(mean, input, output, algorithm),
+                _ => exact::<Decimal128Type, i256>(mean, input, output, algorithm),
+            });
+        }
+        _ => {}
     }
-    let array: ArrayRef = Arc::new(array);
-    from_physical(&array, output)
+    let wide = matches!(input, DataType::Decimal128(..));
+    Some(match (function, physical(input)?) {
+        (Asked::First | Asked::Last, _) => {
+            let last = function == Asked::Last;
+            if wide {
+                end::<Decimal128Type>(last, output, algorithm)
+            } else {
+                end::<Int64Type>(last, output, algorithm)
+            }
+        }
+        (Asked::ArgMin, _) if wide => arg::<Decimal128Type>(physical_of, algorithm),
+        (Asked::ArgMax, _) if wide => arg::<Decimal128Type>(reversed_decimals, algorithm),
+        (Asked::ArgMin, _) => arg::<UInt64Type>(keys, algorithm),
+        (Asked::ArgMax, _) => arg::<UInt64Type>(reversed_keys, algorithm),
+        (_, DataType::Int64) => extreme::<Int64Type>(function, output, algorithm),
+        (_, DataType::UInt64) => extreme::<UInt64Type>(function, output, algorithm),
+        (_, DataType::Float64) => extreme::<Float64Type>(function, output, algorithm),
+        _ => extreme::<Decimal128Type>(function, output, algorithm),
+    })
+}
+
+fn window<T, M, L, A>(monoid: M, function: Function<L, A>, algorithm: Algorithm) -> Box<dyn Rows>
+where
+    T: ArrowPrimitiveType<Native: Magnitude>,
+    M: Lift<T::Native, State: Send> + Send + 'static,
+    L: Fn(M::State, u64) -> Option<A> + Send + 'static,
+    A: Copy + Default + Send + 'static,
+{
+    match algorithm {
+        Algorithm::Daba => Box::new(Typed::<T, M, Daba<M>, L, A>::new(monoid, function)),
+        Algorithm::TwoStacks => Box::new(Typed::<T, M, TwoStacksLite<M>, L, A>::new(monoid, function)),
+    }
+}
+
+/// A function whose answers are of one Arrow type.
+fn plainly<R: ArrowPrimitiveType, L>(
+    read: fn(&ArrayRef) -> Result<ArrayRef>,
+    lower: L,
+) -> Function<L, R::Native> {
+    let finish = |answers: Vec<R::Native>, nulls: Option<NullBuffer>| -> Result<ArrayRef> {
+        Ok(Arc::new(PrimitiveArray::<R>::new(answers.into(), nulls)))
+    };
+    Function { read, lower, finish: Box::new(finish), of_none: None, reach: Reach::Unbounded }
+}
+
+fn count(algorithm: Algorithm) -> Box<dyn Rows> {
+    // Only the nulls are read.
+    let read = |values: &ArrayRef| -> Result<ArrayRef> {
+        Ok(Arc::new(Int8Array::new(vec![0; values.len()].into(), values.logical_nulls())))
+    };
+    let function = plainly::<Int64Type, _>(read, |_, count| Some(count as i64));
+    window::<Int8Type, _, _, _>(Count, Function { of_none: Some(0), ..function }, algorithm)
+}
+
+fn variance(ddof: u32, root: bool, algorithm: Algorithm) -> Box<dyn Rows> {
+    let function =
+        plainly::<Float64Type, _>(doubles, move |moments: Moments, _| moments.variance(ddof.into(), root));
+    window::<Float64Type, _, _, _>(Variance, function, algorithm)
+}
+
+fn floats(mean: bool, algorithm: Algorithm) -> Box<dyn Rows> {
+    let function = plainly::<Float64Type, _>(doubles, move |sum: Twofold, count| {
+        Some(if mean { sum.value() / count as f64 } else { sum.value() })
+    });
+    window::<Float64Type, _, _, _>(FloatSum { vectors: false }, function, algorithm)
+}
+
+/// Sums or means of integers, durations and decimals.
+fn exact<T, S>(mean: bool, input: &DataType, output: &DataType, algorithm: Algorithm) -> Box<dyn Rows>
+where
+    T: ArrowPrimitiveType<Native: Magnitude>,
+    S: Total + Send + 'static,
+    ExactSum<S>: Lift<T::Native, State = S>,
+{
+    if *output == DataType::Float64 {
+        let lower = |sum: S, count| sum.narrow().map(|sum| sum as f64 / count as f64);
+        return window::<T, _, _, _>(
+            ExactSum::<S>::new(),
+            plainly::<Float64Type, _>(physical_of, lower),
+            algorithm,
+        );
+    }
+    let unit = mean_unit(input, output);
+    let lower = move |sum: S, count| {
+        let answer = if mean { divided(sum, unit, count as i64) } else { sum.narrow() };
+        // No answer is as great as that.
+        Some(answer.unwrap_or(i128::MAX))
+    };
+    let most = match output {
+        DataType::Decimal128(precision, _) => 10f64.powi((*precision).into()),
+        _ => 2f64.powi(63),
+    };
+    // The rounding of three floats is far smaller than the factor of 2 kept in hand.
+    let reach = match (mean, output) {
+        (false, _) => Reach::Sum(most / 2.0),
+        (true, DataType::Decimal128(..)) => Reach::Value(most / 2.0 / unit as f64),
+        (true, _) => Reach::Unbounded,
+    };
+    let (output, name) = (output.clone(), if mean { "mean" } else { "sum" });
+    let finish = move |answers: Vec<i128>, nulls: Option<NullBuffer>| {
+        integers(answers.into_iter(), nulls, &output, |answer| {
+            Error::Overflow(match output {
+                DataType::Decimal128(..) => format!("the {name} of a window does not fit {output}"),
+                _ => format!("the {name} of a window is {answer}, which does not fit {output}"),
+            })
+        })
+    };
+    let function = Function { read: physical_of, lower, finish: Box::new(finish), of_none: None, reach };
+    window::<T, _, _, _>(ExactSum::<S>::new(), function, algorithm)
+}
+
+fn extreme<T: ArrowPrimitiveType<Native: Ordered + Magnitude>>(
+    function: Asked,
+    output: &DataType,
+    algorithm: Algorithm,
+) -> Box<dyn Rows> {
+    let function_of = || returned::<T, _>(physical_of, output, |value: T::Native, _| Some(value));
+    match function {
+        Asked::Min => window::<T, _, _, _>(Extremum::<_, false>::new(false), function_of(), algorithm),
+        _ => window::<T, _, _, _>(Extremum::<_, true>::new(false), function_of(), algorithm),
+    }
+}
+
+/// Of keys that are least where what is looked for is.
+fn arg<T: ArrowPrimitiveType<Native: Ord + Magnitude>>(
+    read: fn(&ArrayRef) -> Result<ArrayRef>,
+    algorithm: Algorithm,
+) -> Box<dyn Rows> {
+    let row = |placed: Placed<T::Native, usize>, _| Some(placed.place as i64);
+    window::<T, _, _, _>(Arg::new(()), plainly::<Int64Type, _>(read, row), algorithm)
+}
+
+fn end<T: ArrowPrimitiveType<Native: Magnitude>>(
+    last: bool,
+    output: &DataType,
+    algorithm: Algorithm,
+) -> Box<dyn Rows> {
+    let function = returned::<T, _>(words, output, |at: At<T::Native>, _| Some(at.value));
+    window::<T, _, _, _>(End::new(last), function, algorithm)
+}
+
+/// A function whose answers are some of its values.
+fn returned<T: ArrowPrimitiveType, L>(
+    read: fn(&ArrayRef) -> Result<ArrayRef>,
+    output: &DataType,
+    lower: L,
+) -> Function<L, T::Native> {
+    let output = output.clone();
+    let finish = move |answers: Vec<T::Native>, nulls: Option<NullBuffer>| {
+        let answers: ArrayRef = Arc::new(PrimitiveArray::<T>::new(answers.into(), nulls));
+        let physical = physical(&output).unwrap_or_else(|| output.clone());
+        of_physical(&as_type(&answers, physical)?, &output)
+    };
+    Function { read, lower, finish: Box::new(finish), of_none: None, reach: Reach::Unbounded }
+}
+
+/// Values with these bits.
+fn as_type(values: &ArrayRef, kind: DataType) -> Result<ArrayRef> {
+    Ok(make_array(values.to_data().into_builder().data_type(kind).build()?))
+}
+
+/// Decimals and integers too, for variances.
+fn doubles(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(cast(values, &DataType::Float64)?)
+}
+
+/// Values by their bits.
+fn words(values: &ArrayRef) -> Result<ArrayRef> {
+    let values = physical_of(values)?;
+    match values.data_type() {
+        DataType::Decimal128(..) => Ok(values),
+        _ => as_type(&values, DataType::Int64),
+    }
+}
+
+fn keys(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(Arc::new(UInt64Array::new(ordinals(values)?.into(), values.logical_nulls())))
+}
+
+/// In the reverse order.
+fn reversed_keys(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(Arc::new(keys(values)?.as_primitive::<UInt64Type>().unary::<_, UInt64Type>(|key| !key)))
+}
+
+fn reversed_decimals(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(Arc::new(values.as_primitive::<Decimal128Type>().unary::<_, Decimal128Type>(|key| !key)))
 }

@@ -2,74 +2,48 @@
 //! between can be asked for at any time.
 //!
 //! [`Fifo`] is what an algorithm promises: [`Daba`] bounds each single operation, [`TwoStacksLite`] only their mean.
-//! Both take any associative [`Combine`]; neither needs an identity, an inverse or commutativity. [`StreamWindow`] puts
-//! Arrow's types, nulls and the functions of this crate on top.
+//! Both take any [`Monoid`]; neither needs its identity, an inverse or commutativity. [`StreamWindow`] puts Arrow's types,
+//! nulls and the functions of [`crate::algebra`] on top.
 
-mod arithmetic;
 mod daba;
 mod functions;
 mod queue;
 mod rows;
-mod sums;
 mod two_stacks_lite;
-mod types;
 mod window;
 
 pub use daba::Daba;
 pub use queue::ChunkedQueue;
+pub use rows::Algorithm;
 pub use two_stacks_lite::TwoStacksLite;
-pub use window::{Algorithm, Number, StreamWindow};
+pub use window::{Number, StreamWindow};
 
-/// An associative function of two partial aggregates.
+use crate::algebra::Monoid;
+
+/// The aggregate of a first-in, first-out queue of partial aggregates.
 ///
 /// ```
-/// use windowkit::kernels::streaming::{Combine, Daba, Fifo};
+/// use windowkit::algebra::Extremum;
+/// use windowkit::kernels::streaming::{Daba, Fifo};
 ///
-/// #[derive(Clone)]
-/// struct Max;
-/// impl Combine for Max {
-///     type State = i32;
-///     fn combine(&self, earlier: i32, later: i32) -> i32 {
-///         earlier.max(later)
-///     }
-/// }
-///
-/// let mut window = Daba::new(Max);
+/// let mut window = Daba::new(Extremum::<i32, true>::new(false));
 /// [3, 1, 2].into_iter().for_each(|value| window.insert(value));
 /// assert_eq!(window.query(), Some(3));
 /// window.evict();
 /// assert_eq!(window.query(), Some(2));
 /// ```
-pub trait Combine: Clone {
-    /// One partial aggregate.
-    type State: Copy;
-
-    /// Joins two partials; `earlier` lies before `later` in the stream. Must be associative.
-    fn combine(&self, earlier: Self::State, later: Self::State) -> Self::State;
-
-    /// The same with a side that may be empty.
-    #[inline]
-    fn join(&self, earlier: Option<Self::State>, later: Option<Self::State>) -> Option<Self::State> {
-        match (earlier, later) {
-            (Some(earlier), Some(later)) => Some(self.combine(earlier, later)),
-            (earlier, later) => earlier.or(later),
-        }
-    }
-}
-
-/// The aggregate of a first-in, first-out queue of partial aggregates.
-pub trait Fifo<C: Combine>: Clone {
+pub trait Fifo<M: Monoid>: Clone {
     /// An empty window.
-    fn new(function: C) -> Self;
+    fn new(function: M) -> Self;
 
     /// Adds a value at the back.
-    fn insert(&mut self, state: C::State);
+    fn insert(&mut self, state: M::State);
 
     /// Takes the oldest value out; whether there was one.
     fn evict(&mut self) -> bool;
 
     /// The aggregate of all values, oldest first; none of an empty window.
-    fn query(&self) -> Option<C::State>;
+    fn query(&self) -> Option<M::State>;
 
     /// How many values are in the window.
     fn len(&self) -> u64;
@@ -83,6 +57,15 @@ pub trait Fifo<C: Combine>: Clone {
     fn clear(&mut self);
 }
 
+/// The combination of two sides either of which may be empty.
+#[inline]
+fn join<M: Monoid>(monoid: &M, earlier: Option<M::State>, later: Option<M::State>) -> Option<M::State> {
+    match (earlier, later) {
+        (Some(earlier), Some(later)) => Some(monoid.combine(earlier, later)),
+        (earlier, later) => earlier.or(later),
+    }
+}
+
 /// What the tests of both algorithms share.
 #[cfg(test)]
 pub(super) mod tests {
@@ -92,7 +75,7 @@ pub(super) mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Combine, Fifo};
+    use super::{Fifo, Monoid};
 
     /// Text put together: associative, not commutative, and its result shows each value and their order. It counts how
     /// often it is asked.
@@ -101,9 +84,13 @@ pub(super) mod tests {
         pub combines: Rc<Cell<u64>>,
     }
 
-    impl Combine for Spans {
+    impl Monoid for Spans {
         /// First and one past the last of consecutive numbers: a value `n` is `(n, n + 1)`.
         type State = (u64, u64);
+
+        fn identity(&self) -> (u64, u64) {
+            unreachable!("a queue needs no identity")
+        }
 
         fn combine(&self, earlier: (u64, u64), later: (u64, u64)) -> (u64, u64) {
             self.combines.set(self.combines.get() + 1);

@@ -1,15 +1,40 @@
 //! One function by one algorithm over one type, behind a face that has none of these in its type.
 
-use std::sync::Arc;
-
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int8Array, cast::AsArray};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, cast::AsArray};
 use arrow_buffer::NullBuffer;
-use arrow_schema::DataType;
 
-use super::functions::Combined;
-use super::types::to_physical;
 use super::{ChunkedQueue, Fifo};
-use crate::Result;
+use crate::algebra::Lift;
+use crate::{Error, Result};
+
+/// How a window is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// [`super::Daba`]: each operation in constant time.
+    Daba,
+    /// [`super::TwoStacksLite`]: constant time on average.
+    TwoStacks,
+}
+
+impl Algorithm {
+    /// Names that [`Algorithm::parse`] knows.
+    pub const NAMES: [&'static str; 2] = ["daba", "two_stacks"];
+
+    /// The algorithm of this name.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a name outside [`Algorithm::NAMES`].
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "daba" => Ok(Self::Daba),
+            "two_stacks" => Ok(Self::TwoStacks),
+            _ => Err(Error::InvalidValue(format!(
+                "algorithm: '{name}' is unknown; allowed are {}",
+                Self::NAMES.join(", ")
+            ))),
+        }
+    }
+}
 
 /// A window of one function and algorithm, whatever they are.
 pub(super) trait Rows: Send {
@@ -25,99 +50,172 @@ pub(super) trait Rows: Send {
     fn clear(&mut self);
 }
 
+/// How values of Arrow become those of a monoid, and its partials answers.
+pub(super) struct Function<L, A> {
+    /// Values as those that the monoid is over.
+    pub read: fn(&ArrayRef) -> Result<ArrayRef>,
+    /// The answer for so many values that combine to a state; none where it is null.
+    pub lower: L,
+    /// Answers as the user gets them, or an overflow.
+    pub finish: Finish<A>,
+    /// The answer of no values.
+    pub of_none: Option<A>,
+    /// From where on an answer may not fit its type.
+    pub reach: Reach,
+}
+
+type Finish<A> = Box<dyn Fn(Vec<A>, Option<NullBuffer>) -> Result<ArrayRef> + Send>;
+
+/// What bounds answers that may not fit their type. It must not say wrongly that they do.
+#[derive(Clone, Copy)]
+pub(super) enum Reach {
+    /// All fit.
+    Unbounded,
+    /// Those of values up to this fit.
+    Value(f64),
+    /// Those of values that are no more than this, times the rows of a window.
+    Sum(f64),
+}
+
+impl Reach {
+    fn may_overflow(self, largest: f64, rows: u64) -> bool {
+        match self {
+            Reach::Unbounded => false,
+            Reach::Value(limit) => largest > limit,
+            Reach::Sum(limit) => largest * rows as f64 > limit,
+        }
+    }
+}
+
+/// Values, as far as their magnitude bounds answers.
+pub(super) trait Magnitude: Copy {
+    fn magnitude(self) -> f64;
+}
+
+macro_rules! magnitude {
+    ($($t:ty),*) => { $(
+        impl Magnitude for $t {
+            #[inline]
+            fn magnitude(self) -> f64 {
+                (self as f64).abs()
+            }
+        }
+    )* };
+}
+magnitude!(i8, i64, u64, f64, i128);
+
 /// Values in a [`Fifo`], nulls beside it: the algorithm sees only what is to be aggregated.
 #[derive(Clone)]
-pub(super) struct Typed<F: Combined, Q> {
-    function: F,
+struct Held<Q> {
     values: Q,
     /// The numbers of the rows that are null.
     nulls: ChunkedQueue<u64>,
     head: u64,
     tail: u64,
-    /// The greatest [`Combined::magnitude`] since the window was last empty.
+    /// The greatest magnitude since the window was last empty.
     largest: f64,
 }
 
-impl<F: Combined, Q: Fifo<F>> Typed<F, Q> {
-    pub(super) fn new(function: F) -> Self {
-        let values = Q::new(function.clone());
-        Self { function, values, nulls: ChunkedQueue::new(), head: 0, tail: 0, largest: 0.0 }
+pub(super) struct Typed<T, M, Q, L, A> {
+    monoid: M,
+    function: Function<L, A>,
+    held: Held<Q>,
+    values: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T, M, Q, L, A> Typed<T, M, Q, L, A>
+where
+    T: ArrowPrimitiveType<Native: Magnitude>,
+    M: Lift<T::Native>,
+    Q: Fifo<M>,
+    L: Fn(M::State, u64) -> Option<A>,
+    A: Copy + Default,
+{
+    pub(super) fn new(monoid: M, function: Function<L, A>) -> Self {
+        let values = Q::new(monoid.clone());
+        let held = Held { values, nulls: ChunkedQueue::new(), head: 0, tail: 0, largest: 0.0 };
+        Self { monoid, function, held, values: std::marker::PhantomData }
     }
 
     #[inline]
-    fn insert_one(&mut self, value: Option<<F::Input as ArrowPrimitiveType>::Native>) {
+    fn insert_one(&mut self, value: Option<T::Native>) {
+        let held = &mut self.held;
         match value {
             Some(value) => {
-                self.largest = self.largest.max(F::magnitude(value));
-                self.values.insert(self.function.lift(value, self.tail));
+                if !matches!(self.function.reach, Reach::Unbounded) {
+                    held.largest = held.largest.max(value.magnitude());
+                }
+                held.values.insert(self.monoid.lift(held.tail as usize, value));
             }
-            None => self.nulls.push(self.tail),
+            None => held.nulls.push(held.tail),
         }
-        self.tail += 1;
+        held.tail += 1;
     }
 
     #[inline]
     fn evict_one(&mut self) {
-        if !self.nulls.is_empty() && self.nulls.get(self.nulls.head()) == self.head {
-            self.nulls.pop();
+        let held = &mut self.held;
+        if !held.nulls.is_empty() && held.nulls.get(held.nulls.head()) == held.head {
+            held.nulls.pop();
         } else {
-            self.values.evict();
+            held.values.evict();
         }
-        self.head += 1;
+        held.head += 1;
     }
 
     #[inline]
-    fn answer(&self) -> Option<F::Answer> {
-        match self.values.query() {
-            Some(state) => self.function.lower(state, self.values.len()),
-            None => self.function.of_none(),
+    fn answer(&self) -> Option<A> {
+        match self.held.values.query() {
+            Some(state) => (self.function.lower)(state, self.held.values.len()),
+            None => self.function.of_none,
         }
     }
 
     fn slide_over(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef> {
-        while self.tail - self.head > size {
+        while self.held.tail - self.held.head > size {
             self.evict_one();
         }
-        let values = values.as_primitive::<F::Input>();
+        let values = values.as_primitive::<T>();
         let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut answers = Vec::with_capacity(values.len());
         let mut valid = Vec::with_capacity(values.len());
         for (at, &value) in values.values().iter().enumerate() {
             let is_valid = nulls.is_none_or(|nulls| nulls.is_valid(at));
-            if self.tail - self.head == size {
+            if self.held.tail - self.held.head == size {
                 self.evict_one();
             }
             self.insert_one(is_valid.then_some(value));
-            let answer = if self.values.len() >= min_periods { self.answer() } else { None };
+            let answer = if self.held.values.len() >= min_periods { self.answer() } else { None };
             valid.push(answer.is_some());
             answers.push(answer.unwrap_or_default());
         }
         let valid = NullBuffer::from(valid);
-        self.function.finish(answers, Some(valid).filter(|valid| valid.null_count() > 0))
+        (self.function.finish)(answers, Some(valid).filter(|valid| valid.null_count() > 0))
     }
 }
 
-impl<F: Combined, Q: Fifo<F> + Send> Rows for Typed<F, Q> {
+impl<T, M, Q, L, A> Rows for Typed<T, M, Q, L, A>
+where
+    T: ArrowPrimitiveType<Native: Magnitude>,
+    M: Lift<T::Native> + Send,
+    Q: Fifo<M> + Send,
+    L: Fn(M::State, u64) -> Option<A> + Send,
+    A: Copy + Default + Send,
+{
     fn len(&self) -> u64 {
-        self.tail - self.head
+        self.held.tail - self.held.head
     }
 
     fn null_count(&self) -> u64 {
-        self.nulls.len()
+        self.held.nulls.len()
     }
 
     fn read(&self, values: &ArrayRef) -> Result<ArrayRef> {
-        Ok(match F::Input::DATA_TYPE {
-            // Only the nulls are read: see `Count`.
-            DataType::Int8 => Arc::new(Int8Array::new(vec![0; values.len()].into(), values.logical_nulls())),
-            // Decimals and integers too, for variances.
-            DataType::Float64 => arrow_cast::cast(values, &DataType::Float64)?,
-            _ => to_physical(values)?,
-        })
+        (self.function.read)(values)
     }
 
     fn insert(&mut self, values: &ArrayRef) {
-        let values = values.as_primitive::<F::Input>();
+        let values = values.as_primitive::<T>();
         match values.nulls().filter(|nulls| nulls.null_count() > 0) {
             None => values.values().iter().for_each(|&value| self.insert_one(Some(value))),
             Some(_) => values.iter().for_each(|value| self.insert_one(value)),
@@ -134,25 +232,27 @@ impl<F: Combined, Q: Fifo<F> + Send> Rows for Typed<F, Q> {
     fn query(&self) -> Result<ArrayRef> {
         let answer = self.answer();
         let nulls = answer.is_none().then(|| NullBuffer::new_null(1));
-        self.function.finish(vec![answer.unwrap_or_default()], nulls)
+        (self.function.finish)(vec![answer.unwrap_or_default()], nulls)
     }
 
     fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef> {
-        let magnitudes = values.as_primitive::<F::Input>().values().iter().map(|&value| F::magnitude(value));
-        let largest = magnitudes.fold(self.largest, f64::max);
+        let reach = self.function.reach;
+        let magnitudes = values.as_primitive::<T>().values().iter().map(|&value| value.magnitude());
+        let may_overflow = !matches!(reach, Reach::Unbounded)
+            && reach.may_overflow(magnitudes.fold(self.held.largest, f64::max), size);
         // A copy takes O(window), so it is made only where it may be needed.
-        let before = self.function.may_overflow(largest, size).then(|| self.clone());
+        let before = may_overflow.then(|| self.held.clone());
         let answers = self.slide_over(values, size, min_periods);
         if let (Err(_), Some(before)) = (&answers, before) {
-            *self = before;
+            self.held = before;
         }
         answers
     }
 
     fn clear(&mut self) {
-        self.values.clear();
-        self.nulls.clear();
-        self.head = self.tail;
-        self.largest = 0.0;
+        let held = &mut self.held;
+        held.values.clear();
+        held.nulls.clear();
+        (held.head, held.largest) = (held.tail, 0.0);
     }
 }

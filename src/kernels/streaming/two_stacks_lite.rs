@@ -10,24 +10,25 @@
 //! Places before `b` hold suffix aggregates `[i, b)`, places from `b` on hold their values, and `back` is the aggregate
 //! of those. An evict that finds no front flips: it scans the queue backwards and moves `b` to its end.
 
-use super::{ChunkedQueue, Combine, Fifo};
+use super::{ChunkedQueue, Fifo, join};
+use crate::algebra::Monoid;
 
 /// A window whose operations take constant time on average.
 #[derive(Clone)]
-pub struct TwoStacksLite<C: Combine> {
-    function: C,
-    queue: ChunkedQueue<C::State>,
+pub struct TwoStacksLite<M: Monoid> {
+    function: M,
+    queue: ChunkedQueue<M::State>,
     b: u64,
-    back: Option<C::State>,
+    back: Option<M::State>,
 }
 
-impl<C: Combine> TwoStacksLite<C> {
+impl<M: Monoid> TwoStacksLite<M> {
     fn flip(&mut self) {
         self.b = self.queue.tail();
         self.back = None;
         let mut suffix = None;
         for at in (self.queue.head()..self.b).rev() {
-            suffix = self.function.join(Some(self.queue.get(at)), suffix);
+            suffix = join(&self.function, Some(self.queue.get(at)), suffix);
             if let Some(suffix) = suffix {
                 self.queue.set(at, suffix);
             }
@@ -35,14 +36,14 @@ impl<C: Combine> TwoStacksLite<C> {
     }
 }
 
-impl<C: Combine> Fifo<C> for TwoStacksLite<C> {
-    fn new(function: C) -> Self {
+impl<M: Monoid> Fifo<M> for TwoStacksLite<M> {
+    fn new(function: M) -> Self {
         Self { function, queue: ChunkedQueue::new(), b: 0, back: None }
     }
 
     #[inline]
-    fn insert(&mut self, state: C::State) {
-        self.back = self.function.join(self.back, Some(state));
+    fn insert(&mut self, state: M::State) {
+        self.back = join(&self.function, self.back, Some(state));
         self.queue.push(state);
     }
 
@@ -55,9 +56,9 @@ impl<C: Combine> Fifo<C> for TwoStacksLite<C> {
     }
 
     #[inline]
-    fn query(&self) -> Option<C::State> {
+    fn query(&self) -> Option<M::State> {
         let front = (self.queue.head() != self.b).then(|| self.queue.get(self.queue.head()));
-        self.function.join(front, self.back)
+        join(&self.function, front, self.back)
     }
 
     #[inline]

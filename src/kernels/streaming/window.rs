@@ -1,51 +1,17 @@
 //! A window over a stream of Arrow values: any of the functions, any of their types, nulls skipped.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, Float64Array, Int64Array, UInt64Array, cast::AsArray,
-    new_null_array, types::*,
+    Array, ArrayRef, Float64Array, Int64Array, UInt64Array, cast::AsArray, new_null_array, types::*,
 };
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::DataType;
 
-use super::functions::{ArgExtremum, Combined, Count, Extremum, FirstLast, Ordered, Variance};
-use super::rows::{Rows, Typed};
-use super::sums::{DecimalSum, FloatSum, IntegerSum, Of};
-use super::types::{Physical, physical};
-use super::{Daba, TwoStacksLite};
+use super::functions::rows;
+use super::rows::{Algorithm, Rows};
 use crate::kernels::Function;
 use crate::{Error, Result};
-
-/// How a window is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
-    /// [`Daba`]: each operation in constant time.
-    Daba,
-    /// [`TwoStacksLite`]: constant time on average.
-    TwoStacks,
-}
-
-impl Algorithm {
-    /// Names that [`Algorithm::parse`] knows.
-    pub const NAMES: [&'static str; 2] = ["daba", "two_stacks"];
-
-    /// The algorithm of this name.
-    ///
-    /// # Errors
-    /// `InvalidValue` for a name outside [`Algorithm::NAMES`].
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "daba" => Ok(Self::Daba),
-            "two_stacks" => Ok(Self::TwoStacks),
-            _ => Err(Error::InvalidValue(format!(
-                "algorithm: '{name}' is unknown; allowed are {}",
-                Self::NAMES.join(", ")
-            ))),
-        }
-    }
-}
 
 /// One row's value, without its Arrow type.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,21 +62,11 @@ impl StreamWindow {
             Error::InvalidType(text) => Error::InvalidType(text.replacen("array:", "type:", 1)),
             error => error,
         })?;
-        let rows = match (function, physical(input)) {
-            (Function::Count, _) => window(Count, algorithm),
-            (Function::Variance { ddof, root }, _) => window(Variance { ddof, root }, algorithm),
-            (Function::Sum, _) => sums(Of::Sum, input, &output, algorithm),
-            (Function::Mean, _) => sums(Of::Mean, input, &output, algorithm),
-            (_, Some(Physical::Int64)) => values::<Int64Type>(function, input, algorithm),
-            (_, Some(Physical::UInt64)) => values::<UInt64Type>(function, input, algorithm),
-            (_, Some(Physical::Float64)) => values::<Float64Type>(function, input, algorithm),
-            (_, Some(Physical::Decimal128)) => values::<Decimal128Type>(function, input, algorithm),
-            (_, None) => {
-                return Err(Error::InvalidType(format!(
-                    "type: a window cannot hold values of type {input}; allowed are booleans, integers, floats, \
-                     decimal128, dates, times, timestamps and durations"
-                )));
-            }
+        let Some(rows) = rows(function, input, &output, algorithm) else {
+            return Err(Error::InvalidType(format!(
+                "type: a window cannot hold values of type {input}; allowed are booleans, integers, floats, \
+                 decimal128, dates, times, timestamps and durations"
+            )));
         };
         Ok(Self { input: input.clone(), output, rows })
     }
@@ -229,44 +185,6 @@ impl StreamWindow {
             )));
         }
         self.rows.read(values)
-    }
-}
-
-fn window<F: Combined>(function: F, algorithm: Algorithm) -> Box<dyn Rows> {
-    match algorithm {
-        Algorithm::Daba => Box::new(Typed::<F, Daba<F>>::new(function)),
-        Algorithm::TwoStacks => Box::new(Typed::<F, TwoStacksLite<F>>::new(function)),
-    }
-}
-
-fn sums(of: Of, input: &DataType, output: &DataType, algorithm: Algorithm) -> Box<dyn Rows> {
-    let output = output.clone();
-    match (input, &output) {
-        (DataType::Decimal128(_, scale), DataType::Decimal128(precision, wider)) => {
-            let (precision, digits) = (*precision, (wider - scale).unsigned_abs().into());
-            window(DecimalSum { of, precision, digits, output }, algorithm)
-        }
-        _ if input.is_floating() => window(FloatSum(of), algorithm),
-        _ if input.is_unsigned_integer() => {
-            window(IntegerSum::<UInt64Type> { of, output, value: PhantomData }, algorithm)
-        }
-        _ => window(IntegerSum::<Int64Type> { of, output, value: PhantomData }, algorithm),
-    }
-}
-
-fn values<T: ArrowPrimitiveType<Native: Ordered>>(
-    function: Function,
-    input: &DataType,
-    algorithm: Algorithm,
-) -> Box<dyn Rows> {
-    let (output, value) = (input.clone(), PhantomData);
-    match function {
-        Function::Min => window(Extremum::<T, false> { output, value }, algorithm),
-        Function::Max => window(Extremum::<T, true> { output, value }, algorithm),
-        Function::ArgMin => window(ArgExtremum::<T, false>(value), algorithm),
-        Function::ArgMax => window(ArgExtremum::<T, true>(value), algorithm),
-        Function::First => window(FirstLast::<T, false> { output, value }, algorithm),
-        _ => window(FirstLast::<T, true> { output, value }, algorithm),
     }
 }
 

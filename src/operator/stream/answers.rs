@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, Int64Array, RecordBatch, StructArray, UInt32Array, new_null_array,
-};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StructArray, UInt32Array, new_null_array};
 use arrow_buffer::BooleanBuffer;
 use arrow_select::take::take;
 
@@ -169,7 +167,8 @@ fn rank_columns(
     let ranked: Vec<bool> = windows.iter().map(|each| has(each.window).0).collect();
     let rank = |which: fn((u64, u64)) -> u64| -> ArrayRef {
         let ranks = windows.iter().zip(&ranked);
-        let ranks = ranks.map(|(each, &ranked)| of(each).filter(|_| ranked).map_or(0, |own| which(own.0) as i64));
+        let ranks =
+            ranks.map(|(each, &ranked)| of(each).filter(|_| ranked).map_or(0, |own| which(own.0) as i64));
         Arc::new(Int64Array::from_iter_values(ranks))
     };
     let both = vec![rank(|ranks| ranks.0), rank(|ranks| ranks.1)];
@@ -210,11 +209,7 @@ fn follows(before: (u32, u32), after: (u32, u32)) -> bool {
 
 /// Windows of one query whose partials are answered together: all of them, or those of one window type. Which is less
 /// work follows from how many types, slices and windows there are.
-fn batches(
-    windows: &[Outgoer],
-    slices: usize,
-    range: impl Fn(&Outgoer) -> (u32, u32),
-) -> Vec<&[Outgoer]> {
+fn batches(windows: &[Outgoer], slices: usize, range: impl Fn(&Outgoer) -> (u32, u32)) -> Vec<&[Outgoer]> {
     let types: Vec<&[Outgoer]> = windows.chunk_by(|a, b| follows(range(a), range(b))).collect();
     let height = (usize::BITS - slices.leading_zeros()) as usize;
     // Type by type each goes over its slices; together there is one tree over the slices, of which a window asks its
@@ -226,10 +221,7 @@ fn batches(
 }
 
 /// The partials of windows, each a range of slices.
-fn answers(
-    partials: &[&dyn Partials],
-    pairs: &[(u32, u32)],
-) -> Result<Vec<Box<dyn Partials>>> {
+fn answers(partials: &[&dyn Partials], pairs: &[(u32, u32)]) -> Result<Vec<Box<dyn Partials>>> {
     let in_order = pairs.is_sorted_by(|&a, &b| follows(a, b));
     let ranges = |pairs: &[(u32, u32)]| {
         let mut ranges = Ranges::with_capacity(pairs.len());

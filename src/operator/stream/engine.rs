@@ -260,7 +260,8 @@ impl Engine {
         now: Option<i64>,
         mut outgoing: Vec<Outgoing>,
     ) -> Result<Outcome> {
-        let Brought { changed: Changed { delta, moves, recomputed }, late, reopened: mut new, rows } = brought;
+        let Brought { changed: Changed { delta, moves, recomputed }, late, reopened: mut new, rows } =
+            brought;
         self.keep_open(&mut new);
         self.eager.update(&self.store, &delta, &self.slices)?;
         self.list_changed(&late, &mut outgoing);

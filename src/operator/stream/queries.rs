@@ -8,8 +8,8 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use super::names::Names;
 use crate::aggregate::{Input, Partial, Partials, Rows};
 use crate::operator::plan::{Plan, Stored, extent_fields, rank_fields};
-use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
 use crate::slice::Edges;
+use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
 use crate::window::{Measure, Session, Spans, Window};
 use crate::{Error, Result};
 
@@ -373,7 +373,11 @@ fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<Sche
         fields.push(Field::new("window_rows", DataType::Struct(rank_fields()), nullable));
     }
     if has_numbers(entries) {
-        fields.push(Field::new("window_number", DataType::Int64, !all_windows(entries).all(|window| window.is_numbered())));
+        fields.push(Field::new(
+            "window_number",
+            DataType::Int64,
+            !all_windows(entries).all(|window| window.is_numbered()),
+        ));
     }
     // A query that lacks a column has null there.
     let nullable = |field: &Field| {

@@ -111,7 +111,9 @@ impl Engine {
                 "lazy",
                 "few window types; but values in order are runs, merged when a window first asks for them",
             ),
-            (false, _) => ("lazy", "few window types: windows that are ready are combined from slices in one go"),
+            (false, _) => {
+                ("lazy", "few window types: windows that are ready are combined from slices in one go")
+            }
             (true, _) if plain + runs == 0 => {
                 ("lazy", "no partial is a plain state or values in order, which trees are made of")
             }
@@ -147,9 +149,8 @@ impl Engine {
             }
             self.eager.forget(&self.slices);
             let slices = &self.slices;
-            self.reopened.retain(|known| {
-                slices.of(known.key).firsts.first().is_some_and(|&first| first <= known.at)
-            });
+            self.reopened
+                .retain(|known| slices.of(known.key).firsts.first().is_some_and(|&first| first <= known.at));
         }
         self.merge_settled();
     }
@@ -165,7 +166,8 @@ impl Engine {
             let _ = query;
             window.by_time().is_some_and(|rules| rules.is_long())
         };
-        let Some(horizon) = self.horizon().filter(|_| self.tuples.is_none() && windows(asked).any(by_time)) else {
+        let Some(horizon) = self.horizon().filter(|_| self.tuples.is_none() && windows(asked).any(by_time))
+        else {
             return;
         };
         let is_needed = |earlier: i64, later: i64| {
@@ -225,7 +227,8 @@ impl Engine {
         let mut live = self.tuples.as_ref().map(Tuples::live_keys).unwrap_or_default();
         live.resize(self.keys.len(), false);
         let has_slices = |key: u32| !self.slices.of(key).is_empty();
-        let live: Vec<u32> = (0..).zip(&live).filter(|&(key, &live)| live || has_slices(key)).map(|(key, _)| key).collect();
+        let live: Vec<u32> =
+            (0..).zip(&live).filter(|&(key, &live)| live || has_slices(key)).map(|(key, _)| key).collect();
         if live.len() > self.keys.len() / 2 || !self.keys.keep(&live) {
             return;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::candidates::spread;
 use crate::Result;
 use crate::keys::remix;
-use crate::sketch::Reader;
+use crate::state::Reader;
 
 /// Rows per bucket before the first look at the loads of buckets.
 const ROWS: u64 = 32;
@@ -166,7 +166,7 @@ impl Buckets {
     pub(super) fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self> {
         let mut buckets = Self::new(workers);
         for number in [&mut buckets.weight, &mut buckets.counted, &mut buckets.due, &mut buckets.moved] {
-            *number = reader.u64()?;
+            *number = reader.number()?;
         }
         for bucket in &mut buckets.buckets {
             bucket.rows = reader.u32()?;

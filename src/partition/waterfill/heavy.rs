@@ -2,7 +2,7 @@
 
 use super::super::Loads;
 use crate::Result;
-use crate::sketch::Reader;
+use crate::state::Reader;
 
 /// Heavy keys per worker: 1 / HEAVY of them, since so many can be heavy at once.
 const PER_WORKER: usize = 16;
@@ -203,7 +203,7 @@ impl HeavyKeys {
             return Err(reader.damaged(&format!("{keys} heavy keys, where {} is the most", heavy.most)));
         }
         for _ in 0..keys {
-            let hash = reader.u64()?;
+            let hash = reader.number()?;
             let (worker, at, rows, young) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()? == 1);
             let known: Vec<u32> = (0..reader.u32()?).map(|_| reader.u32()).collect::<Result<_>>()?;
             if worker >= workers || known.iter().any(|&worker| worker >= workers) {

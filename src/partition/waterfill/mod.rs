@@ -43,7 +43,8 @@ mod heavy;
 
 use super::{Decide, Loads};
 use crate::Result;
-use crate::sketch::{HeavyHitters, Reader, Registers};
+use crate::sketch::{HeavyHitters, Registers};
+use crate::state::Reader;
 use buckets::Buckets;
 use heavy::HeavyKeys;
 
@@ -336,13 +337,13 @@ impl Decide for Waterfill {
             &mut self.allowance,
             &mut self.most_allowance,
         ] {
-            *number = reader.u64()?;
+            *number = reader.number()?;
         }
-        self.cursor = u32::try_from(reader.u64()?).unwrap_or(u32::MAX);
+        self.cursor = u32::try_from(reader.number()?).unwrap_or(u32::MAX);
         if self.cursor >= self.workers {
             return Err(reader.damaged("a cursor beyond the workers"));
         }
-        (self.poured, self.spilled) = (reader.u64()?, reader.u64()?);
+        (self.poured, self.spilled) = (reader.number()?, reader.number()?);
         self.heavy = HeavyKeys::read(reader, self.workers)?;
         let capacity = self.counters.capacity();
         self.counters = HeavyHitters::read(reader)?;

@@ -3,64 +3,99 @@
 use crate::kernels::simd::murmur::ADDRESS_BITS;
 
 /// 2^precision registers.
-#[derive(Debug, Clone)]
-pub(super) struct Dense {
-    pub(super) ranks: Vec<u8>,
-    /// The sum of 2^-rank over ranks below 32, and over those above: each is exact in a double.
-    pub(super) inverses: [f64; 2],
-    /// The running (HIP) estimate; none once sketches were merged, whose order of values nobody knows.
-    pub(super) running: Option<f64>,
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::sketch) struct Dense {
+    pub(in crate::sketch) ranks: Vec<u8>,
+    pub(super) sums: Sums,
+    /// The running (HIP) estimate: when a value raises a register, it grows by the inverse of the probability that a new
+    /// one would have. None once sketches were merged, whose order of values nobody knows.
+    pub(in crate::sketch) running: Option<f64>,
 }
 
 impl Dense {
     /// Registers of coupons whose number of distinct values is estimated at `running`.
-    pub(super) fn new(precision: u32, coupons: impl Iterator<Item = u32>, running: f64) -> Self {
-        let registers = 1 << precision;
-        let mut dense = Self { ranks: vec![0; registers], inverses: [registers as f64, 0.0], running: None };
+    pub(in crate::sketch) fn new(precision: u32, coupons: impl Iterator<Item = u32>, running: f64) -> Self {
+        let mut dense = Self { ranks: vec![0; 1 << precision], sums: Sums::new(precision), running: None };
         coupons.for_each(|coupon| dense.extend(&[coupon]));
         dense.running = Some(running);
         dense
     }
 
+    /// These registers.
+    pub(in crate::sketch) fn of(ranks: Vec<u8>, running: Option<f64>) -> Self {
+        Self { sums: Sums::of(&ranks), ranks, running }
+    }
+
     /// Takes in coupons in order.
     #[inline]
     pub(super) fn extend(&mut self, coupons: &[u32]) {
-        let mask = self.ranks.len() - 1;
         for &coupon in coupons {
-            // No precision takes all bits of an address.
-            let (index, rank) = (coupon as usize & mask, (coupon >> ADDRESS_BITS) as u8);
-            if rank > self.ranks[index] {
-                self.raise(index, rank);
-            }
+            let (index, rank) = place(coupon, self.ranks.len());
+            self.raise(index, rank);
         }
+    }
+
+    /// Has a register be of this rank at least; whether it was of a lower one.
+    #[inline]
+    pub(in crate::sketch) fn raise(&mut self, index: usize, rank: u8) -> bool {
+        let is_raised = rank > self.ranks[index];
+        if is_raised {
+            self.raised(index, rank);
+        }
+        is_raised
     }
 
     #[cold]
-    fn raise(&mut self, index: usize, rank: u8) {
+    fn raised(&mut self, index: usize, rank: u8) {
         let old = std::mem::replace(&mut self.ranks[index], rank);
-        let [low, high] = self.inverses;
+        let [low, high] = self.sums.inverses;
         if let Some(running) = &mut self.running {
             *running += self.ranks.len() as f64 / (low + high);
         }
-        self.inverses[usize::from(old >= 32)] -= inverse(old);
-        self.inverses[usize::from(rank >= 32)] += inverse(rank);
+        self.sums.change(old, rank);
     }
 }
 
-/// How many registers are empty.
-pub(super) fn zeros(ranks: &[u8]) -> u32 {
-    ranks.iter().map(|&rank| u32::from(rank == 0)).sum()
+/// The register of a coupon, of so many, and the rank it raises it to.
+#[inline]
+pub(super) fn place(coupon: u32, registers: usize) -> (usize, u8) {
+    // No precision takes all bits of an address.
+    (coupon as usize & (registers - 1), (coupon >> ADDRESS_BITS) as u8)
 }
 
-/// The two sums of [`Dense::inverses`] of registers.
-pub(super) fn inverses(ranks: &[u8]) -> [f64; 2] {
-    ranks.iter().fold([0.0, 0.0], |mut sums, &rank| {
-        sums[usize::from(rank >= 32)] += inverse(rank);
-        sums
-    })
+/// The sums that an estimate of registers is made of, kept as registers change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sums {
+    /// The sum of 2^-rank over ranks below 32, and over those above: each is exact in a double.
+    pub(super) inverses: [f64; 2],
+    /// How many registers are empty.
+    pub(super) zeros: u32,
+}
+
+impl Sums {
+    /// Of registers none of which was raised.
+    pub(super) fn new(precision: u32) -> Self {
+        Self { inverses: [f64::from(1 << precision), 0.0], zeros: 1 << precision }
+    }
+
+    /// Of these registers.
+    pub(super) fn of(ranks: &[u8]) -> Self {
+        let mut inverses = [0.0, 0.0];
+        ranks.iter().for_each(|&rank| inverses[usize::from(rank >= 32)] += inverse(rank));
+        Self { inverses, zeros: ranks.iter().map(|&rank| u32::from(rank == 0)).sum() }
+    }
+
+    /// A register changed. All sums are exact in doubles, so that they can be taken back.
+    #[inline]
+    pub(super) fn change(&mut self, old: u8, new: u8) {
+        self.inverses[usize::from(old >= 32)] -= inverse(old);
+        self.inverses[usize::from(new >= 32)] += inverse(new);
+        self.zeros -= u32::from(old == 0);
+        self.zeros += u32::from(new == 0);
+    }
 }
 
 /// 2^-rank.
-pub(super) fn inverse(rank: u8) -> f64 {
+fn inverse(rank: u8) -> f64 {
     f64::from_bits((1023 - u64::from(rank)) << 52)
 }

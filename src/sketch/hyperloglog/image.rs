@@ -15,7 +15,7 @@
 
 use datasketches::hll::{HllSketch, HllType, HllUnion};
 
-use super::dense::{self, Dense};
+use super::dense::{Dense, Sums};
 use super::sparse::Sparse;
 use super::{PRECISIONS, State};
 use crate::kernels::simd::murmur::ADDRESS_BITS;
@@ -42,7 +42,7 @@ pub(super) const REGISTERS_FROM: usize = 40;
 pub(super) fn write(precision: u32, state: &State) -> Vec<u8> {
     match state {
         State::Sparse(sparse) => write_few(precision, sparse.iter(), sparse.len()),
-        State::Dense(dense) => write_many(precision, &dense.ranks, dense.running, dense.inverses),
+        State::Dense(dense) => write_many(precision, &dense.ranks, dense.running, dense.sums),
     }
 }
 
@@ -69,19 +69,14 @@ pub(super) fn len_of_few(len: usize) -> usize {
 }
 
 /// The image of registers, of 8 bits each.
-pub(super) fn write_many(
-    precision: u32,
-    ranks: &[u8],
-    running: Option<f64>,
-    [low, high]: [f64; 2],
-) -> Vec<u8> {
+pub(super) fn write_many(precision: u32, ranks: &[u8], running: Option<f64>, sums: Sums) -> Vec<u8> {
     let flags = if running.is_none() { OUT_OF_ORDER } else { 0 };
     let mut image = Vec::with_capacity(REGISTERS_FROM + ranks.len());
     image.extend([10, 1, 7, precision as u8, 0, flags, 0, TYPE_8 << 2 | REGISTERS]);
-    for number in [running.unwrap_or(0.0), low, high] {
+    for number in [running.unwrap_or(0.0), sums.inverses[0], sums.inverses[1]] {
         image.extend(number.to_le_bytes());
     }
-    image.extend(dense::zeros(ranks).to_le_bytes());
+    image.extend(sums.zeros.to_le_bytes());
     image.extend([0; 4]);
     image.extend(ranks);
     image
@@ -102,7 +97,7 @@ pub(super) fn estimate_of_so_many(coupons: usize) -> f64 {
 }
 
 /// Writes what an estimate takes of registers into an image of them.
-pub(super) fn set_sums(image: &mut [u8], [low, high]: [f64; 2], zeros: u32) {
+pub(super) fn set_sums(image: &mut [u8], Sums { inverses: [low, high], zeros }: Sums) {
     image[16..24].copy_from_slice(&low.to_le_bytes());
     image[24..32].copy_from_slice(&high.to_le_bytes());
     image[32..36].copy_from_slice(&zeros.to_le_bytes());
@@ -142,9 +137,7 @@ pub(super) fn from_union(union: &HllUnion) -> (u32, State) {
         _ => {
             let number = |from| f64::from_le_bytes(image[from..from + 8].try_into().expect("8 bytes"));
             let running = (image[5] & OUT_OF_ORDER == 0).then(|| number(8));
-            let ranks = image[40..].to_vec();
-            let inverses = dense::inverses(&ranks);
-            return (precision, State::Dense(Dense { ranks, inverses, running }));
+            return (precision, State::Dense(Dense::of(image[40..].to_vec(), running)));
         }
     };
     let mut sparse = Sparse::new(precision);
@@ -317,10 +310,10 @@ impl Header {
         if !self.is(REBUILD) {
             let [low, high] = [number(16), number(24)];
             // Bit by bit: a damaged sign would make a zero that equals the true one.
-            if [low, high].map(f64::to_bits) != dense.inverses.map(f64::to_bits) {
+            if [low, high].map(f64::to_bits) != dense.sums.inverses.map(f64::to_bits) {
                 return Err(damaged(&format!(
                     "the sums of 2^-rank are {:?}, where they are said to be {:?}",
-                    dense.inverses,
+                    dense.sums.inverses,
                     [low, high]
                 )));
             }

@@ -26,7 +26,7 @@ use datasketches::common::NumStdDev;
 use datasketches::hll::{HllType, HllUnion};
 
 use crate::{Error, Result};
-use dense::Dense;
+pub(in crate::sketch) use dense::Dense;
 use sparse::Sparse;
 
 pub(crate) use sliding::Sliding;

@@ -19,9 +19,10 @@ use std::ops::Range;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use super::dense::Sums;
 use super::image;
 use super::sparse::limit;
-use super::union::{Estimates, Sums, Union};
+use super::union::{Estimates, Union};
 
 /// Coupons that are remembered at least before those that left are forgotten.
 const REMEMBERED: usize = 1 << 12;
@@ -115,7 +116,7 @@ impl<'a> Sliding<'a> {
     pub(crate) fn estimate(&self, estimates: &mut Estimates) -> f64 {
         match (self.few(), &self.registers) {
             (Some(few), _) => estimates.of_few(few.live),
-            (None, Some(registers)) => estimates.of_many(registers.sums.inverses, registers.sums.zeros),
+            (None, Some(registers)) => estimates.of_many(registers.sums),
             (None, None) => unreachable!("registers are kept where a window may have them"),
         }
     }

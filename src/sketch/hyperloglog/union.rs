@@ -6,7 +6,7 @@
 
 use datasketches::hll::HllSketch;
 
-use super::dense::{self, inverse};
+use super::dense::{Sums, place};
 use super::sparse::{self, Sparse};
 use super::{State, image};
 use crate::kernels::simd::murmur::ADDRESS_BITS;
@@ -84,7 +84,7 @@ impl Union {
     pub(crate) fn estimate(&self, estimates: &mut Estimates) -> f64 {
         match &self.0 {
             Held::Few(few) => estimates.of_few(few.len()),
-            Held::Many(ranks) => estimates.of_many(dense::inverses(ranks), dense::zeros(ranks)),
+            Held::Many(ranks) => estimates.of_many(Sums::of(ranks)),
         }
     }
 
@@ -96,7 +96,7 @@ impl Union {
                 coupons.sort_unstable();
                 image::write_few(few.precision(), coupons.iter().copied(), coupons.len())
             }
-            Held::Many(ranks) => image::write_many(ranks.len().ilog2(), ranks, None, dense::inverses(ranks)),
+            Held::Many(ranks) => image::write_many(ranks.len().ilog2(), ranks, None, Sums::of(ranks)),
         }
     }
 
@@ -187,13 +187,6 @@ impl Union {
     }
 }
 
-/// The register of a coupon, of so many, and the rank it raises it to.
-#[inline]
-fn place(coupon: u32, registers: usize) -> (usize, u8) {
-    // No precision takes all bits of an address.
-    (coupon as usize & (registers - 1), (coupon >> ADDRESS_BITS) as u8)
-}
-
 /// The registers of coupons.
 fn registers(few: &Sparse) -> Box<[u8]> {
     let mut ranks = vec![0; 1 << few.precision()].into_boxed_slice();
@@ -218,7 +211,7 @@ impl Estimates {
         let registers = vec![0; 1 << precision];
         Self {
             few: vec![f64::NAN; sparse::limit(precision) + 1],
-            many: image::write_many(precision, &registers, None, [0.0, 0.0]),
+            many: image::write_many(precision, &registers, None, Sums::new(precision)),
         }
     }
 
@@ -230,32 +223,9 @@ impl Estimates {
         self.few[coupons]
     }
 
-    /// Of registers with these sums of 2^-rank, and so many zeros. O(2^precision), but of copying only.
-    pub(super) fn of_many(&mut self, inverses: [f64; 2], zeros: u32) -> f64 {
-        image::set_sums(&mut self.many, inverses, zeros);
+    /// Of registers with these sums. O(2^precision), but of copying only.
+    pub(super) fn of_many(&mut self, sums: Sums) -> f64 {
+        image::set_sums(&mut self.many, sums);
         HllSketch::deserialize(&self.many).expect("an image of our own").composite_estimate()
-    }
-}
-
-/// The sums that an estimate of registers is made of, kept as registers change.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sums {
-    pub(super) inverses: [f64; 2],
-    pub(super) zeros: u32,
-}
-
-impl Sums {
-    /// Of registers none of which was raised.
-    pub(super) fn new(precision: u32) -> Self {
-        Self { inverses: [f64::from(1 << precision), 0.0], zeros: 1 << precision }
-    }
-
-    /// A register changed. All sums are exact in doubles, so that they can be taken back.
-    #[inline]
-    pub(super) fn change(&mut self, old: u8, new: u8) {
-        self.inverses[usize::from(old >= 32)] -= inverse(old);
-        self.inverses[usize::from(new >= 32)] += inverse(new);
-        self.zeros -= u32::from(old == 0);
-        self.zeros += u32::from(new == 0);
     }
 }

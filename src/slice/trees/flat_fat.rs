@@ -14,9 +14,9 @@
 
 use std::ops::Range;
 
-use super::rings::Rooms;
 use super::super::store::{Delta, Store, Wanted};
 use super::super::timeline::Timelines;
+use super::rings::Rooms;
 use crate::Result;
 use crate::aggregate::Partials;
 
@@ -123,8 +123,10 @@ impl FlatFat {
         let slots: Vec<u32> = leaves.iter().map(|(base, node)| (base + node) as u32).collect();
         let program = above(leaves);
         for (nodes, values) in self.nodes.iter_mut().zip(&values) {
-            nodes.write(&slots, values.as_ref(), self.rooms.slots());
-            nodes.combine(&program);
+            if let Some(states) = nodes.nodes() {
+                states.write(&slots, values.as_ref(), self.rooms.slots());
+                states.combine(&program);
+            }
         }
         Ok(())
     }

@@ -14,9 +14,9 @@
 
 use std::collections::VecDeque;
 
-use super::flat_fat::Dirty;
 use super::super::store::{Delta, Store, Wanted};
 use super::super::timeline::Timelines;
+use super::flat_fat::Dirty;
 use crate::aggregate::{Partials, RunNodes};
 
 /// No node.

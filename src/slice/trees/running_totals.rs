@@ -11,9 +11,9 @@
 //! Total n of a key is that of all slices it had before its n-th since it came, so that slices are forgotten for nothing.
 //! Totals are used as a ring: total n lies at n modulo the length of the key's room.
 
-use super::rings::{Room, Rooms};
 use super::super::store::{Delta, Store, Wanted};
 use super::super::timeline::Timelines;
+use super::rings::{Room, Rooms};
 use crate::Result;
 use crate::aggregate::{Partials, Totals};
 

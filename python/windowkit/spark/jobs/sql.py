@@ -172,21 +172,24 @@ def partial(
     """Return the columns in which Catalyst holds a partial of `Plan.partials`, as stage 2 expects them.
 
     Sums of bigints are two, of the upper and of the lower 32 bits: neither overflows below 2^31 rows of a
-    slice, whatever the ANSI mode, and stage 2 puts them together in 128 bits. Moments are (n, mean, m2); a
-    first or last value comes with its time; an arg-extremum with the other column's extremum and a time.
+    slice, whatever the ANSI mode, and stage 2 puts them together in 128 bits. Sums of floats come with what
+    their additions lost, which Spark does not tell. Moments are (n, mean, what the mean lost, m2); a first or
+    last value comes with its time; an arg-extremum with the other column's extremum and a time.
     """
     taken = "" if where is None else f" filter (where {where})"
     if kind == "count_all":
         return [f"count(1){taken}"]
     value = values[0]
-    if kind in ("sum", "sum_without_invert") and isinstance(types[0], spark.LongType):
+    if kind in SUMS and isinstance(types[0], spark.LongType):
         return [f"sum(shiftright({value}, 32)){taken}", f"sum({value} & {LOW}){taken}"]
+    if kind in SUMS and isinstance(types[0], spark.FractionalType) and not isinstance(types[0], spark.DecimalType):
+        return [f"sum({value}){taken}", "0D"]
     if kind == "log_sum":
-        return [f"sum({logarithm(value)}){taken}"]
+        return [f"sum({logarithm(value)}){taken}", "0D"]
     if kind == "moments":
         number = value if isinstance(types[0], spark.DoubleType) else f"double({value})"
         n = f"count({value}){taken}"
-        return [n, f"avg({number}){taken}", f"var_pop({number}){taken} * {n}"]
+        return [n, f"avg({number}){taken}", "0D", f"var_pop({number}){taken} * {n}"]
     if kind in BY_TIME:
         extreme = "min" if kind.startswith("first") else "max"
         return [

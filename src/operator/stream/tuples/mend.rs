@@ -58,7 +58,8 @@ impl Tuples {
         let mut recomputed: Vec<bool> =
             changes.iter().map(|change| change.bases.is_empty() && !change.chained && change.known).collect();
         let mut derived = Vec::with_capacity(stored.len());
-        for (which, ((stored, own), kind)) in stored.iter().zip(slots.partials()).zip(&self.kinds).enumerate() {
+        for (which, ((stored, own), kind)) in stored.iter().zip(slots.partials()).zip(&self.kinds).enumerate()
+        {
             let column = Stretch { which, stored, like: own.as_ref(), kind, slots, rows: &self.store };
             let mut all = match changes.is_empty() {
                 true => own.empty(),
@@ -149,7 +150,6 @@ impl Tuples {
             changes.iter().zip(added).map(|(change, added)| first_time(change, added, keys)).collect();
         reduced(both, kind, &times)
     }
-
 }
 
 /// The time of the first row of a change's slot.
@@ -217,7 +217,7 @@ fn grouped(column: Stretch<'_>, work: &Work, fresh: &Fresh) -> Result<Box<dyn Pa
     if work.grouped == fresh.len() {
         let input = column.input(|position| store.stretch(position, fresh.base, fresh.len()))?;
         let by_runs = input.taken.is_none() && !work.runs.is_empty();
-        if !by_runs || !partials.update_runs(&input.columns, &work.runs, &fresh.times, groups)? {
+        if !by_runs || !partials.update_runs(&input.columns, &work.runs, groups)? {
             input.feed(&mut *partials, Rows::all(&work.group_of, &fresh.times), groups)?;
         }
     } else {

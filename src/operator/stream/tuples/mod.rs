@@ -28,15 +28,15 @@ use std::collections::BTreeSet;
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::queries::{Queries, windows};
-use super::ready::{Outgoing, OfRows};
+use super::ready::{OfRows, Outgoing};
 use crate::aggregate::Partials;
 use crate::dictionary::widened;
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, Timelines};
 use crate::window::{Call, Memory, New, Point, Punctuation, Ready, View, earlier};
 use crate::{Error, Result};
-use fresh::Own;
 pub(super) use fresh::Fresh;
+use fresh::Own;
 use mend::Kind;
 use rows::{Before, KeyTuples};
 use store::TupleStore;
@@ -215,8 +215,15 @@ impl Tuples {
             let mut tuples = std::mem::take(&mut self.keys[key as usize]);
             let first = own.and_then(|own| fresh.first_time(own));
             self.undo.push(tuples.before(key, tuples.place_of(first)));
-            let done =
-                self.process_key((queries, slices), key, &mut tuples, (fresh, own), call, outgoing, &mut work);
+            let done = self.process_key(
+                (queries, slices),
+                key,
+                &mut tuples,
+                (fresh, own),
+                call,
+                outgoing,
+                &mut work,
+            );
             self.keys[key as usize] = tuples;
             done?;
         }
@@ -267,7 +274,9 @@ impl Tuples {
         }
         for (query, window) in listed.windows {
             let (lo, hi) = match window.lo < window.hi {
-                true => (slice_at(slices, key, tuples, window.lo)?, slice_at(slices, key, tuples, window.hi)?),
+                true => {
+                    (slice_at(slices, key, tuples, window.lo)?, slice_at(slices, key, tuples, window.hi)?)
+                }
                 false => (0, 0),
             };
             outgoing[query].push_of_rows(key, OfRows { lo, hi, ..window });

@@ -195,7 +195,9 @@ impl KeyTuples {
         self.marks.drain(..rows.min(self.marks.len()));
         let first = self.times.first().copied().zip(self.ats.first().copied());
         for (_, memory) in &mut self.memories {
-            memory.emitted.retain(|emitted| first.is_some_and(|first| (emitted.time, emitted.first) >= first));
+            memory
+                .emitted
+                .retain(|emitted| first.is_some_and(|first| (emitted.time, emitted.first) >= first));
         }
         if self.times.is_empty() {
             (self.times, self.ats, self.marks, self.next) = (Vec::new(), Vec::new(), Vec::new(), None);

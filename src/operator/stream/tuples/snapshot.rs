@@ -170,7 +170,9 @@ impl Tuples {
             let own = &self.keys[key];
             let offset = own.first_of(asked.since);
             for emitted in std::mem::take(&mut memory.emitted) {
-                let Some(range) = emitted.places(&own.times[offset..], &own.ats[offset..]) else { return broken() };
+                let Some(range) = emitted.places(&own.times[offset..], &own.ats[offset..]) else {
+                    return broken();
+                };
                 memory.observed.get_or_insert_default().restore(range, emitted);
             }
         }

@@ -1,0 +1,56 @@
+//! Entries by slot, and slots by group: for columns that keep what came, with the slot of each.
+
+use std::ops::Range;
+
+/// Entries by slot, in the order in which they came: those of slot s are `offsets[s]..offsets[s + 1]` in `order`, or
+/// these themselves.
+#[derive(Debug, Clone)]
+pub(super) struct BySlot {
+    pub(super) offsets: Vec<usize>,
+    order: Option<Vec<u32>>,
+}
+
+impl BySlot {
+    /// Of entries with these slots, of which there are `len`.
+    pub(super) fn new(slots: &[u32], len: usize) -> Self {
+        let mut offsets = vec![0; len + 1];
+        for &slot in slots {
+            offsets[slot as usize + 1] += 1;
+        }
+        for slot in 0..len {
+            offsets[slot + 1] += offsets[slot];
+        }
+        if slots.is_sorted() {
+            return Self { offsets, order: None };
+        }
+        let mut next = offsets.clone();
+        let mut order = vec![0; slots.len()];
+        for (entry, &slot) in slots.iter().enumerate() {
+            order[next[slot as usize]] = entry as u32;
+            next[slot as usize] += 1;
+        }
+        Self { offsets, order: Some(order) }
+    }
+
+    /// The entries of some slots, slot by slot.
+    pub(super) fn entries(&self, slots: Range<usize>) -> impl Iterator<Item = u32> + '_ {
+        let places = self.offsets[slots.start]..self.offsets[slots.end];
+        places.map(|at| self.order.as_ref().map_or(at as u32, |order| order[at]))
+    }
+
+    /// Adds others, which come after the entries there are and have other slots.
+    pub(super) fn append(&mut self, others: &Self) {
+        let rows = *self.offsets.last().expect("one more than slots");
+        self.offsets.extend(others.offsets[1..].iter().map(|offset| rows + offset));
+        if self.order.is_some() || others.order.is_some() {
+            let own = self.order.get_or_insert_with(|| (0..rows as u32).collect());
+            own.extend(others.entries(0..others.offsets.len() - 1).map(|at| rows as u32 + at));
+        }
+    }
+}
+
+/// The slots of each group: `slots[groups[g]..groups[g + 1]]`.
+pub(super) fn grouped<'a>(slots: &'a [u32], groups: &'a [u32]) -> impl Iterator<Item = &'a [u32]> {
+    let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
+    groups.iter().zip(ends).map(|(&from, to)| &slots[from as usize..to])
+}

@@ -1,0 +1,44 @@
+//! What a column of partials reads of a batch.
+
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, UInt32Array, cast::AsArray};
+use arrow_select::filter::FilterBuilder;
+
+use super::partials::Partials;
+use super::rows::Rows;
+use crate::Result;
+
+/// What one column of partials reads of a batch.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// Its columns, one entry per row.
+    pub columns: Vec<ArrayRef>,
+    /// Which rows it takes; all if there is no filter. A null takes none.
+    pub taken: Option<BooleanArray>,
+}
+
+impl Input {
+    /// Folds the rows that are taken into `partials`.
+    pub fn feed(&self, partials: &mut dyn Partials, rows: Rows<'_>, len: usize) -> Result<()> {
+        let Some(taken) = &self.taken else { return partials.update(&self.columns, rows, len) };
+        let taken = FilterBuilder::new(taken).optimize().build();
+        let columns = self.columns.iter().map(|column| taken.filter(column));
+        let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+        let slots = taken.filter(&UInt32Array::from(rows.slots.to_vec()))?;
+        let times = taken.filter(&Int64Array::from(rows.times.to_vec()))?;
+        let rows = Rows {
+            slots: slots.as_primitive::<UInt32Type>().values(),
+            times: times.as_primitive::<Int64Type>().values(),
+            sparse: true,
+        };
+        partials.update(&columns, rows, len)
+    }
+
+    /// The same of `rows` rows from row `from`.
+    pub fn slice(&self, from: usize, rows: usize) -> Self {
+        Self {
+            columns: self.columns.iter().map(|column| column.slice(from, rows)).collect(),
+            taken: self.taken.as_ref().map(|taken| taken.slice(from, rows)),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Columns of partial aggregates of any kind: a small core, and what only some of them can do.
+
+use std::any::Any;
+
+use arrow_array::ArrayRef;
+
+use super::properties::Properties;
+use super::rows::{Rows, Run};
+use crate::Result;
+use crate::kernels::Ranges;
+
+/// A column of partial aggregates, one per slot.
+///
+/// What is said of two columns is said of two of one kind: [`Partials::empty`] makes another of the same.
+pub trait Partials: Any + Send + Sync {
+    /// See [`super::Aggregate::properties`].
+    fn properties(&self) -> Properties;
+
+    /// See [`super::Aggregate::update`].
+    fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()>;
+
+    /// See [`super::Aggregate::merge`].
+    fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()>;
+
+    /// Appends the slots of another column.
+    fn append(&mut self, other: Box<dyn Partials>);
+
+    /// A column of this kind without slots.
+    fn empty(&self) -> Box<dyn Partials>;
+
+    /// A column with one slot per group of slots, `slots[groups[g]..groups[g + 1]]`, combined in that order.
+    fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>>;
+
+    /// A column with one slot per range of slots: the windows' aggregates.
+    fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>>;
+
+    /// See [`super::Aggregate::state`].
+    fn state(&self) -> Result<Vec<ArrayRef>>;
+
+    /// See [`super::Aggregate::lower`].
+    fn lower(&self) -> Result<ArrayRef>;
+
+    /// Bytes held.
+    fn bytes(&self) -> usize;
+
+    /// The slots as states of one size, where they are such.
+    fn states(&self) -> Option<&dyn States> {
+        None
+    }
+
+    /// The same, to be changed in place.
+    fn nodes(&mut self) -> Option<&mut dyn States> {
+        None
+    }
+
+    /// No nodes yet of trees whose nodes are sorted runs, where partials are multisets that can be such.
+    fn run_nodes(&self) -> Option<Box<dyn RunNodes>> {
+        None
+    }
+
+    /// Whether [`Partials::take_out`] can take out any value.
+    fn takes_out(&self) -> bool {
+        false
+    }
+
+    /// Takes out of slots what the slots of `lost`, another column, hold: slot n of it was combined into slot
+    /// `slots[n]`, in which `left[n]` says whether a value is left. Says of each whether that could be done; the others
+    /// are as they were (Traub et al. 2019, Fig. 6).
+    ///
+    /// # Errors
+    /// What a user's function raises.
+    fn take_out(&mut self, slots: &[u32], lost: &dyn Partials, left: &[bool]) -> Result<Vec<bool>> {
+        let _ = (lost, left);
+        Ok(vec![false; slots.len()])
+    }
+
+    /// Keeps up what is held beside the slots.
+    ///
+    /// # Errors
+    /// What a user's function raises, or Arrow.
+    fn keep_up(&mut self, what: Upkeep) -> Result<()> {
+        let _ = what;
+        Ok(())
+    }
+}
+
+/// What is to be done for what a column holds beside its slots, such as values that slots point to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upkeep {
+    /// Call whatever function is still to be called for the rows so far.
+    Settle,
+    /// Drop values that no slot points to.
+    Shrink,
+    /// The same once they are most of what is held, where that is known without looking at all slots. Amortised O(1)
+    /// per value taken in.
+    Compact,
+    /// Have rows of one time that are in different slots be in the order of the slots, where they were in the order in
+    /// which they were folded. O(values).
+    Renumber,
+}
+
+/// Slots that are states of one size: what changes them in place, and what answers any range of them.
+///
+/// A technique that keeps a tree of partials only does arithmetic on slots: what is to be combined is written down as a
+/// program, and each column runs it in one call.
+pub trait States {
+    /// Whether states refer to nothing, so that those of one column can be written to another.
+    fn is_plain(&self) -> bool;
+
+    /// As [`Partials::answer`] for ranges in any order.
+    fn answer_any(&self, ranges: &[(u32, u32)]) -> Box<dyn Partials>;
+
+    /// Running totals of partials of this kind, none yet, where they are plain states with an exact inverse.
+    fn totals(&self) -> Option<Box<dyn Totals>>;
+
+    /// See [`super::Aggregate::update_runs`].
+    fn update_runs(&mut self, inputs: &[ArrayRef], runs: &[Run], len: usize) -> Result<bool>;
+
+    /// Grows to `len` slots; new ones are identities, without values.
+    fn grow(&mut self, len: usize);
+
+    /// Makes slots identities again.
+    fn reset(&mut self, slots: &[u32]);
+
+    /// For each `(to, earlier, later)`, in this order, slot `to` becomes `earlier` combined with `later`.
+    fn combine(&mut self, program: &[(u32, u32, u32)]);
+
+    /// Writes the slots of another column to slots `at`; there are `len` then. Of plain states only.
+    fn write(&mut self, at: &[u32], from: &dyn Partials, len: usize);
+}
+
+/// Running totals, one per place, of partials of one kind.
+pub trait Totals: Send + Sync {
+    /// Grows to `len` totals; new ones are of nothing.
+    fn grow(&mut self, len: usize);
+
+    /// Makes totals those of nothing.
+    fn reset(&mut self, at: &[u32]);
+
+    /// For each `(to, before, slot)`, in this order: total `to` becomes total `before` and slot `slot` of `from`, a column
+    /// of the same kind.
+    fn extend(&mut self, program: &[(u32, u32, u32)], from: &dyn Partials);
+
+    /// For each `(to, from)`, in this order: total `to` becomes total `from`.
+    fn copy(&mut self, program: &[(u32, u32)]);
+
+    /// The partials of ranges, each as the totals up to its start and up to its end.
+    fn between(&self, ranges: &[(u32, u32)]) -> Box<dyn Partials>;
+
+    /// Bytes held.
+    fn bytes(&self) -> usize;
+}
+
+/// Nodes of trees over slices, each the values of its slices as a sorted run.
+pub trait RunNodes: Send + Sync {
+    /// Makes a node of the values of slots of columns.
+    fn lift(&mut self, node: u32, slots: &[(&dyn Partials, u32)]);
+
+    /// Makes a node of two others.
+    fn merge(&mut self, node: u32, earlier: u32, later: u32);
+
+    /// Drops a node.
+    fn drop_node(&mut self, node: u32);
+
+    /// Columns of which slot i has the values of nodes `nodes[offsets[i]..offsets[i + 1]]`.
+    fn answer(&self, nodes: &[u32], offsets: &[usize]) -> Box<dyn Partials>;
+
+    /// Bytes held.
+    fn bytes(&self) -> usize;
+}
+
+impl dyn Partials {
+    /// The column as what it is, if it is that.
+    pub fn downcast_ref<P: Partials>(&self) -> Option<&P> {
+        (self as &dyn Any).downcast_ref()
+    }
+
+    /// Another column of the same kind as what it is.
+    pub(super) fn alike<P: Partials>(&self) -> &P {
+        self.downcast_ref().expect("columns of one kind")
+    }
+
+    /// The same of a column that is given away.
+    pub(super) fn into_alike<P: Partials>(self: Box<Self>) -> P {
+        *(self as Box<dyn Any>).downcast().expect("columns of one kind")
+    }
+
+    /// Whether slots are states that refer to nothing.
+    pub fn is_plain(&self) -> bool {
+        self.states().is_some_and(States::is_plain)
+    }
+
+    /// See [`States::totals`].
+    pub fn totals(&self) -> Option<Box<dyn Totals>> {
+        self.states().and_then(States::totals)
+    }
+
+    /// See [`States::answer_any`].
+    pub fn answer_any(&self, ranges: &[(u32, u32)]) -> Option<Box<dyn Partials>> {
+        self.states().map(|states| states.answer_any(ranges))
+    }
+
+    /// See [`super::Aggregate::update_runs`].
+    pub fn update_runs(&mut self, inputs: &[ArrayRef], runs: &[Run], len: usize) -> Result<bool> {
+        self.nodes().map_or(Ok(false), |nodes| nodes.update_runs(inputs, runs, len))
+    }
+}

@@ -1,0 +1,34 @@
+//! Number, mean and squared deviations, which variances are lowered from.
+
+use super::{BULK, Lift, Monoid, one_by_one};
+use crate::kernels::simd::{Moments, reduce_moments};
+
+/// The partial of variances: a join of [`Moments`].
+#[derive(Debug, Clone, Copy)]
+pub struct Variance;
+
+impl Monoid for Variance {
+    type State = Moments;
+
+    #[inline]
+    fn identity(&self) -> Moments {
+        Moments::NONE
+    }
+
+    #[inline]
+    fn combine(&self, earlier: Moments, later: Moments) -> Moments {
+        earlier.join(later)
+    }
+}
+
+impl Lift<f64> for Variance {
+    #[inline]
+    fn lift(&self, _: usize, value: f64) -> Moments {
+        Moments::of(value)
+    }
+
+    #[inline]
+    fn reduce(&self, position: usize, values: &[f64]) -> Moments {
+        if values.len() < BULK { one_by_one(self, position, values) } else { reduce_moments(values.into()) }
+    }
+}

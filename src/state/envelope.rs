@@ -1,0 +1,65 @@
+//! The envelope of snapshots: a magic number, a version, the length of the body, its checksum, and the body.
+
+use super::Reader;
+use crate::{Error, Result};
+
+/// Magic number, version, two bytes of 0, length of the body, its checksum.
+const HEADER: usize = 8 + 2 + 2 + 8 + 4;
+
+/// What snapshots of one kind are in.
+pub(crate) struct Envelope {
+    /// What they begin with.
+    pub(crate) magic: [u8; 8],
+    /// The version that is written and read.
+    pub(crate) version: u16,
+    /// What they are snapshots of, for the error that bytes are none.
+    pub(crate) of: &'static str,
+}
+
+impl Envelope {
+    /// A body in its envelope.
+    pub(crate) fn seal(&self, body: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER + body.len());
+        bytes.extend_from_slice(&self.magic);
+        bytes.extend_from_slice(&self.version.to_le_bytes());
+        bytes.extend_from_slice(&[0; 2]);
+        bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&crc32fast::hash(body).to_le_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    /// The body.
+    ///
+    /// # Errors
+    /// `InvalidValue`: it is no such snapshot, of another version, cut off, or damaged.
+    pub(crate) fn open<'a>(&self, snapshot: &'a [u8]) -> Result<Reader<'a>> {
+        let refused = |why: String| Error::InvalidValue(format!("snapshot: {why}"));
+        let Some(header) = snapshot.strip_prefix(&self.magic) else {
+            return Err(refused(format!("these bytes are no snapshot of {}", self.of)));
+        };
+        let mut header = Reader::of(header, "snapshot");
+        let cut_off = |_| refused("it is cut off".into());
+        let version = u16::from_le_bytes(header.array().map_err(cut_off)?);
+        if version != self.version {
+            return Err(refused(format!(
+                "it is of version {version}; this windowkit reads version {}",
+                self.version
+            )));
+        }
+        let zeros: [u8; 2] = header.array().map_err(cut_off)?;
+        let (len, checksum) = (header.number().map_err(cut_off)?, header.u32().map_err(cut_off)?);
+        let body = header.rest();
+        let there = body.len() as u64;
+        if there < len {
+            return Err(refused(format!("it is cut off: {there} bytes of {len} are there")));
+        }
+        if there > len {
+            return Err(refused(format!("it is damaged: {} bytes follow it", there - len)));
+        }
+        if crc32fast::hash(body) != checksum || zeros != [0; 2] {
+            return Err(refused("it is damaged: its checksum does not match".into()));
+        }
+        Ok(Reader::of(body, "snapshot"))
+    }
+}

@@ -1,0 +1,162 @@
+//! Bytes that may be damaged, read from the front. Every read checks the length, and says what it was reading if there is
+//! too little.
+
+use std::io::Cursor;
+use std::panic::catch_unwind;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_ipc::reader::StreamReader;
+use arrow_schema::{ArrowError, SchemaRef};
+
+use super::{broken, stream};
+use crate::{Error, Result};
+
+/// Bytes of a snapshot, or of a part of one.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    what: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `bytes`; errors call them `what`.
+    pub fn of(bytes: &'a [u8], what: &'static str) -> Self {
+        Self { bytes, what }
+    }
+
+    /// The next `count` bytes.
+    ///
+    /// # Errors
+    /// `InvalidValue` if fewer are left.
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self
+            .bytes
+            .split_at_checked(count)
+            .ok_or_else(|| self.damaged(&format!("they end {} bytes too early", count - self.bytes.len())))?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    /// The next `N` bytes.
+    ///
+    /// # Errors
+    /// `InvalidValue` if fewer are left.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        Ok(self.take(N)?.try_into().expect("as many as were taken"))
+    }
+
+    /// The next byte.
+    ///
+    /// # Errors
+    /// `InvalidValue` if none is left.
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// The next 4 bytes, little-endian.
+    ///
+    /// # Errors
+    /// `InvalidValue` if fewer are left.
+    pub fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// The next 8 bytes, little-endian.
+    ///
+    /// # Errors
+    /// `InvalidValue` if fewer are left.
+    pub fn number(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// The next 8 bytes as a float, little-endian.
+    ///
+    /// # Errors
+    /// `InvalidValue` if fewer are left.
+    pub fn f64(&mut self) -> Result<f64> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    /// The next `count` integers of 8 bytes.
+    ///
+    /// # Errors
+    /// `InvalidValue` if fewer are left; nothing is allocated then.
+    pub fn u64s(&mut self, count: usize) -> Result<Vec<u64>> {
+        let bytes = self.take(count.saturating_mul(8))?;
+        Ok(bytes.as_chunks().0.iter().map(|&chunk| u64::from_le_bytes(chunk)).collect())
+    }
+
+    /// Reads a number of bytes, or of things that follow and take at least one each.
+    pub fn count(&mut self) -> Result<usize> {
+        usize::try_from(self.number()?)
+            .ok()
+            .filter(|&count| count <= self.bytes.len())
+            .map_or_else(broken, Ok)
+    }
+
+    /// Reads the place of a thing among `len` ones.
+    pub fn place(&mut self, len: usize) -> Result<usize> {
+        usize::try_from(self.number()?).ok().filter(|&place| place < len).map_or_else(broken, Ok)
+    }
+
+    /// Reads a number that may not be there.
+    pub fn option(&mut self) -> Result<Option<i64>> {
+        let is_there = self.number()? != 0;
+        let number = self.number()? as i64;
+        Ok(is_there.then_some(number))
+    }
+
+    /// Reads a text.
+    pub fn text(&mut self) -> Result<String> {
+        String::from_utf8(self.bytes()?.to_vec()).or_else(|_| broken())
+    }
+
+    /// Reads batches of one schema.
+    pub fn batches(&mut self) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+        let bytes = self.bytes()?;
+        if stream::check(bytes).is_none() {
+            return broken();
+        }
+        let read = || -> std::result::Result<_, ArrowError> {
+            let stream = StreamReader::try_new(Cursor::new(bytes), None)?;
+            let schema = stream.schema();
+            Ok((schema, stream.collect::<std::result::Result<_, _>>()?))
+        };
+        // Arrow panics at some schemas and arrays that no writer makes, and owns nothing of ours then.
+        catch_unwind(read).ok().and_then(std::result::Result::ok).map_or_else(broken, Ok)
+    }
+
+    /// Whether all was read.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Reads columns, and how many rows they have.
+    pub fn columns(&mut self) -> Result<(Vec<ArrayRef>, usize)> {
+        match self.batches()?.1.as_slice() {
+            [batch] => Ok((batch.columns().to_vec(), batch.num_rows())),
+            _ => broken(),
+        }
+    }
+
+    /// Reads bytes.
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+        let len = self.count()?;
+        self.take(len)
+    }
+
+    /// All that is left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// How many bytes are left.
+    pub fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The error that says how these bytes are damaged.
+    pub fn damaged(&self, how: &str) -> Error {
+        Error::InvalidValue(format!("{}: its bytes are damaged: {how}", self.what))
+    }
+}
