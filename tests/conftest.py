@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Assertions of the oracles explain themselves as those of tests do.
+pytest.register_assert_rewrite("support")
 
 # A slow or busy machine is no failure, so nothing here is timed. `make test` draws the same examples each
 # time, so that what fails is what changed; `make hunt` draws others, to find what no one thought of.
@@ -14,9 +15,3 @@ settings.register_profile(
 )
 settings.register_profile("windowkit", settings.get_profile("hunt"), derandomize=True)
 settings.load_profile("windowkit")
-
-
-@pytest.fixture(scope="session")
-def samples() -> Path:
-    """The directory of real data samples beside the project's root."""
-    return Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -15,9 +15,9 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
-from commands import ASKED, QUERY, TABLE, refused, rows, run
 
 import windowkit as wk
+from support.commands import ASKED, QUERY, TABLE, refused, rows, run
 
 
 @pytest.fixture

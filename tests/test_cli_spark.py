@@ -11,8 +11,9 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
-from commands import ASKED, QUERY, TABLE, refused, rows, run
 from pyspark.sql import SparkSession
+
+from support.commands import ASKED, QUERY, TABLE, refused, rows, run
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-import kernels_oracle as oracle
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from support import kernels_oracle as oracle
 from windowkit import kernels
 
 UNIT = 2.0**-53

@@ -7,7 +7,6 @@ from decimal import Decimal
 from itertools import accumulate, pairwise
 from typing import Any
 
-import kernels_oracle as oracle
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support import kernels_oracle as oracle
 from windowkit import kernels
 
 INF, NAN = float("inf"), float("nan")

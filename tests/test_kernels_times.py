@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 import duckdb
-import kernels_oracle as oracle
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -17,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support import kernels_oracle as oracle
 from windowkit import kernels
 
 AGGS = kernels.FUNCTIONS

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import assert_equal, assert_types, evaluate, rows_of
-from oracle_types import functions_of, is_number
-from plain import column, nanoseconds_per_unit
 
 import windowkit as wk
+from support.oracle import assert_equal, assert_types, evaluate, rows_of
+from support.oracle_types import functions_of, is_number
+from support.plain import column, nanoseconds_per_unit
 from windowkit.moments import Moment
 
 WORDS = st.sampled_from(

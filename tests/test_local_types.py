@@ -12,11 +12,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from oracle import assert_equal, assert_types, evaluate, rows_of
-from oracle_types import functions_of
-from plain import column, plain
 
 import windowkit as wk
+from support.oracle import assert_equal, assert_types, evaluate, rows_of
+from support.oracle_types import functions_of
+from support.plain import column, plain
 
 DECIMALS = [Decimal(value) for value in ("1", "-2", "3", "0", "3", "-2")]
 INTEGERS = [1, 3, None, 0, 3, 127]

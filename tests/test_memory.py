@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from programs import program
+
+from support.programs import program
 
 PROGRAM = """
     import resource

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from plain import plain
 
 import windowkit as wk
+from support.plain import plain
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64(), "done": pa.bool_()})
 

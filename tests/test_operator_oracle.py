@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import evaluate, rows_of
-from plain import column, plain
-from stream_oracle import assert_same, results
-from streams import AGGREGATES, POOLS, VALUES, Case, cases, check_late, scalar, start, step, windows
 
 import windowkit as wk
+from support.oracle import evaluate, rows_of
+from support.plain import column, plain
+from support.stream_oracle import assert_same, results
+from support.streams import AGGREGATES, POOLS, VALUES, Case, cases, check_late, scalar, start, step, windows
 
 
 @settings(max_examples=400)

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import extents
-from plain import in_units, plain
-from stream_oracle import assert_same, results
-from streams import Call, Case, cases, queries, start, step
 
 import windowkit as wk
+from support.oracle import extents
+from support.plain import in_units, plain
+from support.stream_oracle import assert_same, results
+from support.streams import Call, Case, cases, queries, start, step
 
 
 @settings(max_examples=200)

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import evaluate
-from plain import column, key, plain
-from rows_oracle import Both, assert_alike, by_ranks, edge_after, needs_rows
-from streams import (
+
+import windowkit as wk
+from support.oracle import evaluate
+from support.plain import column, key, plain
+from support.rows_oracle import Both, assert_alike, by_ranks, edge_after, needs_rows
+from support.streams import (
     AGGREGATES,
     KEYS,
     TIMES,
@@ -28,8 +30,6 @@ from streams import (
     scaled,
     step_by_rows,
 )
-
-import windowkit as wk
 
 MARKS = {
     "m": (pa.bool_(), st.booleans() | st.none()),

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream_oracle import results
-from streams import Case, cases, queries, scalar, start
 
 import windowkit as wk
+from support.stream_oracle import results
+from support.streams import Case, cases, queries, scalar, start
 
 
 def calls_of(case: Case, op: wk.Operator, at: int) -> dict[Any, list[Any]]:

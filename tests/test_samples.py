@@ -8,17 +8,22 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 import pytest
 
 import windowkit as wk
+from support.flights import flights
+
+TRACE = Path(__file__).parent / "data" / "google_cluster_task_events.parquet"
 
 
-def sql(query: str, path: Path) -> pa.Table:
-    """Run SQL over the table ``data``, the rows of a file."""
-    connection = duckdb.connect()
-    connection.execute(f"SET TimeZone = 'UTC'; CREATE VIEW data AS SELECT * FROM read_parquet('{path}')")
-    return connection.sql(query).to_arrow_table()
+def sql(query: str, data: pa.Table) -> pa.Table:
+    """Run SQL over the table ``data``."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("data", data)
+        return connection.sql(query).to_arrow_table()
 
 
 def assert_same_rows(got: pa.Table, wanted: pa.Table, keys: Sequence[str]) -> None:
@@ -41,8 +46,8 @@ def flat(result: pa.Table, window_column: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_cpu_requested_per_scheduling_class_of_a_cluster(samples: Path, threads: int) -> None:
-    path = samples / "google_cluster_task_events.parquet"
+def test_cpu_requested_per_scheduling_class_of_a_cluster(threads: int) -> None:
+    events = pa.parquet.read_table(TRACE)
     query = wk.query(
         by="scheduling_class",
         time="ts",
@@ -62,99 +67,104 @@ def test_cpu_requested_per_scheduling_class_of_a_cluster(samples: Path, threads:
              range(60) AS w(back)
         GROUP BY ALL
         """,
-        path,
+        events,
     )
-    got = flat(query.run(pa.parquet.read_table(path), threads=threads), "window")
+    got = flat(query.run(events, threads=threads), "window")
     assert_same_rows(got, wanted, ["scheduling_class", "start"])
 
 
-def test_extremes_and_means_of_a_machines_sensors(samples: Path) -> None:
-    path = samples / "debs2012_manufacturing.parquet"
-    sensors = ["mf01", "mf02", "mf03", "pc13"]
+def test_extremes_and_means_of_rows_in_order() -> None:
+    departures = flights(days=21)
+    times = departures["scheduled"]
+    assert pc.all(pc.less_equal(times[:-1], times[1:])).as_py()
+    measures = ["dep_delay", "arr_delay", "air_time", "distance"]
     query = wk.query(
         by=[],
-        time="ts",
-        windows=wk.sliding("10 seconds", "1 second"),
+        time="scheduled",
+        windows=wk.sliding("30 hours", "3 hours"),
         aggs=[
             function(name).alias(f"{function.__name__}_{name}")
-            for name in sensors
+            for name in measures
             for function in (wk.min, wk.max, wk.mean, wk.stddev_pop)
         ],
     )
     columns = ", ".join(
         f"min({name}) AS min_{name}, max({name}) AS max_{name}, avg({name}) AS mean_{name}, "
         f"stddev_pop({name}) AS stddev_pop_{name}"
-        for name in sensors
+        for name in measures
     )
     # An inequality join, straight from the definition: all windows that could have a row, with their rows.
     wanted = sql(
         f"""
         WITH windows AS (
             SELECT unnest(generate_series(
-                date_trunc('second', (SELECT min(ts) FROM data)) - INTERVAL 10 SECOND,
-                (SELECT max(ts) FROM data),
-                INTERVAL 1 SECOND
+                date_trunc('day', (SELECT min(scheduled) FROM data)) - INTERVAL 30 HOUR,
+                (SELECT max(scheduled) FROM data),
+                INTERVAL 3 HOUR
             )) AS start
         )
-        SELECT start, start + INTERVAL 10 SECOND AS "end", {columns}
-        FROM windows JOIN data ON ts >= start AND ts < start + INTERVAL 10 SECOND
+        SELECT start, start + INTERVAL 30 HOUR AS "end", {columns}
+        FROM windows JOIN data ON scheduled >= start AND scheduled < start + INTERVAL 30 HOUR
         GROUP BY start
         """,
-        path,
+        departures,
     )
-    got = flat(query.run(pa.parquet.read_table(path)), "window")
+    got = flat(query.run(departures), "window")
     assert_same_rows(got, wanted, ["start"])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_busy_times_of_taxi_cells_from_rides_out_of_order(samples: Path, threads: int) -> None:
-    path = samples / "debs2015_rides_profitable_cell.parquet"
+def test_busy_times_of_places_from_landings_out_of_order(threads: int) -> None:
+    landings = flights(days=14)
+    times = landings["landed"].drop_null().cast(pa.int64()).to_numpy()
+    assert (times < np.maximum.accumulate(times)).mean() > 0.95
     query = wk.query(
-        by=["pickup_cell_x", "pickup_cell_y"],
-        time="dropoff_ts",
-        windows=wk.session("90 seconds"),
+        by=["to_x", "to_y"],
+        time="landed",
+        windows=wk.session("40 minutes"),
         aggs=[
-            wk.count().alias("rides"),
-            wk.sum("fare_amount").alias("fares"),
-            wk.max("tip_amount").alias("tip"),
+            wk.count().alias("landings"),
+            wk.sum("air_time").alias("flown"),
+            wk.max("arr_delay").alias("delay"),
         ],
     )
     wanted = sql(
         """
         WITH marked AS (
-            SELECT *, epoch_ns(dropoff_ts) - lag(epoch_ns(dropoff_ts)) OVER cell AS pause
+            SELECT *, epoch_ns(landed) - lag(epoch_ns(landed)) OVER place AS pause
             FROM data
-            WINDOW cell AS (PARTITION BY pickup_cell_x, pickup_cell_y ORDER BY dropoff_ts)
+            WHERE landed IS NOT NULL
+            WINDOW place AS (PARTITION BY to_x, to_y ORDER BY landed)
         ), numbered AS (
-            SELECT *, sum((pause IS NULL OR pause > 90_000_000_000)::INT) OVER (
-                PARTITION BY pickup_cell_x, pickup_cell_y ORDER BY dropoff_ts ROWS UNBOUNDED PRECEDING
+            SELECT *, sum((pause IS NULL OR pause > 2_400_000_000_000)::INT) OVER (
+                PARTITION BY to_x, to_y ORDER BY landed ROWS UNBOUNDED PRECEDING
             ) AS number
             FROM marked
         )
-        SELECT pickup_cell_x, pickup_cell_y, min(dropoff_ts) AS start,
-               make_timestamp_ns(max(epoch_ns(dropoff_ts)) + 90_000_000_000) AS "end",
-               count(*) AS rides, sum(fare_amount) AS fares, max(tip_amount) AS tip
+        SELECT to_x, to_y, min(landed) AS start,
+               make_timestamp_ns(max(epoch_ns(landed)) + 2_400_000_000_000) AS "end",
+               count(*) AS landings, sum(air_time) AS flown, max(arr_delay) AS delay
         FROM numbered
-        GROUP BY pickup_cell_x, pickup_cell_y, number
+        GROUP BY to_x, to_y, number
         """,
-        path,
+        landings,
     )
     assert 1_000 < wanted.num_rows < 10_000
-    got = flat(query.run(pa.parquet.read_table(path), threads=threads), "session_window")
-    assert_same_rows(got, wanted, ["pickup_cell_x", "pickup_cell_y", "start"])
+    got = flat(query.run(landings, threads=threads), "session_window")
+    assert_same_rows(got, wanted, ["to_x", "to_y", "start"])
 
 
-def test_rides_of_a_route_in_the_last_half_hour(samples: Path) -> None:
-    path = samples / "debs2015_rides_frequent_route.parquet"
-    route = ["pickup_cell_x", "pickup_cell_y", "dropoff_cell_x", "dropoff_cell_y"]
+def test_flights_of_a_route_in_the_last_five_hours() -> None:
+    landings = flights(days=14)
+    route = ["from_x", "from_y", "to_x", "to_y"]
     query = wk.query(
         by=route,
-        time="dropoff_ts",
-        windows=wk.sliding("30 minutes", "7 minutes", start_time="2 minutes"),
+        time="landed",
+        windows=wk.sliding("5 hours", "70 minutes", start_time="20 minutes"),
         aggs=[
-            wk.count().alias("rides"),
-            wk.mean("trip_distance").alias("distance"),
-            wk.min("medallion").alias("medallion"),
+            wk.count().alias("flights"),
+            wk.mean("arr_delay").alias("delay"),
+            wk.min("tailnum").alias("aircraft"),
         ],
     )
     keys = ", ".join(route)
@@ -162,17 +172,17 @@ def test_rides_of_a_route_in_the_last_half_hour(samples: Path) -> None:
         f"""
         WITH windows AS (
             SELECT unnest(range(
-                (SELECT min(epoch_ns(dropoff_ts)) // 60_000_000_000 // 7 * 7 - 35 + 2 FROM data),
-                (SELECT max(epoch_ns(dropoff_ts)) // 60_000_000_000 + 1 FROM data),
-                7
+                (SELECT min(epoch_ns(landed)) // 60_000_000_000 // 70 * 70 - 350 + 20 FROM data),
+                (SELECT max(epoch_ns(landed)) // 60_000_000_000 + 1 FROM data),
+                70
             )) * 60_000_000_000 AS s
         )
-        SELECT {keys}, make_timestamp_ns(s) AS start, make_timestamp_ns(s + 1_800_000_000_000) AS "end",
-               count(*) AS rides, avg(trip_distance) AS distance, min(medallion) AS medallion
+        SELECT {keys}, make_timestamp_ns(s) AS start, make_timestamp_ns(s + 18_000_000_000_000) AS "end",
+               count(*) AS flights, avg(arr_delay) AS delay, min(tailnum) AS aircraft
         FROM windows JOIN data
-          ON epoch_ns(dropoff_ts) >= s AND epoch_ns(dropoff_ts) < s + 1_800_000_000_000
+          ON epoch_ns(landed) >= s AND epoch_ns(landed) < s + 18_000_000_000_000
         GROUP BY {keys}, s
         """,
-        path,
+        landings,
     )
-    assert_same_rows(flat(query.run(pa.parquet.read_table(path)), "window"), wanted, [*route, "start"])
+    assert_same_rows(flat(query.run(landings), "window"), wanted, [*route, "start"])

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import extents
 
 import windowkit as wk
+from support.oracle import extents
 
 WINDOWS: list[wk.Window] = [
     wk.sliding(20, 3).alias("sliding"),

@@ -8,9 +8,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import assert_equal, evaluate, rows_of
 
 import windowkit as wk
+from support.oracle import assert_equal, evaluate, rows_of
 
 
 def many_rows(count: int, keys: int, span: int, seed: int = 3) -> pa.Table:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from programs import ROOT, program
+
+from support.programs import ROOT, program
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 

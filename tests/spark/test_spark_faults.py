@@ -8,13 +8,13 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from programs import ROOT, program
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
+from support.programs import ROOT, program
 from windowkit.spark import datasource
 from windowkit.spark.jobs.job import job
 from windowkit.spark.routes import packed

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from oracle import assert_equal, evaluate, rows_of
 from pyspark.sql import functions as sf
 from test_local_oracle import INTEGERS, NUMBERS, OTHERS, Case, cases
 
 import windowkit as wk
 import windowkit.spark
+from support.oracle import assert_equal, evaluate, rows_of
 from windowkit import _native
 from windowkit.local import plan
 from windowkit.spark.jobs.job import job

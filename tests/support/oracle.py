@@ -1,0 +1,226 @@
+"""What a query means, evaluated naively from the definitions, in plain Python and exact arithmetic.
+
+Windows are Li's ``extent()`` (2008, §5.1): for each window the rows it contains, found by looking at all of
+them. Nothing here knows slices, panes or partial aggregates, and nothing is shared with the package but the
+query itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import windowkit as wk
+from support.oracle_aggregates import aggregate, same
+from support.oracle_types import decoded, output_type, span_type
+from support.plain import in_units, key, plain
+
+Row = tuple[Any, ...]
+"""Keys, window name if there are several windows, start, end, and ranks where a window of the query has them.
+Of windows between marks several may have one name: all but the first have a number, too."""
+Ranks = tuple[int, int] | None
+
+
+def evaluate(query: wk.Query, table: pa.Table) -> dict[Row, list[Any]]:
+    """Return ``{(*keys, [window name,] start, end): aggregates}``.
+
+    Raises OverflowError if an aggregate does not fit its type. Times are such that windows fit theirs.
+    """
+    time_type = table.schema.field(query.time).type
+    times = plain(table[query.time])
+    keys = [[key(value) for value in plain(table[name])] for name in query.by]
+    groups: dict[Row, list[int]] = defaultdict(list)
+    for row, time in enumerate(times):
+        if time is not None:
+            groups[tuple(column[row] for column in keys)].append(row)
+
+    columns = {name: plain(table[name]) for name in query.inputs}
+    result: dict[Row, list[Any]] = {}
+    for window in query.windows:
+        name = (window.name,) if len(query.windows) > 1 else ()
+        for group, rows in groups.items():
+            for start, end, inside, ranks in extents(window, rows, times, time_type, columns):
+                ranked = (ranks,) if query.has_ranks else ()
+                at = numbered((*group, *name, start, end, *ranked), result, window)
+                result[at] = [
+                    aggregate(each, taken(each, inside, columns), times, columns, table.schema)
+                    for each in query.aggs
+                ]
+    return result
+
+
+def numbered(at: Row, known: dict[Row, list[Any]], window: wk.Window) -> Row:
+    """Return `at`, with a number if another window has it already."""
+    if at not in known:
+        return at
+    assert isinstance(window, wk.Punctuation), f"window {at} twice"
+    return next(each for number in range(len(known)) if (each := (*at, number)) not in known)
+
+
+def taken(each: wk.Aggregate, rows: Sequence[int], columns: dict[str, list[Any]]) -> Sequence[int]:
+    """Return the rows that the filter of an aggregate takes."""
+    return rows if each.filter is None else [row for row in rows if columns[each.filter][row]]
+
+
+def extents(
+    window: wk.Window,
+    rows: Sequence[int],
+    times: Sequence[int],
+    time_type: pa.DataType,
+    columns: dict[str, list[Any]],
+) -> Iterable[tuple[int, int, list[int], Ranks]]:
+    """Yield start, end, rows and ranks (if it is measured by rows) of each window that has rows."""
+    ranked = sorted(rows, key=lambda row: (times[row], row))
+    if isinstance(window, wk.Global):
+        yield times[ranked[0]], times[ranked[-1]], ranked, None
+    elif isinstance(window, wk.Band):
+        start, end = in_units(window.start, time_type), in_units(window.end, time_type)
+        inside = [row for row in rows if start <= times[row] < end]
+        if inside:
+            yield start, end, inside, None
+    elif isinstance(window, wk.Landmark):
+        yield from landmarks(window, rows, times, time_type)
+    elif isinstance(window, wk.Punctuation):
+        for run in runs(ranked, columns[window.column], window.at):
+            yield times[run[0]], times[run[-1]], run, None
+    elif window.counts_rows:
+        for lo, hi, extent in by_rows(window, [times[row] for row in ranked], time_type):
+            start, end = extent or (times[ranked[lo]], times[ranked[hi - 1]])
+            yield start, end, ranked[lo:hi], (lo, hi)
+    else:
+        for start, end, inside in by_time(window, rows, times, time_type):
+            yield start, end, inside, None
+
+
+def landmarks(
+    window: wk.Landmark, rows: Sequence[int], times: Sequence[int], time_type: pa.DataType
+) -> Iterable[tuple[int, int, list[int], None]]:
+    """Yield the windows ``[s, s + j * every)`` with a row in the last `every` of them."""
+    every = in_units(window.every, time_type)
+    seen = set()
+    for row in rows:
+        if window.period is None:
+            start = in_units(window.start, time_type)
+        else:
+            offset, period = in_units(window.start_time or 0, time_type), in_units(window.period, time_type)
+            start = times[row] - (times[row] - offset) % period
+        if times[row] < start:
+            continue
+        end = start + ((times[row] - start) // every + 1) * every
+        if (start, end) not in seen:
+            seen.add((start, end))
+            yield start, end, [other for other in rows if start <= times[other] < end], None
+
+
+def runs(ranked: Sequence[int], marks: Sequence[bool | None], at: str) -> Iterable[list[int]]:
+    """Yield the runs of rows that marked ones end, or begin."""
+    run: list[int] = []
+    for row in ranked:
+        if at == "start" and marks[row] and run:
+            yield run
+            run = []
+        run.append(row)
+        if at == "end" and marks[row]:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def by_rows(
+    window: wk.Window, times: Sequence[int], time_type: pa.DataType
+) -> Iterable[tuple[int, int, tuple[int, int] | None]]:
+    """Yield ranks of windows over ascending times, and what they are called if not by their rows."""
+    size = window.size
+    slide = size if isinstance(window, wk.Tumbling) else window.slide
+    if isinstance(size, wk.Rows) and isinstance(slide, wk.Rows):
+        for lo in range(0, len(times), slide.count):
+            hi = lo + size.count
+            if hi <= len(times) or window.partial:
+                yield lo, min(hi, len(times)), None
+    elif isinstance(size, wk.Rows):
+        every, offset = in_units(slide, time_type), in_units(window.start_time or 0, time_type)
+        for edge in sorted({time - (time - offset) % every + every for time in times}):
+            before = [rank for rank, time in enumerate(times) if time < edge]
+            yield before[-size.count :][0], before[-1] + 1, None
+    else:
+        length = in_units(size, time_type)
+        for last in range(slide.count - 1, len(times), slide.count):
+            inside = [rank for rank in range(last + 1) if times[last] - length < times[rank]]
+            yield inside[0], last + 1, (times[last] - length, times[last])
+
+
+def by_time(
+    window: wk.Window, rows: Sequence[int], times: Sequence[int], time_type: pa.DataType
+) -> Iterable[tuple[int, int, list[int]]]:
+    """Yield start, end and rows of each session, sliding or tumbling window that has rows."""
+    if isinstance(window, wk.Session):
+        gap = in_units(window.gap, time_type)
+        session: list[int] = []
+        for row in sorted(rows, key=lambda row: times[row]):
+            if session and times[row] - times[session[-1]] > gap:
+                yield times[session[0]], times[session[-1]] + gap, session
+                session = []
+            session.append(row)
+        if session:
+            yield times[session[0]], times[session[-1]] + gap, session
+        return
+    size = in_units(window.size, time_type)
+    slide = size if isinstance(window, wk.Tumbling) else in_units(window.slide, time_type)
+    offset = in_units(window.start_time or 0, time_type)
+    # Window k is [offset + k * slide, offset + k * slide + size); these are all k that have a row.
+    numbers = {
+        k
+        for row in rows
+        for k in range((times[row] - size - offset) // slide + 1, (times[row] - offset) // slide + 1)
+    }
+    for k in numbers:
+        start = offset + k * slide
+        yield start, start + size, [row for row in rows if start <= times[row] < start + size]
+
+
+def rows_of(query: wk.Query, result: pa.Table) -> dict[Row, list[Any]]:
+    """Return a result as `evaluate` does, having checked that each window is there once."""
+    starts_and_ends = result[query.window_column].combine_chunks()
+    keys = [[key(value) for value in plain(result[name])] for name in query.by]
+    names = [plain(result["window_name"])] if len(query.windows) > 1 else []
+    spans = [plain(starts_and_ends.field("start")), plain(starts_and_ends.field("end"))]
+    ranks = []
+    if query.has_ranks:
+        ranked = plain(result["window_rows"])
+        ranks = [[at if at is None else (at["start"], at["end"]) for at in ranked]]
+    aggregates = [plain(result[each.name]) for each in query.aggs]
+    windows = {window.name: window for window in query.windows}
+    rows: dict[Row, list[Any]] = {}
+    for row in range(result.num_rows):
+        at = tuple(column[row] for column in [*keys, *names, *spans, *ranks])
+        window = windows[names[0][row]] if names else query.windows[0]
+        rows[numbered(at, rows, window)] = [column[row] for column in aggregates]
+    return rows
+
+
+def assert_equal(expected: dict[Row, list[Any]], got: dict[Row, list[Any]]) -> None:
+    assert got.keys() - expected.keys() == set(), "windows that are not"
+    assert expected.keys() - got.keys() == set(), "windows that are missing"
+    for at, values in expected.items():
+        for wanted, value in zip(values, got[at], strict=True):
+            assert same(wanted, value), f"window {at}: wanted {values}, got {got[at]}"
+
+
+def assert_types(query: wk.Query, schema: pa.Schema, result: pa.Schema) -> None:
+    """Check names and types of the columns of a result of data of type `schema`."""
+    wanted = [(name, schema.field(name).type) for name in query.by]
+    if len(query.windows) > 1:
+        wanted.append(("window_name", pa.string()))
+    wanted.append((query.window_column, span_type(schema.field(query.time).type)))
+    if query.has_ranks:
+        wanted.append(("window_rows", span_type(pa.int64())))
+    for each in query.aggs:
+        kind = None if each.column is None else schema.field(each.column).type
+        wanted.append((each.name, output_type(each.function, kind, schema.field(query.time).type)))
+    # Whether values of a dictionary stay encoded is the core's choice.
+    got = [(field.name, decoded(field.type)) for field in result]
+    assert got == [(name, decoded(kind)) for name, kind in wanted]

@@ -1,0 +1,419 @@
+"""What a stream operator means that keeps rows, evaluated naively over all rows taken so far.
+
+Windows told by rows are evaluated anew after each call; what is final and is other than it was told before
+must be handed out, and nothing else. Numbers of windows are not foreseen: what matters is that a consumer who
+replaces by them has what the definition says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+import windowkit as wk
+from support.oracle import extents, taken
+from support.oracle_aggregates import aggregate, same
+from support.plain import in_units, key, plain
+from support.stream_oracle import Stream
+
+Group = tuple[Any, ...]
+
+
+class Told(NamedTuple):
+    """A final window: what tells it apart, its name, its rows and ranks."""
+
+    identity: Any
+    start: int
+    end: int
+    rows: tuple[int, ...]
+    ranks: tuple[int, int] | None
+
+
+def by_rows(window: wk.Window) -> bool:
+    """Whether rows tell the windows of a type."""
+    if isinstance(window, wk.Custom):
+        return isinstance(window.told_by, wk.ContextAware)
+    return isinstance(window, wk.Punctuation) or window.counts_rows
+
+
+def numbered(window: wk.Window) -> bool:
+    return by_rows(window) and not window.counts_rows
+
+
+def needs_rows(query: wk.Query, order: str) -> bool:
+    """Whether an operator keeps rows for a query."""
+    told = any(by_rows(window) or isinstance(window, wk.Custom) for window in query.windows)
+    return told or (order == "out-of-order" and any(each.function == "user" for each in query.aggs))
+
+
+class Kept(Stream):
+    """The part of an operator that keeps rows."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.final: dict[tuple[str, str, Group], dict[Any, Told]] = defaultdict(dict)
+        self.points: list[tuple[int, int, Group | None]] = []
+        self.closing = False
+
+    def is_by_time(self, window: wk.Window) -> bool:
+        return not by_rows(window)
+
+    def is_waited_for(self, t: int) -> bool:
+        if self.watermark is None:
+            return True
+        horizon = self.watermark - self.lateness
+        return any(
+            self.is_open(window, t, horizon)
+            for query, since in self.queries.values()
+            if since is None or t > since
+            for window in query.windows
+        )
+
+    def is_open(self, window: wk.Window, t: int, horizon: int) -> bool:
+        if isinstance(window, wk.Global) or t >= horizon:
+            return True
+        if isinstance(window, wk.Sliding) and isinstance(window.size, wk.Rows) and not by_ranks(window):
+            return edge_after(window, t, self.time_type) > horizon
+        if by_rows(window):
+            return False
+        if isinstance(window, wk.Band):
+            start, end = (in_units(each, self.time_type) for each in (window.start, window.end))
+            return horizon < end and start <= t
+        for _, end, *_ in extents(window, [0], [t], self.time_type, {}):
+            if end > horizon or (isinstance(window, wk.Session) and end == horizon):
+                return True
+        return False
+
+    def push(self, batch: pa.Table) -> dict[Any, list[Any]]:
+        before = self.watermark
+        told = super().push(batch)
+        return told | self.changes(before)
+
+    def advance(self, watermark: int) -> dict[Any, list[Any]]:
+        before = self.watermark
+        return super().advance(watermark) | self.changes(before)
+
+    def close(self) -> dict[Any, list[Any]]:
+        self.closing = True
+        before = self.watermark
+        return super().close() | self.changes(before)
+
+    def punctuate(self, time: int, group: Group | None) -> dict[Any, list[Any]]:
+        self.points.append((time, self.table.num_rows, group))
+        before = self.watermark
+        told = self.move(time) if self.order == "in-order" else {}
+        self.latest = max(time, self.latest or time) if self.order == "in-order" else self.latest
+        return told | self.changes(before)
+
+    def changes(self, _: int | None) -> dict[Any, list[Any]]:
+        """Return final windows told by rows that are other than they were told."""
+        times = self.times()
+        columns = {name: plain(self.table[name]) for name in self.schema.names}
+        result: dict[Any, list[Any]] = {}
+        for name, (query, since) in self.queries.items():
+            groups: dict[Group, list[int]] = defaultdict(list)
+            for row in self.taken:
+                if since is None or times[row] > since:
+                    groups[tuple(key(columns[by][row]) for by in query.by)].append(row)
+            for window in query.windows:
+                if not by_rows(window):
+                    continue
+                for group, rows in groups.items():
+                    ranked = sorted(rows, key=lambda row: (times[row], row))
+                    known = self.final[(name, window.name, group)]
+                    now = {each.identity: each for each in self.finals(window, ranked, times, columns, group)}
+                    for identity, each in now.items():
+                        if known.get(identity) == each:
+                            continue
+                        values = [
+                            aggregate(agg, taken(agg, each.rows, columns), times, columns, self.schema)
+                            for agg in query.aggs
+                        ]
+                        update = None if numbered(window) else identity in known
+                        ranks = each.ranks if window.counts_rows else each.rows
+                        result[(name, *group, window.name, each.start, each.end, ranks, update)] = values
+                    self.final[(name, window.name, group)] = now
+        return result
+
+    def finals(
+        self,
+        window: wk.Window,
+        ranked: list[int],
+        times: list[int],
+        columns: dict[str, list[Any]],
+        group: Group,
+    ) -> Iterator[Told]:
+        ascending = [times[row] for row in ranked]
+        reached = None if self.closing else self.watermark
+
+        def told(identity: Any, lo: int, hi: int, extent: tuple[int, int] | None = None) -> Told:
+            start, end = extent or (ascending[lo], ascending[hi - 1])
+            ranks = (lo, hi) if window.counts_rows else None
+            return Told(identity, start, end, tuple(ranked[lo:hi]), ranks)
+
+        def final(time: int | None) -> bool:
+            return self.closing or (time is not None and reached is not None and time <= reached)
+
+        if isinstance(window, wk.Punctuation):
+            marks = columns[window.column]
+            lo = 0
+            for hi in range(1, len(ranked) + 1):
+                closed = list(self.cuts(ranked, hi, times, group))
+                if window.at == "end" and marks[ranked[hi - 1]]:
+                    closed.append(ascending[hi - 1])
+                if window.at == "start" and hi < len(ranked) and marks[ranked[hi]]:
+                    closed.append(ascending[hi])
+                if closed or hi == len(ranked):
+                    if final(min(closed, default=None)):
+                        yield told(tuple(ranked[lo:hi]), lo, hi)
+                    lo = hi
+        elif isinstance(window, wk.Custom):
+            prefix = [row for row in ranked if final(times[row])]
+            for lo, hi in aware(window.told_by, prefix, times, columns, self.schema, self.closing):
+                yield told(tuple(prefix[lo:hi]), lo, hi)
+        elif by_ranks(window):
+            size = window.size.count
+            slide = size if isinstance(window, wk.Tumbling) else window.slide.count
+            for lo in range(0, len(ranked), slide):
+                whole = lo + size <= len(ranked)
+                if (whole and final(ascending[lo + size - 1])) or (self.closing and window.partial):
+                    yield told(lo, lo, min(lo + size, len(ranked)))
+        elif isinstance(window.size, wk.Rows):
+            edges = {edge_after(window, time, self.time_type) for time in ascending}
+            for edge in sorted(edges):
+                hi = sum(time < edge for time in ascending)
+                if final(edge):
+                    yield told(edge, max(0, hi - window.size.count), hi)
+        else:
+            length = in_units(window.size, self.time_type)
+            for hi in range(window.slide.count, len(ranked) + 1, window.slide.count):
+                last = ascending[hi - 1]
+                lo = next(at for at in range(hi) if ascending[at] > last - length)
+                if final(last):
+                    yield told(hi, lo, hi, (last - length, last))
+
+    def cuts(self, ranked: list[int], hi: int, times: list[int], group: Group) -> Iterator[int]:
+        """Yield the times of punctuations between a row and the next."""
+        before = (times[ranked[hi - 1]], ranked[hi - 1])
+        after = (times[ranked[hi]], ranked[hi]) if hi < len(ranked) else None
+        for time, row, of in self.points:
+            if of in (None, group) and before < (time, row) and (after is None or (time, row) <= after):
+                yield time
+
+
+def by_ranks(window: Any) -> bool:
+    slide = getattr(window, "slide", window.size)
+    return isinstance(window.size, wk.Rows) and isinstance(slide, wk.Rows)
+
+
+def edge_after(window: Any, time: int, kind: pa.DataType) -> int:
+    every, offset = in_units(window.slide, kind), in_units(window.start_time or 0, kind)
+    return time - (time - offset) % every + every
+
+
+def aware(
+    definition: Any,
+    rows: list[int],
+    times: list[int],
+    columns: dict[str, list[Any]],
+    schema: pa.Schema,
+    closing: bool,
+) -> Iterable[tuple[int, int]]:
+    """Return the ranks that a context-aware definition tells of these rows."""
+    if not rows:
+        return []
+    opened, told = definition.open(), {}
+    given = [
+        pa.array([columns[name][row] for row in rows], schema.field(name).type) for name in definition.columns
+    ]
+    changes = list(opened.notify(0, pa.array([times[row] for row in rows]), *given))
+    for change in [*changes, *(opened.finish(len(rows)) if closing else [])]:
+        if not isinstance(change, wk.Add):
+            del told[change.start, change.end]
+        if isinstance(change, wk.Shift):
+            told[change.to] = None
+        if isinstance(change, wk.Add):
+            told[change.start, change.end] = None
+    return told
+
+
+class Both:
+    """An operator: the part that keeps rows, and the part that has slices only."""
+
+    def __init__(self, name: str, query: wk.Query, schema: pa.Schema, **options: Any) -> None:
+        self.schema, self.options, self.parts = schema, options, {}
+        self.rows = 0
+        self.late: list[str] = []
+        self.watermark: int | None = None
+        self.latest: int | None = None
+        self.enter(name, query)
+        self.numbers: dict[Any, dict[int, Any]] = defaultdict(dict)
+
+    @property
+    def order(self) -> str:
+        return str(self.options["order"])
+
+    @property
+    def queries(self) -> list[str]:
+        return [name for part in self.parts.values() for name in part.queries]
+
+    def enter(self, name: str, query: wk.Query) -> None:
+        kept = needs_rows(query, self.order)
+        if kept in self.parts:
+            self.parts[kept].add(name, query)
+            return
+        part = (Kept if kept else Stream)(name, query, self.schema, **self.options)
+        so_far = [t for t in (self.latest, self.watermark) if t is not None]
+        part.queries[name] = part.queries[name]._replace(since=max(so_far) if so_far else None)
+        part.watermark, part.latest = self.watermark, self.latest
+        self.parts[kept] = part
+
+    def remove(self, name: str) -> None:
+        for kept, part in list(self.parts.items()):
+            if name in part.queries:
+                part.remove(name)
+                if not part.queries:
+                    del self.parts[kept]
+
+    def push(self, batch: pa.Table) -> dict[Any, list[Any]]:
+        result: dict[Any, list[Any]] = {}
+        refused = []
+        for part in self.parts.values():
+            late, before = len(part.late), part.table.num_rows
+            result |= part.push(batch)
+            refused.append({row - before: why for row, why in part.late[late:]})
+        both = set.intersection(*map(set, refused))
+        self.late += [refused[0][row] for row in both]
+        self.rows += batch.num_rows - len(both)
+        return self.moved(result)
+
+    def advance(self, watermark: int) -> dict[Any, list[Any]]:
+        return self.each(lambda part: part.advance(watermark))
+
+    def close(self) -> dict[Any, list[Any]]:
+        return self.each(lambda part: part.close())
+
+    def punctuate(self, time: int, group: Group | None) -> dict[Any, list[Any]]:
+        def one(part: Stream) -> dict[Any, list[Any]]:
+            if isinstance(part, Kept):
+                return part.punctuate(time, group)
+            return part.move(time) if self.order == "in-order" else {}
+
+        return self.each(one)
+
+    def each(self, call: Any) -> dict[Any, list[Any]]:
+        result: dict[Any, list[Any]] = {}
+        for part in self.parts.values():
+            result |= call(part)
+        return self.moved(result)
+
+    def moved(self, result: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
+        part = next(iter(self.parts.values()))
+        self.watermark, self.latest = part.watermark, part.latest
+        return result
+
+    def cutoff_of(self, time: int) -> bool:
+        """Whether a punctuation at this time is not too late."""
+        if self.order == "in-order":
+            reached = [t for t in (self.latest, self.watermark) if t is not None]
+            return all(t <= time for t in reached)
+        return bool(self.parts[True].is_waited_for(time))
+
+    def check(self, op: wk.Operator, got: pa.Table, expected: dict[Any, list[Any]]) -> None:
+        """Assert that a call returned what it must, and that a consumer then has the right windows."""
+        plainly, told = self.read(op, got)
+        wanted = {result: values for result, values in expected.items() if result[-1] is not None}
+        assert set(plainly) == set(wanted), f"{sorted(map(str, plainly))} != {sorted(map(str, wanted))}"
+        for result, values in wanted.items():
+            assert all(map(same, values, plainly[result])), f"{result}: {plainly[result]} is not {values}"
+        fresh = [(*result[:-2], values) for result, values in expected.items() if result[-1] is None]
+        assert_alike(fresh, [(*at, *window, values) for at, _, window, values in told if window])
+        for at, number, window, values in told:
+            if window:
+                self.numbers[at][number] = (*at, *window, values)
+            else:
+                del self.numbers[at][number]
+        self.check_consumer()
+
+    def check_consumer(self) -> None:
+        if True not in self.parts:
+            return
+        part = self.parts[True]
+        times = part.times()
+        columns = {name: plain(part.table[name]) for name in self.schema.names}
+        for (name, window, group), finals in part.final.items():
+            query = part.queries[name].query if name in part.queries else None
+            kind = query and next(each for each in query.windows if each.name == window)
+            if query is None or not numbered(kind):
+                continue
+            all_there = [
+                (
+                    (name, *group, window, each.start, each.end),
+                    [
+                        aggregate(agg, taken(agg, each.rows, columns), times, columns, self.schema)
+                        for agg in query.aggs
+                    ],
+                )
+                for each in finals.values()
+            ]
+            held = [(each[:-1], each[-1]) for each in self.numbers[(name, *group, window)].values()]
+            assert_alike([(*at, values) for at, values in all_there], [(*at, values) for at, values in held])
+
+    def read(self, op: wk.Operator, table: pa.Table) -> tuple[dict[Any, list[Any]], list[Any]]:
+        """Return the rows of a result: windows without numbers, and those with them."""
+        if not table.num_rows:
+            return {}, []
+        queries = dict(op.queries)
+        first = next(iter(queries.values()))
+        columns = {
+            name: plain(table[name])
+            for name in table.column_names
+            if name not in ("window", "session_window", "window_rows")
+        }
+        extent = next(name for name in table.column_names if name in ("window", "session_window"))
+        spans = plain(table[extent])
+        ranks = plain(table["window_rows"]) if "window_rows" in table.column_names else [None] * len(spans)
+        plainly: dict[Any, list[Any]] = {}
+        told = []
+        for row, span in enumerate(spans):
+            name = columns["query_name"][row] if "query_name" in columns else next(iter(queries))
+            query = queries[name]
+            window = columns["window_name"][row] if "window_name" in columns else query.windows[0].name
+            kind = next(each for each in query.windows if each.name == window)
+            group = tuple(key(columns[by][row]) for by in first.by)
+            values = [columns[each.name][row] for each in query.aggs]
+            number = columns["window_number"][row] if "window_number" in columns else None
+            update = columns["update"][row]
+            assert (number is not None) == numbered(kind)
+            assert (ranks[row] is not None) == (kind.counts_rows and span is not None)
+            at = (name, *group, window)
+            if numbered(kind):
+                known = self.numbers[at]
+                assert update == (number in known), f"{at} {number}: {update}, known {known}"
+                told.append((at, number, span and (span["start"], span["end"]), values))
+                continue
+            assert span is not None
+            own = (ranks[row]["start"], ranks[row]["end"]) if kind.counts_rows else None
+            where = (*at, span["start"], span["end"], *((own,) if own else ()), update)
+            assert where not in plainly, f"{where} comes twice"
+            plainly[where] = values
+        return plainly, told
+
+
+def assert_alike(expected: list[Any], got: list[Any]) -> None:
+    """Assert that two lists have the same windows, in any order; the last of each is its values."""
+    assert Counter(each[:-1] for each in expected) == Counter(each[:-1] for each in got), (
+        f"{got} != {expected}"
+    )
+    left = list(got)
+    for each in expected:
+        alike = [
+            at
+            for at, other in enumerate(left)
+            if other[:-1] == each[:-1] and all(map(same, each[-1], other[-1]))
+        ]
+        assert alike, f"{each} is not in {got}"
+        del left[alike[0]]

@@ -1,0 +1,273 @@
+"""Streams of every kind: queries and calls that are drawn, and how an operator and an oracle take them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+import windowkit as wk
+from support.plain import column, nanoseconds_per_unit, plain
+from support.rows_oracle import Both
+from support.stream_oracle import Stream, assert_same, results
+from windowkit.moments import Moment
+
+VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "i": (pa.int64(), st.integers(-5, 5) | st.none()),
+    "f": (pa.float64(), st.sampled_from([0.5, -2.0, float("nan"), float("inf"), 1e6]) | st.none()),
+    "s": (pa.string(), st.sampled_from(["", "a", "b", "long enough not to be inlined"]) | st.none()),
+    "d": (pa.dictionary(pa.int8(), pa.string()), st.sampled_from(["x", "y"]) | st.none()),
+    "b": (pa.bool_(), st.booleans() | st.none()),
+}
+POOLS: dict[str, list[Any]] = {
+    "i": list(range(-5, 6)),
+    "f": [0.5, -2.0, float("nan"), float("inf"), 1e6, *(number / 8 for number in range(40))],
+    "s": ["", "a", "b", "long enough not to be inlined"],
+    "d": ["x", "y"],
+    "b": [True, False],
+}
+AGGREGATES = [
+    wk.count(),
+    wk.count("f"),
+    wk.sum("i"),
+    wk.mean("i"),
+    wk.sum("f"),
+    wk.min("f"),
+    wk.max("i"),
+    wk.min("s"),
+    wk.max("d"),
+    wk.stddev("i"),
+    wk.first("s"),
+    wk.last("i"),
+    wk.first("i", ignore_nulls=True),
+    wk.arg_max("s", by="i"),
+    wk.arg_min("i", by="s"),
+    wk.min_count("i"),
+    wk.max_count("s"),
+    wk.m4("i"),
+    wk.median("i"),
+    wk.quantile("f", 0.25),
+    wk.count_distinct("s"),
+    wk.mode("d"),
+    wk.collect_list("i"),
+    wk.collect_set("s"),
+    wk.sum("i").where("b").alias("some"),
+    wk.count().where("b").alias("few"),
+    wk.geometric_mean("f"),
+]
+KEYS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.int64(), st.integers(0, 2) | st.none()),
+    (pa.string(), st.sampled_from(["a", "b"])),
+    (pa.dictionary(pa.int8(), pa.string()), st.sampled_from(["a", "b"]) | st.none()),
+    (pa.float64(), st.sampled_from([0.0, -0.0, float("nan")])),
+]
+TIMES = [pa.int64(), pa.timestamp("us", "UTC"), pa.timestamp("s"), pa.date32(), pa.int16()]
+UNITS = {"us": "microseconds", "s": "seconds"}
+KINDS = [
+    "tumbling",
+    "sliding",
+    "sliding",
+    "session",
+    "session",
+    "band",
+    "landmark",
+    "landmarks",
+    "global",
+]
+
+
+def scaled(units: int, kind: pa.DataType) -> Any:
+    """Return a length of as many units of a time column."""
+    if pa.types.is_integer(kind):
+        return units
+    return f"{units} days" if pa.types.is_date(kind) else f"{units} {UNITS[kind.unit]}"
+
+
+def placed(units: int, kind: pa.DataType) -> Any:
+    """Return a place as many units from the time column's zero."""
+    if pa.types.is_integer(kind):
+        return units
+    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    return Moment(units * nanoseconds_per_unit(kind), zoned)
+
+
+@st.composite
+def windows(draw: st.DrawFn, kind: pa.DataType) -> list[wk.Window]:
+    drawn: list[wk.Window] = []
+    for number in range(draw(st.sampled_from([1, 1, 2, 3, 6]))):
+        size = draw(st.integers(1, 25))
+        made: wk.Window
+        match draw(st.sampled_from(KINDS)):
+            case "tumbling":
+                made = wk.tumbling(
+                    scaled(size, kind), start_time=scaled(draw(st.integers(0, size - 1)), kind)
+                )
+            case "sliding":
+                made = wk.sliding(scaled(size, kind), scaled(draw(st.integers(1, size)), kind))
+            case "session":
+                made = wk.session(scaled(size, kind))
+            case "band":
+                place = draw(st.integers(-60, 100))
+                made = wk.band(placed(place, kind), placed(place + size, kind))
+            case "landmark":
+                made = wk.landmark(scaled(size, kind), start=placed(draw(st.integers(-60, 100)), kind))
+            case "landmarks":
+                period = scaled(size * draw(st.integers(1, 4)), kind)
+                shift = scaled(draw(st.integers(0, size - 1)), kind)
+                made = wk.landmark(scaled(size, kind), period=period, start_time=shift)
+            case _:
+                made = wk.global_window()
+        drawn.append(made.alias(f"w{number}"))
+    return drawn
+
+
+class Call(NamedTuple):
+    """A batch to push, or how far to move the watermark on, or a punctuation."""
+
+    batch: pa.Table | None
+    advance: int = 0
+    mark: bool = False
+
+
+class Case(NamedTuple):
+    query: wk.Query
+    schema: pa.Schema
+    order: str
+    lateness: int
+    delay: int | None
+    calls: list[Call]
+    store: str = "auto"
+
+
+@st.composite
+def queries(draw: st.DrawFn, time: pa.DataType, by: list[str]) -> wk.Query:
+    aggs = draw(
+        st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=4, unique_by=lambda each: each.name)
+    )
+    return wk.query(by=by, time="t", windows=draw(windows(time)), aggs=aggs)
+
+
+@st.composite
+def batches(
+    draw: st.DrawFn,
+    schema: pa.Schema,
+    kinds: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]],
+    now: int,
+    steps: list[int],
+    delays: list[int],
+) -> tuple[pa.Table, int]:
+    """Rows from `now` on in two chunks, some late and some without a time; and the time that is reached."""
+    columns: dict[str, list[Any]] = {name: [] for name in kinds}
+    for _ in range(draw(st.integers(0, 8))):
+        now += draw(st.sampled_from(steps))
+        back = draw(st.sampled_from(delays))
+        columns["t"].append(None if draw(st.integers(0, 12)) == 0 else now - back)
+        for name, (_, strategy) in kinds.items():
+            if name != "t":
+                columns[name].append(draw(strategy))
+    arrays = {name: column(values, schema.field(name).type) for name, values in columns.items()}
+    batch = pa.table(arrays, schema=schema)
+    cut = draw(st.integers(0, batch.num_rows))
+    return pa.concat_tables([batch.slice(0, cut), batch.slice(cut)]), now
+
+
+@st.composite
+def cases(draw: st.DrawFn, order: str | None = None) -> Case:
+    time = draw(st.sampled_from(TIMES))
+    keys = [draw(st.sampled_from(KEYS)) for _ in range(draw(st.sampled_from([0, 1, 1, 2])))]
+    by = [f"k{number}" for number in range(len(keys))]
+    query = draw(queries(time, by))
+    kinds = dict(zip(by, keys, strict=True)) | {"t": (time, st.integers())} | VALUES
+    schema = pa.schema({name: kind for name, (kind, _) in kinds.items()})
+    order = order or draw(st.sampled_from(["in-order", "out-of-order"]))
+    lateness = 0 if order == "in-order" else draw(st.sampled_from([0, 0, 3, 20, 1000]))
+    delay = None if order == "in-order" else draw(st.sampled_from([None, None, 0, 7]))
+    store = draw(st.sampled_from(["lazy", "eager", "auto"]))
+    calls, now = [], draw(st.integers(-30, 30))
+    for _ in range(draw(st.integers(1, 8))):
+        if draw(st.integers(0, 3)) == 0:
+            calls.append(Call(None, draw(st.integers(0, 30))))
+            continue
+        delays = [0] if order == "in-order" else [0, 0, 0, 1, 4, 11, 30]
+        batch, now = draw(batches(schema, kinds, now, [0, 0, 1, 1, 2, 5, 12, 40], delays))
+        calls.append(Call(batch))
+    return Case(query, schema, order, lateness, delay, calls, store)
+
+
+def scalar(units: int, kind: pa.DataType) -> Any:
+    if pa.types.is_integer(kind):
+        return units
+    return pa.scalar(units, pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind)
+
+
+def operator(case: Case, **options: Any) -> wk.Operator:
+    """Return the operator of a case."""
+    time = case.schema.field("t").type
+    return case.query.operator(
+        order=case.order,
+        allowed_lateness=scaled(case.lateness, time),
+        max_delay=None if case.delay is None else scaled(case.delay, time),
+        schema=case.schema,
+        **options,
+    )
+
+
+Oracle = TypeVar("Oracle", Stream, Both)
+
+
+def oracle_of(case: Case, kind: type[Oracle]) -> Oracle:
+    """Return what says what the operator of a case must return."""
+    return kind(
+        "q1",
+        case.query,
+        case.schema,
+        order=case.order,
+        allowed_lateness=case.lateness,
+        max_delay=case.delay,
+    )
+
+
+def start(case: Case) -> tuple[wk.Operator, Stream]:
+    return operator(case, store=case.store), oracle_of(case, Stream)
+
+
+def reached(oracle: Stream | Both) -> int:
+    return max([-40, *(t for t in (oracle.watermark, oracle.latest) if t is not None)])
+
+
+def call(op: wk.Operator, oracle: Stream | Both, what: Call, time: pa.DataType) -> tuple[Any, pa.Table]:
+    """Push, or move the watermark; return what must be returned, and what is."""
+    if what.batch is not None:
+        return oracle.push(what.batch), op.push(what.batch)
+    least = oracle.watermark if oracle.watermark is not None else -40
+    # In order the watermark is where rows are; out of order mostly somewhere behind the latest row.
+    target = max(least, reached(oracle) - 15 + what.advance) if oracle.order == "out-of-order" else least
+    return oracle.advance(target), op.advance(scalar(target, time))
+
+
+def step(op: wk.Operator, oracle: Stream, what: Call, time: pa.DataType) -> None:
+    """Make a call, and compare what it returns."""
+    expected, told = call(op, oracle, what, time)
+    assert_same(expected, results(op, told))
+
+
+def step_by_rows(op: wk.Operator, oracle: Both, what: Call, time: pa.DataType) -> None:
+    """The same where rows tell windows."""
+    expected, told = call(op, oracle, what, time)
+    oracle.check(op, told, expected)
+
+
+def check_late(op: wk.Operator, oracle: Stream) -> None:
+    late = op.take_late()
+    assert late["late_reason"].to_pylist() == [reason for _, reason in sorted_late(oracle, late)]
+    assert op.late == len(oracle.late)
+    assert op.take_late().num_rows == 0
+
+
+def sorted_late(oracle: Stream, late: pa.Table) -> list[tuple[int, str]]:
+    """Return the late rows as they are handed out: those of a batch without time before its late ones."""
+    assert sorted(map(str, plain(late["t"]))) == sorted(str(oracle.times()[row]) for row, _ in oracle.late)
+    reasons = late["late_reason"].to_pylist()
+    assert sorted(reasons) == sorted(reason for _, reason in oracle.late)
+    return list(enumerate(reasons))
