@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "python"
 
-LANGUAGE = ("_columns", "aggregates", "aggregation", "durations", "engines", "errors", "moments")
+LANGUAGE = ("_columns", "aggregates", "aggregation", "checks", "durations", "engines", "errors", "moments")
 LANGUAGE += ("processing", "query", "user", "windows")
 """What queries are made of: values without data, without engines and without the native core."""
 

@@ -7,7 +7,7 @@ names of output columns are Spark's: ``sum("v")`` makes a column ``sum(v)``, ``m
 from __future__ import annotations
 
 from windowkit.aggregation import AGGREGATE_FORMS, Aggregate, make, parse
-from windowkit.errors import InvalidType
+from windowkit.checks import boolean
 
 __all__ = [
     "AGGREGATE_FORMS",
@@ -527,9 +527,7 @@ def quantile(column: str, q: float, discrete: bool = False) -> Aggregate:
     >>> quantile("v", 0.9, discrete=True).name
     'quantile_disc(v, 0.9)'
     """
-    if not isinstance(discrete, bool):
-        raise InvalidType(f"discrete: {discrete!r} is a {type(discrete).__name__}; it is True or False")
-    return make("quantile_disc" if discrete else "quantile", column, numbers=(q,))
+    return make("quantile_disc" if boolean("discrete", discrete) else "quantile", column, numbers=(q,))
 
 
 def approx_quantile(column: str, q: float) -> Aggregate:

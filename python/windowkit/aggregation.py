@@ -5,11 +5,12 @@ The functions that make aggregates, as `sum`, are in `windowkit.aggregates`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from windowkit import checks
+from windowkit.checks import boolean
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.grammar import bare, checked_name, quoted, read_call, unquoted
 
@@ -309,19 +310,14 @@ def make(spelling: str, *columns: str, numbers: tuple[float, ...] = (), option: 
     for number in numbers:
         (require_precision if form.number == "log2_k" else require_share)(number)
     parameters = tuple(float(number) for number in numbers)
-    if not isinstance(option, bool):
-        raise InvalidType(f"{form.option}: {option!r} is a {type(option).__name__}; it is True or False")
-    function = form.optional if option else form.function
+    function = form.optional if boolean(form.option, option) else form.function
     unnamed = Aggregate(function, names, "", parameters=parameters)
     return replace(unnamed, name=unnamed.title(form))
 
 
 def require_share(number: float) -> None:
     """Refuse what is no number from 0 to 1."""
-    if isinstance(number, bool) or not (hasattr(number, "__float__") or hasattr(number, "__index__")):
-        raise InvalidType(f"q: {number!r} is a {type(number).__name__}; q is a number from 0 to 1")
-    if math.isnan(float(number)) or not 0 <= number <= 1:
-        raise InvalidValue(f"q: {number!r} is not from 0 to 1; 0.5 is the median")
+    checks.number("q", number, "q is a number from 0 to 1, and 0.5 is the median", 0, 1)
 
 
 def require_precision(number: Any) -> None:

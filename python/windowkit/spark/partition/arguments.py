@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nextafter
 from typing import Final
 
+from windowkit.checks import integer, number, one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import items
@@ -24,18 +26,7 @@ Spread = str | Sequence[str]
 
 
 def check_partitions(n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise InvalidType(f"n: {n!r} is a {type(n).__name__}; n is an int from 1 to {MOST_PARTITIONS:,}")
-    if not 1 <= n <= MOST_PARTITIONS:
-        raise InvalidValue(f"n: {n} partitions are asked for; n is an int from 1 to {MOST_PARTITIONS:,}")
-
-
-def chosen(argument: str, given: str, allowed: Sequence[str]) -> None:
-    names = ", ".join(map(repr, allowed))
-    if not isinstance(given, str):
-        raise InvalidType(f"{argument}: {given!r} is a {type(given).__name__}; {argument} is one of {names}")
-    if given not in allowed:
-        raise InvalidValue(f"{argument}: {given!r} is unknown; {argument} is one of {names}")
+    integer("n", n, f"n is an int from 1 to {MOST_PARTITIONS:,}", 1, MOST_PARTITIONS)
 
 
 def method(given: str) -> str:
@@ -43,8 +34,7 @@ def method(given: str) -> str:
     if isinstance(given, str):
         plain = given.lower().replace("_", "-")
         given = ABBREVIATIONS.get(plain, plain if plain in METHODS else given)
-    chosen("method", given, METHODS)
-    return given
+    return one_of("method", given, METHODS)
 
 
 def refuse_unread(
@@ -89,14 +79,7 @@ def checked_window(window: Tumbling | Length | None, time: str | None) -> Tumbli
 def check_sample(sample: float | None) -> None:
     if sample is None:
         return
-    if isinstance(sample, bool) or not isinstance(sample, int | float):
-        raise InvalidType(
-            f"sample: {sample!r} is a {type(sample).__name__}; sample is a number above 0, at most 1, or None"
-        )
-    if not 0 < sample <= 1:
-        raise InvalidValue(
-            f"sample: {sample} is out of range; sample is a number above 0, at most 1, or None"
-        )
+    number("sample", sample, "sample is a number above 0, at most 1, or None", nextafter(0, 1), 1)
 
 
 def checked_spread(spread: Spread) -> tuple[str, ...] | None:

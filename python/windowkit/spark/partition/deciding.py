@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from windowkit._columns import is_spark
+from windowkit.checks import one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import items
@@ -219,7 +220,7 @@ def partitioning(
         raise InvalidValue("keys: () is empty; rows are partitioned by at least one column")
     arguments.refuse_repeated("keys", names)
     method = arguments.method(method)
-    arguments.chosen("way", way, arguments.WAYS)
+    one_of("way", way, arguments.WAYS)
     window = arguments.checked_window(window, time)
     arguments.check_sample(sample)
     columns = arguments.checked_spread(spread)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,8 @@ from pyspark.sql import Observation
 from pyspark.sql.functions import coalesce, count, length, lit
 from pyspark.sql.functions import sum as total
 
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.checks import number
+from windowkit.errors import InvalidValue
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -59,12 +60,7 @@ class Metrics:
         InvalidType
             `timeout` is no number.
         """
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-            raise InvalidType(
-                f"timeout: {timeout!r} is a {type(timeout).__name__}; timeout is a number of seconds"
-            )
-        if not 0 <= timeout < math.inf:
-            raise InvalidValue(f"timeout: {timeout!r} is given; timeout is a number of seconds, at least 0")
+        number("timeout", timeout, "timeout is a number of seconds, at least 0", 0, sys.float_info.max)
         if not self._observations:
             raise InvalidValue("metrics: they belong to no result yet; give them to aggregate or scan")
         told = self._told(timeout)
