@@ -304,7 +304,7 @@ def test_a_column_that_cannot_level_says_so(skewed, recwarn):
 def test_methods_have_the_names_of_the_paper_too(skewed):
     for name, method in {"SH": "shuffle", "FLD": "hash", "PK": "partial-key", "cAM": "cam"}.items():
         assert wk.spark.partitioning(skewed, 3, "k", name).method == method
-    assert wk.spark.partitioning(skewed, 1, "k", "partial_key").rule.candidates == 1
+    assert wk.spark.partitioning(skewed, 1, "k", "partial_key").partitioner.keywords["candidates"] == 1
     wk.spark.partitioning(skewed, 3, "k", "lm", cardinality="HLL")
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from windowkit._columns import is_spark
 from windowkit.checks import one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.partition import Partitioner
 from windowkit.query import items
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.partition import arguments, codes, histogram, placement
@@ -261,13 +263,20 @@ def streaming(
     made: Partitioning, df: DataFrame, candidates: int, cardinality: str, bias: float, seed: int
 ) -> Partitioning:
     """Leave the decisions to partitioners of the tasks."""
-    from windowkit.spark.partition.row_by_row import Rule
-
     for field in df.schema.fields:
         arrow_type(field.name, field.dataType, "df")
-    rule = Rule(made.partitions, made.method, candidates, cardinality, bias, made.window, seed)
-    rule.partitioner()  # It checks its parameters, here rather than in a task.
-    return replace(made, way="streaming", rule=rule)
+    partitioner = partial(
+        Partitioner,
+        made.partitions,
+        made.method,
+        candidates=candidates,
+        cardinality=cardinality,
+        bias=bias,
+        window=made.window,
+        seed=seed,
+    )
+    partitioner()  # It checks its parameters, here rather than in a task.
+    return replace(made, way="streaming", partitioner=partitioner)
 
 
 def which_way(df: DataFrame, method: str, way: str) -> tuple[str, str]:

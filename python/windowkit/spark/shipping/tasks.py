@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -19,44 +19,27 @@ from windowkit import _native
 from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.query import Query
 
-__all__ = ["Task", "described", "importing", "packed_task", "running", "shipped"]
+__all__ = ["described", "importing", "packed_task", "running", "shipped"]
 
 Batches = Iterator[pa.RecordBatch]
 
 
-@runtime_checkable
-class Task(Protocol):
-    """What runs over the batches of a partition as a part of a query."""
-
-    @property
-    def query(self) -> Query:
-        """The query it is part of."""
-        ...
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Yield batches made of those of a partition."""
-        ...
-
-
-def shipped(task: Callable[[Batches], Batches], told: str | None = None) -> Callable[[Batches], Batches]:
+def shipped(task: Any, told: str | None = None) -> Callable[[Batches], Batches]:
     """Return `task` as a function for ``mapInArrow``.
 
     Parameters
     ----------
     task : callable
-        Pickled by itself.
+        Yields batches made of the batches of a partition. It is pickled by itself.
     told : str, optional
-        What errors call that which it is part of; its query if it is a `Task`.
+        What errors call that which it is part of; by default its attribute ``query``, described.
 
     Notes
     -----
     What it raises, besides what `task` does: ``RuntimeError`` where windowkit cannot be imported or has
     another version; with the host, the interpreter, and both versions.
     """
-    if told is None:
-        assert isinstance(task, Task), "without a query it has to be told what a task is part of"
-        told = described(task.query)
-    payload = packed_task(task, told)
+    payload = packed_task(task, told or described(task.query))
     there = importing()
 
     # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
@@ -127,7 +110,7 @@ def running(payload: bytes, given: Any) -> Batches:
         raise type(error)(f"{error}; in the {told}") from error
     except MemoryError as error:
         raise MemoryError(
-            f"a worker has not the memory it needs ({error}); spark.executor.pyspark.memory, which the cores "
+            f"a worker ran out of memory ({error}); spark.executor.pyspark.memory, which the cores "
             f"of an executor share, limits it, and more shuffle partitions divide the keys; in the {told}"
         ) from error
     except pa.ArrowException as error:
