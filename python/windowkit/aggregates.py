@@ -454,7 +454,7 @@ def m4(column: str, times: bool = False) -> Aggregate:
     column : str
         Any type that `min` takes. Nulls are skipped.
     times : bool, default False
-        Whether to tell the time of each as well, so that the four can be drawn where they lie.
+        Whether to return the time of each as well, so that the four can be drawn where they lie.
 
     Returns
     -------

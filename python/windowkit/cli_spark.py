@@ -111,7 +111,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
             else:
                 writer.mode("overwrite" if arguments.overwrite else "error").save(arguments.output)
         if metrics is not None:
-            # Spark tells of them shortly after the job; once they are there, they are printed as they are.
+            # Spark reports them shortly after the job; once they are there, they are printed as they are.
             metrics.values(METRICS_SECONDS)
             print(metrics, file=sys.stderr)
 

@@ -95,7 +95,7 @@ class HyperLogLog:
         ------
         InvalidValue
             The bytes are no such sketch or a damaged one. The format has no checksum, but the lengths, counts
-            and sums in it must agree; what cannot be told is damage to the coupons of a sketch of few values,
+            and sums in it must agree; undetected is only damage to the coupons of a sketch of few values,
             and slight damage to the running estimate.
         InvalidType
             `data` is not bytes.

@@ -296,7 +296,7 @@ def test_a_column_that_cannot_level_says_so(skewed, recwarn):
         wk.spark.partition_id(constant, PARTITIONS, "k")
     few = skewed.select("k", "few")
     with pytest.warns(
-        UserWarning, match="spread: by 'few' Spark cannot tell enough rows of a split key apart"
+        UserWarning, match="spread: by 'few' too few rows of a split key can be distinguished"
     ):
         wk.spark.partition_id(few, PARTITIONS, "k")
 
@@ -360,7 +360,7 @@ def test_explain_says_what_was_decided(skewed):
         "counted by Catalyst: 40,000 rows; heavy keys: 1, 30.0% of the rows",
         "keys that are split: 1, over ",
         "expected rows of a partition: 5,000, of the fullest 5,0",
-        "told apart by content of ts, n, few, span",
+        "distinguished by content of ts, n, few, span",
         "exchange: repartitionById",
     ):
         assert line in text

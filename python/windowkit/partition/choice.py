@@ -1,4 +1,4 @@
-"""Which method of partitioning suits some keys: the selection rule, told in words."""
+"""Which method of partitioning suits some keys: the selection rule, explained in words."""
 
 from __future__ import annotations
 

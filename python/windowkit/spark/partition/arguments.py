@@ -1,4 +1,4 @@
-"""What the arguments of partitioning may be; no DataFrame is needed to tell."""
+"""What the arguments of partitioning may be; no DataFrame is needed to check them."""
 
 from __future__ import annotations
 

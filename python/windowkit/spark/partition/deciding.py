@@ -79,7 +79,7 @@ def repartition(
         Fraction of the rows to count, for the planned way of waterfill; 1 for all. By default a twentieth,
         unless that is fewer than 4,096 rows for each partition; then all.
     spread : "auto", "position" or sequence of str
-        What tells rows of a split key apart, for the planned way of waterfill: the values of some columns,
+        What distinguishes the rows of a split key, for the planned way of waterfill: values of some columns,
         or the position of a row among the sorted rows of its task. ``"auto"`` takes up to four columns of
         plain types, unless their values are found to repeat too much; then it takes the position, which costs
         a local sort.
@@ -327,7 +327,7 @@ def planned(
 
 
 def warn_of_repeats(made: Partitioning) -> None:
-    """Warn of rows of split keys that their content cannot tell apart, so that partitions stay uneven."""
+    """Warn if content does not distinguish the rows of split keys, so that partitions stay uneven."""
     if made.placement is None or made.counted is None or made.astray <= TOLERANCE:
         return
     chance = placement.astray(made.placement, made.counted, made.partitions, at_best=True)
@@ -335,7 +335,7 @@ def warn_of_repeats(made: Partitioning) -> None:
         columns = ", ".join(map(repr, made.spread or ())) or "nothing beside the keys"
         part = f"{made.astray:.0%} of a partition's rows"
         warnings.warn(
-            f"spread: by {columns} Spark cannot tell enough rows of a split key apart, and {part} are "
+            f"spread: by {columns} too few rows of a split key can be distinguished, and {part} are "
             "expected to go astray; name columns that differ from row to row, or take "
             "repartition, which can go by position",
             stacklevel=3,
@@ -343,5 +343,5 @@ def warn_of_repeats(made: Partitioning) -> None:
 
 
 def telling(made: Partitioning, df: DataFrame) -> tuple[str, ...]:
-    """Return the columns whose content may tell rows of a split key apart."""
+    """Return the columns whose content may distinguish the rows of a split key."""
     return tuple(codes.telling(df, key_positions(made, df)))

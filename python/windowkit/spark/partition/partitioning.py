@@ -62,7 +62,7 @@ class Partitioning:
         Rows that the content of split keys is expected to send to other partitions than planned, in the worst
         partition and as a part of a partition's mean load.
     spread : tuple of str or None
-        The columns whose content tells rows of a split key apart; None: their position does.
+        The columns whose content distinguishes the rows of a split key; None: their position does.
     partitioner : callable or None
         Of the streaming way: returns the partitioner of a task.
     ordered : bool
@@ -104,7 +104,7 @@ class Partitioning:
         return self.numbered(df).drop(PARTITION).toDF(*df.columns)
 
     def numbered(self, df: DataFrame) -> DataFrame:
-        """Return `df` in its partitions, by names i0, i1, ..., with `PARTITION`, which tells them apart."""
+        """Return `df` in its partitions, by names i0, i1, ..., with their numbers in `PARTITION`."""
         rows = codes.numbered(df)
         if self.way == "planned" and self.method == "shuffle":
             placed = rows.repartition(self.partitions)
@@ -213,8 +213,8 @@ def by_position(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame
     assert made.placement is not None
     if df.isStreaming:
         raise InvalidValue(
-            "spread: 'position' needs sorted rows, and a stream is not sorted; name columns that tell the "
-            "rows of a split key apart"
+            "spread: 'position' needs sorted rows, and a stream is not sorted; name columns that "
+            "distinguish the rows of a split key"
         )
     # Sorted by all there is, so that rows that trade places when a task runs again are equal rows.
     content = codes.content(df, range(len(df.columns)), codes.by_number)
@@ -297,7 +297,7 @@ def plan_lines(made: Partitioning, counted: Histogram, placed: Placement) -> lis
         by = "position among the sorted rows of a task"
         if made.spread is not None:
             by = f"content of {', '.join(map(identifier, made.spread))}"
-        text.append(f"  rows of a split key are told apart by {by}")
+        text.append(f"  rows of a split key are distinguished by {by}")
         if made.astray:
             text.append(f"    by content {made.astray:.2%} of a partition's rows are expected to go astray")
     return [*text, "  applied as an expression in Catalyst; no row enters Python"]

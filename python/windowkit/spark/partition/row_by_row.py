@@ -71,5 +71,5 @@ def advancing(times: pa.Array, latest: int | None) -> tuple[pa.Array, int | None
     # What is still null comes before all times of the batch.
     known = pc.fill_null_backward(known) if latest is None else known.fill_null(latest)
     last = known[-1].as_py() if len(known) else latest
-    # Without any time so far there is no window to leave, and each time is as good.
+    # Without any time so far there is no window to leave, and any time will do.
     return known.fill_null(0).cast(physical).cast(times.type), last

@@ -34,7 +34,7 @@ def refusal(job: Job) -> str | None:
     if isinstance(window, Session):
         return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
     if not isinstance(window, Tumbling | Sliding) or window.counts_rows:
-        return f"Spark has no windows like {window}"
+        return f"Spark does not offer {window}"
     if not tumbles(window):
         return f"a row may be in several windows of {window}"
     for aggregate in job.query.aggs:

@@ -88,7 +88,7 @@ def estimate(seen: Seen, panes_per_time: float, rows: float) -> float:
     float
         Never less than was seen. Where the halves share no slices, that is it: rows are in order of time, or
         of keys, and the next ones have slices of their own. Where they do, all rows of a stretch draw from
-        one pool of slices, whose size two samples tell by what they share (as Lincoln and Petersen count
+        one pool of slices, whose size two samples show by what they share (as Lincoln and Petersen count
         fish); the stretch is a pane, if rows are in order of time, or else the partition.
     """
     least = seen.rows / seen.slices
