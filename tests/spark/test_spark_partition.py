@@ -295,9 +295,7 @@ def test_a_column_that_cannot_level_says_so(skewed, recwarn):
     with pytest.warns(UserWarning, match="spread: by nothing beside the keys Spark cannot tell"):
         wk.spark.partition_id(constant, PARTITIONS, "k")
     few = skewed.select("k", "few")
-    with pytest.warns(
-        UserWarning, match="spread: by 'few' too few rows of a split key can be distinguished"
-    ):
+    with pytest.warns(UserWarning, match="spread: by 'few' too few rows of a split key can be distinguished"):
         wk.spark.partition_id(few, PARTITIONS, "k")
 
 
