@@ -7,12 +7,11 @@ lazy, as every DataFrame is, and built with the public DataFrame interface only.
 """
 
 from windowkit.spark.available import MissingPySparkError
-from windowkit.spark.datasource import options, register
 from windowkit.spark.metrics import Metrics
+from windowkit.spark.parquet import explain_scan, options, register, scan
 from windowkit.spark.partitioning import Partitioning, partition_id, partitioning, repartition
 from windowkit.spark.planner import aggregate, explain
 from windowkit.spark.reference import reference
-from windowkit.spark.scan import explain_scan, scan
 
 __all__ = [
     "Metrics",
