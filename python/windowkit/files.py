@@ -171,8 +171,7 @@ def found(
             if inner[0] == SINK_LOG:
                 raise InvalidValue(
                     f"paths: {path!r} has a {SINK_LOG}, in which Structured Streaming says which of its "
-                    "files count, and which only Spark reads; take wk.spark.scan without filesystem=, or give "
-                    "the files"
+                    "files count, and which only Spark reads; wk.spark.scan without filesystem= asks it"
                 )
             if info.size and not any(map(is_hidden, inner)):
                 if not deep and not all("=" in part for part in inner[:-1]):

@@ -244,7 +244,9 @@ COLUMNS = {field.name: kind_in_spark(field.type) for field in table().schema} | 
         ([("at", "<", "1970-01-01")], InvalidValue, "in a zone that a data source does not know"),
         ([("at", "<", "soon")], InvalidValue, "'soon' is compared with 'at'"),
         ([("name", "<", 5)], InvalidType, "such a column is compared with strings$"),
-        ([("v", "<", 10**400)], InvalidValue, "numbers beyond 1.8e308"),
+        ([("v", "<", 10**400)], InvalidValue, "which Spark rounds to float first; give a float"),
+        ([("f", "<", 2**24 + 1)], InvalidValue, "which Spark rounds to float first; give a float"),
+        ([("wide", "<", 0.5)], InvalidValue, "which Spark rounds to doubles; give a decimal.Decimal"),
         ([("pair", "=", 5)], InvalidType, "columns of struct<x: int64> are compared by a pyarrow"),
         ([("half", "=", 5)], InvalidType, "column 'half'"),
         (ds.field(0) < 3, InvalidValue, "names a column by its position"),
@@ -258,6 +260,12 @@ COLUMNS = {field.name: kind_in_spark(field.type) for field in table().schema} | 
 def test_filters_that_are_none(given, error, message):
     with pytest.raises(error, match=f"(?s)^filter: .*{message.removeprefix('filter: ')}"):
         chosen_of(given, COLUMNS)
+
+
+@pytest.mark.parametrize(("text", "zone"), [("2024-03-31 02:30", "Europe/Berlin"), ("2024-03-31", "GMT+8")])
+def test_times_that_no_clock_shows_and_zones_that_are_unknown(text, zone):
+    with pytest.raises(InvalidValue, match=r"in the session's zone \(.*give the time with a zone, as 2024"):
+        chosen_of([("at", "<", text)], COLUMNS, zone=zone)
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.decimal128(5, 2), pa.decimal128(38, 0)], ids=str)

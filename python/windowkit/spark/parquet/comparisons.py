@@ -9,21 +9,19 @@ of row groups. Other numbers are compared as Spark does it: fractions as doubles
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from math import inf, isfinite, isnan
 from operator import contains, eq, ge, gt, le, lt, ne
 from typing import Any, Final, TypeAlias
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from windowkit.errors import InvalidType, InvalidValue
 
-__all__ = ["NUMBER", "OPERATORS", "compared", "zone_named"]
+__all__ = ["NUMBER", "OPERATORS", "compared"]
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": eq,
@@ -39,6 +37,8 @@ OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 MOST_DIGITS: Final = 76
 """Of the widest decimals; there are no columns in which numbers beyond differ from doubles."""
+SINGLE: Final = 2**24
+"""Up to which all integers are fractions of 32 bits."""
 DOUBLE_DIGITS: Final = 15
 """Of decimals that doubles tell apart."""
 MICROS: Final = pa.timestamp("us")
@@ -218,7 +218,7 @@ def common(
 def common_number(column: str, values: list[Value], kind: pa.DataType) -> tuple[pa.DataType, pa.Array]:
     """Return the type in which Spark compares numbers, and values in that type."""
     if pa.types.is_floating(kind):
-        return pa.float64(), pa.array([float_of(column, each, kind, values) for each in values], pa.float64())
+        return pa.float64(), pa.array([float_of(column, each, kind) for each in values], pa.float64())
     numbers = [number_of(column, each, kind) for each in values]
     scale = kind.scale if pa.types.is_decimal(kind) else 0
     whole = all(not isinstance(each, float) or each.is_integer() for each in numbers)
@@ -271,22 +271,17 @@ def double(value: float | Decimal) -> float:
         return inf if value > 0 else -inf
 
 
-def float_of(column: str, value: Value, kind: pa.DataType, beside: list[Value]) -> float:
-    """Return the fraction that Spark compares a column of fractions with, beside others that it is among."""
+def float_of(column: str, value: Value, kind: pa.DataType) -> float:
+    """Return the fraction that Spark compares a column of fractions with."""
     if isinstance(value, str):
         return float(read(column, value, kind).as_py())
     assert isinstance(value, int | float | Decimal)
     number = double(value)
-    if not isfinite(number) and isinstance(value, int):
-        raise InvalidValue(f"{comparison(column, value, kind)}; numbers beyond 1.8e308 are no such value")
-    if isinstance(value, int) and pa.types.is_float32(kind) and all(map(makes_single, beside)):
-        (number,) = struct.unpack("f", struct.pack("f", value))
+    if isinstance(value, int) and (not isfinite(number) or (kind == pa.float32() and abs(value) > SINGLE)):
+        raise InvalidValue(
+            f"{comparison(column, value, kind)}, which Spark rounds to float first; give a float"
+        )
     return number
-
-
-def makes_single(value: Value) -> bool:
-    """Whether Spark makes float of a value and float: of a long it does, of a decimal it makes double."""
-    return isinstance(value, str) or (isinstance(value, int) and -(2**63) <= value < 2**63)
 
 
 def read(column: str, value: Value, kind: pa.DataType) -> pa.Scalar:
@@ -323,44 +318,16 @@ def read_time(column: str, text: str, kind: pa.DataType, zone: str | None) -> pa
 
 
 def localized(column: str, value: pa.Scalar, kind: pa.DataType, zone: str | None) -> pa.Scalar:
-    """Return the instant at which clocks of the session show a time.
-
-    One that clocks skip is as much later, and of one that they show twice it is the first.
-    """
-    there = zone_named(zone, comparison(column, value, kind))
-    try:
-        local = datetime(1970, 1, 1, tzinfo=there) + timedelta(microseconds=value.value)
-        since = local - datetime(1970, 1, 1, tzinfo=timezone.utc)
-    except OverflowError:
-        raise InvalidValue(
-            f"{comparison(column, value, kind)}; years of times in the session's zone are 1 to 9999"
-        ) from None
-    return pa.scalar(since // timedelta(microseconds=1), INSTANT)
-
-
-def zone_named(zone: str | None, what: str) -> tzinfo:
-    """Return a zone by the name that Spark has for it.
-
-    Raises
-    ------
-    InvalidValue
-        There is none, or it is unknown here. `what` says which times are in it.
-    """
+    """Return the instant at which clocks of the session show a time: the first of two."""
     if zone is None:
         raise InvalidValue(
-            f"{what}, in a zone that a data source does not know; its option timeZone names one, and "
-            "wk.spark.scan takes the session's"
+            f"{comparison(column, value, kind)}, in a zone that a data source does not know; its option "
+            "timeZone names one, and wk.spark.scan takes the session's"
         )
     try:
-        return ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError):
-        pass  # It is an offset, or nothing.
-    try:
-        offset = datetime.strptime(re.sub("^(UTC|GMT|UT)", "", zone), "%z").tzinfo
-        assert offset is not None
-        return offset
-    except ValueError:
+        return pc.assume_timezone(value, zone, ambiguous="earliest").cast(INSTANT)
+    except pa.ArrowInvalid as error:
         raise InvalidValue(
-            f"{what}, in the zone {zone!r}, which Python does not know here; it is a name such as "
-            "Europe/Berlin, or an offset such as +02:00"
+            f"{comparison(column, value, kind)}, in the session's zone ({str(error).splitlines()[0]}); give the time with a zone, "
+            "as 2024-05-01 10:00:00Z"
         ) from None

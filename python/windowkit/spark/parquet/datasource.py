@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -25,7 +26,6 @@ from windowkit.errors import InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query, query
 from windowkit.spark.parquet import footers
-from windowkit.spark.parquet.comparisons import zone_named
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of
 from windowkit.spark.parquet.pruning import Chosen, left_over
 from windowkit.spark.parquet.reading import batches
@@ -172,7 +172,12 @@ def asked_of(given: Mapping[str, str]) -> Whole:
         raise InvalidValue(f"mergeSchema: {told['mergeschema']!r} is given; it is true or false")
     wanted = asked(told)
     zone = told.get("timezone")
-    zone_named(zone or "UTC", "timeZone: it is given")
+    try:
+        pc.assume_timezone(pa.scalar(0, pa.timestamp("us")), zone or "UTC")
+    except pa.ArrowInvalid as error:
+        raise InvalidValue(
+            f"timeZone: {zone!r} is given ({error}); it is a name such as Europe/Berlin"
+        ) from None
     source = files.found(paths_of(told))
     footers.check_directories(source)
     columns = columns_of(footers.schema_of(source, merge == "true"))

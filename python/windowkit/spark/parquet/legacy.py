@@ -31,7 +31,7 @@ __all__ = [
     "has_days",
     "is_near",
     "of_old_calendar",
-    "reading",
+    "of_session",
 ]
 
 UNIT: Final = "us"
@@ -63,7 +63,7 @@ class Reading:
 READING: Final = Reading()
 
 
-def reading(session: SparkSession) -> Reading:
+def of_session(session: SparkSession) -> Reading:
     """Return what settings of a session say of times in files."""
 
     def of(setting: str, default: str) -> str:

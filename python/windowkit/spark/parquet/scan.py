@@ -20,11 +20,9 @@ from windowkit.spark import packed, stages
 from windowkit.spark.choice import Expected, expected
 from windowkit.spark.job import Job, identifier, job
 from windowkit.spark.metrics import Metrics, observed_chunks, observed_count
-from windowkit.spark.parquet import pruning, tables
+from windowkit.spark.parquet import legacy, pruning, reading, tables
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of
-from windowkit.spark.parquet.legacy import Reading, reading
 from windowkit.spark.parquet.pruning import Chosen
-from windowkit.spark.parquet.reading import batches, fragment
 from windowkit.spark.planner import described
 from windowkit.spark.shipping import shipped
 
@@ -68,7 +66,7 @@ class ReadAndPack:
     read: pa.Schema
     partitioned: pa.Schema
     chosen: Chosen | None
-    reading: Reading
+    reading: legacy.Reading
 
     @property
     def query(self) -> Query:
@@ -85,7 +83,7 @@ class ReadAndPack:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for part in self.tasks[number]:
-                    for rows in batches(
+                    for rows in reading.batches(
                         self.filesystem, part, self.read, self.chosen, self.partitioned, self.reading
                     ):
                         yield timed(rows.select(self.names), at)
@@ -104,7 +102,7 @@ class Scan(Job):
     chosen: Chosen | None
     expects: Expected
     listed: int
-    reading: Reading
+    reading: legacy.Reading
 
     @cached_property
     def tasks(self) -> tuple[tuple[files.Part, ...], ...]:
@@ -156,11 +154,9 @@ def scan(
     spark : SparkSession
         Classic or Connect.
     paths : str or sequence of str
-        Files, or directories of files, also partitioned as Hive does it (``day=2024-05-01``); ``*``, ``?``,
-        ``[...]`` and ``{...}`` stand for several, unless after a backslash. Without `filesystem`, URIs that
-        pyarrow opens, such as ``s3://...``, or paths of this machine. A URI's path is taken as it is written,
-        but for options ``?name=value&...`` at its end, which are pyarrow's. All workers read them by the same
-        names. A file is read once, however many of the paths lead to it.
+        What ``spark.read.parquet(*paths)`` takes: Spark is asked which files these are, which columns they
+        have and what their directories add. This process and all workers read them by Spark's names. A file
+        is read once, however many of the paths lead to it.
     query : Query
         Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values.
     filter : pyarrow.dataset.Expression, list of tuple, or list of list of tuple, optional
@@ -174,12 +170,12 @@ def scan(
         as ``isin`` takes nulls in. Row groups whose statistics say that they have no such row are left out,
         as far as these can say so: they leave NaN out. Files whose directories say so are not opened.
     filesystem : pyarrow.fs.FileSystem, optional
-        Any, if it can be pickled.
+        Where files lie of which Spark is not asked, if it can be pickled; `paths` are then names of files or
+        directories, and directories ``name=value`` are of whole numbers, dates or text.
     merge_schema : bool, optional
-        Take the columns of all files, read first, rather than of a ``_common_metadata``, a ``_metadata`` or
-        the file whose path sorts first; by default as ``spark.sql.parquet.mergeSchema`` has it.
+        Take the columns of all files; by default as ``spark.sql.parquet.mergeSchema`` has it.
     rows_per_slice : float, optional
-        A hint, as of `windowkit.spark.aggregate`; by default an estimate from the statistics of some files.
+        A hint, as of `windowkit.spark.aggregate`; by default tasks look at their first rows.
     metrics : Metrics, optional
         Counts rows, slices, packed bytes and windows while the result is computed.
 
@@ -191,9 +187,10 @@ def scan(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        The query or the filter does not fit the files, or there are none. Columns that a file has in another
-        type or case, times before 1900 in files of Spark 2's calendar, and times of INT96 before 4713 BC or
-        after the year 294246 fail the action, with the file's name; so do files that change meanwhile.
+        The query or the filter does not fit the files, or Spark does not read them. Columns that a file has
+        in another type or case, times before 1900 in files of Spark 2's calendar, and times of INT96 before
+        4713 BC or after the year 294246 fail the action, with the file's name; so do files that change
+        meanwhile.
 
     Notes
     -----
@@ -285,7 +282,7 @@ def groups(made: Scan) -> str:
     number, left = 0, 0
     silent: set[str] = set()
     for file in asked:
-        opened = fragment(made.source.filesystem, file, made.source.partitioned)
+        opened = reading.fragment(made.source.filesystem, file, made.source.partitioned)
         number += opened.num_row_groups
         if made.chosen is not None and opened.num_row_groups:
             left += pruning.pruned(opened, made.read, made.chosen).num_row_groups
@@ -349,7 +346,7 @@ def checked(
         expression,
         expected(rows_per_slice, "tasks look at their first rows"),
         len(source.files),
-        reading(session),
+        legacy.of_session(session),
     )
 
 

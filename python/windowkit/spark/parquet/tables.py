@@ -95,8 +95,7 @@ def refused(given: list[str]) -> Iterator[None]:
     """Raise our own error for what Spark refuses."""
     try:
         yield
-    except (PySparkException, Py4JError, ImportError) as error:
-        # Of a user's own type pyspark imports the class.
+    except (PySparkException, Py4JError) as error:
         first = re.sub(r"^An error occurred while calling .*\n: ", "", str(error)).splitlines()[0]
         raise InvalidValue(
             f"paths: Spark does not read {', '.join(given)} ({first}); what only pyarrow opens is read with "
