@@ -17,7 +17,7 @@ LANGUAGE = ("_columns", "aggregates", "aggregation", "checks", "durations", "eng
 LANGUAGE += ("processing", "query", "user", "windows")
 """What queries are made of: values without data, without engines and without the native core."""
 
-ROOMS = ("shipping", "jobs", "partition", "routes")
+ROOMS = ("shipping", "jobs", "partition", "routes", "parquet")
 """Of `windowkit.spark`, each above those before it."""
 
 NAMES_ONLY = {("windowkit.query", "windowkit.stream")}
