@@ -125,17 +125,14 @@ def timed_of(
             raise InvalidType(
                 f"{name}: {given[name]!r} is {kinds[1]}, but size is {kinds[0]}; both are of one kind"
             )
-    units = {name: units_of(value) for name, value in lengths.items()}
+    units = {
+        name: value.nanoseconds if isinstance(value, Duration) else value for name, value in lengths.items()
+    }
     for name in ("size", "slide"):
         if units.get(name, 1) <= 0:
             raise InvalidValue(f"{name}: {given[name]!r} is not positive; a {name} is greater than zero")
     ends = "both" if closed is None else text("closed", closed)
     return (units["size"], units.get("slide"), units.get("start_time", 0), ends, is_time)
-
-
-def units_of(value: Duration | int) -> int:
-    """Return nanoseconds, or units of integer times."""
-    return value.nanoseconds if isinstance(value, Duration) else value
 
 
 def rows_of(argument: str, value: Any) -> int:

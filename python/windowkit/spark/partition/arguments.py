@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import nextafter
 from typing import Final
 
-from windowkit.checks import integer, number, one_of
+from windowkit.checks import one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import items
@@ -23,10 +22,6 @@ WAYS: Final = ("auto", "planned", "streaming")
 MOST_PARTITIONS: Final = 1 << 16
 
 Spread = str | Sequence[str]
-
-
-def check_partitions(n: int) -> None:
-    integer("n", n, f"n is an int from 1 to {MOST_PARTITIONS:,}", 1, MOST_PARTITIONS)
 
 
 def method(given: str) -> str:
@@ -74,12 +69,6 @@ def checked_window(window: Tumbling | Length | None, time: str | None) -> Tumbli
         raise InvalidValue("time: None is given with a window; time is the name of the time column")
     checked_name("time", time)
     return window
-
-
-def check_sample(sample: float | None) -> None:
-    if sample is None:
-        return
-    number("sample", sample, "sample is a number above 0, at most 1, or None", nextafter(0, 1), 1)
 
 
 def checked_spread(spread: Spread) -> tuple[str, ...] | None:

@@ -11,10 +11,11 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from math import nextafter
 from typing import TYPE_CHECKING, Final
 
 from windowkit._columns import is_spark
-from windowkit.checks import one_of
+from windowkit.checks import integer, number, one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.partition import Partitioner
@@ -216,7 +217,8 @@ def partitioning(
     """
     if not is_spark(df):
         raise InvalidType(f"df: a {type(df).__name__} is given; df is a Spark DataFrame")
-    arguments.check_partitions(n)
+    most = arguments.MOST_PARTITIONS
+    integer("n", n, f"n is an int from 1 to {most:,}", 1, most)
     names = tuple(checked_name("keys", key) for key in items("keys", keys, str, "a str or a sequence of str"))
     if not names:
         raise InvalidValue("keys: () is empty; rows are partitioned by at least one column")
@@ -224,7 +226,8 @@ def partitioning(
     method = arguments.method(method)
     one_of("way", way, arguments.WAYS)
     window = arguments.checked_window(window, time)
-    arguments.check_sample(sample)
+    if sample is not None:
+        number("sample", sample, "sample is a number above 0, at most 1, or None", nextafter(0, 1), 1)
     columns = arguments.checked_spread(spread)
     fields = [df.schema.fields[codes.position("keys", name, df)] for name in names]
     for column in columns or ():
