@@ -335,10 +335,10 @@ def warn_of_repeats(made: Partitioning) -> None:
         return
     chance = placement.astray(made.placement, made.counted, made.partitions, at_best=True)
     if made.astray > 2 * chance:
-        columns = ", ".join(map(repr, made.spread or ())) or "nothing beside the keys"
+        columns = ", ".join(map(repr, made.spread or ())) or "the keys alone"
         part = f"{made.astray:.0%} of a partition's rows"
         warnings.warn(
-            f"spread: by {columns} too few rows of a split key can be distinguished, and {part} are "
+            f"spread: too few rows of a split key can be distinguished by {columns}, and {part} are "
             "expected to go astray; name columns that differ from row to row, or take "
             "repartition, which can go by position",
             stacklevel=3,
