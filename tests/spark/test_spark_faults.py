@@ -15,8 +15,8 @@ from pyspark.sql import functions as sf
 import windowkit as wk
 import windowkit.spark
 from support.programs import ROOT, program
-from windowkit.spark import datasource
 from windowkit.spark.jobs.job import job
+from windowkit.spark.parquet import datasource
 from windowkit.spark.routes import packed
 from windowkit.spark.routes.worker import Rows
 from windowkit.spark.shipping import shipped

@@ -154,12 +154,12 @@ def test_a_round_of_wide_rows_is_bounded_by_bytes(function):
 READ = """
     from pyarrow import fs
     from windowkit import files
-    from windowkit.spark import parquet
+    from windowkit.spark.parquet import reading
 
     schema = pa.schema({"n": pa.int64(), "v": pa.binary()})
-    part = files.Part(files.found(what, None).files[0], 0, 1 << 40)
+    part = files.Part(files.found(what).files[0], 0, 1 << 40)
     before = peak()
-    batches = parquet.batches(fs.LocalFileSystem(), part, schema, None, pa.schema([]))
+    batches = reading.batches(fs.LocalFileSystem(), part, schema, None, pa.schema([]))
     print(sum(batch.num_rows for batch in batches), peak() - before)
 """
 
