@@ -36,7 +36,9 @@ def test_paths_of_file_systems(tmp_path: Path) -> None:
     write(tmp_path, "a/x", "b/x", "b/deep/y", "b/_hidden", "b/.hidden", "_temporary/z", "c")
     system = fs.SubTreeFileSystem(str(tmp_path), HERE)
     for paths, names in (("a", ["a/x"]), (["b", "c", "b/x"], ["b/deep/y", "b/x", "c"])):
-        assert [file.path for file in found(paths, system).files] == names
+        assert [file.path for file in found(paths, system, deep=True).files] == names
+    with pytest.raises(wk.InvalidValue, match=r"'b/deep/y' is in a directory that is not named name=value"):
+        found("b", system)
     with pytest.raises(wk.InvalidValue, match=r"paths: 'b/\*' does not exist"):
         found("b/*", system)
     with pytest.raises(wk.InvalidValue, match="has a URI, and filesystem= is given"):

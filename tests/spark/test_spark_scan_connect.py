@@ -36,7 +36,8 @@ def test_connect(tmp_path):
         found = wk.spark.scan(spark, path, query)
         assert found.schema == query.run(frame).schema
         assert sorted(map(repr, found.collect())) == sorted(map(repr, query.run(frame).collect()))
-        some = wk.spark.scan(spark, str(root / "t*"), query, filter=[("at", "<", "2024-05-01"), ("v", ">", 7)])
+        chosen = [("at", "<", "2024-05-01"), ("v", ">", 7)]
+        some = wk.spark.scan(spark, str(root / "t*"), query, filter=chosen)
         wanted = query.run(frame.where("at < '2024-05-01' and v > 7"))
         assert sorted(map(repr, some.collect())) == sorted(map(repr, wanted.collect())) != []
         print("equal")

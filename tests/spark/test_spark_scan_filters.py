@@ -129,6 +129,8 @@ COMPARISONS = [
     (("price", "<", nan), "price < double('NaN')"),
     (("wide", ">", 10**31), f"wide > {10**31}"),
     (("wide", "<", Decimal("1e60")), "true"),
+    (("n", "<", "1e999999999"), "n is not null"),
+    (("n", ">", "1e-999999999"), "n > 0"),
     (("day", ">=", dt.date(1970, 1, 5)), "day >= date'1970-01-05'"),
     (("day", "<=", dt.datetime(1970, 1, 4, 12)), "day <= timestamp_ntz'1970-01-04 12:00:00'"),
     (("day", "<", "1969-12-25"), "day < date'1969-12-25'"),

@@ -37,6 +37,7 @@ OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 MOST_DIGITS: Final = 76
 """Of the widest decimals; there are no columns in which numbers beyond differ from doubles."""
+MOST_OF_LONG: Final = 19
 SINGLE: Final = 2**24
 """Up to which all integers are fractions of 32 bits."""
 DOUBLE_DIGITS: Final = 15
@@ -204,12 +205,7 @@ def common(
     if family(kind) == "number":
         return common_number(column, values, kind)
     if family(kind) in ("date", "time"):
-        scalars = [
-            read_time(column, each, kind, zone)
-            if isinstance(each, str)
-            else time_of(column, each, kind, zone)
-            for each in values
-        ]
+        scalars = [time_of(column, each, kind, zone) for each in values]
         wide = MICROS if any(each.type != kind for each in scalars) else kind
         return wide, pa.array([each.cast(wide) for each in scalars], wide)
     return kind, pa.array([read(column, each, kind).as_py() for each in values], kind)
@@ -233,6 +229,12 @@ def common_number(column: str, values: list[Value], kind: pa.DataType) -> tuple[
         # Of so few digits those are equal as doubles that are equal as the shortest decimals.
         numbers = [Decimal(repr(each)) for each in doubles]
     exact = [Decimal(each) for each in numbers]
+    # How many digits there are before the point and after it, in the column or in values.
+    before = kind.precision - scale if pa.types.is_decimal(kind) else MOST_OF_LONG
+    before = max(before, *(each.adjusted() + 1 for each in exact))
+    after = max(scale, *(-int(each.as_tuple().exponent) for each in exact))
+    if before + after > MOST_DIGITS:
+        return pa.float64(), pa.array(map(double, exact), pa.float64())
     try:
         if pa.types.is_decimal(kind):
             return kind, pa.array(exact, kind)
@@ -240,17 +242,8 @@ def common_number(column: str, values: list[Value], kind: pa.DataType) -> tuple[
             return kind, pa.array(map(int, exact), kind)
     except (pa.ArrowInvalid, OverflowError):
         pass  # The column has no such numbers.
-    scale = max(scale, *(-int(each.as_tuple().exponent) for each in exact))
-    digits = max(len(str(abs(int(each)))) for each in [*exact, Decimal(10) ** (kind_digits(kind) - 1)])
-    if scale + digits > MOST_DIGITS:
-        return pa.float64(), pa.array(map(double, exact), pa.float64())
-    wide = pa.decimal256(MOST_DIGITS, scale)
+    wide = pa.decimal256(MOST_DIGITS, after)
     return wide, pa.array(exact, wide)
-
-
-def kind_digits(kind: pa.DataType) -> int:
-    """Return how many digits numbers of a type have before the point, at most."""
-    return kind.precision - kind.scale if pa.types.is_decimal(kind) else 19
 
 
 def number_of(column: str, value: Value, kind: pa.DataType) -> int | float | Decimal:
@@ -293,28 +286,26 @@ def read(column: str, value: Value, kind: pa.DataType) -> pa.Scalar:
 
 
 def time_of(column: str, value: Any, kind: pa.DataType, zone: str | None) -> pa.Scalar:
-    """Return a date or time in the type in which it is compared with a column of such."""
-    own, wanted = value.type, getattr(kind, "tz", None)
-    if pa.types.is_date(own) and wanted is None:
-        return read(column, value, kind)
-    if pa.types.is_date(own):
-        return localized(column, value.cast(MICROS), kind, zone)
-    if (own.tz is None) == (wanted is None):
-        return read(column, value, kind if wanted else MICROS)
+    """Return a date or time, or one that a text says, in the type in which Spark compares it."""
+    has_zone = getattr(kind, "tz", None) is not None
+    if isinstance(value, str):
+        try:
+            bare = pa.scalar(value).cast(MICROS)
+        except pa.ArrowInvalid:
+            bare = None  # It has a zone, or is no time.
+        return (
+            localized(column, bare, kind, zone)
+            if has_zone and bare is not None
+            else read(column, value, kind)
+        )
+    if pa.types.is_date(value.type):
+        return localized(column, value.cast(MICROS), kind, zone) if has_zone else read(column, value, kind)
+    if has_zone == (value.type.tz is not None):
+        return read(column, value, kind if has_zone else MICROS)
     raise InvalidValue(
         f"{comparison(column, value, kind)}; times with zone are compared with times with zone, and times "
         "without with dates and times without"
     )
-
-
-def read_time(column: str, text: str, kind: pa.DataType, zone: str | None) -> pa.Scalar:
-    """Return the date or time that a text says, with or without a zone."""
-    if getattr(kind, "tz", None) is not None:
-        try:
-            return localized(column, pa.scalar(text).cast(MICROS), kind, zone)
-        except pa.ArrowInvalid:
-            pass  # It has a zone, or is no time.
-    return read(column, text, kind)
 
 
 def localized(column: str, value: pa.Scalar, kind: pa.DataType, zone: str | None) -> pa.Scalar:
@@ -328,6 +319,6 @@ def localized(column: str, value: pa.Scalar, kind: pa.DataType, zone: str | None
         return pc.assume_timezone(value, zone, ambiguous="earliest").cast(INSTANT)
     except pa.ArrowInvalid as error:
         raise InvalidValue(
-            f"{comparison(column, value, kind)}, in the session's zone ({str(error).splitlines()[0]}); give the time with a zone, "
-            "as 2024-05-01 10:00:00Z"
+            f"{comparison(column, value, kind)}, in the session's zone ({str(error).splitlines()[0]}); "
+            "give the time with a zone, as 2024-05-01 10:00:00Z"
         ) from None
