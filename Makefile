@@ -15,6 +15,7 @@ WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
 FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_SECONDS ?= 60
 HUNTS ?= 5
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .PHONY: help demo test hunt miri cross fuzz bench bench-full lint format wheel clean java
@@ -105,35 +106,15 @@ $(STAMPS):
 	done; \
 	echo "error: no Python 3.10 or newer is among: $(PYTHONS); make PYTHON=/path/to/python3 names one" >&2; exit 1
 
-# pip takes an extra only together with its project, which would compile it; so its requirements are read out.
-define requirements
-import importlib.util, re, sys
-if importlib.util.find_spec("tomllib"):
-    import tomllib
-else:
-    from pip._vendor import tomli as tomllib
-with open("pyproject.toml", "rb") as file:
-    project = tomllib.load(file)["project"]
-extras = project["optional-dependencies"]
-wanted = [*project["dependencies"], *extras[sys.argv[1]]]
-while wanted:
-    requirement = wanted.pop(0)
-    own = re.fullmatch(re.escape(project["name"]) + r"\[(.*)\]", requirement)
-    if own:
-        wanted += [each for extra in own[1].split(",") for each in extras[extra]]
-    else:
-        print(requirement)
-endef
-export requirements
-
-$(STAMPS)/python: pyproject.toml | $(STAMPS)
-	$(BIN)/python -c "$$requirements" dev > $(STAMPS)/requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(STAMPS)/requirements.txt
+# maturin tells pip what windowkit and its extras need, which compiles nothing; then the tools, so that they fit it.
+$(STAMPS)/python: pyproject.toml | $(STAMPS)/toolchain
+	$(PIP) --upgrade 'pip>=26.2'
+	$(WITH_RUST) $(PIP) --only-deps '.[spark,plot]'
+	$(PIP) --group dev
 	@touch $@
 
 $(STAMPS)/bench: $(STAMPS)/python
-	$(BIN)/python -c "$$requirements" bench > $(STAMPS)/bench.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(STAMPS)/bench.txt
+	$(PIP) --group bench
 	@touch $@
 
 $(STAMPS)/miri: $(STAMPS)/toolchain
