@@ -31,7 +31,7 @@ demo: java $(NATIVE)  ## New York's flights of 2013 in windows: windowkit beside
 	@$(BIN)/python examples/flights.py
 
 test: java $(NATIVE)  ## all tests of the Rust core, the Python package and Spark
-	$(WITH_RUST) cargo test --locked
+	$(WITH_RUST) cargo test --locked --workspace
 	$(BIN)/python -m pytest
 
 hunt: $(NATIVE)  ## the property tests HUNTS (5) times over examples that no one has seen
@@ -52,35 +52,35 @@ fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd
 	done
 
 bench: java $(NATIVE) $(STAMPS)/bench  ## benchmarks, to look at: some ten minutes; pages and pictures in target/bench
-	$(WITH_RUST) cargo bench --locked
-	$(BIN)/python bench/local_grid.py --keys 16,1024 --output target/bench/local.md
-	$(WITH_RUST) $(BIN)/python bench/kernels.py --quick --output target/bench/kernels.md
-	$(WITH_RUST) $(BIN)/python bench/slicing.py --quick --output target/bench/slicing.md
-	$(BIN)/python bench/spark_grid.py --cells '16 keys*' '1024 keys*' --sides spark windowkit --repeats 1 \
+	$(WITH_RUST) cargo bench --locked --workspace
+	$(BIN)/python benchmarks/local_grid.py --keys 16,1024 --output target/bench/local.md
+	$(WITH_RUST) $(BIN)/python benchmarks/kernels.py --quick --output target/bench/kernels.md
+	$(WITH_RUST) $(BIN)/python benchmarks/slicing.py --quick --output target/bench/slicing.md
+	$(BIN)/python benchmarks/spark_grid.py --cells '16 keys*' '1024 keys*' --sides spark windowkit --repeats 1 \
 		--skip-spark-over 10 --output target/bench/spark.md
 
 bench-full: java $(NATIVE) $(STAMPS)/bench  ## every cell of the Python benchmarks, recorded in docs/benchmarks: some hours
-	$(BIN)/python bench/local_grid.py
-	$(WITH_RUST) $(BIN)/python bench/kernels.py
-	$(WITH_RUST) $(BIN)/python bench/slicing.py
-	$(BIN)/python bench/partition.py
-	$(BIN)/python bench/spark_grid.py
-	$(BIN)/python bench/spark_stages.py
-	$(BIN)/python bench/spark_memory.py
-	$(BIN)/python bench/partition_spark.py
+	$(BIN)/python benchmarks/local_grid.py
+	$(WITH_RUST) $(BIN)/python benchmarks/kernels.py
+	$(WITH_RUST) $(BIN)/python benchmarks/slicing.py
+	$(BIN)/python benchmarks/partition.py
+	$(BIN)/python benchmarks/spark_grid.py
+	$(BIN)/python benchmarks/spark_stages.py
+	$(BIN)/python benchmarks/spark_memory.py
+	$(BIN)/python benchmarks/partition_spark.py
 
 lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warnings denied
-	$(WITH_RUST) cargo fmt --check
-	$(WITH_RUST) cargo clippy --locked --all-targets -- -D warnings
+	$(WITH_RUST) cargo fmt --all --check
+	$(WITH_RUST) cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" \
 		cargo clippy --locked --lib --features python -- -D warnings
-	$(WITH_RUST) RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+	$(WITH_RUST) RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
 format: $(STAMPS)/toolchain $(STAMPS)/python  ## format Rust and Python, and mend what ruff can
-	$(WITH_RUST) cargo fmt
+	$(WITH_RUST) cargo fmt --all
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
@@ -91,7 +91,7 @@ wheel: $(STAMPS)/toolchain $(STAMPS)/python  ## a wheel for every Python from 3.
 clean:  ## remove everything that make has made, the environment included
 	rm -rf $(VENV) target dist python/windowkit/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf spark-warehouse metastore_db derby.log flights.png
-	find python tests bench examples -name __pycache__ -prune -exec rm -rf {} +
+	find python tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 # Set-up.
 

@@ -21,7 +21,6 @@
 //! | [`state`] | snapshots: versioned, checksummed |
 //! | [`partition`] | which worker gets which row, and what that costs |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
-//! | [`technique`] | what slicing is measured against: buffers, trees, buckets, Pairs, Cutty |
 
 #![feature(portable_simd)]
 #![cfg_attr(feature = "python", feature(alloc_error_hook))]
@@ -36,7 +35,6 @@ pub mod partition;
 pub mod sketch;
 pub mod slice;
 pub mod state;
-pub mod technique;
 pub mod window;
 
 #[cfg(feature = "python")]

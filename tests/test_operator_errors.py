@@ -152,7 +152,6 @@ def test_a_query_that_does_not_fit_the_first_batch_leaves_the_operator_new() -> 
             "order: 'sorted' is unknown; allowed are 'in-order', 'out-of-order'",
         ),
         ({"store": "tree"}, wk.InvalidValue, "store: 'tree' is unknown"),
-        ({"technique": "magic"}, wk.InvalidValue, "technique: 'magic' is unknown"),
         ({"allowed_lateness": 5}, wk.InvalidValue, "allowed_lateness: 5 is given for order='in-order'"),
         ({"max_delay": 5}, wk.InvalidValue, "max_delay: 5 is given for order='in-order'"),
         (
@@ -306,12 +305,6 @@ def test_rows_out_of_order_are_told_by_their_place_in_the_push(query: wk.Query) 
         op.push(rows([None, None, 7, 6]))
     with pytest.raises(wk.InvalidValue, match="row 5 has time 3 in column 't', which is before 4"):
         op.push(pa.concat_tables([rows([1, None]), rows([]), rows([2, 4]), rows([None, 3])]))
-
-
-def test_a_technique_tells_rows_out_of_order_by_their_place_in_the_push() -> None:
-    op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")).operator(technique="pairs")
-    with pytest.raises(wk.InvalidValue, match="row 3 has time 6 in column 't', which is before 7"):
-        op.push(pa.concat_tables([rows([None, None]), rows([7, 6])]))
 
 
 def test_a_first_push_that_fails_leaves_the_operator_new() -> None:

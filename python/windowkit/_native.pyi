@@ -94,14 +94,6 @@ class Operator:
         disorder: tuple[int, bool] | None,
         store: str,
     ) -> None: ...
-    @staticmethod
-    def technique(
-        plan: Plan,
-        order: str,
-        allowed_lateness: tuple[int, bool],
-        disorder: tuple[int, bool] | None,
-        technique: str,
-    ) -> Operator: ...
     @property
     def schema(self) -> _ArrowSchema: ...
     @property

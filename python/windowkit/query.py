@@ -216,7 +216,6 @@ class Query:
         allowed_lateness: Length = 0,
         max_delay: Length | None = None,
         store: str = "auto",
-        technique: str = "slicing",
         name: str | None = None,
         schema: Any = None,
         clock: Clock | None = None,
@@ -238,10 +237,6 @@ class Query:
             with a tree above them, so that it combines O(log n) nodes (in order, and where the function has
             an inverse, with running totals: O(1)). Slices whose rows are kept are always held in order of
             time.
-        technique : {"slicing", "tuple_buffer", "aggregate_tree", "aggregate_buckets", "tuple_buckets", \
-"pairs", "cutty"}
-            General stream slicing, or one of the techniques that it is compared with; each of those refuses
-            what it cannot do.
         name : str, optional
             What results call the query once there are several; ``q1`` by default.
         schema : pyarrow.Schema, or data, optional
@@ -280,7 +275,6 @@ class Query:
             allowed_lateness=allowed_lateness,
             max_delay=max_delay,
             store=store,
-            technique=technique,
             name=name,
             schema=schema,
             clock=clock,

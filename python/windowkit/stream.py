@@ -20,7 +20,6 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of
 from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.query import Query, items
-from windowkit.techniques import STORED, TECHNIQUES
 from windowkit.windows import checked_name, quoted, units
 
 __all__ = ["Operator", "Stats"]
@@ -120,20 +119,13 @@ class Operator:
         allowed_lateness: Length = 0,
         max_delay: Length | None = None,
         store: str = "auto",
-        technique: str = "slicing",
         name: str | None = None,
         schema: Any = None,
         clock: Clock | None = None,
     ) -> None:
         one_of("order", order, ORDERS)
         one_of("store", store, STORES)
-        one_of("technique", technique, TECHNIQUES)
-        if technique != "slicing" and store != "auto":
-            raise InvalidValue(
-                f"store: {store!r} is given for technique={technique!r}; it says how slices are held, and is "
-                "for technique='slicing'"
-            )
-        self._order, self._store, self._technique = order, store, technique
+        self._order, self._store = order, store
         self._lateness = given_length("allowed_lateness", allowed_lateness)
         self._delay = None if max_delay is None else given_length("max_delay", max_delay)
         if order == "in-order":
@@ -320,7 +312,7 @@ class Operator:
         [{'k': 'b', 'window': {'start': 2, 'end': 2}, 'window_number': 0, 'n': 1, 'update': False}]
         """
         self._check_open("punctuate")
-        native = self._sliced("punctuate")
+        native = self._bound("punctuate")
         stamps = self._stamps
         if stamps is not None and time is not None:
             raise InvalidValue(
@@ -371,7 +363,6 @@ class Operator:
         """
         self._check_open("add")
         with self._settled():
-            self._slicing("add")
             return self._enter(query, name)
 
     def remove(self, query: Query | str) -> None:
@@ -389,7 +380,6 @@ class Operator:
         """
         self._check_open("remove")
         with self._settled():
-            native = self._slicing("remove")
             alike = [name for name, other in self._queries.items() if query in (name, other)]
             if not alike:
                 raise InvalidValue(
@@ -399,8 +389,8 @@ class Operator:
             name = alike[0]
             if len(self._queries) == 1:
                 raise InvalidValue(f"query: {name!r} is the only one; an operator has at least one query")
-            if native is not None:
-                native.remove(name)
+            if self._native is not None:
+                self._native.remove(name)
             del self._queries[name]
 
     def stats(self) -> Stats:
@@ -413,7 +403,7 @@ class Operator:
         There are no more than the windows' edges ask for: every start and end is one of a window (Traub et
         al. 2019, §5.2).
         """
-        return pa.Table.from_batches([pa.record_batch(self._sliced("slices").slices())])
+        return pa.Table.from_batches([pa.record_batch(self._bound("slices").slices())])
 
     def explain(self) -> str:
         """Say what is stored and why: the decisions of general stream slicing, with the sections that say so.
@@ -444,12 +434,7 @@ class Operator:
         for name, query in self._queries.items():
             windows, aggs = (", ".join(map(str, each)) for each in (query.windows, query.aggs))
             lines.append(f"  {quoted(name)}: {windows}; {aggs}")
-        if self._technique != "slicing":
-            source, stored = STORED[self._technique]
-            return "\n".join(
-                [*lines, f"technique: {self._technique} (Traub et al. 2019, {source})", f"  {stored}"]
-            )
-        native = self._slicing("explain")
+        native = self._native
         if native is None:
             return "\n".join([*lines, "decisions", "  none before the schema is known"])
         lines.append("decisions (Traub et al. 2019)")
@@ -487,7 +472,7 @@ class Operator:
         >>> again.push(pa.table({"k": ["a", "a"], "t": [7, 11], "v": [2.0, 4.0]})).to_pylist()
         [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 3.0, 'update': False}]
         """
-        return self._sliced("snapshot").snapshot()
+        return self._bound("snapshot").snapshot()
 
     @classmethod
     def restore(
@@ -534,7 +519,7 @@ class Operator:
         this._first, this._pusher = threading.Lock(), 0
         this._queries = dict(zip(names, asked, strict=True))
         this._added = len(names)
-        this._order, this._technique = order, "slicing"
+        this._order = order
         this._schema = schema
         plans = [(name, plan(query, schema)) for name, query in this._queries.items()]
         this._native = _native.Operator.restore(given, plans)
@@ -571,11 +556,7 @@ class Operator:
 
     def _made(self, schema: pa.Schema) -> _native.Operator:
         plans = [(name, plan(query, schema)) for name, query in self._queries.items()]
-        if self._technique == "slicing":
-            return _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
-        return _native.Operator.technique(
-            plans[0][1], self._order, self._lateness, self._delay, self._technique
-        )
+        return _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
 
     def _push_first(self, batch: Any) -> pa.Table:
         self._pusher = threading.get_ident()
@@ -606,21 +587,6 @@ class Operator:
         if self._native is None:
             raise unbound(call)
         return self._native
-
-    def _slicing(self, call: str) -> _native.Operator | None:
-        """Return the core's operator, if the schema is known already; refuse techniques."""
-        if self._technique != "slicing":
-            raise InvalidValue(
-                f"{call}: technique={self._technique!r} is there to compare with: it has one query, no "
-                "slices to show and no snapshots; use technique='slicing'"
-            )
-        return self._native
-
-    def _sliced(self, call: str) -> _native.Operator:
-        native = self._slicing(call)
-        if native is None:
-            raise unbound(call)
-        return native
 
     def _check_open(self, call: str) -> None:
         if self._closed:

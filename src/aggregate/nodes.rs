@@ -2,8 +2,8 @@
 
 /// Slots of plain states, one per node.
 ///
-/// A technique that keeps a tree of partials only does arithmetic on slots: what is to be combined is written down as a
-/// program, and each column runs it in one call.
+/// A tree of partials (FlatFAT, in the crate `baselines`) only does arithmetic on slots: it writes down what is to be combined
+/// as a program, and each column runs it in one call.
 pub trait Nodes {
     /// Grows to `len` slots; new ones are identities, without values.
     fn grow(&mut self, len: usize);

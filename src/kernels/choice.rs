@@ -5,7 +5,7 @@
 //! | needs | the function, the type of the values, the windows and the number of rows; no value is looked at |
 //! | time | O(1), but for windows that are ranges: O(windows), to see whether they are disjoint |
 //! | space | none |
-//! | source | its own rule, by measurement (`bench/kernels.py`, section `auto`); what each algorithm needs is Theodorakis et al. 2018, §2.2 and §3 |
+//! | source | its own rule, by measurement (`benchmarks/kernels.py`, section `auto`); what each algorithm needs is Theodorakis et al. 2018, §2.2 and §3 |
 //!
 //! RLE of the back stack (Theodorakis et al. 2018, §3.2 (4)) is not among them: its authors measured it to cost 9 to
 //! 18 %, as its runs make each step of a flip depend on the one before.

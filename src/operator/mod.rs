@@ -8,26 +8,19 @@
 
 mod bounded;
 mod buckets;
-mod face;
 mod keeping;
 mod output;
 mod parts;
 mod plan;
 mod ranked;
-mod results;
 mod running;
 mod stream;
 mod window_spec;
 
 pub use bounded::Bounded;
-pub(crate) use bounded::Columns;
 pub use buckets::split_rows;
-pub use face::Face;
-pub(crate) use face::{check_open, check_watermark};
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, Plan, Stored};
-pub(crate) use results::{Named, Results};
 pub use running::Running;
 pub use stream::{Contents, Options, Stats, StoreKind, Stream, length};
-pub(crate) use stream::{Gate, Late, check_schema};
 pub use window_spec::{Length, Moment, WindowKind, WindowSpec};

@@ -1,4 +1,4 @@
-//! `windowkit._native.Operator`: rows and watermarks in, windows out, by slicing or by a technique that it is compared with.
+//! `windowkit._native.Operator`: rows and watermarks in, windows out.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -13,22 +13,21 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::detached;
 use super::plan::PyPlan;
-use crate::operator::{Contents, Face, Options, Plan, Running, Stats, StoreKind, length};
+use crate::operator::{Contents, Options, Plan, Running, Stats, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
-use crate::technique::{self, Method};
 use crate::{Error, Result};
 
 /// A stream operator.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
 pub(super) struct PyOperator {
-    running: Mutex<Box<dyn Face>>,
+    running: Mutex<Running>,
     /// The thread of the call that is under way: users' functions run in it, and may not call the operator again.
     busy: Mutex<Option<ThreadId>>,
 }
 
 /// The operator, for the time of a call.
 struct Held<'a> {
-    running: MutexGuard<'a, Box<dyn Face>>,
+    running: MutexGuard<'a, Running>,
     busy: &'a Mutex<Option<ThreadId>>,
 }
 
@@ -70,23 +69,6 @@ impl PyOperator {
         })
     }
 
-    /// An operator that evaluates one query by a technique.
-    #[staticmethod]
-    fn technique(
-        py: Python<'_>,
-        plan: Bound<'_, PyPlan>,
-        order: &str,
-        allowed_lateness: Length,
-        disorder: Option<Length>,
-        technique: &str,
-    ) -> PyResult<Self> {
-        let plan = plan.get().0.clone();
-        detached(py, || {
-            let options = options(&plan, order, allowed_lateness, disorder, StoreKind::Auto)?;
-            Ok(Self::of(technique::Operator::new(Method::parse(technique)?, plan.clone(), options)?))
-        })
-    }
-
     /// The operator that a snapshot is of.
     #[staticmethod]
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
@@ -107,7 +89,7 @@ impl PyOperator {
 
     /// All that the operator holds.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = detached(py, || self.stream()?.slicing()?.snapshot())?;
+        let bytes = detached(py, || self.stream()?.snapshot())?;
         Ok(PyBytes::new(py, &bytes))
     }
 
@@ -171,14 +153,14 @@ impl PyOperator {
         detached(py, || {
             let mut stream = self.stream()?;
             let key = key.map(|key| key.into_inner().columns().to_vec());
-            let results = stream.slicing()?.punctuate(time, key.as_deref())?;
+            let results = stream.punctuate(time, key.as_deref())?;
             Ok(table(results, stream.schema().clone()))
         })
     }
 
     /// The names of the queries that rows are kept for.
     fn keeping(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detached(py, || Ok(self.stream()?.slicing()?.keeping().into_iter().map(str::to_owned).collect()))
+        detached(py, || Ok(self.stream()?.keeping().into_iter().map(str::to_owned).collect()))
     }
 
     /// Rows that were too late or had no time.
@@ -193,12 +175,12 @@ impl PyOperator {
     /// Adds a query.
     fn add(&self, py: Python<'_>, name: String, plan: Bound<'_, PyPlan>) -> PyResult<()> {
         let plan = plan.get().0.clone();
-        detached(py, move || self.stream()?.slicing()?.add(name, plan))
+        detached(py, move || self.stream()?.add(name, plan))
     }
 
     /// Removes a query.
     fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        detached(py, || self.stream()?.slicing()?.remove(name))
+        detached(py, || self.stream()?.remove(name))
     }
 
     /// See [`numbers`].
@@ -208,7 +190,7 @@ impl PyOperator {
 
     /// All slices.
     fn slices(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || Ok(PyRecordBatch::new(self.stream()?.slicing()?.slices()?)))
+        detached(py, || Ok(PyRecordBatch::new(self.stream()?.slices()?)))
     }
 
     /// The watermark in units of the measure.
@@ -219,15 +201,15 @@ impl PyOperator {
 
     /// How slices are held, and why.
     fn store(&self, py: Python<'_>) -> PyResult<Option<(&'static str, &'static str)>> {
-        detached(py, || Ok(self.stream()?.slicing()?.store_told()))
+        detached(py, || Ok(self.stream()?.store_told()))
     }
 
     /// What the decision trees say.
     fn strategy(&self, py: Python<'_>) -> PyResult<Vec<Told>> {
         let yes = |ruling: &Ruling<bool>| if ruling.answer { "yes" } else { "no" }.to_owned();
         detached(py, || {
-            let mut stream = self.stream()?;
-            let strategy = stream.slicing()?.strategy();
+            let stream = self.stream()?;
+            let strategy = stream.strategy();
             let (keep, split) = (&strategy.keep_rows, &strategy.split);
             let mut told: Vec<Told> = vec![
                 ("keep rows", yes(keep), keep.because, keep.source),
@@ -245,8 +227,8 @@ impl PyOperator {
 }
 
 impl PyOperator {
-    fn of(running: impl Face + 'static) -> Self {
-        Self { running: Mutex::new(Box::new(running)), busy: Mutex::new(None) }
+    fn of(running: Running) -> Self {
+        Self { running: Mutex::new(running), busy: Mutex::new(None) }
     }
 
     /// The operator, once other threads' calls are done.
@@ -284,16 +266,16 @@ impl Drop for Held<'_> {
 }
 
 impl Deref for Held<'_> {
-    type Target = dyn Face;
+    type Target = Running;
 
     fn deref(&self) -> &Self::Target {
-        &**self.running
+        &self.running
     }
 }
 
 impl DerefMut for Held<'_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut **self.running
+        &mut self.running
     }
 }
 

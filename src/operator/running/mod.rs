@@ -15,10 +15,11 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 
-use super::face::{check_open, check_watermark};
 use super::keeping::{Keeper, Outcome};
 use super::plan::Plan;
-use super::stream::{self, Entry, Late, Options, Queries, Stats, Stream, check_schema, strategy};
+use super::stream::{
+    self, Entry, Late, Options, Queries, Stats, Stream, check_open, check_schema, check_watermark, strategy,
+};
 use crate::slice::strategy::{Order, Strategy};
 use crate::{Error, Result};
 

@@ -13,6 +13,7 @@ use crate::operator::parts::out_of_bounds;
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
 use crate::slice::{Delta, Keys};
+use crate::window::Measure;
 use crate::{Error, Result};
 
 /// Rows that go through slicer and partials at a time: their columns stay in the cache.
@@ -29,6 +30,28 @@ pub(crate) struct Gate {
     pub(crate) cutoff: Option<i64>,
     /// The least and the greatest time whose windows' edges fit int64.
     pub(crate) bounds: (i64, i64),
+}
+
+/// Refuses a call after the end of the stream.
+pub(crate) fn check_open(closed: bool, call: &str) -> Result<()> {
+    match closed {
+        false => Ok(()),
+        true => {
+            Err(Error::InvalidValue(format!("{call}: the operator is closed; nothing comes after close()")))
+        }
+    }
+}
+
+/// Refuses a watermark before the last one.
+pub(crate) fn check_watermark(measure: &Measure, last: Option<i64>, watermark: i64) -> Result<()> {
+    match last.filter(|&last| watermark < last) {
+        None => Ok(()),
+        Some(last) => Err(Error::InvalidValue(format!(
+            "watermark: {watermark} is before the last one, {last} (both in {} of '{}'); a watermark never goes back",
+            measure.unit_name(),
+            measure.column()
+        ))),
+    }
 }
 
 /// Refuses a batch of another schema.

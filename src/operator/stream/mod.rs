@@ -31,7 +31,6 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use super::face::{check_open, check_watermark};
 use super::plan::Plan;
 use crate::Result;
 use crate::slice::strategy::Strategy;
@@ -39,7 +38,7 @@ use crate::slice::{Cutter, Delta, Eager, Store, Timelines};
 use agenda::Agenda;
 pub(super) use answers::answers;
 use due::{Due, Reopened};
-pub(crate) use intake::{Gate, check_schema};
+pub(crate) use intake::{Gate, check_open, check_schema, check_watermark};
 pub(super) use keyed::Keyed;
 pub(crate) use late::{Late, Reason};
 pub use options::{Options, Stats, StoreKind, length};

@@ -1,0 +1,266 @@
+//! Reference techniques of window aggregation: what general stream slicing is measured against, and checked with.
+//!
+//! Traub et al. 2019, §3 and Table 1. Each is behind [`Technique`], which is shaped like the stream operator: rows come
+//! with dense keys and times, a watermark makes windows final, late rows within the allowed lateness have them told
+//! again. Each works on the crate's own [`Partials`], so that every function means the same everywhere, and refuses with
+//! a reason what it cannot do.
+//!
+//! | technique | idea | refuses |
+//! |---|---|---|
+//! | [`tuple_buffer`](Method::TupleBuffer) | rows in order; a window is computed when it ends | nothing |
+//! | [`aggregate_tree`](Method::AggregateTree) | a binary tree of partials over rows in order | functions whose partials grow with their rows |
+//! | [`aggregate_buckets`](Method::AggregateBuckets) | a partial per window | of rows out of order, functions that do not commute and windows of a number of rows |
+//! | [`tuple_buckets`](Method::TupleBuckets) | a list of rows per window | nothing |
+//! | [`pairs`](Method::Pairs) | slices at starts and ends of windows | disorder, all but tumbling and sliding windows |
+//! | [`cutty`](Method::Cutty) | slices at starts of windows, a tree over them | disorder, windows whose edges depend on rows, functions whose partials grow with their rows |
+//!
+//! All take tumbling and sliding windows, over time and over the number of a key's rows; those that keep rows or windows
+//! take sessions beside. Other windows none takes: those of the paper's experiments are these.
+//!
+//! # Which windows, and when
+//! A window over time is final when its end is not after the watermark; a session `[first, last + gap)` when the
+//! watermark is after its end, as a row exactly on the end still joins. Windows without rows are not told. A row before
+//! the watermark is late. A late row changes those of its windows that have not expired: that do not end at or before the
+//! watermark less the allowed lateness. Of these, those that are final are told at once, as updates. A row is too late if
+//! all windows have expired that it would open by itself: it is counted and changes nothing.
+//!
+//! A window of a number of rows is final when the watermark is at its last row or after, as rows of one time keep the order
+//! in which they came; it expires with that row. A late row moves all that follow it, so that each later window of its key
+//! is another, and is told again if it is final.
+//!
+//! That is the operator's rule: lateness is a matter of a row's time alone. So a row that is not too late joins sessions
+//! that have expired, as long as any such row can; they are told again if they are so long then that they have not.
+
+mod aggregate_buckets;
+mod aggregate_tree;
+mod buckets;
+mod by_rows;
+mod cutty;
+mod edges;
+mod flat_fat;
+mod in_order;
+mod pairs;
+mod rank_buckets;
+mod ranks;
+mod row_store;
+mod sessions;
+mod slots;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tuple_buckets;
+mod tuple_buffer;
+
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, cast::AsArray};
+use arrow_select::filter::filter;
+
+use windowkit::aggregate::{Input, Kind, Partials};
+use windowkit::slice::strategy::Order;
+use windowkit::window::Window;
+use windowkit::{Error, Result};
+
+pub use in_order::ContextFree;
+
+/// A way to aggregate windows over a stream of rows.
+pub trait Technique: Send {
+    /// Its name, one of [`Method::NAMES`].
+    fn name(&self) -> &'static str;
+
+    /// Takes in rows: a dense key and a time each, and what each partial reads. Returns the windows that late rows among
+    /// them change.
+    ///
+    /// # Errors
+    /// `InvalidValue` for rows out of order where they were said to be in order; `Overflow` for a time whose windows do
+    /// not fit int64. Nothing has changed then.
+    fn push(&mut self, keys: &[u32], times: &[i64], inputs: &[Input]) -> Result<Windows>;
+
+    /// Moves the watermark and returns the windows that became final.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a watermark before the last one.
+    fn advance(&mut self, watermark: i64) -> Result<Windows>;
+
+    /// Ends the stream: returns all windows that are left, unfinished ones of rows if they are asked for, and keeps
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Technique::advance`].
+    fn close(&mut self) -> Result<Windows>;
+
+    /// What it holds, and has done so far.
+    fn stats(&self) -> Stats;
+}
+
+/// Windows and their aggregates: slot `i` of each partial is that of window `i`.
+pub struct Windows {
+    /// Key of each window.
+    pub keys: Vec<u32>,
+    /// Which of the query's windows it is.
+    pub windows: Vec<u32>,
+    /// Start of each window.
+    pub starts: Vec<i64>,
+    /// End of each window.
+    pub ends: Vec<i64>,
+    /// Ranks of its rows, `[lo, hi)`, of windows of a number of rows.
+    pub ranks: Vec<Option<(u64, u64)>>,
+    /// Whether it is an update of what was told before.
+    pub updates: Vec<bool>,
+    /// One column for each partial of the setting.
+    pub partials: Vec<Box<dyn Partials>>,
+}
+
+impl Windows {
+    /// Number of windows.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is no window.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Names and extents of these windows, with the aggregates of all.
+    fn new(told: Vec<Told>, partials: Vec<Box<dyn Partials>>) -> Self {
+        Self {
+            keys: told.iter().map(|window| window.key).collect(),
+            windows: told.iter().map(|window| window.window).collect(),
+            starts: told.iter().map(|window| window.start).collect(),
+            ends: told.iter().map(|window| window.end).collect(),
+            ranks: told.iter().map(|window| window.ranks).collect(),
+            updates: told.iter().map(|window| window.update).collect(),
+            partials,
+        }
+    }
+}
+
+/// A window on its way out.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    key: u32,
+    window: u32,
+    start: i64,
+    end: i64,
+    /// Of a window of a number of rows.
+    ranks: Option<(u64, u64)>,
+    update: bool,
+}
+
+/// What a technique holds and has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Rows held; of buckets, a row counts once for each that it is in.
+    pub rows: usize,
+    /// Partials held, for each function.
+    pub partials: usize,
+    /// Bytes of rows, partials and what finds them.
+    pub bytes: usize,
+    /// States joined so far, a row folded into one included.
+    pub combines: u64,
+    /// Rows that came too late.
+    pub late: u64,
+    /// Windows told, updates included.
+    pub windows: u64,
+    /// Windows told again.
+    pub updates: u64,
+}
+
+/// What a technique is made for.
+pub struct Setting {
+    /// The query's windows.
+    pub windows: Vec<Window>,
+    /// Windows of users' own; their numbers follow those of `windows`.
+    pub own: Vec<Arc<dyn ContextFree>>,
+    /// Whether rows come in the order of their times, whatever their keys.
+    pub order: Order,
+    /// How long after its end a window takes late rows, in units of the measure.
+    pub lateness: i64,
+    /// An empty column of each partial.
+    pub partials: Vec<Box<dyn Partials>>,
+}
+
+/// The techniques by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Rows in order; a window is computed when it ends: any function, any window, any order.
+    TupleBuffer,
+    /// A tree of partials over rows in order.
+    AggregateTree,
+    /// A partial per window.
+    AggregateBuckets,
+    /// A list of rows per window.
+    TupleBuckets,
+    /// Slices at starts and ends of windows over time, of streams in order.
+    Pairs,
+    /// Slices at starts of windows, of streams in order, and a tree over them.
+    Cutty,
+}
+
+impl Method {
+    /// All of them, in the order of Table 1, slicing ones last.
+    pub const ALL: [Method; 6] = [
+        Method::TupleBuffer,
+        Method::AggregateTree,
+        Method::AggregateBuckets,
+        Method::TupleBuckets,
+        Method::Pairs,
+        Method::Cutty,
+    ];
+
+    /// Their names.
+    pub const NAMES: [&'static str; 6] =
+        ["tuple_buffer", "aggregate_tree", "aggregate_buckets", "tuple_buckets", "pairs", "cutty"];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    /// Makes it for a setting.
+    ///
+    /// # Errors
+    /// `InvalidValue` with the reason if it cannot do what the setting asks.
+    pub fn make(self, setting: Setting) -> Result<Box<dyn Technique>> {
+        match self {
+            Method::TupleBuffer => tuple_buffer::make(setting),
+            Method::AggregateTree => aggregate_tree::make(setting),
+            Method::AggregateBuckets => aggregate_buckets::make(setting),
+            Method::TupleBuckets => tuple_buckets::make(setting),
+            Method::Pairs => pairs::make(setting),
+            Method::Cutty => cutty::make(setting),
+        }
+    }
+}
+
+/// A refusal: what the technique does not take, why, and what it does.
+fn refused(name: &str, what: &str, why: &str, allowed: &str) -> Error {
+    Error::InvalidValue(format!("technique: {name} takes no {what}: {why}; allowed are {allowed}"))
+}
+
+/// Refuses functions whose partials grow with their rows, for techniques that keep a state per node of a tree. Such are
+/// holistic ones, and in this crate functions that do not commute, the rows of which are kept until all have come.
+fn shared_states(name: &str, partials: &mut [Box<dyn Partials>]) -> Result<()> {
+    let grows = |partials: &mut Box<dyn Partials>| {
+        let properties = partials.properties();
+        partials.nodes().is_none() && (properties.kind == Kind::Holistic || !properties.commutative)
+    };
+    match partials.iter_mut().any(grows) {
+        false => Ok(()),
+        true => Err(refused(
+            name,
+            "function whose partials grow with their rows",
+            "each level of its tree would hold all rows again (Traub et al. 2019, §6.3.2)",
+            "distributive and algebraic functions that commute",
+        )),
+    }
+}
+
+/// The rows of `mask` of what a partial reads.
+fn filtered(input: &Input, mask: &BooleanArray) -> Result<Input> {
+    let columns = input.columns.iter().map(|column| filter(column, mask));
+    let columns = columns.collect::<std::result::Result<_, _>>()?;
+    let taken = input.taken.as_ref().map(|taken| filter(taken, mask)).transpose()?;
+    Ok(Input { columns, taken: taken.map(|taken| taken.as_boolean().clone()) })
+}
