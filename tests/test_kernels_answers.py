@@ -111,6 +111,7 @@ def test_every_algorithm_answers_as_the_definition(kind: pa.DataType, values: li
     assert len(checked) > 4 * len(functions(kind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "values"), TYPES, ids=lambda value: str(value)[:30])
 def test_long_columns_take_the_blocked_kernels(kind: pa.DataType, values: list[Any]) -> None:
     # Long enough for SIMD blocks, segments of many rows, and a slice that begins within a byte of the bitmap.
