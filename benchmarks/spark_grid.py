@@ -58,9 +58,10 @@ from spark_goals import ROUTES, behind, stage_2, table
 from spark_session import session
 
 import windowkit as wk
-from windowkit.spark import choice, panes, planner, sql
-from windowkit.spark.job import job
-from windowkit.spark.reference import output_schema
+from windowkit.spark.jobs import sql
+from windowkit.spark.jobs.job import job
+from windowkit.spark.jobs.reference import output_schema
+from windowkit.spark.routes import panes, planner, rule
 
 SIDES = ("spark", "windowkit", "hinted", *ROUTES, "spark parquet", "scan", "identity", "premade")
 MOST_ROUNDS = 9
@@ -268,13 +269,13 @@ def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace
         "spark parquet": lambda: own(spark.read.parquet(path)),
         "scan": lambda: wk.spark.scan(spark, path, query),
     }
-    for route in choice.ROUTES:
+    for route in rule.ROUTES:
         if route.refusal(checked) is None:
             sides[route.name] = partial(query.run, frame, route=route.name)
     if "catalyst" not in sides and panes.ROUTE.refusal(checked) is None:
         slices = panes.slices(checked).count()
         hint = options.rows / slices
-        result |= {"slices": slices, "hinted": choice.choose(checked, None, choice.expected(hint)).route.name}
+        result |= {"slices": slices, "hinted": rule.choose(checked, None, rule.expected(hint)).route.name}
         sides["hinted"] = lambda: query.run(frame, rows_per_slice=hint)
         sides["identity"] = lambda: panes.slices(checked).mapInArrow(
             lambda batches: batches, panes.slices(checked).schema

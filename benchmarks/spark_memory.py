@@ -50,9 +50,9 @@ from spark_session import session
 from spark_stages import write
 
 import windowkit as wk
-from windowkit.spark import packed, stages
-from windowkit.spark.job import job
-from windowkit.spark.reference import output_schema, reference
+from windowkit.spark.jobs.job import job
+from windowkit.spark.jobs.reference import output_schema, reference
+from windowkit.spark.routes import packed, stages
 from windowkit.spark.shipping import shipped
 
 WIDE = {"rows of 1 MiB": (4_000, 1 << 20), "rows of 2 kB": (1_000_000, 2_000)}

@@ -46,10 +46,11 @@ from spark_grid import BY_TEN, ROW_GROUP, START, machine, ones, seconds
 from spark_session import session
 
 import windowkit as wk
-from windowkit.spark import packed, packing, parquet, stages
-from windowkit.spark.reference import output_schema
+from windowkit.spark import parquet
+from windowkit.spark.jobs.reference import output_schema
+from windowkit.spark.routes import packed, stages
 from windowkit.spark.scan import ReadAndPack, checked
-from windowkit.spark.shipping import shipped
+from windowkit.spark.shipping import packing, shipped
 
 QUERY = wk.query(by="k", time="ts", windows=BY_TEN[1], aggs=[wk.sum("v"), wk.max("v")])
 STEPS = {

@@ -22,6 +22,10 @@ Spark DataFrames. Importing this package needs neither Spark nor any of these bu
 
 from importlib import import_module as _import_module
 
+# Engines register when they are imported.
+from windowkit import explain as _explain  # noqa: F401
+from windowkit import local as _local  # noqa: F401
+from windowkit import spark_engine as _spark_engine  # noqa: F401
 from windowkit.aggregates import (
     Aggregate,
     approx_count_distinct,

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from windowkit.errors import InvalidType
 
-__all__ = ["from_library", "is_table", "kind"]
+__all__ = ["from_library", "is_a", "is_spark", "is_table", "kind"]
 
 
 def kind(data: object) -> str:
@@ -23,6 +23,14 @@ def is_a(data: object, library: str, *names: str) -> bool:
     """
     return any(
         each.__name__ in names and each.__module__.split(".")[0] == library for each in type(data).__mro__
+    )
+
+
+def is_spark(data: object) -> bool:
+    """Whether `data` is a Spark DataFrame, classic or Connect."""
+    return any(
+        each.__name__ == "DataFrame" and each.__module__.split(".")[:2] == ["pyspark", "sql"]
+        for each in type(data).__mro__
     )
 
 

@@ -6,14 +6,14 @@ The functions that make aggregates, as `sum`, are in `windowkit.aggregates`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.user import UserFunction
 from windowkit.windows.grammar import bare, checked_name, quoted, read_call, unquoted
 
-__all__ = ["AGGREGATE_FORMS", "FORMS", "Aggregate", "make", "parse"]
+__all__ = ["AGGREGATE_FORMS", "FORMS", "Aggregate", "UserFunction", "make", "parse"]
 
 
 class Form(NamedTuple):
@@ -268,6 +268,38 @@ class Aggregate:
         numbers = [shown(number, form) for number in self.parameters]
         arguments = [*map(quoted, self.columns), *numbers, *([option] if option else [])]
         return f"{spelling}({', '.join(arguments)})"
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """An aggregate function of a user's own, made by `windowkit.aggregate`; columns make it an aggregate.
+
+    Parameters
+    ----------
+    name : str
+        What its default output names and its errors begin with.
+    lift, combine, lower : callable
+        See `windowkit.aggregate`.
+    invert : callable, optional
+        See `windowkit.aggregate`.
+    identity : object, optional
+        See `windowkit.aggregate`.
+    commutative : bool, default False
+        See `windowkit.aggregate`.
+    """
+
+    name: str
+    lift: Callable[..., Any]
+    combine: Callable[[Any, Any], Any]
+    lower: Callable[[Any], Any]
+    invert: Callable[[Any, Any], Any] | None = None
+    identity: Any = None
+    commutative: bool = False
+
+    def __call__(self, column: str, *others: str) -> Aggregate:
+        """Return the aggregate of these columns, named ``<name>(<columns>)``."""
+        columns = tuple(checked_name("column", each) for each in (column, *others))
+        return Aggregate("user", columns, f"{self.name}({', '.join(columns)})", user=self)
 
 
 def make(spelling: str, *columns: str, numbers: tuple[float, ...] = (), option: bool = False) -> Aggregate:

@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import DataType, DecimalType, IntegralType
 
-from windowkit.cli import (
+from windowkit.cli_paths import (
     ArgumentsError,
     JobError,
     format_of,

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.durations import NANOSECONDS, Duration, Rows
-from windowkit.local import plan, schema_of
+from windowkit.engines import Engine, register
+from windowkit.local import OTHERWISE, plan, schema_of
 from windowkit.moments import Moment
 from windowkit.query import Query
 from windowkit.windows import (
@@ -231,3 +232,6 @@ def partial(kind: str, columns: Sequence[str], where: str | None, size: str = ""
     function = kind.removesuffix("_valid")
     option = "" if function == kind else ", ignore_nulls"
     return f"{function}({', '.join(map(quoted, columns))}{option}{size}){filtered}"
+
+
+register(Engine(takes=lambda _: True, calls={"explain": explain}, otherwise=OTHERWISE))

@@ -12,11 +12,15 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit._columns import is_spark
+from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import Query, is_spark
+from windowkit.query import Query
 
-__all__ = ["batches", "plan", "run", "schema", "schema_of"]
+__all__ = ["OTHERWISE", "batches", "plan", "run", "schema", "schema_of"]
 
+OTHERWISE: Final = "without a Spark DataFrame; only Spark has routes and partitions"
+"""What errors say of options that are for Spark."""
 ACCEPTED: Final = (
     "data is anything with an Arrow interface (__arrow_c_stream__ or __arrow_c_array__) that holds a table, "
     "like a pyarrow Table or RecordBatchReader, a Polars, pandas or DuckDB table, or a Spark DataFrame"
@@ -195,3 +199,13 @@ class Source:
     ) -> None:
         if error is not None and self._failure is not None:
             raise self._failure from None
+
+
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"run": run, "batches": batches, "schema": schema},
+        options=("threads",),
+        otherwise=OTHERWISE,
+    )
+)

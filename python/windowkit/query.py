@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from windowkit import engines
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.processing import ProcessingTime
@@ -153,28 +154,17 @@ class Query:
         {'k': 'b', 'window': {'start': 0, 'end': 10}, 'sum(v)': 4.0}
         """
         refuse_processing_time(self.time, "run")
-        if is_spark(data):
-            if threads is not None:
-                raise InvalidValue(
-                    f"threads: {threads!r} is given with a Spark DataFrame; Spark has its own tasks"
-                )
-            from windowkit import spark
-
-            return spark.aggregate(
-                data,
-                self,
-                route=route,
-                rows_per_slice=rows_per_slice,
-                metrics=metrics,
-                partitioner=partitioner,
-                n=n,
-            )
-        refuse_for_spark(
-            route=route, rows_per_slice=rows_per_slice, metrics=metrics, partitioner=partitioner, n=n
+        return engines.evaluate(
+            "run",
+            self,
+            data,
+            threads=threads,
+            route=route,
+            rows_per_slice=rows_per_slice,
+            metrics=metrics,
+            partitioner=partitioner,
+            n=n,
         )
-        from windowkit import local
-
-        return local.run(self, data, threads=threads)
 
     def batches(self, data: Any, threads: int | None = None) -> pyarrow.RecordBatchReader:
         """Evaluate the query, and give the result batch by batch.
@@ -205,9 +195,8 @@ class Query:
         2
         """
         refuse_processing_time(self.time, "batches")
-        from windowkit import local
-
-        return local.batches(self, data, threads=threads)
+        batches: pyarrow.RecordBatchReader = engines.find("batches")(self, data, threads=threads)
+        return batches
 
     def operator(
         self,
@@ -267,9 +256,7 @@ class Query:
         >>> op.close().to_pylist()
         [{'window': {'start': 10, 'end': 20}, 'n': 1, 'update': False}]
         """
-        from windowkit.stream import Operator
-
-        return Operator(
+        operator: Operator = engines.find("operator")(
             self,
             order=order,
             allowed_lateness=allowed_lateness,
@@ -279,6 +266,7 @@ class Query:
             schema=schema,
             clock=clock,
         )
+        return operator
 
     def schema(self, data: Any) -> pyarrow.Schema:
         """Return the schema of the result, without evaluating anything.
@@ -304,9 +292,8 @@ class Query:
           child 1, end: timestamp[ms] not null
         avg(v): double
         """
-        from windowkit import local
-
-        return local.schema(self, data)
+        schema: pyarrow.Schema = engines.find("schema")(self, data)
+        return schema
 
     def explain(
         self,
@@ -339,17 +326,16 @@ class Query:
         >>> print(query.explain().splitlines()[0])
         query by k over ts
         """
-        if data is not None and is_spark(data):
-            from windowkit import spark
-
-            told = spark.explain(
-                data, self, route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n
-            )
-            return str(told)
-        refuse_for_spark(route=route, rows_per_slice=rows_per_slice, partitioner=partitioner, n=n)
-        from windowkit import explain
-
-        return explain.explain(self, data)
+        text: str = engines.evaluate(
+            "explain",
+            self,
+            data,
+            route=route,
+            rows_per_slice=rows_per_slice,
+            partitioner=partitioner,
+            n=n,
+        )
+        return text
 
 
 def query(
@@ -439,19 +425,3 @@ def refuse_processing_time(time: str, call: str) -> None:
             f"time: PROCESSING_TIME is given for {call}, where all rows are there at once; it is for "
             "query.operator()"
         )
-
-
-def refuse_for_spark(**options: object) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise InvalidValue(
-                f"{name}: {value!r} is given without a Spark DataFrame; only Spark has routes and partitions"
-            )
-
-
-def is_spark(data: Any) -> bool:
-    """Whether `data` is a Spark DataFrame, classic or Connect; pyspark is not imported to tell."""
-    return any(
-        kind.__name__ == "DataFrame" and kind.__module__.split(".")[:2] == ["pyspark", "sql"]
-        for kind in type(data).__mro__
-    )

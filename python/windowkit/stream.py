@@ -16,6 +16,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit._columns import is_a
 from windowkit.durations import Duration, Length, Rows, duration, length
+from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of
 from windowkit.processing import Clock, ProcessingTime, Stamps
@@ -743,3 +744,6 @@ def given_length(argument: str, value: Length) -> tuple[int, bool]:
     if units(measure) < 0:
         raise InvalidValue(f"{argument}: {value!r} is below zero; it is a length of at least zero")
     return units(measure), isinstance(measure, Duration)
+
+
+register(Engine(takes=lambda _: True, calls={"operator": Operator}))

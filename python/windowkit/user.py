@@ -3,50 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from windowkit.aggregation import UserFunction
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.grammar import checked_name
 
-if TYPE_CHECKING:
-    from windowkit.aggregation import Aggregate
-
 __all__ = ["UserFunction", "aggregate"]
-
-
-@dataclass(frozen=True)
-class UserFunction:
-    """An aggregate function of a user's own; made by `aggregate`. Called with columns it makes an aggregate.
-
-    Parameters
-    ----------
-    name : str
-        What its default output names and its errors begin with.
-    lift, combine, lower : callable
-        See `aggregate`.
-    invert : callable, optional
-        See `aggregate`.
-    identity : object, optional
-        See `aggregate`.
-    commutative : bool, default False
-        See `aggregate`.
-    """
-
-    name: str
-    lift: Callable[..., Any]
-    combine: Callable[[Any, Any], Any]
-    lower: Callable[[Any], Any]
-    invert: Callable[[Any, Any], Any] | None = None
-    identity: Any = None
-    commutative: bool = False
-
-    def __call__(self, column: str, *others: str) -> Aggregate:
-        """Return the aggregate of these columns, named ``<name>(<columns>)``."""
-        from windowkit.aggregation import Aggregate
-
-        columns = tuple(checked_name("column", each) for each in (column, *others))
-        return Aggregate("user", columns, f"{self.name}({', '.join(columns)})", user=self)
 
 
 def aggregate(

@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import functions as sf
 
 import windowkit as wk
-from windowkit.spark import panes, reference, worker
-from windowkit.spark.job import job
+from windowkit.spark import reference
+from windowkit.spark.jobs.job import job
+from windowkit.spark.routes import panes, worker
 
 SLIDING = wk.sliding("10 minutes", "1 minute")
 AGGS = [wk.count(), wk.sum("v"), wk.max("v"), wk.first("v")]

@@ -69,9 +69,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession, functions as sf
 import windowkit as wk
 import windowkit.spark
-from windowkit.spark import metrics, packed, stages
-from windowkit.spark.job import job
-from windowkit.spark.reference import output_schema
+from windowkit.spark.shipping import metrics
+from windowkit.spark.routes import packed, stages
+from windowkit.spark.jobs.job import job
+from windowkit.spark.jobs.reference import output_schema
 from windowkit.spark.shipping import shipped
 
 FOLDER = Path({folder!r})

@@ -17,7 +17,7 @@ import windowkit.spark
 
 MODULES = [
     "windowkit.spark",
-    *(f"windowkit.spark.{m.name}" for m in pkgutil.iter_modules(windowkit.spark.__path__)),
+    *(m.name for m in pkgutil.walk_packages(windowkit.spark.__path__, "windowkit.spark.")),
 ]
 
 

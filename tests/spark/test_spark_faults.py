@@ -15,10 +15,11 @@ from pyspark.sql import functions as sf
 import windowkit as wk
 import windowkit.spark
 from support.programs import ROOT, program
-from windowkit.spark import datasource, packed
-from windowkit.spark.job import job
+from windowkit.spark import datasource
+from windowkit.spark.jobs.job import job
+from windowkit.spark.routes import packed
+from windowkit.spark.routes.worker import Rows
 from windowkit.spark.shipping import shipped
-from windowkit.spark.worker import Rows
 
 SLIDING = wk.sliding("10 minutes", "4 minutes")
 QUERY = wk.query(by="device", time="ts", windows=SLIDING, aggs=[wk.median("v"), wk.sum("n")])
@@ -300,9 +301,9 @@ def test_a_task_that_fails_twice_is_run_a_third_time(tmp_path):
         from pathlib import Path
         from pyspark.sql import SparkSession, functions as sf
         import windowkit as wk
-        from windowkit.spark import packed, stages
-        from windowkit.spark.job import job
-        from windowkit.spark.reference import output_schema
+        from windowkit.spark.routes import packed, stages
+        from windowkit.spark.jobs.job import job
+        from windowkit.spark.jobs.reference import output_schema
         from windowkit.spark.shipping import shipped
 
         folder = Path({str(tmp_path)!r})

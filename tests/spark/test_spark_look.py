@@ -13,10 +13,10 @@ from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
-from windowkit.spark import look
-from windowkit.spark.choice import Expected
-from windowkit.spark.job import job
-from windowkit.spark.look import Seen, estimate, looked
+from windowkit.spark.jobs.job import job
+from windowkit.spark.routes import look
+from windowkit.spark.routes.look import Seen, estimate, looked
+from windowkit.spark.routes.rule import Expected
 
 SLIDING = wk.sliding("10 minutes", "10 seconds")
 QUERY = wk.query(by="k", time="ts", windows=SLIDING, aggs=wk.sum("v"))
@@ -182,7 +182,7 @@ def test_there_is_no_look_where_nothing_depends_on_it(many, monkeypatch):
     def fail(_):
         raise AssertionError("there was a look")
 
-    monkeypatch.setattr("windowkit.spark.planner.looked", fail)
+    monkeypatch.setattr("windowkit.spark.routes.planner.looked", fail)
     for query in (
         wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.sum("v")),
         wk.query(by="k", time="ts", windows=SLIDING, aggs=wk.median("v")),

@@ -10,7 +10,7 @@ import pytest
 
 import windowkit as wk
 from support.programs import program
-from windowkit.spark import stages
+from windowkit.spark.routes import stages
 
 PROGRAM = """
     import resource
@@ -19,7 +19,8 @@ PROGRAM = """
     import pyarrow as pa
     import windowkit as wk
     from windowkit.local import plan
-    from windowkit.spark import packing, stages
+    from windowkit.spark.shipping import packing
+    from windowkit.spark.routes import stages
 
     what = sys.argv[1]
     query = wk.query(by="k", time="t", windows=wk.sliding(20, 10), aggs=[wk.sum("v"), wk.max("v")])

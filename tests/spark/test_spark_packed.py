@@ -18,9 +18,10 @@ import windowkit.spark
 from support.oracle import assert_equal, evaluate, rows_of
 from windowkit import _native
 from windowkit.local import plan
-from windowkit.spark import packed, packing, stages
-from windowkit.spark.exchange import hashed
-from windowkit.spark.job import job
+from windowkit.spark.jobs.job import job
+from windowkit.spark.partition.exchange import hashed
+from windowkit.spark.routes import packed, stages
+from windowkit.spark.shipping import packing
 
 TINY = stages.Limits(slots=4, rows=4, trial=3, bytes=200, chunk=100, yielded=300, joined=400)
 """So that a few rows make many rounds and chunks."""
@@ -29,7 +30,7 @@ FILTERED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 
 Chunk = tuple[int, bytes, int, int]
 
-PLACE = packing.Place(bucket=5, task=7, number=2, all=3, partition=1, buckets=2)
+BUCKET = 5
 
 
 def packed_by(pack: stages.Pack, table: pa.Table, rows: int) -> list[Chunk]:
@@ -68,7 +69,7 @@ def check(case: Case, tasks: int, partitions: int, share: float, rows: int) -> N
     def run() -> pa.Table:
         chunks: list[Chunk] = []
         for task in range(tasks):
-            chunks += packed_by(replace(pack, task=task), table.slice(task * each, each), rows)
+            chunks += packed_by(pack, table.slice(task * each, each), rows)
         assert sum(chunk[2] for chunk in chunks) <= table.num_rows
         unpack = stages.Unpack(query, table.schema, limits)
         batches = list(answered(unpack, chunks, partitions))
@@ -165,75 +166,42 @@ def test_any_damaged_byte_is_noticed(kind):
     table = ordered(9, 2, 1)
     (batch,) = table.to_batches()
     print_of = fingerprint(table)
-    chunk = packing.pack(kind, batch, print_of, PLACE)
-    assert packing.unpack(chunk, print_of, PLACE.bucket) == (kind, batch, PLACE)
+    chunk = packing.pack(kind, batch, print_of, BUCKET)
+    assert packing.unpack(chunk, print_of, BUCKET) == (kind, batch)
     for at in range(len(chunk)):
         damaged = bytearray(chunk)
         damaged[at] ^= 1 << at % 8
         with pytest.raises(wk.InvalidValue, match="packed slices: "):
-            packing.unpack(bytes(damaged), print_of, PLACE.bucket)
+            packing.unpack(bytes(damaged), print_of, BUCKET)
     for length in range(len(chunk)):
         with pytest.raises(wk.InvalidValue, match="packed slices: a chunk of"):
-            packing.unpack(chunk[:length], print_of, PLACE.bucket)
-    # Format 2, whose header was shorter, is told by its number, whatever follows.
-    old = chunk[:4] + (2).to_bytes(2, "little") + chunk[6:]
-    for length in (6, 48, len(chunk)):
-        with pytest.raises(wk.InvalidValue, match=r"a chunk has format 2; windowkit .* reads format 3"):
-            packing.unpack(old[:length], print_of, PLACE.bucket)
+            packing.unpack(chunk[:length], print_of, BUCKET)
+    # Format 3, whose header was longer, is recognised by its number, whatever follows.
+    old = chunk[:4] + (3).to_bytes(2, "little") + chunk[6:]
+    for length in (6, 32, len(chunk)):
+        with pytest.raises(wk.InvalidValue, match=r"a chunk has format 3; windowkit .* reads format 4"):
+            packing.unpack(old[:length], print_of, BUCKET)
     with pytest.raises(wk.InvalidValue, match="packed slices: a chunk of"):
-        packing.unpack(chunk + b"\0", print_of, PLACE.bucket)
-    for bucket in (PLACE.bucket + 1, None):
+        packing.unpack(chunk + b"\0", print_of, BUCKET)
+    for bucket in (BUCKET + 1, None):
         with pytest.raises(wk.InvalidValue, match=f"a chunk of bucket 5 came with bucket {bucket}"):
             packing.unpack(chunk, print_of, bucket)
 
 
-def test_chunks_come_once_and_all():
-    # Rounds of four rows: chunks of a bucket are handed out before the last one is known.
+def test_buckets_may_be_interleaved_and_chunks_come_in_any_order():
+    # Rounds of four rows: a bucket has several chunks of each of two tasks.
     table = ordered(60, 3, 1)
     pack = stages.Pack(SLIDING, table.schema, 2, 2, limits=replace(TINY, share=9.0))
-    chunks = packed_by(replace(pack, task=0), table, 3) + packed_by(replace(pack, task=1), table, 3)
-    wanted = rows_of(SLIDING, windows_of(table, chunks))
-    places = [packing.unpack(chunk, fingerprint(table), bucket)[2] for bucket, chunk, _, _ in chunks]
-    assert max(place.number for place in places) > 2
-    for at, place in enumerate(places):
-        with pytest.raises(wk.InvalidValue, match=f"chunk {place.number} of task {place.task} came twice"):
-            windows_of(table, [*chunks, chunks[at]])
-        if [(other.bucket, other.task) for other in places].count((place.bucket, place.task)) > 1:
-            with pytest.raises(wk.InvalidValue, match=f"of task {place.task}, of .* some were lost"):
-                windows_of(table, chunks[:at] + chunks[at + 1 :])
-        moved = [(chunks[at][0] + 1, *chunks[at][1:])]
-        with pytest.raises(wk.InvalidValue, match=r"came with bucket|some were lost"):
-            windows_of(table, chunks[:at] + moved + chunks[at + 1 :])
-    assert rows_of(SLIDING, windows_of(table, chunks[::-1])) == wanted
+    chunks = packed_by(pack, table.slice(0, 30), 3) + packed_by(pack, table.slice(30), 3)
+    assert len(chunks) > 3 * len({bucket for bucket, *_ in chunks})
+    for order in (chunks, chunks[::-1]):
+        assert_equal(evaluate(SLIDING, table), rows_of(SLIDING, windows_of(table, order)))
 
 
-def test_a_bucket_of_a_task_that_is_lost_whole_is_noticed():
-    # Three tasks, three buckets in each of two partitions.
-    table = ordered(60, 11, 1)
-    pack = stages.Pack(SLIDING, table.schema, 2, 3, limits=replace(TINY, share=9.0))
-    chunks = [each for task in range(3) for each in packed_by(replace(pack, task=task), table, 3)]
-    places = [packing.unpack(chunk, fingerprint(table), bucket)[2] for bucket, chunk, _, _ in chunks]
-    of_partition: dict[tuple[int, int], set[int]] = {}
-    for place in places:
-        of_partition.setdefault((place.partition, place.task), set()).add(place.bucket)
-    assert max(map(len, of_partition.values())) > 1
-    for (partition, task), buckets in of_partition.items():
-        for lost in buckets:
-            pairs = zip(chunks, places, strict=True)
-            left = [chunk for chunk, place in pairs if (place.task, place.bucket) != (task, lost)]
-            if len(buckets) == 1:
-                # A block of the shuffle, of which Spark keeps account.
-                windows_of(table, left)
-                continue
-            said = f"partition {partition} has chunks of task {task} in {len(buckets) - 1} buckets, of "
-            with pytest.raises(wk.InvalidValue, match=f"{said}{len(buckets)} that were written"):
-                windows_of(table, left)
-
-
-def test_partitions_that_are_read_by_one_task_count_their_buckets_apart():
+def test_partitions_may_be_read_by_one_task():
     # As adaptive execution joins them: buckets in the order of their numbers, whatever their partitions.
     table = ordered(60, 11, 1)
-    pack = stages.Pack(SLIDING, table.schema, 4, 3, task=0)
+    pack = stages.Pack(SLIDING, table.schema, 4, 3)
     chunks = sorted(packed_by(pack, table, 10), key=lambda chunk: chunk[0])
     made = answered(stages.Unpack(SLIDING, table.schema), chunks, 1)
     assert_equal(evaluate(SLIDING, table), rows_of(SLIDING, pa.Table.from_batches(made)))
@@ -266,7 +234,7 @@ def test_wide_values_make_rounds_by_bytes(name):
     parts = [packing.unpack(chunk, plan_of, bucket)[1] for bucket, chunk, _, _ in chunks]
     assert len(parts) > 5
     assert sum(rows for _, _, rows, _ in chunks) == 40
-    assert max(part.nbytes for part in parts if part is not None) < min(6000, whole.nbytes)
+    assert max(part.nbytes for part in parts) < min(6000, whole.nbytes)
     made = pa.Table.from_batches(answered(stages.Unpack(query, table.schema), chunks, 1))
     assert_equal(evaluate(query, table), rows_of(query, made))
 
@@ -280,12 +248,12 @@ def test_a_null_instead_of_a_chunk_is_refused():
 def test_chunks_of_others_are_refused(monkeypatch):
     table = ordered(9, 2, 1)
     (batch,) = table.to_batches()
-    ours = packing.pack(packing.ROWS, batch, fingerprint(table), PLACE)
+    ours = packing.pack(packing.ROWS, batch, fingerprint(table), BUCKET)
     with pytest.raises(wk.InvalidValue, match="a chunk is of plan 0000000000000000"):
-        packing.unpack(packing.pack(packing.ROWS, batch, bytes(8), PLACE), fingerprint(table), PLACE.bucket)
+        packing.unpack(packing.pack(packing.ROWS, batch, bytes(8), BUCKET), fingerprint(table), BUCKET)
     monkeypatch.setattr(_native, "__version__", "9.8.7")
     with pytest.raises(wk.InvalidValue, match=r"windowkit .* wrote a chunk, and 9\.8\.7 reads it"):
-        packing.unpack(ours, fingerprint(table), PLACE.bucket)
+        packing.unpack(ours, fingerprint(table), BUCKET)
 
 
 def test_fingerprints_tell_queries_apart():

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
-from windowkit.spark import arguments, exchange
+from windowkit.spark.partition import arguments, exchange
 
 ROWS = 40_000
 PARTITIONS = 8

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import functions as sf
 
-from windowkit.spark import exchange, histogram, lookup, placement
-from windowkit.spark.placement import POINTS, Placement, Shares
+from windowkit.spark.partition import exchange, histogram, lookup, placement
+from windowkit.spark.partition.placement import POINTS, Placement, Shares
 
 
 def test_our_murmur_is_the_hash_by_which_spark_partitions(spark):

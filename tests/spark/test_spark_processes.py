@@ -5,7 +5,7 @@ from pyspark import cloudpickle
 
 import windowkit as wk
 from support.programs import program
-from windowkit.spark.worker import Rows, Slices
+from windowkit.spark.routes.worker import Rows, Slices
 
 
 def test_importing_windowkit_does_not_import_pyspark():
@@ -23,7 +23,7 @@ def test_spark_is_an_attribute_that_is_imported_when_used():
     program(
         """
         import windowkit
-        assert windowkit.spark.aggregate.__module__ == "windowkit.spark.planner"
+        assert windowkit.spark.aggregate.__module__ == "windowkit.spark.routes.planner"
         """
     )
 

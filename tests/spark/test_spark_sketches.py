@@ -43,8 +43,8 @@ def test_estimates_are_those_of_sparks_unions(frame, check, window, log2_k):
 
 
 def test_rows_that_are_packed_as_they_are_estimate_the_same(frame, same_rows, monkeypatch):
-    from windowkit.spark import packed, stages
-    from windowkit.spark.job import job
+    from windowkit.spark.jobs.job import job
+    from windowkit.spark.routes import packed, stages
     from windowkit.spark.shipping import shipped
 
     aggs = [wk.approx_count_distinct("big", 8), wk.hll_sketch("text", 10)]

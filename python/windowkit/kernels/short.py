@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 
 from windowkit.kernels.arguments import Partial
 from windowkit.kernels.functions import sliding
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def sliding_sum(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-) -> pa.Array:
+
+class Options(TypedDict, total=False):
+    """What `sliding` takes besides the column, the windows and the function."""
+
+    algorithm: str
+    min_periods: int | None
+    partial: Partial
+    segments: Any
+
+
+class VarianceOptions(Options, total=False):
+    """The same, with the degrees of freedom of variances."""
+
+    ddof: int
+
+
+def sliding_sum(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the sum of the values in each window: exact for integers, compensated for floats.
 
     `sliding` with ``agg="sum"``, which says what the parameters and errors are.
@@ -30,28 +39,10 @@ def sliding_sum(
     >>> sliding_sum(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
     [6, 5, 2]
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="sum",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-    )
+    return sliding(array, size, slide, agg="sum", **options)
 
 
-def sliding_mean(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-) -> pa.Array:
+def sliding_mean(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the mean of the values in each window.
 
     `sliding` with ``agg="mean"``, which says what the parameters and errors are.
@@ -62,28 +53,10 @@ def sliding_mean(
     >>> sliding_mean(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
     [3.0, 2.5, 1.0]
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="mean",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-    )
+    return sliding(array, size, slide, agg="mean", **options)
 
 
-def sliding_min(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-) -> pa.Array:
+def sliding_min(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the least value in each window; NaN is the greatest.
 
     `sliding` with ``agg="min"``, which says what the parameters and errors are.
@@ -94,28 +67,10 @@ def sliding_min(
     >>> sliding_min(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
     [2, 1, 1]
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="min",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-    )
+    return sliding(array, size, slide, agg="min", **options)
 
 
-def sliding_max(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-) -> pa.Array:
+def sliding_max(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the greatest value in each window; NaN is the greatest.
 
     `sliding` with ``agg="max"``, which says what the parameters and errors are.
@@ -126,28 +81,10 @@ def sliding_max(
     >>> sliding_max(pa.array([2.0, 4.0, None, 1.0, float("nan")]), 3).to_pylist()
     [4.0, 4.0, nan]
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="max",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-    )
+    return sliding(array, size, slide, agg="max", **options)
 
 
-def sliding_count(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-) -> pa.Array:
+def sliding_count(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the number of values in each window that are not null.
 
     `sliding` with ``agg="count"``, which says what the parameters and errors are.
@@ -158,29 +95,10 @@ def sliding_count(
     >>> sliding_count(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
     [2, 2, 2]
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="count",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-    )
+    return sliding(array, size, slide, agg="count", **options)
 
 
-def sliding_var(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-    ddof: int = 1,
-) -> pa.Array:
+def sliding_var(array: Any, size: int, slide: int = 1, **options: Unpack[VarianceOptions]) -> pa.Array:
     """Return the variance of the values in each window, null of `ddof` values or fewer.
 
     `sliding` with ``agg="var"``, which says what the parameters and errors are.
@@ -191,30 +109,10 @@ def sliding_var(
     >>> sliding_var(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
     [2.0, 4.5, 0.0]
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="var",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-        ddof=ddof,
-    )
+    return sliding(array, size, slide, agg="var", **options)
 
 
-def sliding_std(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-    ddof: int = 1,
-) -> pa.Array:
+def sliding_std(array: Any, size: int, slide: int = 1, **options: Unpack[VarianceOptions]) -> pa.Array:
     """Return the standard deviation of the values in each window, null of `ddof` values or fewer.
 
     `sliding` with ``agg="std"``, which says what the parameters and errors are.
@@ -225,29 +123,10 @@ def sliding_std(
     >>> sliding_std(pa.array([2, 4, None, 1, 1]), 2).to_pylist()
     [1.4142135623730951, None, None, 0.0]
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="std",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-        ddof=ddof,
-    )
+    return sliding(array, size, slide, agg="std", **options)
 
 
-def sliding_argmin(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-) -> pa.Array:
+def sliding_argmin(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the row of the first of the least values in each window.
 
     `sliding` with ``agg="argmin"``, which says what the parameters and errors are.
@@ -258,28 +137,10 @@ def sliding_argmin(
     >>> sliding_argmin(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
     [0, 3, 3]
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="argmin",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-    )
+    return sliding(array, size, slide, agg="argmin", **options)
 
 
-def sliding_argmax(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-) -> pa.Array:
+def sliding_argmax(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the row of the first of the greatest values in each window.
 
     `sliding` with ``agg="argmax"``, which says what the parameters and errors are.
@@ -290,28 +151,10 @@ def sliding_argmax(
     >>> sliding_argmax(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
     [1, 1, 3]
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="argmax",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-    )
+    return sliding(array, size, slide, agg="argmax", **options)
 
 
-def sliding_first(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-) -> pa.Array:
+def sliding_first(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the first value in each window that is not null, of any type.
 
     `sliding` with ``agg="first"``, which says what the parameters and errors are.
@@ -322,28 +165,10 @@ def sliding_first(
     >>> sliding_first(pa.array([2, 4, None, 1, 1]), 3).to_pylist()
     [2, 4, 1]
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="first",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-    )
+    return sliding(array, size, slide, agg="first", **options)
 
 
-def sliding_last(
-    array: Any,
-    size: int,
-    slide: int = 1,
-    *,
-    algorithm: str = "auto",
-    min_periods: int | None = None,
-    partial: Partial = "none",
-    segments: Any = None,
-) -> pa.Array:
+def sliding_last(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the last value in each window that is not null, of any type.
 
     `sliding` with ``agg="last"``, which says what the parameters and errors are.
@@ -354,13 +179,4 @@ def sliding_last(
     >>> sliding_last(pa.array(["a", "b", None, "c"]), 3).to_pylist()
     ['b', 'c']
     """
-    return sliding(
-        array,
-        size,
-        slide,
-        agg="last",
-        algorithm=algorithm,
-        min_periods=min_periods,
-        partial=partial,
-        segments=segments,
-    )
+    return sliding(array, size, slide, agg="last", **options)

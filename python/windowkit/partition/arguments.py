@@ -8,10 +8,10 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from windowkit._columns import is_spark
 from windowkit.durations import Length
 from windowkit.durations import Rows as RowCount
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import is_spark
 from windowkit.windows import Tumbling, Window, tumbling
 
 WindowTuple: TypeAlias = tuple[str, int, int]

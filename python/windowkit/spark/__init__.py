@@ -8,11 +8,11 @@ lazy, as every DataFrame is, and built with the public DataFrame interface only.
 
 from windowkit.spark.available import MissingPySparkError
 from windowkit.spark.datasource import options, register
-from windowkit.spark.metrics import Metrics
-from windowkit.spark.partitioning import Partitioning, partition_id, partitioning, repartition
-from windowkit.spark.planner import aggregate, explain
-from windowkit.spark.reference import reference
+from windowkit.spark.jobs import reference
+from windowkit.spark.partition import Partitioning, partition_id, partitioning, repartition
+from windowkit.spark.routes import aggregate, explain
 from windowkit.spark.scan import explain_scan, scan
+from windowkit.spark.shipping import Metrics
 
 __all__ = [
     "Metrics",

@@ -27,11 +27,11 @@ from windowkit.local import plan
 from windowkit.query import Query, query
 from windowkit.spark import parquet
 from windowkit.spark.filters import Filter, chosen_of
+from windowkit.spark.jobs import representative
 from windowkit.spark.pruning import Chosen
-from windowkit.spark.reference import representative
+from windowkit.spark.routes import finished
 from windowkit.spark.scan import in_spark, table_schema
 from windowkit.spark.shipping import described, importing, packed_task
-from windowkit.spark.worker import finished
 from windowkit.windows import COMMA, SEMICOLON, Session, Sliding, quoted, unquoted
 
 if TYPE_CHECKING:

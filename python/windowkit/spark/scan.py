@@ -18,17 +18,15 @@ from pyspark.sql.pandas.types import from_arrow_type
 from windowkit import files
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
-from windowkit.spark import packed, parquet, stages, statistics
-from windowkit.spark.choice import Expected, expected
+from windowkit.spark import parquet, statistics
 from windowkit.spark.filters import Filter, chosen_of
 from windowkit.spark.instants import Reading
-from windowkit.spark.job import Job, identifier, job, position_of
+from windowkit.spark.jobs import Job, identifier, job, position_of
 from windowkit.spark.kinds import Kind, as_instants
-from windowkit.spark.metrics import Metrics, observed_chunks, observed_count
-from windowkit.spark.planner import described
 from windowkit.spark.pruning import Chosen
+from windowkit.spark.routes import Expected, described, expected, packed, stages
 from windowkit.spark.settings import check_settings, inference, is_set, reading
-from windowkit.spark.shipping import shipped
+from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

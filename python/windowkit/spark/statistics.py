@@ -11,9 +11,8 @@ import pyarrow.dataset as ds
 
 from windowkit.files import File, Source
 from windowkit.spark import parquet, pruning
-from windowkit.spark.choice import Expected
-from windowkit.spark.job import Job, identifier
-from windowkit.spark.stages import LIMITS
+from windowkit.spark.jobs import Job, identifier
+from windowkit.spark.routes import LIMITS, Expected
 
 __all__ = ["expected", "groups"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, TypeVar, final
+from typing import ClassVar, TypeVar, final
 
 from windowkit.durations import Duration, Length, Measure, Rows, length
 from windowkit.durations import rows as number_of_rows
@@ -13,12 +13,9 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Moment
 from windowkit.windows.grammar import checked_name, quoted
 
-if TYPE_CHECKING:
-    from windowkit.windows.user import Adapter
-
 __all__ = ["Bound", "Window"]
 
-Bound = tuple[str, str, list[tuple[str, str, int]], list[str], list[str], "Adapter | None"]
+Bound = tuple[str, str, list[tuple[str, str, int]], list[str], list[str], "object | None"]
 """``(kind, name, lengths, options, columns, definition)``, as the native core takes a window; a length is
 ``(argument, unit, count)``."""
 
@@ -101,8 +98,8 @@ class Window(ABC):
         ]
         return self.kind, self.name, lengths, self.options(), list(self.columns), self.definition()
 
-    def definition(self) -> Adapter | None:
-        """Return what a user's own window is told by."""
+    def definition(self) -> object | None:
+        """Return the definition of a user's own window; None of the others."""
         return None
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 from pyspark import cloudpickle
 
-import windowkit
+from windowkit import _native
 from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.query import Query
 
@@ -62,7 +62,7 @@ def shipped(task: Callable[[Batches], Batches], told: str | None = None) -> Call
     # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
     def run(batches):  # type: ignore[no-untyped-def]
         there()
-        from windowkit.spark.shipping import running
+        from windowkit.spark.shipping.tasks import running
 
         yield from running(payload, batches)
 
@@ -73,16 +73,18 @@ def shipped(task: Callable[[Batches], Batches], told: str | None = None) -> Call
 
 def importing() -> Callable[[], None]:
     """Return a function that pickles by value, and raises where windowkit is not what it is here."""
-    wanted = windowkit.__version__
+    wanted = _native.__version__
 
     def there() -> None:
+        # What is installed there is found out, and is no dependency of this module.
         import socket
         import sys
+        from importlib import import_module
 
         where = f"the worker on host {socket.gethostname()} that runs {sys.executable}"
         advice = f"install windowkit {wanted} there, or ship an environment that has it"
         try:
-            import windowkit
+            found = import_module("windowkit").__version__
         except ImportError as error:
             if "failed to map segment" in str(error) or "allocate memory" in str(error):
                 advice = (
@@ -90,10 +92,8 @@ def importing() -> Callable[[], None]:
                     "executor share, limits the address space of a worker"
                 )
             raise RuntimeError(f"windowkit: {where} cannot import windowkit ({error}); {advice}") from None
-        if windowkit.__version__ != wanted:
-            raise RuntimeError(
-                f"windowkit: {where} has windowkit {windowkit.__version__}, the driver {wanted}; {advice}"
-            )
+        if found != wanted:
+            raise RuntimeError(f"windowkit: {where} has windowkit {found}, the driver has {wanted}; {advice}")
 
     return there
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.functions import element_at, lit, shiftright, shiftrightunsigned, when
 
 from windowkit.partition import plan
-from windowkit.spark.exchange import integers
-from windowkit.spark.histogram import Histogram
-from windowkit.spark.lookup import found, index, low, within
+from windowkit.spark.partition.exchange import integers
+from windowkit.spark.partition.histogram import Histogram
+from windowkit.spark.partition.lookup import found, index, low, within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

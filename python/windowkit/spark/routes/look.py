@@ -18,9 +18,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 from pyspark.sql.functions import lit, monotonically_increasing_id
 
-from windowkit.spark import panes, sql
-from windowkit.spark.choice import PANES_FROM, Expected
-from windowkit.spark.job import Job
+from windowkit.spark.jobs import Job, sql
+from windowkit.spark.routes import panes
+from windowkit.spark.routes.rule import PANES_FROM, Expected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

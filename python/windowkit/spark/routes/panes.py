@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as spark
 from pyspark.sql.functions import expr
 
-from windowkit.spark import shuffles, sql, worker
-from windowkit.spark.catalyst import is_wide, overflowing
-from windowkit.spark.job import Job, identifier
-from windowkit.spark.metrics import observed_count
-from windowkit.spark.reference import output_schema
-from windowkit.spark.route import Route
-from windowkit.spark.rows import by_key
-from windowkit.spark.shipping import shipped
+from windowkit.spark.jobs import Job, identifier, output_schema, sql
+from windowkit.spark.routes import shuffles, worker
+from windowkit.spark.routes.catalyst import is_wide, overflowing
+from windowkit.spark.routes.route import Route
+from windowkit.spark.routes.rows import by_key
+from windowkit.spark.shipping import observed_count, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +74,7 @@ def in_buckets(job: Job) -> bool:
     """
     if not job.keys:
         return False
-    return job.most_rows > HELD * shuffles.partitions(shuffles.settings(job.frame.sparkSession))
+    return job.most_rows > HELD * shuffles.partitions(job.frame.sparkSession)
 
 
 def in_turn(job: Job, placed: DataFrame) -> DataFrame:

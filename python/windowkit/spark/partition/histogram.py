@@ -17,7 +17,7 @@ from pyspark.sql.functions import col, count, lit, pmod, shiftright, struct
 from pyspark.sql.functions import max as maximum
 from pyspark.sql.functions import sum as total
 
-from windowkit.spark.lookup import index
+from windowkit.spark.partition.lookup import index
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

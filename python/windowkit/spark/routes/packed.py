@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.functions import col
 
 from windowkit.explain import sizes
-from windowkit.spark import shuffles, stages
-from windowkit.spark.job import Job, identifier
-from windowkit.spark.metrics import observed_chunks
-from windowkit.spark.reference import output_schema
-from windowkit.spark.route import Route
-from windowkit.spark.shipping import shipped
+from windowkit.spark.jobs import Job, identifier, output_schema
+from windowkit.spark.routes import shuffles, stages
+from windowkit.spark.routes.route import Route
+from windowkit.spark.shipping import observed_chunks, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,7 +43,7 @@ def buckets(job: Job) -> tuple[int, int]:
     """Return the partitions of stage 2, and the buckets that each of them has."""
     if not job.query.by:
         return 1, 1
-    partitions = shuffles.partitions(shuffles.settings(job.frame.sparkSession))
+    partitions = shuffles.partitions(job.frame.sparkSession)
     return partitions, min(max(MOST_BUCKETS // partitions, LEAST_EACH), MOST_EACH)
 
 
@@ -60,8 +58,7 @@ def chunks(job: Job) -> DataFrame:
 
 def pack(job: Job, *, never: bool = False) -> stages.Pack:
     """Return stage 1 of a job; with `never` it makes no slices."""
-    settings = shuffles.settings(job.frame.sparkSession) if job.query.by else ()
-    return stages.Pack(job.query, job.schema, *buckets(job), never, settings=settings)
+    return stages.Pack(job.query, job.schema, *buckets(job), never)
 
 
 def windows(job: Job, packed: DataFrame) -> DataFrame:

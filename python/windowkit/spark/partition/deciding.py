@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from windowkit._columns import is_spark
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import is_spark, items
-from windowkit.spark import arguments, codes, histogram, placement
-from windowkit.spark.decided import Partitioning, key_code, key_positions, window_code
-from windowkit.spark.job import arrow_type
+from windowkit.query import items
+from windowkit.spark.jobs import arrow_type
+from windowkit.spark.partition import arguments, codes, histogram, placement
+from windowkit.spark.partition.partitioning import Partitioning, key_code, key_positions, window_code
 from windowkit.windows import Tumbling, checked_name
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ def streaming(
     made: Partitioning, df: DataFrame, candidates: int, cardinality: str, bias: float, seed: int
 ) -> Partitioning:
     """Leave the decisions to partitioners of the tasks."""
-    from windowkit.spark.decisions import Rule
+    from windowkit.spark.partition.row_by_row import Rule
 
     for field in df.schema.fields:
         arrow_type(field.name, field.dataType, "df")

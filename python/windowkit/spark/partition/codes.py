@@ -9,7 +9,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.functions import col, lit, xxhash64
 
 from windowkit.errors import InvalidType, UnknownColumn
-from windowkit.spark.job import identifier, position_of
+from windowkit.spark.jobs import identifier, position_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -12,17 +12,17 @@ from pyspark.sql.functions import col, expr, lit, monotonically_increasing_id, p
 from windowkit.aggregates import count
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
-from windowkit.spark import codes, exchange, sql
-from windowkit.spark.histogram import Histogram
-from windowkit.spark.job import bound, identifier
-from windowkit.spark.placement import POINTS, Placement, points
+from windowkit.spark.jobs import bound, identifier, sql
+from windowkit.spark.partition import codes, exchange
+from windowkit.spark.partition.histogram import Histogram
+from windowkit.spark.partition.placement import POINTS, Placement, points
 from windowkit.spark.shipping import shipped
 from windowkit.windows import Tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from windowkit.spark.decisions import Rule
+    from windowkit.spark.partition.row_by_row import Rule
 
 __all__ = ["PARTITION", "Partitioning", "key_code", "key_positions", "window_code"]
 
@@ -232,7 +232,7 @@ def by_position(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame
 
 def decide(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame:
     """Return `rows` with the partitions that a partitioner of each task decides on."""
-    from windowkit.spark.decisions import Decide
+    from windowkit.spark.partition.row_by_row import Decide
 
     assert made.rule is not None
     at = None if made.time is None else codes.position("time", made.time, df)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.functions import element_at, lit, pmod, shiftrightunsigned, when
 
 from windowkit.errors import InternalError, InvalidValue
-from windowkit.spark.exchange import integers
+from windowkit.spark.partition.exchange import integers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

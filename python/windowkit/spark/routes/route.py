@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from windowkit.spark.job import Job
+from windowkit.spark.jobs import Job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.spark import catalyst, packed, panes, rows
-from windowkit.spark.job import Job
-from windowkit.spark.route import Route
+from windowkit.spark.jobs import Job
+from windowkit.spark.routes import catalyst, packed, panes, rows
+from windowkit.spark.routes.route import Route
 
 __all__ = ["DEFAULT_ROWS", "PANES_FROM", "ROUTES", "Choice", "Expected", "choose", "depends", "expected"]
 

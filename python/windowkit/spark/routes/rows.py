@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from windowkit.spark import worker
-from windowkit.spark.job import Job, identifier
-from windowkit.spark.metrics import observed_count
-from windowkit.spark.reference import output_schema
-from windowkit.spark.route import Route
-from windowkit.spark.shipping import shipped
+from windowkit.spark.jobs import Job, identifier, output_schema
+from windowkit.spark.routes import worker
+from windowkit.spark.routes.route import Route
+from windowkit.spark.shipping import observed_count, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from windowkit._native import Engine, Plan
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query
-from windowkit.spark import packing, shuffles, sql
-from windowkit.spark.catalyst import HELD_DIGITS
-from windowkit.spark.exchange import several_preimages
-from windowkit.spark.worker import finished
+from windowkit.spark.jobs import sql
+from windowkit.spark.partition import several_preimages
+from windowkit.spark.routes.catalyst import HELD_DIGITS
+from windowkit.spark.routes.worker import finished
+from windowkit.spark.shipping import packing
 from windowkit.windows import Session, Sliding, Tumbling
 
 __all__ = ["CHUNKS", "LIMITS", "Limits", "Pack", "Unpack", "rows_instead"]
@@ -113,10 +112,6 @@ class Pack:
     never : bool
         Pass all rows on; so they are, too, where `rows_instead` says why.
     limits : Limits
-    task : int, optional
-        Number of the partition of rows; by default Spark's, the same in every attempt.
-    settings : Settings, optional
-        By which there are so many partitions; without any that is certain.
     """
 
     query: Query
@@ -125,8 +120,6 @@ class Pack:
     each: int
     never: bool = False
     limits: Limits = LIMITS
-    task: int | None = None
-    settings: shuffles.Settings = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield packed slices, and packed rows, of a partition of rows."""
@@ -191,13 +184,6 @@ class Packed:
         self.limits = pack.limits
         self.fingerprint = packing.fingerprint(pack.query, pack.schema)
         self.names = names(pack.partitions, pack.each)
-        self.each = pack.each
-        self.is_sure = shuffles.are_in_force(pack.settings)
-        context = TaskContext.get()
-        partition = 0 if context is None else context.partitionId()
-        self.task = partition if pack.task is None else pack.task
-        self.written: dict[int, int] = {}
-        """Chunks of each bucket."""
         self.pending: list[Pending] = []
         self.bytes = 0
 
@@ -213,7 +199,7 @@ class Packed:
             bucket, batch = parts.pop()
             for piece in packing.pieces(batch, self.limits.chunk):
                 yield from self.put(bucket, packing.SLICES, piece, rows, piece.num_rows)
-                # The first chunk tells of all rows: which of them are in which slices nobody asks.
+                # The first chunk counts all rows: nobody asks which of them are in which slices.
                 rows = 0
 
     def rows(self, of: Round) -> Iterator[pa.RecordBatch]:
@@ -228,65 +214,39 @@ class Packed:
         self, bucket: int, kind: int, batch: pa.RecordBatch, rows: int, slices: int
     ) -> Iterator[pa.RecordBatch]:
         """Pack one batch; yield chunks if enough are pending."""
+        name = self.names[bucket]
         body = packing.body_of(batch)
-        self.add(bucket, kind, body, rows, slices)
-        self.bytes += len(body)
+        header = packing.header(kind, body, self.fingerprint, name)
+        self.pending.append(Pending(name, header, body, rows, slices))
+        self.bytes += len(header) + len(body)
         if self.bytes >= self.limits.yielded:
-            yield from self.sealed({})
-
-    def add(self, bucket: int, kind: int, body: bytes | pa.Buffer, rows: int, slices: int) -> None:
-        """Take in a chunk, and number it."""
-        number = self.written.get(bucket, 0)
-        self.written[bucket] = number + 1
-        self.pending.append(Pending(bucket, number, kind, body, rows, slices))
+            yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is pending, and of every bucket how many chunks there were: the task is done."""
-        there = {chunk.bucket for chunk in self.pending}
-        for bucket in [bucket for bucket in self.written if bucket not in there]:
-            self.add(bucket, packing.END, b"", 0, 0)
-        yield from self.sealed(Counter(bucket // self.each for bucket in self.written))
-
-    def sealed(self, buckets: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """Yield what is pending; last chunks tell counts, once there are those of `buckets` by partition."""
+        """Yield what is pending."""
         if not self.pending:
             return
         pending, self.pending, self.bytes = self.pending, [], 0
-        bounds, parts = [0], []
-        for chunk in pending:
-            header = self.header(chunk, buckets)
-            parts += [header, chunk.body]
-            bounds.append(bounds[-1] + len(header) + len(chunk.body))
-        # One buffer, written once: of bytes that are a value each there would be another copy.
-        data = pa.py_buffer(b"".join(parts))
-        chunks = [None, pa.array(bounds, pa.int32()).buffers()[1], data]
+        names, headers, bodies, rows, slices = zip(*pending, strict=True)
+        sizes = (len(header) + len(body) for header, body in zip(headers, bodies, strict=True))
+        bounds = pa.array([0, *accumulate(sizes)], pa.int32())
+        # One buffer, written once: from a list of bytes Arrow would make another copy.
+        data = pa.py_buffer(b"".join(chain.from_iterable(zip(headers, bodies, strict=True))))
         arrays = [
-            pa.array([self.names[chunk.bucket] for chunk in pending], pa.int32()),
-            pa.Array.from_buffers(pa.binary(), len(pending), chunks),
-            pa.array([chunk.rows for chunk in pending], pa.int64()),
-            pa.array([chunk.slices for chunk in pending], pa.int64()),
+            pa.array(names, pa.int32()),
+            pa.Array.from_buffers(pa.binary(), len(pending), [None, bounds.buffers()[1], data]),
+            pa.array(rows, pa.int64()),
+            pa.array(slices, pa.int64()),
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=CHUNKS)
 
-    def header(self, chunk: Pending, buckets: Mapping[int, int]) -> bytes:
-        """Return the header of a chunk."""
-        partition = chunk.bucket // self.each
-        count = self.written[chunk.bucket]
-        last = bool(buckets) and chunk.number + 1 == count
-        # Under other settings the buckets of one partition may go to several, or be there with others.
-        together = buckets[partition] if last and self.is_sure else 0
-        told = (count, partition, together) if last else (0, partition, 0)
-        place = packing.Place(self.names[chunk.bucket], self.task, chunk.number, *told)
-        return packing.header(chunk.kind, chunk.body, self.fingerprint, place)
-
 
 class Pending(NamedTuple):
-    """A chunk without its header: whether it is its bucket's last shows later."""
+    """A chunk that was not handed to Spark yet."""
 
     bucket: int
-    number: int
-    kind: int
-    body: bytes | pa.Buffer
+    header: bytes
+    body: pa.Buffer
     rows: int
     slices: int
 
@@ -311,25 +271,17 @@ class Unpack:
         planned = plan(self.query, self.schema)
         expected = packing.fingerprint(self.query, self.schema)
         engine, last, size = planned.engine(), None, 0
-        arrived = packing.Arrived()
         for bucket, chunk in chain.from_iterable(map(chunks, batches)):
-            if bucket != last:
-                arrived.end_bucket(last)
-                if size >= self.limits.joined:
-                    yield from finished(engine)
-                    engine, size = planned.engine(), 0
+            if bucket != last and size >= self.limits.joined:
+                yield from finished(engine)
+                engine, size = planned.engine(), 0
             last = bucket
-            kind, batch, place = packing.unpack(chunk, expected, bucket)
-            arrived.add(place)
-            if batch is None:
-                continue
+            kind, batch = packing.unpack(chunk, expected, bucket)
             size += batch.nbytes
             if kind == packing.SLICES:
                 engine.push_slices(batch)
             else:
                 engine.push(batch)
-        arrived.end_bucket(last)
-        arrived.end()
         yield from finished(engine)
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidValue
 from windowkit.query import Query
-from windowkit.spark import three_stages
-from windowkit.spark.choice import ROUTES, Choice, choose, depends, expected
-from windowkit.spark.decided import Partitioning
-from windowkit.spark.job import Job, identifier, job
-from windowkit.spark.look import looked
-from windowkit.spark.metrics import Metrics, observed_count
+from windowkit.spark.jobs import Job, identifier, job
+from windowkit.spark.partition import Partitioning
+from windowkit.spark.routes import three_stages
+from windowkit.spark.routes.look import looked
+from windowkit.spark.routes.rule import ROUTES, Choice, choose, depends, expected
+from windowkit.spark.shipping import Metrics, observed_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,11 +45,11 @@ def aggregate(
         integers). Spark's times are microseconds, and so no length is finer.
     route : str, optional
         ``"catalyst"``, ``"catalyst-panes"``, ``"packed"`` or ``"rows"``; see `explain`. By default a rule
-        chooses: see `windowkit.spark.choice`.
+        chooses: see `windowkit.spark.routes.rule`.
     rows_per_slice : float, optional
         A hint for that rule: about how many rows of one key lie between neighbouring edges of windows (of a
         session: within a gap). Without, where the rule depends on it and there are many rows, some of them
-        are looked at, in one or two Spark jobs of one task; see `windowkit.spark.look`. With `route` only
+        are looked at, in one or two Spark jobs of one task. With `route` only
         `explain` tells of it.
     metrics : Metrics, optional
         Counts rows, slices and windows while the result is computed.

@@ -12,12 +12,10 @@ from pyspark.sql import types as spark
 from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftright, when
 
 from windowkit.aggregates import Aggregate
-from windowkit.spark import sql
-from windowkit.spark.job import Job, identifier
-from windowkit.spark.metrics import observed_count
-from windowkit.spark.reference import named, output_schema, own, uncounted, unranked
-from windowkit.spark.route import Route
+from windowkit.spark.jobs import Job, identifier, named, output_schema, own, sql, uncounted, unranked
+from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import described as told
+from windowkit.spark.shipping import observed_count
 from windowkit.windows import Session, Sliding, Tumbling
 
 if TYPE_CHECKING:

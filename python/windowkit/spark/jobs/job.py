@@ -17,10 +17,11 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import types as spark
 
+from windowkit._columns import is_spark
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
-from windowkit.query import Query, is_spark
-from windowkit.spark.metrics import Metrics
+from windowkit.query import Query
+from windowkit.spark.shipping import Metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.functions import col, lit
 
+from windowkit._columns import is_spark
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import Query, is_spark, items
-from windowkit.spark import codes, packed, panes
-from windowkit.spark.arguments import refuse_repeated
-from windowkit.spark.codes import numbered
-from windowkit.spark.decided import PARTITION, Partitioning
-from windowkit.spark.job import Job, job
-from windowkit.spark.partitioning import partitioning
+from windowkit.query import Query, items
+from windowkit.spark.jobs import Job, job
+from windowkit.spark.partition import PARTITION, Partitioning, codes, numbered, partitioning, refuse_repeated
+from windowkit.spark.routes import packed, panes
 from windowkit.windows import checked_name, tumbling
 
 if TYPE_CHECKING:

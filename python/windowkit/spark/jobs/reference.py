@@ -13,8 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
-from windowkit.spark import sql
-from windowkit.spark.job import Job, job
+from windowkit.spark.jobs import sql
+from windowkit.spark.jobs.job import Job, job
 from windowkit.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
 
 if TYPE_CHECKING:

@@ -1,0 +1,30 @@
+"""A query checked against a DataFrame, the SQL that Catalyst evaluates for it, and Spark's own answer."""
+
+from windowkit.spark.jobs import sql
+from windowkit.spark.jobs.job import Job, arrow_type, bound, identifier, job, position_of
+from windowkit.spark.jobs.reference import (
+    named,
+    output_schema,
+    own,
+    reference,
+    representative,
+    uncounted,
+    unranked,
+)
+
+__all__ = [
+    "Job",
+    "arrow_type",
+    "bound",
+    "identifier",
+    "job",
+    "named",
+    "output_schema",
+    "own",
+    "position_of",
+    "reference",
+    "representative",
+    "sql",
+    "uncounted",
+    "unranked",
+]

@@ -1,0 +1,20 @@
+"""Partitioning that weighs imbalance against aggregation cost, over Spark DataFrames."""
+
+from windowkit.spark.partition import codes
+from windowkit.spark.partition.arguments import refuse_repeated
+from windowkit.spark.partition.codes import numbered
+from windowkit.spark.partition.deciding import partition_id, partitioning, repartition
+from windowkit.spark.partition.exchange import several_preimages
+from windowkit.spark.partition.partitioning import PARTITION, Partitioning
+
+__all__ = [
+    "PARTITION",
+    "Partitioning",
+    "codes",
+    "numbered",
+    "partition_id",
+    "partitioning",
+    "refuse_repeated",
+    "repartition",
+    "several_preimages",
+]

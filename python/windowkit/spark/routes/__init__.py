@@ -1,0 +1,19 @@
+"""The ways to evaluate a job in Spark, the rule that chooses one, and what runs in the workers."""
+
+from windowkit.spark.routes import packed, stages
+from windowkit.spark.routes.planner import aggregate, described, explain
+from windowkit.spark.routes.rule import Expected, expected
+from windowkit.spark.routes.stages import LIMITS
+from windowkit.spark.routes.worker import finished
+
+__all__ = [
+    "LIMITS",
+    "Expected",
+    "aggregate",
+    "described",
+    "expected",
+    "explain",
+    "finished",
+    "packed",
+    "stages",
+]

@@ -1,0 +1,21 @@
+"""What crosses between the driver and Spark's Python workers: tasks, packed chunks, counts.
+
+This is the lowest room of `windowkit.spark`; it knows queries, but neither jobs nor routes.
+"""
+
+from windowkit.spark.shipping import packing
+from windowkit.spark.shipping.metrics import Metrics, observed_chunks, observed_count
+from windowkit.spark.shipping.tasks import Task, described, importing, packed_task, running, shipped
+
+__all__ = [
+    "Metrics",
+    "Task",
+    "described",
+    "importing",
+    "observed_chunks",
+    "observed_count",
+    "packed_task",
+    "packing",
+    "running",
+    "shipped",
+]

@@ -1,0 +1,123 @@
+"""Who imports whom: no circles, no engine in the language, and rooms of Spark only by their faces."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "python"
+
+LANGUAGE = ("_columns", "aggregates", "aggregation", "durations", "engines", "errors", "moments")
+LANGUAGE += ("processing", "query", "user", "windows")
+"""What queries are made of: values without data, without engines and without the native core."""
+
+ROOMS = ("shipping", "jobs", "partition", "routes")
+"""Of `windowkit.spark`, each above those before it."""
+
+NAMES_ONLY = {("windowkit.query", "windowkit.stream")}
+"""`Query.operator` names the type that it returns; nothing is imported."""
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Yield what is imported anywhere in a module: at its top, in functions, and for types alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES or whole == "windowkit._native" else str(node.module)
+
+
+def graph() -> dict[str, set[str]]:
+    found = {}
+    for name, path in MODULES.items():
+        there = set(imported(ast.parse(path.read_text()))) & MODULES.keys()
+        # A task that is pickled by value imports its own module where it runs.
+        found[name] = {other for other in there - {name} if (name, other) not in NAMES_ONLY}
+    return found
+
+
+GRAPH = graph()
+
+
+def in_language(module: str) -> bool:
+    parts = module.split(".")
+    return len(parts) > 1 and parts[1] in LANGUAGE
+
+
+def room(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["windowkit", "spark"] and parts[2:] and parts[2] in ROOMS else None
+
+
+def test_there_are_no_circles() -> None:
+    try:
+        TopologicalSorter(GRAPH).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_a_circle_would_be_found() -> None:
+    with pytest.raises(CycleError):
+        TopologicalSorter({**GRAPH, "windowkit.errors": {"windowkit.query"}}).prepare()
+
+
+@pytest.mark.parametrize("module", list(filter(in_language, MODULES)))
+def test_the_language_imports_nothing_else(module: str) -> None:
+    assert all(map(in_language, GRAPH[module])), GRAPH[module]
+
+
+def test_the_language_needs_no_native_core() -> None:
+    for module in filter(in_language, MODULES):
+        assert "windowkit._native" not in set(imported(ast.parse(MODULES[module].read_text())))
+
+
+def test_rooms_of_spark_are_used_by_their_faces_from_above() -> None:
+    for module, others in GRAPH.items():
+        own = room(module)
+        for other in others:
+            there = room(other)
+            if there is None or there == own:
+                continue
+            if own is not None:
+                assert ROOMS.index(there) < ROOMS.index(own), (module, other)
+            # A face may hand on a whole module, such as `windowkit.spark.jobs.sql`.
+            _, _, _, *rest = other.split(".")
+            face = ast.literal_eval(exported(MODULES[f"windowkit.spark.{there}"]))
+            assert not rest or rest[0] in face, (module, other)
+
+
+def exported(path: Path) -> ast.expr:
+    (value,) = (
+        node.value
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
+    return value
+
+
+def test_importing_windowkit_imports_no_library_but_pyarrow() -> None:
+    program = (
+        "import sys, windowkit\n"
+        "there = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(sorted(there & {'pyspark', 'py4j', 'pandas', 'polars', 'matplotlib', 'tqdm', 'duckdb'}))\n"
+        "print('windowkit.spark' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["[]", "False"]
