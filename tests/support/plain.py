@@ -11,6 +11,7 @@ import pyarrow as pa
 UNIT_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 DAY_NANOSECONDS = 86_400 * 10**9
 NAN = "NaN"
+INTEGER_TYPES = [pa.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
 
 
 def plain(column: pa.ChunkedArray | pa.Array) -> list[Any]:
