@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pages
-from kernels_goals import goals
+from goals import table as goals_table
+from kernels_goals import GOALS
 from kernels_records import PEERS, Records, auto_cells, cells_of, figure, rate
 from pages import Record, header, listed, path_of
 from plots import curves
@@ -76,6 +77,11 @@ def head(records: Records, output: Path) -> str:
         "figures "
         "are those of Theodorakis et al., *Hammer Slide*, ADMS 2018, in shape: their machine is another."
     )
+
+
+def goals(records: Records) -> str:
+    lines = ["## Goals", "", "The worst cell counts; the median of all cells stands beside it.", ""]
+    return "\n".join([*lines, *goals_table(GOALS, records)])
 
 
 def others_ahead(records: Records) -> str:

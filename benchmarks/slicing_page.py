@@ -146,7 +146,9 @@ def page(output: Path, facts: Record, records: Sequence[Record]) -> str:
 
 
 def head(facts: Record, records: Sequence[Record], output: Path) -> str:
-    runs = sorted({len(record["runs"]) for record in records if record["unit"] == "rows/s"})
+    runs = sorted(
+        {len(record["runs"]) for record in records if record["unit"] == "rows/s"} or {facts["repeats"]}
+    )
     often = {1: "once"}.get(
         runs[-1], f"{runs[0]} to {runs[-1]} times" if runs[0] < runs[-1] else f"{runs[-1]} times"
     )

@@ -1,16 +1,16 @@
-"""The goals of the benchmark grid of Spark, and whether they are met: a table made of its records."""
+"""The goals of the benchmark grid of Spark."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-__all__ = ["ROUTES", "behind", "stage_2", "table"]
+from goals import Cells, Goal
+from pages import Record
 
-Record = dict[str, Any]
+__all__ = ["GOALS", "ROUTES", "behind", "stage_2"]
+
 Typical = Callable[[list[float]], float]
 """What is taken of several runs."""
 ROUTES = ("catalyst", "catalyst-panes", "packed", "rows")
@@ -18,18 +18,6 @@ MANY = "1000000 keys"
 GRID = ("16 keys", "1024 keys", MANY)
 BY_MINUTE, BY_TEN, BY_SECOND = "10 min by 1 min", "10 min by 10 s", "10 min by 1 s"
 TUMBLING, SESSION = "tumbling 10 min", "session 30 s"
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What is asked of the worst of some cells: at least so much, or at most."""
-
-    what: str
-    least: float | None
-    most: float | None
-    cells: tuple[str, ...]
-    """Names of cells; all there are if none is named."""
-    measure: Callable[[Record], float | None]
 
 
 def middle(record: Record, side: str) -> float | None:
@@ -70,10 +58,22 @@ def behind(record: Record, side: str, of: Typical = min) -> float | None:
     return of(runs[side]) / min(routes) if routes and side in runs else None
 
 
+def each(
+    measure: Callable[[Record], float | None], cells: tuple[str, ...] = ()
+) -> Callable[[list[Record]], Cells]:
+    """Return a measure of cells of these names, of all there are if none is named."""
+    return lambda records: [
+        (record["cell"], measure(record)) for record in records if not cells or record["cell"] in cells
+    ]
+
+
 def both_ways(what: str, measure: Callable[[Record, Typical], float | None]) -> list[Goal]:
     """Return a goal of at most 1.15 by the quickest runs, and the same by medians."""
     ways: dict[str, Typical] = {"quickest runs": min, "medians": statistics.median}
-    return [Goal(f"{what}; by {way}", None, 1.15, (), partial(measure, of=of)) for way, of in ways.items()]
+    return [
+        Goal(f"{what}; by {way}", "≤", 1.15, each(partial(measure, of=typical)))
+        for way, typical in ways.items()
+    ]
 
 
 def named(keys: Iterable[str], *windows: str, answers: str = "") -> tuple[str, ...]:
@@ -84,19 +84,24 @@ def named(keys: Iterable[str], *windows: str, answers: str = "") -> tuple[str, .
 def twice(what: str, asked: float, from_files: float, cells: tuple[str, ...]) -> list[Goal]:
     """Return goals of a DataFrame and of files."""
     return [
-        Goal(f"{what}, times as fast as Spark's own", asked, None, cells, faster),
-        Goal(f"{what}, from Parquet", from_files, None, cells, faster_from_files),
+        Goal(f"{what}, times as fast as Spark's own", "≥", asked, each(faster, cells)),
+        Goal(f"{what}, from Parquet", "≥", from_files, each(faster_from_files, cells)),
     ]
 
 
 def of_answers(what: str, asked: float, *windows: str) -> Goal:
     """Return the goal of one function at 16 keys."""
     cells = named(GRID[:1], *windows, answers=f", {what}")
-    return Goal(f"{what}, {' and '.join(windows)}, times as fast", asked, None, cells, faster)
+    return Goal(f"{what}, {' and '.join(windows)}, times as fast", "≥", asked, each(faster, cells))
 
 
 GOALS = (
-    Goal("600 windows per row, times as fast as Spark's own", 400, None, named(GRID[:1], BY_SECOND), faster),
+    Goal(
+        "600 windows per row, times as fast as Spark's own",
+        "≥",
+        400,
+        each(faster, named(GRID[:1], BY_SECOND)),
+    ),
     *twice("60 windows per row, 16 keys", 8, 12, named(GRID[:1], BY_TEN)),
     *twice("60 windows per row, 1,024 keys", 10, 25, named(GRID[1:2], BY_TEN)),
     *twice("60 windows per row, 1,000,000 keys", 10, 12, named(GRID[2:], BY_TEN)),
@@ -121,34 +126,3 @@ GOALS = (
         lambda record, of: behind(record, record.get("hinted", ""), of),
     ),
 )
-
-
-def table(records: list[Record]) -> list[str]:
-    """Return the lines of a table; cells that were not run are not there.
-
-    A goal is met if its worst cell meets it.
-    """
-    lines = ["| goal | asked | worst | where | |", "|---|--:|--:|---|---|"]
-    for goal in GOALS:
-        measured = {
-            record["cell"]: value
-            for record in records
-            if (not goal.cells or record["cell"] in goal.cells)
-            and (value := goal.measure(record)) is not None
-        }
-        asked = f"≥ {goal.least:g}×" if goal.least is not None else f"≤ {goal.most:g}×"
-        if not measured:
-            lines.append(f"| {goal.what} | {asked} | | | not measured |")
-            continue
-        missed = [cell for cell, value in measured.items() if not meets(goal, value)]
-        worst = (min if goal.least is not None else max)(measured, key=measured.__getitem__)
-        verdict = f"missed in {len(missed)} of {len(measured)}" if missed else "met"
-        lines.append(f"| {goal.what} | {asked} | {measured[worst]:.2f}× | {worst} | {verdict} |")
-    return lines
-
-
-def meets(goal: Goal, value: float) -> bool:
-    """Whether a value is as good as asked."""
-    if goal.least is not None:
-        return value >= goal.least
-    return goal.most is not None and value <= goal.most

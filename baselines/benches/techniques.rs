@@ -52,14 +52,14 @@ fn techniques(criterion: &mut Criterion) {
                 bencher.iter_batched(
                     || method.make(setting(order)).expect("taken before"),
                     |mut technique| {
-                        let mut told = 0;
+                        let mut emitted = 0;
                         for (at, times) in times.chunks(BATCH).enumerate() {
                             let keys = [0; BATCH];
-                            told += technique.push(&keys, times, &inputs).expect("rows").len();
+                            emitted += technique.push(&keys, times, &inputs).expect("rows").len();
                             let watermark = ((at + 1) * BATCH) as i64 - slack;
-                            told += technique.advance(watermark).expect("a watermark").len();
+                            emitted += technique.advance(watermark).expect("a watermark").len();
                         }
-                        (technique, told)
+                        (technique, emitted)
                     },
                     BatchSize::PerIteration,
                 );

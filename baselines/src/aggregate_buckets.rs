@@ -8,7 +8,7 @@
 //! | refuses | of rows out of order: functions that do not commute, as a bucket takes rows as they come, and windows of a number of rows, as a late row moves others from bucket to bucket |
 //! | source | Li et al., *Semantics and Evaluation Techniques for Window Aggregates in Data Streams*, SIGMOD 2005: what Flink does |
 //!
-//! Sessions that become one keep their buckets, which are combined when the session is told.
+//! Sessions that become one keep their buckets, which are combined when the session is emitted.
 
 use crate::buckets::{Buckets, Contents};
 use crate::{Setting, Technique, refused};

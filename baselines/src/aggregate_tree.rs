@@ -34,7 +34,7 @@ pub(crate) fn make(setting: Setting) -> Result<Box<dyn Technique>> {
 /// A tree per key.
 struct Trees {
     slots: Slots,
-    /// Trees whose leaves are told apart by their times.
+    /// Trees whose leaves are distinguished by their times.
     keys: Vec<FlatFat<i64>>,
     batch: Batch,
 }

@@ -13,7 +13,7 @@ use crate::row_store::Row;
 use crate::sessions::{Live, Sessions};
 use crate::stream::Stream;
 use crate::tuple_buckets::Lists;
-use crate::{Setting, Stats, Technique, Told, Windows, filtered};
+use crate::{Emitted, Setting, Stats, Technique, Windows, filtered};
 use windowkit::Result;
 use windowkit::aggregate::{Input, Partials, Rows};
 use windowkit::window::Session;
@@ -53,7 +53,7 @@ pub(crate) trait Contents: Send {
 /// A bucket of a window over time.
 struct Bucket {
     slot: u32,
-    told: bool,
+    emitted: bool,
 }
 
 /// The buckets of one key.
@@ -66,17 +66,17 @@ struct Key {
     counted: Vec<RankBuckets>,
 }
 
-/// Windows that are due: names, the slots of their buckets, and where those of each begin.
+/// Windows that are ready: names, the slots of their buckets, and where those of each begin.
 #[derive(Default)]
-struct Due {
-    told: Vec<Told>,
+struct Ready {
+    emitted: Vec<Emitted>,
     slots: Vec<u32>,
     groups: Vec<u32>,
 }
 
-impl Due {
-    fn push(&mut self, told: Told, slots: &[u32]) {
-        self.told.push(told);
+impl Ready {
+    fn push(&mut self, emitted: Emitted, slots: &[u32]) {
+        self.emitted.push(emitted);
         self.groups.push(self.slots.len() as u32);
         self.slots.extend_from_slice(slots);
     }
@@ -193,11 +193,11 @@ impl<C: Contents> Buckets<C> {
                 if t < end && end > expired {
                     let own = &mut all[key as usize].sliding[which];
                     let bucket =
-                        own.entry(start).or_insert_with(|| Bucket { slot: contents.open(), told: false });
+                        own.entry(start).or_insert_with(|| Bucket { slot: contents.open(), emitted: false });
                     slot = bucket.slot;
                     if end <= watermark {
                         changed.insert((key, which, start));
-                        bucket.told = true;
+                        bucket.emitted = true;
                     }
                 }
             }
@@ -266,69 +266,70 @@ impl<C: Contents> Buckets<C> {
     }
 
     /// Windows of a number of rows of a key that are final and were not, or that end after the rank where they changed.
-    fn tell_counted(&mut self, key: u32, changed: Option<&[u64]>, due: &mut Due) {
+    fn emit_counted(&mut self, key: u32, changed: Option<&[u64]>, ready: &mut Ready) {
         let Self { stream, keys, .. } = self;
         for (at, (buckets, (window, kind))) in
             keys[key as usize].counted.iter_mut().zip(&stream.counted).enumerate()
         {
             let changed = changed.map_or(u64::MAX, |changed| changed[at]);
             let is_final = |t| stream.is_final(t);
-            buckets.tell(kind, changed, is_final, (key, *window), |told, slot| due.push(told, &[slot]));
+            buckets
+                .emit(kind, changed, is_final, (key, *window), |emitted, slot| ready.push(emitted, &[slot]));
         }
     }
 
-    /// Sessions of a key that are to be told, by what `is_due` says of each and whether it is an update.
-    fn tell_sessions(
+    /// Sessions of a key that are to be emitted, by what `is_ready` says of each and whether it is an update.
+    fn emit_sessions(
         &mut self,
         key: u32,
-        is_due: impl Fn(&mut Live<Vec<u32>>, &Session) -> Option<bool>,
-        due: &mut Due,
+        is_ready: impl Fn(&mut Live<Vec<u32>>, &Session) -> Option<bool>,
+        ready: &mut Ready,
     ) {
         let own = &mut self.keys[key as usize].sessions;
         for (own, (window, session)) in own.iter_mut().zip(&self.stream.sessions) {
             for live in own.live_mut() {
-                if let Some(update) = is_due(live, session) {
+                if let Some(update) = is_ready(live, session) {
                     let (start, end) = session.extent(live.first, live.last);
-                    due.push(Told { key, window: *window, start, end, ranks: None, update }, &live.part);
+                    ready.push(Emitted { key, window: *window, start, end, ranks: None, update }, &live.part);
                 }
             }
         }
     }
 
-    fn answer(&mut self, due: Due) -> Result<Windows> {
-        let (partials, combines) = self.contents.answer(&due.slots, &due.groups)?;
-        self.stream.counts.tell(&due.told, combines);
-        Ok(Windows::new(due.told, partials))
+    fn answer(&mut self, ready: Ready) -> Result<Windows> {
+        let (partials, combines) = self.contents.answer(&ready.slots, &ready.groups)?;
+        self.stream.counts.emit(&ready.emitted, combines);
+        Ok(Windows::new(ready.emitted, partials))
     }
 
-    /// What is due once the watermark is there; at the end of the stream also what is unfinished.
+    /// What the watermark makes ready; at the end of the stream also unfinished windows.
     fn reach(&mut self, watermark: i64, closing: bool) -> Result<Windows> {
         let before = self.stream.advance(watermark)?;
         let since = self.stream.within(before);
-        let mut due = Due::default();
+        let mut ready = Ready::default();
         for key in 0..self.keys.len() as u32 {
             let own = &mut self.keys[key as usize].sliding;
             for (own, (window, sliding)) in own.iter_mut().zip(&self.stream.sliding) {
-                // Those that end before have been told.
+                // Those that end before have been emitted.
                 for (&start, bucket) in own.range_mut(since - sliding.size() + 1..) {
                     let end = sliding.extent(start).1;
                     if end > watermark {
                         break;
                     }
-                    if !std::mem::replace(&mut bucket.told, true) {
-                        let window = Told { key, window: *window, start, end, ranks: None, update: false };
-                        due.push(window, &[bucket.slot]);
+                    if !std::mem::replace(&mut bucket.emitted, true) {
+                        let window = Emitted { key, window: *window, start, end, ranks: None, update: false };
+                        ready.push(window, &[bucket.slot]);
                     }
                 }
             }
-            self.tell_sessions(key, |live, session| live.ends(session, before, watermark), &mut due);
-            self.tell_counted(key, None, &mut due);
+            self.emit_sessions(key, |live, session| live.ends(session, before, watermark), &mut ready);
+            self.emit_counted(key, None, &mut ready);
             let partial = self.keys[key as usize].counted.iter().zip(&self.stream.counted);
             for (buckets, (window, kind)) in partial.filter(|(_, (_, kind))| closing && kind.partial()) {
-                buckets.tell_unfinished(kind, (key, *window), |told, slot| due.push(told, &[slot]));
+                buckets.emit_unfinished(kind, (key, *window), |emitted, slot| ready.push(emitted, &[slot]));
             }
         }
-        let windows = self.answer(due)?;
+        let windows = self.answer(ready)?;
         self.evict()?;
         Ok(windows)
     }
@@ -394,23 +395,23 @@ impl<C: Contents + 'static> Technique for Buckets<C> {
             true => BTreeMap::new(),
             false => self.count(inputs, keys, times)?,
         };
-        let mut due = Due::default();
+        let mut ready = Ready::default();
         for (key, which, start) in changed {
             let (window, sliding) = self.stream.sliding[which];
             let (slot, end) = (self.keys[key as usize].sliding[which][&start].slot, sliding.extent(start).1);
-            due.push(Told { key, window, start, end, ranks: None, update: true }, &[slot]);
+            ready.push(Emitted { key, window, start, end, ranks: None, update: true }, &[slot]);
         }
         let (watermark, expired) = (self.stream.watermark(), self.stream.expired());
         for key in late_keys {
-            let is_due = |live: &mut Live<Vec<u32>>, session: &Session| {
+            let is_ready = |live: &mut Live<Vec<u32>>, session: &Session| {
                 live.changes(session, watermark, expired).then_some(true)
             };
-            self.tell_sessions(key, is_due, &mut due);
+            self.emit_sessions(key, is_ready, &mut ready);
         }
         for (key, changed) in counted {
-            self.tell_counted(key, Some(&changed), &mut due);
+            self.emit_counted(key, Some(&changed), &mut ready);
         }
-        self.answer(due)
+        self.answer(ready)
     }
 
     fn advance(&mut self, watermark: i64) -> Result<Windows> {

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sessions::{Live, Sessions};
-use crate::stream::{Stream, due};
-use crate::{Setting, Stats, Technique, Told, Windows};
+use crate::stream::{Stream, ready};
+use crate::{Emitted, Setting, Stats, Technique, Windows};
 use windowkit::Result;
 use windowkit::aggregate::{Input, Partials};
 use windowkit::window::Session;
@@ -55,12 +55,12 @@ pub(crate) struct ByRows<R> {
 struct Ranks {
     /// Rows that were dropped: the rank of the first one held.
     gone: u64,
-    /// Rows that were final when windows were told last.
-    told: u64,
+    /// Rows that were final when windows were emitted last.
+    emitted: u64,
 }
 
-/// A window that is due, and its rows by their places among those that are held.
-type Due = (Told, usize, usize);
+/// A window that is ready, and its rows by their places among those that are held.
+type Ready = (Emitted, usize, usize);
 
 impl<R: SortedRows> ByRows<R> {
     pub(crate) fn new(
@@ -97,86 +97,86 @@ impl<R: SortedRows> ByRows<R> {
     }
 
     /// Windows of a number of rows that are final and were not, and those that end after rank `changed`.
-    fn tell_counted(&mut self, key: u32, changed: u64, told: &mut Vec<Due>) {
+    fn emit_counted(&mut self, key: u32, changed: u64, emitted: &mut Vec<Ready>) {
         let Some(own) = self.ranks.get_mut(key as usize) else { return };
         let times = self.rows.times(key);
         let until = own.gone + self.stream.final_rows(times) as u64;
         for (window, counted) in &self.stream.counted {
-            for ranks in counted.ending(own.told.min(changed), until) {
-                let update = ranks.1 <= own.told;
-                told.push(counted_rows(key, *window, ranks, own.gone, times, update));
+            for ranks in counted.ending(own.emitted.min(changed), until) {
+                let update = ranks.1 <= own.emitted;
+                emitted.push(counted_rows(key, *window, ranks, own.gone, times, update));
             }
         }
-        own.told = until;
+        own.emitted = until;
     }
 
     /// Windows of a number of rows that the end of the stream leaves unfinished, where these are asked for.
-    fn tell_unfinished(&self, key: u32, told: &mut Vec<Due>) {
+    fn emit_unfinished(&self, key: u32, emitted: &mut Vec<Ready>) {
         let (Some(own), times) = (self.ranks.get(key as usize), self.rows.times(key)) else { return };
         let rows = own.gone + times.len() as u64;
         for (window, counted) in self.stream.counted.iter().filter(|(_, counted)| counted.partial()) {
             for (lo, _) in counted.unfinished(rows) {
-                told.push(counted_rows(key, *window, (lo, rows), own.gone, times, false));
+                emitted.push(counted_rows(key, *window, (lo, rows), own.gone, times, false));
             }
         }
     }
 
-    /// Sessions of a key that are to be told, by what `due` says of each and whether it is an update.
-    fn tell_sessions(
+    /// Sessions of a key that are to be emitted, by what `ready` says of each and whether it is an update.
+    fn emit_sessions(
         &mut self,
         key: u32,
-        due: impl Fn(&mut Live<()>, &Session) -> Option<bool>,
-        told: &mut Vec<Due>,
+        ready: impl Fn(&mut Live<()>, &Session) -> Option<bool>,
+        emitted: &mut Vec<Ready>,
     ) {
         let times = self.rows.times(key);
         for (all, (window, session)) in self.sessions.iter_mut().zip(&self.stream.sessions) {
             let Some(own) = all.get_mut(key as usize) else { continue };
             for live in own.live_mut() {
-                if let Some(update) = due(live, session) {
+                if let Some(update) = ready(live, session) {
                     let (start, end) = session.extent(live.first, live.last);
                     let lo = times.partition_point(|&t| t < live.first);
                     let hi = times.partition_point(|&t| t <= live.last);
-                    told.push((Told { key, window: *window, start, end, ranks: None, update }, lo, hi));
+                    emitted.push((Emitted { key, window: *window, start, end, ranks: None, update }, lo, hi));
                 }
             }
         }
     }
 
-    fn answer(&mut self, told: Vec<Due>) -> Result<Windows> {
-        let ranges: Vec<_> = told.iter().map(|&(window, lo, hi)| (window.key, lo, hi)).collect();
+    fn answer(&mut self, emitted: Vec<Ready>) -> Result<Windows> {
+        let ranges: Vec<_> = emitted.iter().map(|&(window, lo, hi)| (window.key, lo, hi)).collect();
         let (partials, combines) = self.rows.answer(&ranges)?;
-        let told: Vec<Told> = told.into_iter().map(|(window, ..)| window).collect();
-        self.stream.counts.tell(&told, combines);
-        Ok(Windows::new(told, partials))
+        let emitted: Vec<Emitted> = emitted.into_iter().map(|(window, ..)| window).collect();
+        self.stream.counts.emit(&emitted, combines);
+        Ok(Windows::new(emitted, partials))
     }
 
-    /// What is due once the watermark is there; at the end of the stream also what is unfinished.
+    /// What the watermark makes ready; at the end of the stream also unfinished windows.
     fn reach(&mut self, watermark: i64, closing: bool) -> Result<Windows> {
         let before = self.stream.advance(watermark)?;
         let (since, until) = (self.stream.within(before), self.stream.within(watermark));
-        let mut told = Vec::new();
+        let mut emitted = Vec::new();
         for key in 0..self.rows.keys() as u32 {
             let times = self.rows.times(key);
             for (window, sliding) in &self.stream.sliding {
-                due(
+                ready(
                     sliding,
                     times,
                     |&t| t,
                     since,
                     until,
                     |start, end, lo, hi| {
-                        let window = Told { key, window: *window, start, end, ranks: None, update: false };
-                        told.push((window, lo, hi));
+                        let window = Emitted { key, window: *window, start, end, ranks: None, update: false };
+                        emitted.push((window, lo, hi));
                     },
                 );
             }
-            self.tell_sessions(key, |live, session| live.ends(session, before, watermark), &mut told);
-            self.tell_counted(key, u64::MAX, &mut told);
+            self.emit_sessions(key, |live, session| live.ends(session, before, watermark), &mut emitted);
+            self.emit_counted(key, u64::MAX, &mut emitted);
             if closing {
-                self.tell_unfinished(key, &mut told);
+                self.emit_unfinished(key, &mut emitted);
             }
         }
-        let windows = self.answer(told)?;
+        let windows = self.answer(emitted)?;
         self.evict(closing)?;
         Ok(windows)
     }
@@ -219,9 +219,9 @@ impl<R: SortedRows> ByRows<R> {
 }
 
 /// The window of these ranks; the first of the rows that are held has rank `gone`.
-fn counted_rows(key: u32, window: u32, ranks: (u64, u64), gone: u64, times: &[i64], update: bool) -> Due {
+fn counted_rows(key: u32, window: u32, ranks: (u64, u64), gone: u64, times: &[i64], update: bool) -> Ready {
     let (lo, hi) = ((ranks.0 - gone) as usize, (ranks.1 - gone) as usize);
-    (Told { key, window, start: times[lo], end: times[hi - 1], ranks: Some(ranks), update }, lo, hi)
+    (Emitted { key, window, start: times[lo], end: times[hi - 1], ranks: Some(ranks), update }, lo, hi)
 }
 
 impl<R: SortedRows + 'static> Technique for ByRows<R> {
@@ -257,27 +257,27 @@ impl<R: SortedRows + 'static> Technique for ByRows<R> {
             self.rows.keep(key, t, row);
         }
         self.stream.counts.combines += self.rows.settle()?;
-        let mut told = Vec::new();
+        let mut emitted = Vec::new();
         for (key, which, start) in changed {
             let (window, sliding) = &self.stream.sliding[which];
             let (times, end) = (self.rows.times(key), sliding.extent(start).1);
             let lo = times.partition_point(|&t| t < start);
             let hi = times.partition_point(|&t| t < end);
-            told.push((Told { key, window: *window, start, end, ranks: None, update: true }, lo, hi));
+            emitted.push((Emitted { key, window: *window, start, end, ranks: None, update: true }, lo, hi));
         }
         late_keys.sort_unstable();
         late_keys.dedup();
         let (watermark, expired) = (self.stream.watermark(), self.stream.expired());
         for key in late_keys {
-            let due = |live: &mut Live<()>, session: &Session| {
+            let ready = |live: &mut Live<()>, session: &Session| {
                 live.changes(session, watermark, expired).then_some(true)
             };
-            self.tell_sessions(key, due, &mut told);
+            self.emit_sessions(key, ready, &mut emitted);
         }
         for (key, changed) in counted {
-            self.tell_counted(key, changed, &mut told);
+            self.emit_counted(key, changed, &mut emitted);
         }
-        self.answer(told)
+        self.answer(emitted)
     }
 
     fn advance(&mut self, watermark: i64) -> Result<Windows> {

@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | rows in order; windows whose edges are known before rows come, on time or a number of rows, users' own included; an associative function whose partials do not grow with their rows |
+//! | needs | rows in order; windows whose edges are known before rows come, over time or a number of rows, user-defined ones included; an associative function whose partials do not grow with their rows |
 //! | time | O(1) per row; O(log s) per slice and per window, of s slices |
 //! | space | two partials per slice of the longest window |
 //! | refuses | rows out of order; sessions, whose edges depend on rows; functions whose partials grow with their rows |

@@ -10,12 +10,12 @@ use crate::in_order::ContextFree;
 pub(crate) struct Families {
     /// Period and offset of edges, and whether they are starts.
     regular: Vec<(i64, i64, bool)>,
-    /// Windows of users' own.
+    /// User-defined windows.
     own: Vec<Arc<dyn ContextFree>>,
 }
 
 impl Families {
-    /// Those of windows whose starts and ends have these periods and offsets, and of users' own.
+    /// Those of windows whose starts and ends have these periods and offsets, and of user-defined windows.
     pub(crate) fn new(
         windows: impl Iterator<Item = [(i64, i64); 2]>,
         own: Vec<Arc<dyn ContextFree>>,

@@ -13,7 +13,7 @@
 
 use crate::slots::{IDENTITY, Slots};
 
-/// A tree over leaves; `T` is what tells them apart.
+/// A tree over leaves; `T` distinguishes them.
 pub(crate) struct FlatFat<T> {
     /// Leaves, with those that were dropped and have not been cleared away.
     tags: Vec<T>,
@@ -34,7 +34,7 @@ impl<T> Default for FlatFat<T> {
 }
 
 impl<T: Copy> FlatFat<T> {
-    /// What tells the leaves apart, in order.
+    /// What distinguishes the leaves, in order.
     pub(crate) fn tags(&self) -> &[T] {
         &self.tags[self.head..]
     }

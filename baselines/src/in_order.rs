@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use crate::edges::{Ahead, Families};
 use crate::ranks::Ranked;
-use crate::stream::{Stream, due};
-use crate::{Setting, Stats, Technique, Told, Windows, refused};
+use crate::stream::{Stream, ready};
+use crate::{Emitted, Setting, Stats, Technique, Windows, refused};
 use windowkit::Result;
 use windowkit::aggregate::{Input, Partials, Rows};
 use windowkit::slice::strategy::Order;
 
-/// Windows whose edges are known before rows come: the interface for users' own (Traub et al. 2019, §5.4.2).
+/// Windows whose edges are known before rows come: the interface of user-defined windows (Traub et al. 2019, §5.4.2).
 pub trait ContextFree: Send + Sync {
     /// The least edge, start or end of a window, after `t`.
     fn next_edge(&self, t: i64) -> i64;
@@ -70,9 +70,9 @@ pub(crate) trait Answer: Send {
 pub(crate) struct ByEdges<A> {
     name: &'static str,
     stream: Stream,
-    /// Windows of users' own, numbered after the query's.
+    /// User-defined windows, numbered after the query's.
     own: Vec<(u32, Arc<dyn ContextFree>)>,
-    /// The edges of windows over time, users' own beside.
+    /// The edges of windows over time, user-defined ones included.
     families: Families,
     /// The next edges; none before the first row.
     next: Option<Ahead>,
@@ -90,8 +90,8 @@ pub(crate) struct ByEdges<A> {
 
 /// Windows on their way out, and their ranges of slices.
 #[derive(Default)]
-struct Due {
-    told: Vec<Told>,
+struct Ready {
+    emitted: Vec<Emitted>,
     ranges: Vec<(u32, usize, usize)>,
 }
 
@@ -188,69 +188,69 @@ impl<A: Answer> ByEdges<A> {
     }
 
     /// Windows over time that end after `since` and not after `until`.
-    fn list(&self, key: u32, since: i64, until: i64, to: &mut Due) {
+    fn list(&self, key: u32, since: i64, until: i64, to: &mut Ready) {
         let firsts = self.answer.firsts(key);
         let Some(first) = firsts.first() else { return };
-        let mut tell = |window: u32, start: i64, end: i64, lo: usize, hi: usize| {
-            to.told.push(Told { key, window, start, end, ranks: None, update: false });
+        let mut emit = |window: u32, start: i64, end: i64, lo: usize, hi: usize| {
+            to.emitted.push(Emitted { key, window, start, end, ranks: None, update: false });
             to.ranges.push((key, lo, hi));
         };
         for (window, sliding) in &self.stream.sliding {
-            let tell = |start, end, lo, hi| tell(*window, start, end, lo, hi);
-            due(sliding, firsts, |first| first.time, since, until, tell);
+            let emit = |start, end, lo, hi| emit(*window, start, end, lo, hi);
+            ready(sliding, firsts, |first| first.time, since, until, emit);
         }
         for (window, own) in &self.own {
             for (start, end) in own.windows(since.max(first.time), until) {
                 let lo = firsts.partition_point(|first| first.time < start);
                 let hi = firsts.partition_point(|first| first.time < end);
                 if lo < hi {
-                    tell(*window, start, end, lo, hi);
+                    emit(*window, start, end, lo, hi);
                 }
             }
         }
     }
 
     /// Windows of a number of rows that are final and were not; at the end of the stream also what is unfinished.
-    fn list_counted(&mut self, key: u32, closing: bool, to: &mut Due) {
+    fn list_counted(&mut self, key: u32, closing: bool, to: &mut Ready) {
         let Some(own) = self.ranked.get_mut(key as usize) else { return };
         let firsts = self.answer.firsts(key);
         let slice = |rank: u64| firsts.partition_point(|first| first.rank < rank);
-        let mut tell = |window: u32, (lo, hi): (u64, u64), end: i64| {
+        let mut emit = |window: u32, (lo, hi): (u64, u64), end: i64| {
             let range = (key, slice(lo), slice(hi));
             let start = firsts[range.1].time;
-            to.told.push(Told { key, window, start, end, ranks: Some((lo, hi)), update: false });
+            to.emitted.push(Emitted { key, window, start, end, ranks: Some((lo, hi)), update: false });
             to.ranges.push(range);
         };
         let final_ends = own.reach(|t| self.stream.is_final(t));
         for (window, counted) in &self.stream.counted {
-            for ranks in counted.ending(final_ends.told, final_ends.until) {
-                tell(*window, ranks, final_ends.time(ranks.1));
+            for ranks in counted.ending(final_ends.emitted, final_ends.until) {
+                emit(*window, ranks, final_ends.time(ranks.1));
             }
             if closing && counted.partial() {
                 for (lo, _) in counted.unfinished(own.rows()) {
-                    tell(*window, (lo, own.rows()), own.last());
+                    emit(*window, (lo, own.rows()), own.last());
                 }
             }
         }
     }
 
     /// Answers windows.
-    fn tell(&mut self, due: Due) -> Result<Windows> {
-        let (partials, combines) = self.answer.answer(&due.ranges)?;
-        self.stream.counts.tell(&due.told, combines);
-        Ok(Windows::new(due.told, partials))
+    fn emit(&mut self, ready: Ready) -> Result<Windows> {
+        let (partials, combines) = self.answer.answer(&ready.ranges)?;
+        self.stream.counts.emit(&ready.emitted, combines);
+        Ok(Windows::new(ready.emitted, partials))
     }
 
-    /// What is due once the watermark is there; at the end of the stream also what is unfinished.
+    /// What the watermark makes ready; at the end of the stream also unfinished windows.
     fn move_on(&mut self, watermark: i64, closing: bool) -> Result<Windows> {
         let before = self.stream.advance(watermark)?;
         let (since, until) = (self.stream.within(before), self.stream.within(watermark));
-        let mut due = Due::default();
+        let mut ready = Ready::default();
         for key in 0..self.answer.keys() as u32 {
-            self.list(key, since, until, &mut due);
-            self.list_counted(key, closing, &mut due);
+            self.list(key, since, until, &mut ready);
+            self.list_counted(key, closing, &mut ready);
         }
-        let windows = self.tell(due)?;
+        let windows = self.emit(ready)?;
         self.forget(until, closing);
         if self.answer.settle(watermark)? {
             for (key, cursor) in self.cursors.iter_mut().enumerate() {
@@ -271,7 +271,7 @@ impl<A: Answer> ByEdges<A> {
             let firsts = self.answer.firsts(key);
             let mut slices = firsts.partition_point(|first| first.time < kept);
             if let Some(ranked) = self.ranked.get(key as usize) {
-                let needed = self.stream.counted.iter().map(|(_, kind)| kind.first_needed(ranked.told()));
+                let needed = self.stream.counted.iter().map(|(_, kind)| kind.first_needed(ranked.emitted()));
                 let needed = needed.min().unwrap_or(u64::MAX);
                 slices = slices.min(firsts.partition_point(|first| first.rank < needed));
             }
@@ -297,14 +297,14 @@ impl<A: Answer + 'static> Technique for ByEdges<A> {
         self.stream.check(keys, times, inputs)?;
         let slots = self.assign(keys, times);
         self.stream.counts.combines += self.answer.update(inputs, Rows::all(&slots, times))?;
-        let mut due = Due::default();
+        let mut ready = Ready::default();
         if !self.ranked.is_empty() {
             // Rows on the watermark are final at once.
             for key in keys.iter().copied().collect::<BTreeSet<_>>() {
-                self.list_counted(key, false, &mut due);
+                self.list_counted(key, false, &mut ready);
             }
         }
-        self.tell(due)
+        self.emit(ready)
     }
 
     fn advance(&mut self, watermark: i64) -> Result<Windows> {

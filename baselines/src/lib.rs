@@ -1,35 +1,35 @@
-//! Reference techniques of window aggregation: what general stream slicing is measured against, and checked with.
+//! Baselines: the techniques of window aggregation that general stream slicing is compared with.
 //!
-//! Traub et al. 2019, §3 and Table 1. Each is behind [`Technique`], which is shaped like the stream operator: rows come
-//! with dense keys and times, a watermark makes windows final, late rows within the allowed lateness have them told
-//! again. Each works on the crate's own [`Partials`], so that every function means the same everywhere, and refuses with
-//! a reason what it cannot do.
+//! Traub et al. 2019, §3 and Table 1. Each technique is behind [`Technique`], which is shaped like windowkit's stream operator:
+//! it takes rows with dense keys and times; a watermark makes windows final; late rows within the allowed lateness cause
+//! updates. All use windowkit's [`Partials`], so that a function means the same everywhere, and give a reason for what they
+//! do not support.
 //!
-//! | technique | idea | refuses |
+//! | technique | idea | does not support |
 //! |---|---|---|
-//! | [`tuple_buffer`](Method::TupleBuffer) | rows in order; a window is computed when it ends | nothing |
+//! | [`tuple_buffer`](Method::TupleBuffer) | rows in order; a window is computed when it ends | |
 //! | [`aggregate_tree`](Method::AggregateTree) | a binary tree of partials over rows in order | functions whose partials grow with their rows |
-//! | [`aggregate_buckets`](Method::AggregateBuckets) | a partial per window | of rows out of order, functions that do not commute and windows of a number of rows |
-//! | [`tuple_buckets`](Method::TupleBuckets) | a list of rows per window | nothing |
-//! | [`pairs`](Method::Pairs) | slices at starts and ends of windows | disorder, all but tumbling and sliding windows |
-//! | [`cutty`](Method::Cutty) | slices at starts of windows, a tree over them | disorder, windows whose edges depend on rows, functions whose partials grow with their rows |
+//! | [`aggregate_buckets`](Method::AggregateBuckets) | a partial per window | with rows out of order: functions that do not commute, and windows of a number of rows |
+//! | [`tuple_buckets`](Method::TupleBuckets) | a list of rows per window | |
+//! | [`pairs`](Method::Pairs) | slices at starts and ends of windows | rows out of order; all but tumbling and sliding windows |
+//! | [`cutty`](Method::Cutty) | slices at starts of windows, a tree over them | rows out of order; windows whose edges depend on rows; functions whose partials grow with their rows |
 //!
-//! All take tumbling and sliding windows, over time and over the number of a key's rows; those that keep rows or windows
-//! take sessions beside. Other windows none takes: those of the paper's experiments are these.
+//! All support tumbling and sliding windows, over time and over the number of a key's rows; those that keep rows or windows
+//! also support sessions. No technique supports other windows: the paper's experiments have none. The README has a table.
 //!
-//! # Which windows, and when
+//! # Which windows are emitted, and when
 //! A window over time is final when its end is not after the watermark; a session `[first, last + gap)` when the
-//! watermark is after its end, as a row exactly on the end still joins. Windows without rows are not told. A row before
-//! the watermark is late. A late row changes those of its windows that have not expired: that do not end at or before the
-//! watermark less the allowed lateness. Of these, those that are final are told at once, as updates. A row is too late if
-//! all windows have expired that it would open by itself: it is counted and changes nothing.
+//! watermark is after its end, as a row exactly on the end still joins. Windows without rows are not emitted. A row before
+//! the watermark is late. A late row changes those of its windows that have not expired, i.e. whose end is after the
+//! watermark less the allowed lateness. Of these, final ones are emitted again at once, as updates. A row is too late if
+//! all windows that it would open by itself have expired: it is counted, and changes nothing.
 //!
 //! A window of a number of rows is final when the watermark is at its last row or after, as rows of one time keep the order
-//! in which they came; it expires with that row. A late row moves all that follow it, so that each later window of its key
-//! is another, and is told again if it is final.
+//! in which they came; it expires with that row. A late row shifts all rows behind it, so that every later window of its key
+//! changes, and is emitted again if it is final.
 //!
-//! That is the operator's rule: lateness is a matter of a row's time alone. So a row that is not too late joins sessions
-//! that have expired, as long as any such row can; they are told again if they are so long then that they have not.
+//! This is the rule of windowkit's operator: whether a row is too late depends on its time alone. A row that is not too late
+//! may therefore join a session that has expired; that session is emitted again if it is then so long that it has not.
 
 mod aggregate_buckets;
 mod aggregate_tree;
@@ -69,7 +69,7 @@ pub trait Technique: Send {
     fn name(&self) -> &'static str;
 
     /// Takes in rows: a dense key and a time each, and what each partial reads. Returns the windows that late rows among
-    /// them change.
+    /// them change. Codes of dictionaries have 32 bits, which suffice for the values of all batches.
     ///
     /// # Errors
     /// `InvalidValue` for rows out of order where they were said to be in order; `Overflow` for a time whose windows do
@@ -105,7 +105,7 @@ pub struct Windows {
     pub ends: Vec<i64>,
     /// Ranks of its rows, `[lo, hi)`, of windows of a number of rows.
     pub ranks: Vec<Option<(u64, u64)>>,
-    /// Whether it is an update of what was told before.
+    /// Whether it was emitted before, with another result.
     pub updates: Vec<bool>,
     /// One column for each partial of the setting.
     pub partials: Vec<Box<dyn Partials>>,
@@ -123,14 +123,14 @@ impl Windows {
     }
 
     /// Names and extents of these windows, with the aggregates of all.
-    fn new(told: Vec<Told>, partials: Vec<Box<dyn Partials>>) -> Self {
+    fn new(emitted: Vec<Emitted>, partials: Vec<Box<dyn Partials>>) -> Self {
         Self {
-            keys: told.iter().map(|window| window.key).collect(),
-            windows: told.iter().map(|window| window.window).collect(),
-            starts: told.iter().map(|window| window.start).collect(),
-            ends: told.iter().map(|window| window.end).collect(),
-            ranks: told.iter().map(|window| window.ranks).collect(),
-            updates: told.iter().map(|window| window.update).collect(),
+            keys: emitted.iter().map(|window| window.key).collect(),
+            windows: emitted.iter().map(|window| window.window).collect(),
+            starts: emitted.iter().map(|window| window.start).collect(),
+            ends: emitted.iter().map(|window| window.end).collect(),
+            ranks: emitted.iter().map(|window| window.ranks).collect(),
+            updates: emitted.iter().map(|window| window.update).collect(),
             partials,
         }
     }
@@ -138,7 +138,7 @@ impl Windows {
 
 /// A window on its way out.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct Emitted {
     key: u32,
     window: u32,
     start: i64,
@@ -161,9 +161,9 @@ pub struct Stats {
     pub combines: u64,
     /// Rows that came too late.
     pub late: u64,
-    /// Windows told, updates included.
+    /// Windows emitted, updates included.
     pub windows: u64,
-    /// Windows told again.
+    /// Windows emitted again.
     pub updates: u64,
 }
 
@@ -171,7 +171,7 @@ pub struct Stats {
 pub struct Setting {
     /// The query's windows.
     pub windows: Vec<Window>,
-    /// Windows of users' own; their numbers follow those of `windows`.
+    /// User-defined windows; their numbers follow those of `windows`.
     pub own: Vec<Arc<dyn ContextFree>>,
     /// Whether rows come in the order of their times, whatever their keys.
     pub order: Order,
@@ -234,7 +234,7 @@ impl Method {
     }
 }
 
-/// A refusal: what the technique does not take, why, and what it does.
+/// The error for what a technique does not support, with the reason and what it does support.
 fn refused(name: &str, what: &str, why: &str, allowed: &str) -> Error {
     Error::InvalidValue(format!("technique: {name} takes no {what}: {why}; allowed are {allowed}"))
 }

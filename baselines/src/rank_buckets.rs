@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::Told;
+use crate::Emitted;
 use crate::row_store::Row;
 use crate::tuple_buckets::Lists;
 use windowkit::window::Counted;
@@ -26,7 +26,7 @@ struct Bucket {
     slot: u32,
     first: i64,
     last: i64,
-    told: bool,
+    emitted: bool,
 }
 
 impl RankBuckets {
@@ -44,7 +44,7 @@ impl RankBuckets {
     pub(crate) fn slot(&mut self, k: u64, t: i64, open: impl FnOnce() -> u32) -> u32 {
         let at = (k - self.first) as usize;
         if at == self.buckets.len() {
-            self.buckets.push_back(Bucket { slot: open(), first: t, last: t, told: false });
+            self.buckets.push_back(Bucket { slot: open(), first: t, last: t, emitted: false });
         }
         let bucket = &mut self.buckets[at];
         bucket.last = t;
@@ -69,7 +69,7 @@ impl RankBuckets {
             let (lo, hi) = (k * slide, (k * slide + size).min(self.rows));
             let at = (k - self.first) as usize;
             if at == self.buckets.len() {
-                self.buckets.push_back(Bucket { slot: lists.open_list(), first: 0, last: 0, told: false });
+                self.buckets.push_back(Bucket { slot: lists.open_list(), first: 0, last: 0, emitted: false });
             }
             let bucket = &mut self.buckets[at];
             let own = &rows[(lo.max(from) - from) as usize..(hi - from) as usize];
@@ -110,14 +110,14 @@ impl RankBuckets {
     }
 
     /// Calls `each` with the slots and names of the windows that are whole and final and end after rank `changed`, or have
-    /// not been told.
-    pub(crate) fn tell(
+    /// not been emitted.
+    pub(crate) fn emit(
         &mut self,
         kind: &Counted,
         changed: u64,
         is_final: impl Fn(i64) -> bool,
         (key, window): (u32, u32),
-        mut each: impl FnMut(Told, u32),
+        mut each: impl FnMut(Emitted, u32),
     ) {
         let whole = self.rows;
         for (k, bucket) in (self.first..).zip(&mut self.buckets) {
@@ -125,25 +125,25 @@ impl RankBuckets {
             if hi > whole || !is_final(bucket.last) {
                 return;
             }
-            if hi > changed || !bucket.told {
-                let update = std::mem::replace(&mut bucket.told, true);
+            if hi > changed || !bucket.emitted {
+                let update = std::mem::replace(&mut bucket.emitted, true);
                 let (start, end) = (bucket.first, bucket.last);
-                each(Told { key, window, start, end, ranks: Some((lo, hi)), update }, bucket.slot);
+                each(Emitted { key, window, start, end, ranks: Some((lo, hi)), update }, bucket.slot);
             }
         }
     }
 
     /// Calls `each` with the slots and names of the windows that are not whole.
-    pub(crate) fn tell_unfinished(
+    pub(crate) fn emit_unfinished(
         &self,
         kind: &Counted,
         (key, window): (u32, u32),
-        mut each: impl FnMut(Told, u32),
+        mut each: impl FnMut(Emitted, u32),
     ) {
         for (lo, _) in kind.unfinished(self.rows) {
             let bucket = &self.buckets[(lo / kind.slide() as u64 - self.first) as usize];
             let (start, end, ranks) = (bucket.first, bucket.last, Some((lo, self.rows)));
-            each(Told { key, window, start, end, ranks, update: false }, bucket.slot);
+            each(Emitted { key, window, start, end, ranks, update: false }, bucket.slot);
         }
     }
 

@@ -13,12 +13,12 @@ pub(crate) struct Ranked {
     /// Edges that rows have reached, and the time of the row before each: it is final once that row is.
     ends: VecDeque<(u64, i64)>,
     /// The last edge that is final.
-    told: u64,
+    emitted: u64,
 }
 
-/// Edges that became final, after `told` and up to `until`.
+/// Edges that became final, after `emitted` and up to `until`.
 pub(crate) struct FinalEnds {
-    pub(crate) told: u64,
+    pub(crate) emitted: u64,
     pub(crate) until: u64,
     ends: Vec<(u64, i64)>,
 }
@@ -34,7 +34,7 @@ impl FinalEnds {
 impl Ranked {
     /// No row yet.
     pub(crate) fn new(edges: &Families) -> Self {
-        Self { rows: 0, last: i64::MIN, next: Ahead::of(edges, 0), ends: VecDeque::new(), told: 0 }
+        Self { rows: 0, last: i64::MIN, next: Ahead::of(edges, 0), ends: VecDeque::new(), emitted: 0 }
     }
 
     /// Counts a row. Returns its rank, and whether a window starts with it if there is an edge before it.
@@ -60,16 +60,16 @@ impl Ranked {
     }
 
     /// The last edge that is final.
-    pub(crate) fn told(&self) -> u64 {
-        self.told
+    pub(crate) fn emitted(&self) -> u64 {
+        self.emitted
     }
 
     /// The edges that are final and were not.
     pub(crate) fn reach(&mut self, is_final: impl Fn(i64) -> bool) -> FinalEnds {
         let ends = self.ends.partition_point(|&(_, t)| is_final(t));
         let ends: Vec<(u64, i64)> = self.ends.drain(..ends).collect();
-        let until = ends.last().map_or(self.told, |&(edge, _)| edge);
-        FinalEnds { told: std::mem::replace(&mut self.told, until), until, ends }
+        let until = ends.last().map_or(self.emitted, |&(edge, _)| edge);
+        FinalEnds { emitted: std::mem::replace(&mut self.emitted, until), until, ends }
     }
 
     pub(crate) fn bytes(&self) -> usize {

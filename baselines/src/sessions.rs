@@ -19,7 +19,7 @@ pub(crate) struct Live<P> {
     pub(crate) first: i64,
     pub(crate) last: i64,
     /// Whether it, or one that is part of it now, was over before.
-    told: bool,
+    emitted: bool,
     /// Whether it has rows that came since it was looked at.
     fresh: bool,
     pub(crate) part: P,
@@ -55,12 +55,13 @@ impl<P: Default> Sessions<P> {
     pub(crate) fn add(&mut self, session: &Session, t: i64, merge: impl Fn(&mut P, P)) -> &mut Live<P> {
         let (from, to) = self.joined(session, t);
         if from == to {
-            self.live.insert(from, Live { first: t, last: t, told: false, fresh: true, part: P::default() });
+            self.live
+                .insert(from, Live { first: t, last: t, emitted: false, fresh: true, part: P::default() });
         }
         for other in self.live.splice(from + 1..to.max(from + 1), []).collect::<Vec<_>>() {
             let own = &mut self.live[from];
             own.last = other.last;
-            own.told |= other.told;
+            own.emitted |= other.emitted;
             merge(&mut own.part, other.part);
         }
         let own = &mut self.live[from];
@@ -83,7 +84,7 @@ impl<P> Live<P> {
         let end = session.extent(self.first, self.last).1;
         (before <= end && end < now).then(|| {
             self.fresh = false;
-            std::mem::replace(&mut self.told, true)
+            std::mem::replace(&mut self.emitted, true)
         })
     }
 
@@ -91,7 +92,7 @@ impl<P> Live<P> {
     pub(crate) fn changes(&mut self, session: &Session, watermark: i64, expired: i64) -> bool {
         let end = session.extent(self.first, self.last).1;
         let changes = std::mem::replace(&mut self.fresh, false) && end < watermark;
-        self.told |= changes;
+        self.emitted |= changes;
         changes && expired <= end
     }
 }

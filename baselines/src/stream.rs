@@ -1,6 +1,6 @@
-//! What all techniques share: the stream's order and watermark, and which windows are due.
+//! What all techniques share: the stream's order and watermark, and which windows are ready.
 
-use crate::{Setting, Stats, Told, refused};
+use crate::{Emitted, Setting, Stats, refused};
 use windowkit::aggregate::{Input, Partials};
 use windowkit::slice::Edges;
 use windowkit::slice::strategy::Order;
@@ -38,10 +38,10 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// These windows are on their way out; so many states were joined for them.
-    pub(crate) fn tell(&mut self, told: &[Told], combines: u64) {
+    pub(crate) fn emit(&mut self, emitted: &[Emitted], combines: u64) {
         self.combines += combines;
-        self.windows += told.len() as u64;
-        self.updates += told.iter().filter(|window| window.update).count() as u64;
+        self.windows += emitted.len() as u64;
+        self.updates += emitted.iter().filter(|window| window.update).count() as u64;
     }
 
     /// With what is held beside.
@@ -239,7 +239,7 @@ fn unknown(window: &Window) -> (&'static str, &'static str) {
 /// Entries ascend by their `time`.
 ///
 /// O(log n) per window of n entries; windows without any are skipped.
-pub(crate) fn due<T>(
+pub(crate) fn ready<T>(
     window: &Sliding,
     entries: &[T],
     time: impl Fn(&T) -> i64,

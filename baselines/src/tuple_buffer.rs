@@ -31,18 +31,18 @@ struct Buffer {
     store: RowStore,
     /// Place of the first row of the batch.
     base: u64,
-    keys: Vec<Line>,
+    keys: Vec<KeyRows>,
 }
 
 /// Rows of one key, those before `head` dropped.
 #[derive(Default)]
-struct Line {
+struct KeyRows {
     times: Vec<i64>,
     places: Vec<u64>,
     head: usize,
 }
 
-impl Line {
+impl KeyRows {
     fn add(&mut self, t: i64, place: u64) {
         if self.times.len() == self.head || self.times.last().is_some_and(|&last| last <= t) {
             self.times.push(t);
@@ -72,7 +72,7 @@ impl SortedRows for Buffer {
 
     fn keep(&mut self, key: u32, t: i64, row: usize) {
         if self.keys.len() <= key as usize {
-            self.keys.resize_with(key as usize + 1, Line::default);
+            self.keys.resize_with(key as usize + 1, KeyRows::default);
         }
         let place = self.base + row as u64;
         self.store.hold(place);
@@ -84,7 +84,7 @@ impl SortedRows for Buffer {
     }
 
     fn times(&self, key: u32) -> &[i64] {
-        self.keys.get(key as usize).map_or(&[], |line| &line.times[line.head..])
+        self.keys.get(key as usize).map_or(&[], |rows| &rows.times[rows.head..])
     }
 
     fn keys(&self) -> usize {
@@ -92,16 +92,16 @@ impl SortedRows for Buffer {
     }
 
     fn drop_first(&mut self, key: u32, rows: usize) -> Result<()> {
-        let line = &mut self.keys[key as usize];
-        self.store.release(line.places[line.head..line.head + rows].iter().copied());
-        line.drop_first(rows);
+        let own = &mut self.keys[key as usize];
+        self.store.release(own.places[own.head..own.head + rows].iter().copied());
+        own.drop_first(rows);
         Ok(())
     }
 
     fn answer(&mut self, ranges: &[(u32, usize, usize)]) -> Result<(Vec<Box<dyn Partials>>, u64)> {
         let rows = |&(key, lo, hi): &(u32, usize, usize)| {
-            let line = &self.keys[key as usize];
-            (&line.times[line.head + lo..line.head + hi], &line.places[line.head + lo..line.head + hi])
+            let own = &self.keys[key as usize];
+            (&own.times[own.head + lo..own.head + hi], &own.places[own.head + lo..own.head + hi])
         };
         let folded: usize = ranges.iter().map(|&(_, lo, hi)| hi - lo).sum();
         let combines = (folded * self.store.width()) as u64;
@@ -109,8 +109,8 @@ impl SortedRows for Buffer {
     }
 
     fn held(&self) -> (usize, usize, usize) {
-        let capacity = |line: &Line| (line.times.capacity() + line.places.capacity()) * size_of::<u64>();
-        let bytes: usize = self.keys.iter().map(|line| size_of::<Line>() + capacity(line)).sum();
+        let capacity = |own: &KeyRows| (own.times.capacity() + own.places.capacity()) * size_of::<u64>();
+        let bytes: usize = self.keys.iter().map(|own| size_of::<KeyRows>() + capacity(own)).sum();
         (self.store.held(), 0, bytes + self.store.bytes())
     }
 }

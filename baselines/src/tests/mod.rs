@@ -106,14 +106,14 @@ fn agree(
             (Err(error), None) => prop_assert!(false, "{}: {error}", method.name()),
         }
     }
-    let mut told = 0;
+    let mut emitted = 0;
     for event in events.iter().chain([&Event::End]) {
         let wanted = match event {
             Event::Rows(rows) => oracle.push(rows, functions),
             Event::Watermark(watermark) => oracle.advance(*watermark, functions),
             Event::End => oracle.close(functions),
         };
-        told += wanted.len() as u64;
+        emitted += wanted.len() as u64;
         for technique in &mut techniques {
             let windows = match event {
                 Event::Rows(rows) => {
@@ -130,7 +130,7 @@ fn agree(
     }
     for technique in techniques {
         let stats = technique.stats();
-        prop_assert_eq!((stats.late, stats.windows), (oracle.late(), told), "{}", technique.name());
+        prop_assert_eq!((stats.late, stats.windows), (oracle.late(), emitted), "{}", technique.name());
         prop_assert_eq!((stats.rows, stats.partials), (0, 0), "{} keeps what is over", technique.name());
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The definition of windows over a stream, evaluated naively: after each call, every window over all rows taken.
 //!
-//! A window over time is told when the watermark passes its end, and again when a late row is in it. A window of a number of
-//! rows is told when it is final, and again when it has other rows than it was told with.
+//! A window over time is emitted when the watermark passes its end, and again when a late row is in it. A window of a number of
+//! rows is emitted when it is final, and again when it has other rows than it was emitted with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use windowkit::window::Window;
 use super::functions::Asked;
 use super::{Answers, Row};
 
-/// All rows that were taken, and which of them sessions were told with.
+/// All rows that were taken, and which of them sessions were emitted with.
 pub(super) struct Oracle<'a> {
     windows: &'a [Window],
     lateness: i64,
     watermark: Option<i64>,
     rows: Vec<Row>,
     /// Windows and rows of sessions that were over.
-    told: BTreeSet<(usize, usize)>,
+    emitted: BTreeSet<(usize, usize)>,
     /// Rows of the windows of a number of rows that are final, by key, window and first rank.
     counted: BTreeMap<(u32, usize, usize), Vec<usize>>,
     late: u64,
@@ -35,7 +35,7 @@ impl<'a> Oracle<'a> {
             lateness,
             watermark: None,
             rows: Vec::new(),
-            told: BTreeSet::new(),
+            emitted: BTreeSet::new(),
             counted: BTreeMap::new(),
             late: 0,
         }
@@ -76,7 +76,7 @@ impl<'a> Oracle<'a> {
         functions.iter().map(|asked| asked.over(&rows)).collect()
     }
 
-    /// Windows of a number of rows that are final and were not told with these rows; at the end also unfinished ones.
+    /// Windows of a number of rows that are final and were not emitted with these rows; at the end also unfinished ones.
     fn emit_counted(&mut self, closing: bool, functions: &[Asked]) -> Answers {
         let (mut answers, mut now) = (Answers::new(), BTreeMap::new());
         for (key, own) in self.keys() {
@@ -116,10 +116,10 @@ impl<'a> Oracle<'a> {
         self.windows.iter().any(alive)
     }
 
-    /// Windows whose end is due; with `fresh` rows those that have one and have not expired, as updates.
+    /// Windows whose end is ready; with `fresh` rows those that have one and have not expired, as updates.
     fn emit(
         &mut self,
-        due: impl Fn(&Window, i64) -> bool,
+        ready: impl Fn(&Window, i64) -> bool,
         fresh: Option<usize>,
         functions: &[Asked],
     ) -> Answers {
@@ -133,7 +133,7 @@ impl<'a> Oracle<'a> {
                 }
                 let session = matches!(window, Window::Session(_));
                 for (start, end) in Self::extents(window, &times) {
-                    if !due(window, end) {
+                    if !ready(window, end) {
                         continue;
                     }
                     let inside: Vec<usize> = own
@@ -141,10 +141,10 @@ impl<'a> Oracle<'a> {
                         .copied()
                         .filter(|&at| start <= self.rows[at].1 && self.rows[at].1 < end)
                         .collect();
-                    let told: Vec<(usize, usize)> =
+                    let emitted: Vec<(usize, usize)> =
                         inside.iter().filter(|_| session).map(|&at| (number, at)).collect();
-                    let mut update = told.iter().any(|row| self.told.contains(row));
-                    self.told.extend(told);
+                    let mut update = emitted.iter().any(|row| self.emitted.contains(row));
+                    self.emitted.extend(emitted);
                     if let Some(fresh) = fresh {
                         let expired = horizon.is_some_and(|horizon| past(window, end, horizon));
                         if expired || inside.iter().all(|&at| at < fresh) {
@@ -170,8 +170,9 @@ impl<'a> Oracle<'a> {
             }
         }
         let watermark = self.watermark;
-        let due = |window: &Window, end: i64| watermark.is_some_and(|watermark| past(window, end, watermark));
-        let mut answers = self.emit(due, Some(fresh), functions);
+        let ready =
+            |window: &Window, end: i64| watermark.is_some_and(|watermark| past(window, end, watermark));
+        let mut answers = self.emit(ready, Some(fresh), functions);
         answers.extend(self.emit_counted(false, functions));
         answers
     }
@@ -186,10 +187,10 @@ impl<'a> Oracle<'a> {
 
     fn reach(&mut self, watermark: i64, closing: bool, functions: &[Asked]) -> Answers {
         let before = self.watermark.replace(watermark);
-        let due = |window: &Window, end: i64| {
+        let ready = |window: &Window, end: i64| {
             past(window, end, watermark) && before.is_none_or(|before| !past(window, end, before))
         };
-        let mut answers = self.emit(due, None, functions);
+        let mut answers = self.emit(ready, None, functions);
         answers.extend(self.emit_counted(closing, functions));
         answers
     }
