@@ -265,7 +265,11 @@ def test_rows_that_no_window_takes_are_handed_out() -> None:
         ),
         (lambda op: op.punctuate(3), wk.InvalidValue, "punctuate: 3 is before 10 in column 't'"),
         (lambda op: op.punctuate(30, key=5), wk.InvalidType, "key: 5 is no value of column 'k' of string"),
-        (lambda op: op.punctuate(30, key={"x": "a"}), wk.InvalidValue, r"key: it has \['x'\]; .* by \['k'\]"),
+        (
+            lambda op: op.punctuate(30, key={"x": "a"}),
+            wk.InvalidValue,
+            "key: it has ['x']; the queries are by ['k']",
+        ),
     ],
 )
 def test_punctuations_are_checked(call: Any, error: type[Exception], says: str) -> None:
