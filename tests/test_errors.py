@@ -452,7 +452,7 @@ class TestRun:
     @pytest.mark.parametrize(
         "data",
         [None, 5, "table.parquet", object(), pa.DataType, {"ts": [1]}, [TABLE], TABLE.schema],
-        ids=repr,
+        ids=lambda data: type(data).__name__,
     )
     def test_data_has_an_arrow_interface(self, data: Any) -> None:
         with refused(wk.InvalidType, "data: a ", " has no Arrow interface; "):

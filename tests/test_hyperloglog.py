@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.plain import INTEGER_TYPES
 
 KINDS = {
     4: datasketches.tgt_hll_type.HLL_4,
@@ -179,16 +180,7 @@ def test_columns_of_every_kind_are_counted(values: Any, distinct: int) -> None:
 
 def test_integers_of_every_width_are_one_value() -> None:
     sketch = wk.HyperLogLog()
-    for kind in (
-        pa.int8(),
-        pa.int16(),
-        pa.int32(),
-        pa.int64(),
-        pa.uint8(),
-        pa.uint16(),
-        pa.uint32(),
-        pa.uint64(),
-    ):
+    for kind in INTEGER_TYPES:
         sketch.update(pa.array([5, 100], kind))
     assert round(sketch.estimate()) == 2
     assert round(sketch.update(pa.array([5.0])).estimate()) == 3

@@ -199,7 +199,9 @@ class TestColumns:
         with refused(wk.InvalidType, f"array: {agg} means nothing for values of type "):
             kernels.explain(pa.array([None, None], kind), 2, agg=agg)
 
-    @pytest.mark.parametrize("data", [[1, 2], 3, None, "values", iter([1])], ids=repr)
+    @pytest.mark.parametrize(
+        "data", [[1, 2], 3, None, "values", iter([1])], ids=lambda data: type(data).__name__
+    )
     def test_what_is_no_column(self, data: Any) -> None:
         with refused(wk.InvalidType, "array: a builtins ", "has no Arrow interface; allowed are"):
             rolled(array=data)
