@@ -8,16 +8,24 @@ PYTHONS = $(PYTHON) $(if $(filter file,$(origin PYTHON)),python3.14 python3.13 p
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-NATIVE := python/windowkit/_native.abi3.so
+# That the extension module is there, and new: NATIVE as users get it, QUICK in any profile.
+NATIVE := $(STAMPS)/native
+QUICK := $(STAMPS)/quick
 RUST := $(shell find src -name '*.rs') Cargo.toml Cargo.lock rust-toolchain.toml
 # The toolchain in use stands in a file, as it is not known before its recipe has run.
 WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
 FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_SECONDS ?= 60
 HUNTS ?= 5
+# Processes that run tests; each that meets tests of Spark has a session of its own.
+WORKERS ?= 2
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Files in the order of their names, so that Spark's, which take longest, come before the others.
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+CLIPPY = $(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo clippy --locked --features windowkit/python
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 
-.PHONY: help demo test hunt miri cross fuzz bench bench-full lint format wheel clean java
+.PHONY: help demo test check hunt miri cross fuzz bench bench-full lint format wheel clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -31,7 +39,18 @@ demo: java $(NATIVE)  ## New York's flights of 2013 in windows: windowkit beside
 
 test: java $(NATIVE)  ## all tests of the Rust core, the Python package and Spark
 	$(WITH_RUST) cargo test --locked --workspace
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
+
+check: $(STAMPS)/toolchain $(STAMPS)/python  ## what to run after each edit: format, lints, types, and the quick tests; no Spark
+	$(WITH_RUST) cargo fmt --all --check
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --quiet --check
+	$(BIN)/mypy
+	$(CLIPPY) --lib -- -D warnings
+	@# Without optimisations, tests of the SIMD kernels take as long as all others.
+	$(WITH_RUST) cargo test --locked --quiet --lib -- --skip kernels::simd
+	@$(MAKE) --no-print-directory $(QUICK)
+	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow' --ignore tests/spark
 
 hunt: $(NATIVE)  ## the property tests HUNTS (5) times over examples that no one has seen
 	@for hunt in $$(seq $(HUNTS)); do \
@@ -70,9 +89,7 @@ bench-full: java $(NATIVE) $(STAMPS)/bench  ## every cell of the Python benchmar
 
 lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warnings denied
 	$(WITH_RUST) cargo fmt --all --check
-	$(WITH_RUST) cargo clippy --locked --workspace --all-targets -- -D warnings
-	$(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" \
-		cargo clippy --locked --lib --features python -- -D warnings
+	$(CLIPPY) --workspace --all-targets -- -D warnings
 	$(WITH_RUST) RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -105,35 +122,15 @@ $(STAMPS):
 	done; \
 	echo "error: no Python 3.10 or newer is among: $(PYTHONS); make PYTHON=/path/to/python3 names one" >&2; exit 1
 
-# pip takes an extra only together with its project, which would compile it; so its requirements are read out.
-define requirements
-import importlib.util, re, sys
-if importlib.util.find_spec("tomllib"):
-    import tomllib
-else:
-    from pip._vendor import tomli as tomllib
-with open("pyproject.toml", "rb") as file:
-    project = tomllib.load(file)["project"]
-extras = project["optional-dependencies"]
-wanted = [*project["dependencies"], *extras[sys.argv[1]]]
-while wanted:
-    requirement = wanted.pop(0)
-    own = re.fullmatch(re.escape(project["name"]) + r"\[(.*)\]", requirement)
-    if own:
-        wanted += [each for extra in own[1].split(",") for each in extras[extra]]
-    else:
-        print(requirement)
-endef
-export requirements
-
-$(STAMPS)/python: pyproject.toml | $(STAMPS)
-	$(BIN)/python -c "$$requirements" dev > $(STAMPS)/requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(STAMPS)/requirements.txt
+# maturin tells pip what windowkit and its extras need, which compiles nothing; then the tools, so that they fit it.
+$(STAMPS)/python: pyproject.toml | $(STAMPS)/toolchain
+	$(PIP) --upgrade 'pip>=26.2'
+	$(WITH_RUST) $(PIP) --only-deps '.[spark,plot]'
+	$(PIP) --group dev
 	@touch $@
 
 $(STAMPS)/bench: $(STAMPS)/python
-	$(BIN)/python -c "$$requirements" bench > $(STAMPS)/bench.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(STAMPS)/bench.txt
+	$(PIP) --group bench
 	@touch $@
 
 $(STAMPS)/miri: $(STAMPS)/toolchain
@@ -170,6 +167,12 @@ $(STAMPS)/toolchain: rust-toolchain.toml | $(STAMPS)
 
 $(NATIVE): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
 	$(WITH_RUST) $(WITH_VENV) maturin develop --release --locked
+	@touch $@ $(QUICK)
+
+# Compiled in a tenth of the time, and slow.
+$(QUICK): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
+	@rm -f $(NATIVE)
+	$(WITH_RUST) $(WITH_VENV) maturin develop --locked
 	@touch $@
 
 java:

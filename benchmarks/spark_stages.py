@@ -46,10 +46,9 @@ from spark_grid import BY_TEN, ROW_GROUP, START, machine, ones, seconds
 from spark_session import session
 
 import windowkit as wk
-from windowkit.spark import parquet
 from windowkit.spark.jobs.reference import output_schema
+from windowkit.spark.parquet import ReadAndPack, checked, reading
 from windowkit.spark.routes import packed, stages
-from windowkit.spark.scan import ReadAndPack, checked
 from windowkit.spark.shipping import packing, shipped
 
 QUERY = wk.query(by="k", time="ts", windows=BY_TEN[1], aggs=[wk.sum("v"), wk.max("v")])
@@ -159,17 +158,17 @@ class TimedEngine:
 @contextmanager
 def patched(clock: Clock) -> Iterator[None]:
     """Have the steps of this worker's tasks timed."""
-    plan, unpack, batches = stages.plan, packing.unpack, parquet.batches
+    plan, unpack, batches = stages.plan, packing.unpack, reading.batches
     body_of, header = packing.body_of, packing.header
     stages.plan = lambda *arguments: TimedPlan(plan(*arguments), clock)  # type: ignore[assignment]
     packing.body_of = clock.timed("pack", body_of)
     packing.header = clock.timed("pack", header)
     packing.unpack = clock.timed("unpack", unpack)
-    parquet.batches = lambda *arguments: clock.each("read", batches(*arguments))
+    reading.batches = lambda *arguments: clock.each("read", batches(*arguments))
     try:
         yield
     finally:
-        stages.plan, packing.unpack, parquet.batches = plan, unpack, batches
+        stages.plan, packing.unpack, reading.batches = plan, unpack, batches
         packing.body_of, packing.header = body_of, header
 
 

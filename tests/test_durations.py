@@ -178,7 +178,7 @@ def test_what_is_no_length_is_a_type_error(value: object) -> None:
 
 @pytest.mark.parametrize("value", [2**63, -(2**63), 10**30])
 def test_an_int_beyond_64_bits_is_refused(value: int) -> None:
-    with pytest.raises(wk.InvalidValue, match=rf"size: {value} is out of range; an int length is below"):
+    with pytest.raises(wk.InvalidValue, match=rf"size: {value} is out of range; a length is .* an int below"):
         length("size", value)
 
 

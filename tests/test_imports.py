@@ -13,11 +13,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "python"
 
-LANGUAGE = ("_columns", "aggregates", "aggregation", "durations", "engines", "errors", "moments")
+LANGUAGE = ("_columns", "aggregates", "aggregation", "checks", "durations", "engines", "errors", "moments")
 LANGUAGE += ("processing", "query", "user", "windows")
 """What queries are made of: values without data, without engines and without the native core."""
 
-ROOMS = ("shipping", "jobs", "partition", "routes")
+ROOMS = ("shipping", "jobs", "partition", "routes", "parquet")
 """Of `windowkit.spark`, each above those before it."""
 
 NAMES_ONLY = {("windowkit.query", "windowkit.stream")}

@@ -40,6 +40,7 @@ def bound(window: Sequence[float]) -> float:
     return (2 * UNIT + len(window) * UNIT**2) * math.fsum(map(abs, window)) + 5e-324
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize(("size", "slide"), [(3, 1), (64, 1), (1000, 1), (1000, 7), (640, 64), (50, 60)])
@@ -158,6 +159,7 @@ HUGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HUGE)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("agg", ["sum", "mean", "var", "std"])

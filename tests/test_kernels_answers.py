@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support import kernels_oracle as oracle
+from support.plain import plain, same
 from windowkit import kernels
 
 INF, NAN = float("inf"), float("nan")
@@ -80,10 +81,10 @@ def can(algorithm: str, agg: str, kind: pa.DataType, disjoint: bool) -> bool:
 
 
 def check(result: pa.Array, wanted: list[Any], where: object) -> None:
-    got = oracle.numbers(result)
+    got = plain(result)
     assert len(got) == len(wanted), where
     for at, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
-        assert oracle.same(mine, theirs), f"{where}, window {at}: {mine!r} is not {theirs!r}"
+        assert same(mine, theirs), f"{where}, window {at}: {mine!r} is not {theirs!r}"
 
 
 @pytest.mark.parametrize(("kind", "values"), TYPES, ids=lambda value: str(value)[:30])
@@ -91,14 +92,14 @@ def check(result: pa.Array, wanted: list[Any], where: object) -> None:
 def test_every_algorithm_answers_as_the_definition(kind: pa.DataType, values: list[Any], nulls: bool) -> None:
     kept = values if nulls else [value for value in values if value is not None]
     column = array(kept, kind)
-    plain = oracle.numbers(column)
+    numbers = plain(column)
     checked = set()
     value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
     for (size, slide), partial in ((w, p) for w in WINDOWS for p in ("none", "start", "end", "both")):
         ranges = [range(*rows) for rows in oracle.rolling(len(kept), size, slide, partial)]
         for agg in functions(kind):
             for least in (None, 2) if size >= 2 else (None,):
-                wanted = [oracle.evaluate(agg, plain, rows, value_type, least) for rows in ranges]
+                wanted = [oracle.evaluate(agg, numbers, rows, value_type, least) for rows in ranges]
                 for algorithm in kernels.ALGORITHMS:
                     if not can(algorithm, agg, kind, slide >= size):
                         continue
@@ -110,6 +111,7 @@ def test_every_algorithm_answers_as_the_definition(kind: pa.DataType, values: li
     assert len(checked) > 4 * len(functions(kind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "values"), TYPES, ids=lambda value: str(value)[:30])
 def test_long_columns_take_the_blocked_kernels(kind: pa.DataType, values: list[Any]) -> None:
     # Long enough for SIMD blocks, segments of many rows, and a slice that begins within a byte of the bitmap.
@@ -117,7 +119,7 @@ def test_long_columns_take_the_blocked_kernels(kind: pa.DataType, values: list[A
     for pool in (values, [value for value in values if value is not None]):
         whole = array([chosen.choice(pool) for _ in range(700)], kind)
         column = whole.slice(13, 650)
-        plain = oracle.numbers(column)
+        numbers = plain(column)
         value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
         for size, slide, partial, offsets in [
             (37, 1, "none", None),
@@ -129,7 +131,7 @@ def test_long_columns_take_the_blocked_kernels(kind: pa.DataType, values: list[A
         ]:
             ranges = [range(*rows) for rows in oracle.rolling(650, size, slide, partial, offsets)]
             for agg in functions(kind):
-                wanted = [oracle.evaluate(agg, plain, rows, value_type, None) for rows in ranges]
+                wanted = [oracle.evaluate(agg, numbers, rows, value_type, None) for rows in ranges]
                 for algorithm in kernels.ALGORITHMS:
                     if can(algorithm, agg, kind, slide >= size):
                         arguments = {"partial": partial, "segments": offsets, "algorithm": algorithm}
@@ -164,8 +166,8 @@ def test_any_windows_over_any_column(data: st.DataObject) -> None:
     arguments = {"partial": partial, "segments": segments, "min_periods": least, "algorithm": algorithm}
     got = kernels.sliding(column, size, slide, agg=agg, **arguments)
     # Accuracy is looked at elsewhere; here the scale is the column's.
-    for mine, theirs in zip(oracle.numbers(got), wanted, strict=True):
-        assert oracle.same(mine, theirs, 1e-7), (mine, theirs)
+    for mine, theirs in zip(plain(got), wanted, strict=True):
+        assert same(mine, theirs, 1e-7), (mine, theirs)
     windows = kernels.extents(len(values), size, slide, partial=partial, segments=segments).to_pydict()
     assert list(zip(windows["start"], windows["end"], strict=True)) == [(r.start, r.stop) for r in ranges]
     offsets = segments or [0, len(values)]
@@ -367,7 +369,7 @@ def test_windows_over_the_ends_of_long_groups(partial: str, agg: str, kind: pa.D
     for share in (0.0, 0.4):
         values = [None if chosen.random() < share else chosen.randrange(200) for _ in range(600)]
         column = array(values, kind)
-        plain = oracle.numbers(column)
+        numbers = plain(column)
         for size, slide, offsets in [
             (90, 1, None),
             (590, 7, None),
@@ -375,10 +377,8 @@ def test_windows_over_the_ends_of_long_groups(partial: str, agg: str, kind: pa.D
             (200, 64, [0, 600]),
         ]:
             ranges = [range(*rows) for rows in windows_of(len(values), size, slide, partial, offsets)]
-            got = oracle.numbers(
-                kernels.sliding(column, size, slide, agg=agg, partial=partial, segments=offsets)
-            )
+            got = plain(kernels.sliding(column, size, slide, agg=agg, partial=partial, segments=offsets))
             assert len(got) == len(ranges)
             for at in {*range(0, len(ranges), 13), 0, len(ranges) - 1}:
-                wanted = oracle.evaluate(agg, plain, ranges[at], kind, None)
-                assert oracle.same(got[at], wanted), (agg, size, slide, offsets, at, got[at], wanted)
+                wanted = oracle.evaluate(agg, numbers, ranges[at], kind, None)
+                assert same(got[at], wanted), (agg, size, slide, offsets, at, got[at], wanted)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support import kernels_oracle as oracle
+from support.plain import same
 from windowkit import kernels
 
 AGGS = kernels.FUNCTIONS
@@ -75,7 +76,7 @@ def test_row_ending_windows(
                 algorithm=algorithm,
             )
             for mine, theirs in zip(got.to_pylist(), wanted, strict=True):
-                assert oracle.same(mine, theirs, 1e-9), (algorithm, mine, theirs)
+                assert same(mine, theirs, 1e-9), (algorithm, mine, theirs)
 
 
 @given(
@@ -106,7 +107,7 @@ def test_windows_at_fixed_distances(
         assert got.schema.names == ["segment", "start", "end", "value"]
         for mine, theirs in zip(got.to_pylist(), wanted, strict=True):
             assert tuple(mine.values())[:3] == theirs[:3]
-            assert oracle.same(mine["value"], theirs[3], 1e-9), (algorithm, mine, theirs)
+            assert same(mine["value"], theirs[3], 1e-9), (algorithm, mine, theirs)
 
 
 def readings(rows: int = 5_000) -> pa.Table:
@@ -130,7 +131,7 @@ def test_sql_has_the_same_ranges(agg: str) -> None:
     name = {"avg": "mean", "var_samp": "var", "stddev_samp": "std"}.get(agg, agg)
     got = kernels.sliding_by(table_of_readings["v"], table_of_readings["ts"], "60 seconds", agg=name)
     for mine, theirs in zip(got.to_pylist(), wanted, strict=True):
-        assert oracle.same(mine, None if theirs is None else type(mine)(theirs), 1e-9)
+        assert same(mine, None if theirs is None else type(mine)(theirs), 1e-9)
 
 
 @pytest.mark.parametrize("closed", ["both", "right", "left", "neither"])
@@ -143,7 +144,7 @@ def test_polars_has_the_same_ranges(agg: str, closed: Any) -> None:
     wanted = frame.select(rolled)["v"].to_list()
     got = kernels.sliding_by(frame["v"], frame["ts"], "1 minute", agg=agg, closed=closed, min_periods=2)
     for mine, theirs in zip(got.to_pylist(), wanted, strict=True):
-        assert oracle.same(mine, theirs, 1e-6), (mine, theirs)
+        assert same(mine, theirs, 1e-6), (mine, theirs)
 
 
 def test_pandas_has_the_same_ranges_where_times_differ() -> None:
@@ -152,7 +153,7 @@ def test_pandas_has_the_same_ranges_where_times_differ() -> None:
     wanted = table.set_index("ts")["v"].rolling("60s", min_periods=1).sum()
     got = kernels.sliding_by(table["v"], table["ts"], timedelta(seconds=60), agg="sum", closed="right")
     for mine, theirs in zip(got.to_pylist(), wanted, strict=True):
-        assert oracle.same(mine, None if pd.isna(theirs) else theirs, 1e-6), (mine, theirs)
+        assert same(mine, None if pd.isna(theirs) else theirs, 1e-6), (mine, theirs)
 
 
 @pytest.mark.parametrize(
@@ -219,5 +220,5 @@ def test_panes_are_made_where_rows_are_many() -> None:
             for row, beside in zip(got.to_pylist(), plain.to_pylist(), strict=True):
                 inside = [at for at in range(rows) if row["start"] <= at // 3 < row["end"]]
                 wanted = oracle.evaluate(agg, values.to_pylist(), inside, values.type, None)
-                assert oracle.same(row["value"], wanted, 1e-9)
-                assert oracle.same(beside["value"], wanted, 1e-9)
+                assert same(row["value"], wanted, 1e-9)
+                assert same(beside["value"], wanted, 1e-9)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
@@ -14,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.programs import program
 from windowkit import aggregates, windows
 
 NAMES = st.text(
@@ -504,12 +503,12 @@ class TestExplain:
 
 
 def test_importing_the_package_needs_neither_spark_nor_pandas_nor_polars() -> None:
-    program = (
-        "import sys, windowkit as wk;"
-        "wk.query(by=[], time='t', windows=wk.tumbling('1 day'), aggs=wk.count());"
-        "print([name for name in ('pyspark', 'pandas', 'polars', 'duckdb') if name in sys.modules])"
+    printed = program(
+        """
+        import sys
+        import windowkit as wk
+        wk.query(by=[], time="t", windows=wk.tumbling("1 day"), aggs=wk.count())
+        print([name for name in ("pyspark", "pandas", "polars", "duckdb") if name in sys.modules])
+        """
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert done.stdout.strip() == "[]"
+    assert printed == "[]\n"

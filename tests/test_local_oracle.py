@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import windowkit as wk
 from support.oracle import assert_equal, assert_types, evaluate, rows_of
 from support.oracle_types import functions_of, is_number
-from support.plain import column, nanoseconds_per_unit
+from support.plain import INTEGER_TYPES, column, nanoseconds_per_unit
 from windowkit.moments import Moment
 
 WORDS = st.sampled_from(
@@ -53,14 +53,7 @@ TIMES = [
     ),
     *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
     pa.date32(),
-    pa.int8(),
-    pa.int16(),
-    pa.int32(),
-    pa.int64(),
-    pa.uint8(),
-    pa.uint16(),
-    pa.uint32(),
-    pa.uint64(),
+    *INTEGER_TYPES,
 ]
 INTEGERS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (kind, st.integers(low, high) | st.integers(max(low, -3), 3))

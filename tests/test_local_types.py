@@ -16,7 +16,7 @@ import pytest
 import windowkit as wk
 from support.oracle import assert_equal, assert_types, evaluate, rows_of
 from support.oracle_types import functions_of
-from support.plain import column, plain
+from support.plain import INTEGER_TYPES, column, plain
 
 DECIMALS = [Decimal(value) for value in ("1", "-2", "3", "0", "3", "-2")]
 INTEGERS = [1, 3, None, 0, 3, 127]
@@ -25,7 +25,7 @@ BYTES = [b"b", b"", None, b"a\0", b"a long one, beyond twelve bytes", b"\xff"]
 TEXTS = ["b", "", None, "a\0", "a long one, beyond twelve bytes", "\N{GRINNING FACE}"]
 FIXED = [b"abc", b"ab\0", None, b"\xff\0\0", b"abc", b"zzz"]
 VALUES: list[tuple[pa.DataType, list[Any]]] = [
-    *((pa.type_for_alias(f"{sign}int{bits}"), INTEGERS) for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    *((kind, INTEGERS) for kind in INTEGER_TYPES),
     *((pa.type_for_alias(f"float{bits}"), FLOATS) for bits in (16, 32, 64)),
     *((pa.decimal128(*digits), [*DECIMALS[:5], None]) for digits in ((5, 0), (18, 4), (28, 10), (38, 6))),
     (pa.bool_(), [True, False, None, False, True, True]),

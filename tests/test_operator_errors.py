@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import windowkit as wk
+from support.refusals import Fragile, RefusalError, unchanged
 
 QUERY = wk.query(by="k", time="t", windows=[wk.tumbling(10), wk.session(5)], aggs=[wk.sum("v")])
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64()})
@@ -23,14 +24,6 @@ SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64()})
 def rows(times: list[int | None], values: list[int] | None = None) -> pa.Table:
     values = [1] * len(times) if values is None else values
     return pa.table({"k": ["a"] * len(times), "t": times, "v": values}, schema=SCHEMA)
-
-
-def unchanged(op: wk.Operator, call: Callable[[], Any], error: type[Exception], says: str) -> None:
-    """Assert that a call raises, and that the operator is what it was."""
-    before = op.snapshot()
-    with pytest.raises(error, match=re.escape(says)):
-        call()
-    assert op.snapshot() == before
 
 
 def test_rows_out_of_order_are_refused_unless_announced() -> None:
@@ -231,36 +224,19 @@ def test_an_overflow_changes_nothing() -> None:
     assert op.push(rows([3, 11], [4, 0]))["sum(v)"].to_pylist() == [2**62 + 5]
 
 
-class RefusalError(Exception):
-    """What a function of a user's own raises."""
-
-
 @pytest.mark.parametrize("where", ["lift", "combine", "lower"])
 def test_a_function_that_raises_changes_nothing(where: str) -> None:
     """Its error reaches the user with its name, and the same rows are taken once it does not raise."""
-    broken = False
-
-    def call(name: str, result: pa.Array) -> pa.Array:
-        if broken and name == where:
-            raise RefusalError("not today")
-        return result
-
-    total = wk.aggregate(
-        "total",
-        lift=lambda v: call("lift", v),
-        combine=lambda a, b: call("combine", pc.add(a, b)),
-        lower=lambda s: call("lower", s),
-        commutative=True,
-    )
-    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=[total("v"), wk.sum("v")])
+    user = Fragile(where, commutative=True)
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=[user.total("v"), wk.sum("v")])
     op = query.operator()
     op.push(rows([1, 2], [1, 2]))
-    broken = True
+    user.broken = True
     before = op.stats()
     with pytest.raises(wk.InvalidValue, match=f"total: {where} failed with RefusalError") as raised:
         op.push(rows([3, 11], [4, 8]))
     assert isinstance(raised.value.__cause__, RefusalError)
-    broken = False
+    user.broken = False
     assert op.stats() == before
     told = op.push(rows([3, 11], [4, 8]))
     assert (told["total(v)"].to_pylist(), told["sum(v)"].to_pylist()) == ([7], [7])

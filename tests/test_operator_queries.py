@@ -14,7 +14,7 @@ import windowkit as wk
 from support.oracle import extents
 from support.plain import in_units, plain
 from support.stream_oracle import assert_same, results
-from support.streams import Call, Case, cases, queries, start, step
+from support.streams import Call, Case, cases, come_and_go, queries, start, step
 
 
 @settings(max_examples=200)
@@ -22,19 +22,7 @@ from support.streams import Call, Case, cases, queries, start, step
 def test_queries_come_and_go(case: Case, data: st.DataObject) -> None:
     """An added query has its own windows, from then on; a removed one none; others do not notice."""
     op, oracle = start(case)
-    time = case.schema.field("t").type
-    added = 1
-    for call in case.calls:
-        if data.draw(st.integers(0, 2)) == 0:
-            other = data.draw(queries(time, list(case.query.by)))
-            added += 1
-            assert op.add(other) == f"q{added}"
-            oracle.add(f"q{added}", other)
-        elif len(oracle.queries) > 1 and data.draw(st.integers(0, 2)) == 0:
-            gone = data.draw(st.sampled_from(sorted(oracle.queries)))
-            op.remove(gone)
-            oracle.remove(gone)
-        step(op, oracle, call, time)
+    come_and_go(op, oracle, case, data.draw, queries, step)
     assert_same(oracle.close(), results(op, op.close()))
 
 

@@ -22,6 +22,7 @@ from support.streams import (
     Call,
     Case,
     batches,
+    come_and_go,
     operator,
     oracle_of,
     placed,
@@ -155,7 +156,7 @@ def start(case: Case) -> tuple[wk.Operator, Both]:
     return operator(case), oracle_of(case, Both)
 
 
-def step(op: wk.Operator, oracle: Both, call: Call, time: pa.DataType, query: wk.Query) -> None:
+def step(op: wk.Operator, oracle: Both, call: Call, time: pa.DataType) -> None:
     """Make a call, and compare what it returns."""
     marked = any(
         isinstance(window, wk.Punctuation) for name in oracle.queries for window in op.queries[name].windows
@@ -168,6 +169,7 @@ def step(op: wk.Operator, oracle: Both, call: Call, time: pa.DataType, query: wk
         return
     table = oracle.parts[True].table
     given: Any = None
+    query, *_ = op.queries.values()  # All of an operator have the same keys.
     if query.by and call.advance % 2 and table.num_rows:
         given = {name: table[name][call.advance % table.num_rows].as_py() for name in query.by}
     group = None if given is None else tuple(key(plain_of(table, given, name)) for name in query.by)
@@ -186,7 +188,7 @@ def test_every_call_returns_what_the_definition_says(case: Case) -> None:
     op, oracle = start(case)
     time = case.schema.field("t").type
     for call in case.calls:
-        step(op, oracle, call, time, case.query)
+        step(op, oracle, call, time)
     expected = oracle.close()
     oracle.check(op, op.close(), expected)
     stats = op.stats()
@@ -200,19 +202,7 @@ def test_every_call_returns_what_the_definition_says(case: Case) -> None:
 def test_queries_come_and_go(case: Case, data: st.DataObject) -> None:
     """Queries that need rows and queries that do not, in one operator: none notices the others."""
     op, oracle = start(case)
-    time = case.schema.field("t").type
-    added = 1
-    for call in case.calls:
-        if data.draw(st.integers(0, 2)) == 0:
-            other = data.draw(queries(time, list(case.query.by)))
-            added += 1
-            assert op.add(other) == f"q{added}"
-            oracle.enter(f"q{added}", other)
-        elif len(oracle.queries) > 1 and data.draw(st.integers(0, 2)) == 0:
-            gone = data.draw(st.sampled_from(sorted(oracle.queries)))
-            op.remove(gone)
-            oracle.remove(gone)
-        step(op, oracle, call, time, case.query)
+    come_and_go(op, oracle, case, data.draw, queries, step)
     expected = oracle.close()
     oracle.check(op, op.close(), expected)
     assert sorted(op.take_late()["late_reason"].to_pylist()) == sorted(oracle.late)
@@ -227,7 +217,7 @@ def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         other = data.draw(queries(time, list(case.query.by)))
         op.add(other)
-        oracle.enter("q2", other)
+        oracle.add("q2", other)
     for call in case.calls:
         if data.draw(st.booleans()):
             before = op.stats()
@@ -239,7 +229,7 @@ def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
                 again.rows_kept,
             )
             assert (before.splits, before.merges, before.shifts) == (again.splits, again.merges, again.shifts)
-        step(op, oracle, call, time, case.query)
+        step(op, oracle, call, time)
     expected = oracle.close()
     oracle.check(op, op.close(), expected)
 

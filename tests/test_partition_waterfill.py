@@ -38,6 +38,7 @@ def goal():
     return keys
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [8, 32, 128])
 def test_both_costs_are_low_on_skew(goal, workers):
     ratio, distinct, pairs = counts(goal, workers)
@@ -45,6 +46,7 @@ def test_both_costs_are_low_on_skew(goal, workers):
     assert pairs <= 1.01 * distinct
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [3, 32, 100])
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("exponent", [0.9, 1.0, 1.2, 1.5, 2.0])
@@ -81,6 +83,7 @@ ADVERSE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ADVERSE)
 @pytest.mark.parametrize("workers", [8, 64])
 def test_aggregation_is_bounded_whatever_comes(name, workers):

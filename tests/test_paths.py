@@ -1,6 +1,13 @@
-"""Paths and URIs, by what pyarrow makes of them: no network, no Spark."""
+"""Paths and their files where Spark is not asked: no network, no Spark.
+
+What patterns and URIs mean to Spark is for Spark to say, and tested there; paths here are names.
+"""
 
 from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,93 +15,90 @@ import pytest
 from pyarrow import fs
 
 import windowkit as wk
-from windowkit.files import found
-from windowkit.paths import as_pattern, located, matching
+from windowkit.files import NULL, found, opened
 
 HERE = fs.LocalFileSystem()
 
 
-@pytest.mark.parametrize(
-    ("given", "path"),
-    [
-        ("file:/p", "/p"),
-        ("file:///p", "/p"),
-        ("file://localhost/p", "/p"),
-        ("file:////p/./q/../r/", "/p/r"),
-        ("file:///x%20y?a=b#c", "/x%20y?a=b#c"),
-        ("/x y#", "/x y#"),
-    ],
-)
-def test_paths_of_this_machine_are_taken_as_they_are(given, path):
-    system, there = located(given, None)
-    assert system.equals(HERE)
-    assert there == path
+def write(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"n": [1]}), root / name)
 
 
-@pytest.mark.parametrize("given", ["file:p", "file://", "file://host/p", "file://localhost", "file:"])
-def test_uris_of_files_elsewhere_are_refused(given):
-    with pytest.raises(wk.InvalidValue, match="URIs of files are file:///path or file:/path"):
-        located(given, None)
+@pytest.mark.parametrize("name", ["v[1].f", "a?*", "{a,b}", "x\\y", "q]r}", "[!a]", "plain", "x y", "%41"])
+def test_a_path_is_a_name(tmp_path: Path, name: str) -> None:
+    write(tmp_path, "v1.f", "abc", "a", "b", "xy", name)
+    assert [file.path for file in found(str(tmp_path / name)).files] == [str(tmp_path / name)]
+
+
+def test_paths_of_file_systems(tmp_path: Path) -> None:
+    write(tmp_path, "a/x", "b/x", "b/deep/y", "b/_hidden", "b/.hidden", "_temporary/z", "c")
+    system = fs.SubTreeFileSystem(str(tmp_path), HERE)
+    for paths, names in (("a", ["a/x"]), (["b", "c", "b/x"], ["b/deep/y", "b/x", "c"])):
+        assert [file.path for file in found(paths, system, deep=True).files] == names
+    with pytest.raises(wk.InvalidValue, match=r"'b/deep/y' is in a directory that is not named name=value"):
+        found("b", system)
+    with pytest.raises(wk.InvalidValue, match=r"paths: 'b/\*' does not exist"):
+        found("b/*", system)
+    with pytest.raises(wk.InvalidValue, match="has a URI, and filesystem= is given"):
+        found(f"file://{tmp_path}", system)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(wk.InvalidValue, match="there are no files with data in"):
+        found("empty", system)
 
 
 WEST = "region=eu-west-1"
 
 
-@pytest.mark.parametrize(
-    ("given", "path", "options"),
-    [
-        (f"s3://b/x%20y/?{WEST}", "b/x%20y", {"region": "eu-west-1"}),
-        (f"s3a://b/x y/é#[12]/{{a,b}}\\*?{WEST}", "b/x y/é#[12]/{a,b}\\*", {"region": "eu-west-1"}),
-        (f"s3n://b/?1.parquet?{WEST}", "b/?1.parquet", {"region": "eu-west-1"}),
-        (f"s3://b/d?y=1/?=2?{WEST}", "b/d?y=1/?=2", {"region": "eu-west-1"}),
-        (f"s3://b?{WEST}", "b", {"region": "eu-west-1"}),
-        (
-            f"s3://b/x?{WEST}&scheme=http&endpoint_override=localhost:9000",
-            "b/x",
-            {"region": "eu-west-1", "scheme": "http", "endpoint_override": "localhost:9000"},
-        ),
-        (
-            f"s3://b/x?endpoint_override=http://localhost:9000&{WEST}",
-            "b/x",
-            {"region": "eu-west-1", "endpoint_override": "http://localhost:9000"},
-        ),
-    ],
-)
-def test_uris_of_stores_keep_their_path_and_their_options(given, path, options):
-    system, there = located(given, None)
-    assert there == path
-    assert system.equals(fs.S3FileSystem(**options))
-
-
-def test_options_that_pyarrow_does_not_know_are_refused():
+def test_uris_are_those_of_pyarrow(tmp_path: Path) -> None:
+    assert opened("file:///x%20y") == (HERE, "/x y")
+    for scheme in ("s3", "s3a", "s3n"):
+        system, path = opened(f"{scheme}://b/x%20y?{WEST}")
+        assert path == "b/x y"
+        assert system.equals(fs.S3FileSystem(region="eu-west-1"))
     with pytest.raises(wk.InvalidValue, match=r"'s3://b/d\?y=1' cannot be opened \(Unexpected query"):
-        located("s3://b/d?y=1", None)
+        opened("s3://b/d?y=1")
     with pytest.raises(wk.InvalidValue, match=r"'nowhere://b/d' cannot be opened \(Unrecognized"):
-        located("nowhere://b/d", None)
+        opened("nowhere://b/d")
 
 
-def test_paths_of_file_systems_may_begin_with_a_pattern(tmp_path):
-    for name in ("a/x", "b/x", "b/y", "c"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        pq.write_table(pa.table({"n": [1]}), tmp_path / name)
-    system = fs.SubTreeFileSystem(str(tmp_path), HERE)
-    for path, names in (("*/x", ["a/x", "b/x"]), ("b/*", ["b/x", "b/y"]), ("{a,b}/[xz]", ["a/x", "b/x"])):
-        assert [file.path for file in found(path, system).files] == names
-    with pytest.raises(wk.InvalidValue, match=r"paths: nothing matches 'c/\*'"):
-        found("c/*", system)
+@pytest.mark.parametrize(
+    ("texts", "kind", "values"),
+    [
+        (["7", "-2", NULL], pa.int32(), [-2, 7, None]),
+        (["99999999999"], pa.int64(), [99999999999]),
+        (["9" * 30], pa.decimal128(38, 0), [Decimal("9" * 30)]),
+        (["1.5", "2"], pa.float64(), [1.5, 2.0]),
+        (["2024-05-01"], pa.date32(), [dt.date(2024, 5, 1)]),
+        (["1970-01-01 00:00:01"], pa.timestamp("us"), [1_000_000]),
+        (["1970-01-01 00%3A00%3A01"], pa.timestamp("us"), [1_000_000]),
+        (["7", "a%2Fb"], pa.string(), ["7", "a/b"]),
+    ],
+    ids=str,
+)
+def test_directories_have_types(
+    tmp_path: Path, texts: list[str], kind: pa.DataType, values: list[object]
+) -> None:
+    write(tmp_path, *(f"p={text}/f" for text in texts))
+    source = found(str(tmp_path))
+    assert source.partitioned == pa.schema({"p": kind})
+    assert (
+        sorted((file.values[0] for file in source.files), key=lambda value: (value is None, value)) == values
+    )
 
 
-@pytest.mark.parametrize("name", ["v[1].f", "a?*", "{a,b}", "x\\y", "q]r}", "[!a]", "plain"])
-def test_a_literal_path_matches_itself_only(tmp_path, name):
-    for each in ("v1.f", "abc", "a", "b", "xy", name):
-        (tmp_path / each).touch()
-    assert matching(HERE, f"{tmp_path}/{as_pattern(name)}") == [str(tmp_path / name)]
+def test_directories_that_do_not_agree(tmp_path: Path) -> None:
+    write(tmp_path, "p=1/f", "q=1/f")
+    with pytest.raises(wk.InvalidValue, match=r"name columns \['q'\], those of .* \['p'\]; all files have"):
+        found(str(tmp_path))
 
 
-def test_what_structured_streaming_wrote_is_refused(tmp_path):
+def test_what_structured_streaming_wrote_is_refused(tmp_path: Path) -> None:
     """Its log says which files count; others may be of a batch that failed."""
     (tmp_path / "_spark_metadata").mkdir()
+    (tmp_path / "_spark_metadata" / "0").write_text("v1")
     (tmp_path / "part-0.parquet").write_bytes(b"PAR1")
-    with pytest.raises(wk.InvalidValue, match="has a _spark_metadata, by which Structured Streaming says"):
-        found(str(tmp_path), None)
-    assert len(found(str(tmp_path / "part-0.parquet"), None).files) == 1
+    with pytest.raises(wk.InvalidValue, match="has a _spark_metadata, in which Structured Streaming says"):
+        found(str(tmp_path))
+    assert len(found(str(tmp_path / "part-0.parquet")).files) == 1

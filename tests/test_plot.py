@@ -1,13 +1,11 @@
 """`windowkit.plot`: points where the costs are, and clear errors; no picture is compared with another."""
 
-import subprocess
-import sys
-
 import matplotlib
 import pyarrow as pa
 import pytest
 
 import windowkit as wk
+from support.programs import program
 
 matplotlib.use("Agg")
 
@@ -104,11 +102,16 @@ def test_costs_of_different_inputs_are_refused(axes):
 
 
 def test_without_matplotlib_the_error_says_what_to_install():
-    program = (
-        "import sys; sys.modules['matplotlib'] = None\n"
-        "import windowkit as wk\n"
-        "try:\n    wk.plot.partitioning([1, 2], workers=2)\n"
-        "except ImportError as error:\n    assert isinstance(error, wk.WindowKitError); print(error)"
+    printed = program(
+        """
+        import sys
+        sys.modules["matplotlib"] = None
+        import windowkit as wk
+        try:
+            wk.plot.partitioning([1, 2], workers=2)
+        except ImportError as error:
+            assert isinstance(error, wk.WindowKitError)
+            print(error)
+        """
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "pip install 'windowkit[plot]'" in done.stdout
+    assert "pip install 'windowkit[plot]'" in printed

@@ -40,6 +40,7 @@ AGGS = [wk.count().alias("n"), wk.sum("v").alias("s"), wk.max("v").alias("m"), w
 ORDER = 'PARTITION BY k ORDER BY t, "row"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("size", "slide"), [(7, 7), (50, 1), (50, 20), (1, 1), (400, 3)])
 def test_windows_of_rows_equal_row_frames(size: int, slide: int, threads: int) -> None:

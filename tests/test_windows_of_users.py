@@ -277,9 +277,12 @@ def test_nested_and_repeated_windows_of_rows() -> None:
         (Answering([wk.Add(1, 1)]), r"notify: \[1, 1\) is no range"),
         (Answering([wk.Add(-1, 1)]), r"notify: \[-1, 1\) is no range"),
         (Answering([wk.Add(0.0, 1)]), "notify: rank 0.0 is a float"),  # type: ignore[arg-type]
-        (Answering([wk.Remove(0, 1)]), r"notify: Remove\(start=0, end=1\) is of a window that there is not"),
+        (
+            Answering([wk.Remove(0, 1)]),
+            r"notify: Remove\(start=0, end=1\) is of a window that was not reported",
+        ),
         (Answering([wk.Add(0, 1), wk.Shift(0, 1, (2, 2))]), r"notify: \[2, 2\) is no range"),
-        (Answering([], [wk.Shift(0, 1, (2, 3))]), "finish: Shift.* is of a window that there is not"),
+        (Answering([], [wk.Shift(0, 1, (2, 3))]), "finish: Shift.* is of a window that was not reported"),
         (Answering([], 5), "finish: it returned 5"),
     ],
 )

@@ -7,7 +7,7 @@ names of output columns are Spark's: ``sum("v")`` makes a column ``sum(v)``, ``m
 from __future__ import annotations
 
 from windowkit.aggregation import AGGREGATE_FORMS, Aggregate, make, parse
-from windowkit.errors import InvalidType
+from windowkit.checks import boolean
 
 __all__ = [
     "AGGREGATE_FORMS",
@@ -454,7 +454,7 @@ def m4(column: str, times: bool = False) -> Aggregate:
     column : str
         Any type that `min` takes. Nulls are skipped.
     times : bool, default False
-        Whether to tell the time of each as well, so that the four can be drawn where they lie.
+        Whether to return the time of each as well, so that the four can be drawn where they lie.
 
     Returns
     -------
@@ -527,9 +527,7 @@ def quantile(column: str, q: float, discrete: bool = False) -> Aggregate:
     >>> quantile("v", 0.9, discrete=True).name
     'quantile_disc(v, 0.9)'
     """
-    if not isinstance(discrete, bool):
-        raise InvalidType(f"discrete: {discrete!r} is a {type(discrete).__name__}; it is True or False")
-    return make("quantile_disc" if discrete else "quantile", column, numbers=(q,))
+    return make("quantile_disc" if boolean("discrete", discrete) else "quantile", column, numbers=(q,))
 
 
 def approx_quantile(column: str, q: float) -> Aggregate:

@@ -5,12 +5,12 @@ The functions that make aggregates, as `sum`, are in `windowkit.aggregates`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit import checks
+from windowkit.errors import InvalidValue
 from windowkit.windows.grammar import bare, checked_name, quoted, read_call, unquoted
 
 __all__ = ["AGGREGATE_FORMS", "FORMS", "Aggregate", "UserFunction", "make", "parse"]
@@ -306,32 +306,21 @@ def make(spelling: str, *columns: str, numbers: tuple[float, ...] = (), option: 
     """Return an aggregate under its default name."""
     form = FORMS[spelling]
     names = tuple(checked_name("column", column) for column in columns)
-    for number in numbers:
-        (require_precision if form.number == "log2_k" else require_share)(number)
-    parameters = tuple(float(number) for number in numbers)
-    if not isinstance(option, bool):
-        raise InvalidType(f"{form.option}: {option!r} is a {type(option).__name__}; it is True or False")
-    function = form.optional if option else form.function
+    parameters = tuple(parameter(form.number, number) for number in numbers)
+    function = form.optional if checks.boolean(form.option, option) else form.function
     unnamed = Aggregate(function, names, "", parameters=parameters)
     return replace(unnamed, name=unnamed.title(form))
 
 
-def require_share(number: float) -> None:
-    """Refuse what is no number from 0 to 1."""
-    if isinstance(number, bool) or not (hasattr(number, "__float__") or hasattr(number, "__index__")):
-        raise InvalidType(f"q: {number!r} is a {type(number).__name__}; q is a number from 0 to 1")
-    if math.isnan(float(number)) or not 0 <= number <= 1:
-        raise InvalidValue(f"q: {number!r} is not from 0 to 1; 0.5 is the median")
-
-
-def require_precision(number: Any) -> None:
-    """Refuse what is no whole number from 4 to 21."""
-    if isinstance(number, bool) or not (hasattr(number, "__index__") or isinstance(number, float)):
-        raise InvalidType(
-            f"log2_k: {number!r} is a {type(number).__name__}; log2_k is a whole number from 4 to 21"
-        )
-    if not 4 <= number <= 21 or number != int(number):
-        raise InvalidValue(f"log2_k: {number!r} is not a whole number from 4 to 21; 12 is Spark's default")
+def parameter(name: str, value: float) -> float:
+    """Return a parameter of a function: ``q``, a share, or ``log2_k``, the size of a sketch."""
+    if name == "q":
+        return checks.number(name, value, "q is a number from 0 to 1, and 0.5 is the median", 0, 1)
+    allowed = "log2_k is a whole number from 4 to 21, and 12 is Spark's default"
+    size = checks.number(name, value, allowed, 4, 21)
+    if not size.is_integer():
+        raise InvalidValue(f"{name}: {value!r} is out of range; {allowed}")
+    return size
 
 
 def shown(number: float, form: Form) -> str:

@@ -29,9 +29,7 @@ from windowkit.cli_paths import (
     replacing,
     structs,
 )
-from windowkit.directories import HERE, Inference
 from windowkit.errors import WindowKitError
-from windowkit.paths import as_pattern
 from windowkit.query import Query, query
 from windowkit.windows import COMMA, unquoted
 
@@ -201,8 +199,8 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
 
 
 def dataset(path: Path, kind: str) -> pyarrow.dataset.Dataset:
-    """Return the files of a path as one table, with columns of its directories as Spark types them."""
-    source = files.found(as_pattern(str(path.absolute())), None, how=Inference(zone=HERE), deep=True)
+    """Return the files of a path as one table, with columns of its directories."""
+    source = files.found(str(path.absolute()), deep=True)
     own = INPUTS[kind]
     fragments = [
         own.make_fragment(

@@ -32,11 +32,9 @@ from windowkit.cli_paths import (
     replacing,
     structs,
 )
-from windowkit.directories import MOST_DIGITS, NUMBER
-from windowkit.paths import as_pattern
 from windowkit.query import Query
 from windowkit.spark import Metrics, explain_scan, scan
-from windowkit.spark.filters import parse
+from windowkit.spark.parquet import NUMBER, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -44,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["prepare_spark"]
 
 METRICS_SECONDS: Final = 60.0
+MOST_DIGITS: Final = 38
+"""Of Spark's decimals."""
 
 
 def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
@@ -80,7 +80,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     metrics = Metrics() if arguments.metrics else None
     with spark_errors(ArgumentsError):
         # What the path is on this machine is no pattern.
-        there = as_pattern(str(source.absolute()))
+        there = "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(source.absolute()))
         if here and source_kind == "parquet" and route in (None, "scan"):
             # Tasks read the files themselves: no row enters the JVM.
             if arguments.explain:
@@ -89,7 +89,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
             result = scan(session, there, made, filter=chosen or None, metrics=metrics)
         else:
             frame = session.read.load(
-                f"file://{there}" if here else arguments.input,
+                there if here else arguments.input,
                 source_kind,
                 header=True,
                 inferSchema=True,
@@ -111,7 +111,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
             else:
                 writer.mode("overwrite" if arguments.overwrite else "error").save(arguments.output)
         if metrics is not None:
-            # Spark tells of them shortly after the job; once they are there, they are printed as they are.
+            # Spark reports them shortly after the job; once they are there, they are printed as they are.
             metrics.values(METRICS_SECONDS)
             print(metrics, file=sys.stderr)
 

@@ -5,14 +5,14 @@ All arithmetic is on integers; a duration is an exact number of nanoseconds, and
 
 from __future__ import annotations
 
-import operator
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias, Union, cast
 
 from windowkit._columns import is_a
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.checks import integer
+from windowkit.errors import InvalidValue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,12 +121,7 @@ def rows(count: int) -> Rows:
     >>> wk.tumbling(wk.rows(100)) == wk.tumbling("100 rows") == wk.tumbling(rows=100)
     True
     """
-    if isinstance(count, bool) or not hasattr(count, "__index__"):
-        raise InvalidType(f"rows: {count!r} is a {type(count).__name__}; rows is an int")
-    number = operator.index(count)
-    if abs(number) > MOST_ROWS:
-        raise InvalidValue(f"rows: {number} is out of range; a number of rows is below 2**32")
-    return Rows(number)
+    return Rows(integer("rows", count, "rows is an int below 2**32", -MOST_ROWS, MOST_ROWS))
 
 
 def duration(argument: str, value: str | timedelta | np.timedelta64 | Duration) -> Duration:
@@ -214,15 +209,11 @@ def length(argument: str, value: Length) -> Measure:
         return duration(argument, value)
     if is_a(value, "numpy", "timedelta64"):
         return duration(argument, cast("np.timedelta64", value))
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidType(
-            f"{argument}: {value!r} is a {type(value).__name__}; a length is a string like '10 minutes' or a "
-            "datetime.timedelta, or an int if the time column holds integers"
-        )
-    count = operator.index(cast(int, value))
-    if abs(count) > LARGEST:
-        raise InvalidValue(f"{argument}: {count} is out of range; an int length is below 2**63")
-    return count
+    allowed = (
+        "a length is a string like '10 minutes' or a datetime.timedelta, or an int below 2**63 if the time "
+        "column holds integers"
+    )
+    return integer(argument, value, allowed, -LARGEST, LARGEST)
 
 
 def _from_timedelta(value: timedelta) -> Duration:

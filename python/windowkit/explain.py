@@ -174,13 +174,13 @@ def character(window: Window, kind: str, counts: bool, needs_rows: bool, source:
         return f"{kind}; {of_them}" + (f", by its rank; {kept(source)}" if counts else "")
     if isinstance(window, Sliding):
         end, begin = ("a time", "rank") if isinstance(window.size, Rows) else ("a row", "time")
-        return f"{kind}: {end} ends it, and tells the {begin} that begins it; {kept(source)}"
+        return f"{kind}: {end} ends it, and determines the {begin} that begins it; {kept(source)}"
     words = {
         Band: "there is one, for rows in it",
         Landmark: "a row is in all that end after it, those of its landmark",
         Global: "all rows are in it",
-        Punctuation: "a marked row tells an edge",
-        Custom: "told by code of your own",
+        Punctuation: "a marked row is an edge",
+        Custom: "defined by code of your own",
     }
     return f"{kind}; {words[type(window)]}" + (f"; {kept(source)}" if needs_rows else "")
 
@@ -214,7 +214,7 @@ def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> s
 
 
 def sizes(query: Query, planned: _native.Plan) -> list[str]:
-    """Return what tells sketches of one column apart, as ``", 14"``, of each partial; mostly nothing."""
+    """Return what distinguishes sketches of one column, as ``", 14"``, of each partial; mostly nothing."""
     told = [""] * len(planned.partials)
     for aggregate, sources in zip(query.aggs, planned.sources, strict=True):
         for at in sources:

@@ -1,35 +1,40 @@
-"""Which Parquet files there are, and which task reads which part.
+"""Data files of one table: which there are, what their directories say, and which task reads which part.
 
-Files are found as Spark does it, those of Hive-style directories (``day=2024-05-01``) among them; so a scan
-reads what ``spark.read.parquet`` of the same paths would. `windowkit.paths` says what a path stands for.
+`found` lists files by itself, for where there is no Spark to ask: the command line, the data source, and file
+systems that only pyarrow opens.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from windowkit.directories import NULL, Inference, Value, typed, unescaped
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.paths import listed, located, matching
 
-__all__ = ["File", "Part", "Source", "check_unchanged", "constants", "found", "parts", "said"]
+__all__ = [
+    *("NULL", "File", "Part", "Source", "check_unchanged", "constants"),
+    *("found", "is_hidden", "listed", "opened", "parts", "plain", "said"),
+]
 
+NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What a directory says of no value."""
+KINDS: Final = (pa.int32(), pa.int64(), pa.decimal128(38, 0), pa.float64(), pa.date32(), pa.timestamp("us"))
+"""What directories say, in the order in which it is tried; all else is text."""
 SINK_LOG: Final = "_spark_metadata"
-SUMMARIES: Final = ("_metadata", "_common_metadata")
-"""Files that say what columns a table has, and have no rows; Spark asks the last one first."""
+URI: Final = re.compile(r"[A-Za-z][\w+.-]*:/", re.ASCII)
 MOST_BYTES: Final = 128 << 20
 """Of a task, as Spark's ``spark.sql.files.maxPartitionBytes`` has it by default."""
 OPEN_BYTES: Final = 4 << 20
 """What opening a file costs, in bytes that could have been read instead: Spark's ``openCostInBytes``."""
-Listed: TypeAlias = tuple[fs.FileInfo, dict[str, str] | None]
-"""A file, and what its directories say; None if it tells of columns only, and its rows are not read."""
 CLOCKS: Final = 2 * 10**9
 """Nanoseconds that clocks of machines may be apart."""
 
@@ -43,8 +48,8 @@ class File:
     path : str
     size : int
         Bytes.
-    values : tuple of Value
-        Of its directories, in the order of `Source.partitioned`.
+    values : tuple
+        What its directories say, in the order of `Source.partitioned`; times are microseconds from 1970.
     modified, listed : int, optional
         When it was last written, as far as its file system tells, and when it was found: nanoseconds from
         1970.
@@ -52,7 +57,7 @@ class File:
 
     path: str
     size: int
-    values: tuple[Value, ...]
+    values: tuple[Any, ...]
     modified: int | None = None
     listed: int = 0
 
@@ -68,62 +73,70 @@ class Part:
 
 @dataclass(frozen=True)
 class Source:
-    """Files of one table, sorted by path, and the columns that their directories add.
-
-    Parameters
-    ----------
-    filesystem : pyarrow.fs.FileSystem
-    files : tuple of File
-    partitioned : pyarrow.Schema
-    beside : tuple of File
-        Those that tell of columns only, sorted by path, too: summaries, and files beside directories
-        ``name=value``.
-    """
+    """Files of one table, sorted by path, and the columns that their directories add."""
 
     filesystem: fs.FileSystem
     files: tuple[File, ...]
     partitioned: pa.Schema
-    beside: tuple[File, ...] = ()
 
     @property
     def bytes(self) -> int:
         """The size of all files."""
         return sum(file.size for file in self.files)
 
-    def describing(self, merged: bool) -> tuple[File, ...]:
-        """Return the files that say what columns there are: all if they are `merged`, else one.
 
-        That is a ``_common_metadata``, else a ``_metadata``, else the file of rows whose path sorts first, as
-        Spark's `ParquetUtils.inferSchema` has it.
-        """
-        kinds: dict[str, list[File]] = {name: [] for name in ("", *SUMMARIES)}
-        for file in sorted((*self.files, *self.beside), key=lambda file: file.path):
-            name = file.path.rpartition("/")[2]
-            kinds[name if name in SUMMARIES else ""].append(file)
-        if merged:
-            return tuple(file for files in kinds.values() for file in files)
-        return tuple(next(filter(None, reversed(kinds.values())))[:1])
+def listed(paths: Any) -> list[str]:
+    """Return paths as a list, of one or several.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        They are no paths, or none.
+    """
+    allowed = "paths is a str, or several in a list"
+    several = [paths] if isinstance(paths, str | os.PathLike) else paths
+    if isinstance(several, bytes | Mapping) or not isinstance(several, Iterable):
+        raise InvalidType(f"paths: {paths!r} is a {type(paths).__name__}; {allowed}")
+    given = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
+    if not given:
+        raise InvalidValue(f"paths: none are given; {allowed} of at least one")
+    for path in given:
+        if not isinstance(path, str):
+            raise InvalidType(f"paths: {path!r} is a {type(path).__name__}; paths are strings")
+        if not path or re.search("[\0\ud800-\udfff]", path):
+            raise InvalidValue(
+                f"paths: {path!r} is given; a path has at least one character, and no NUL or half a "
+                "surrogate pair"
+            )
+    return given
+
+
+def opened(uri: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a URI, and the path there.
+
+    Raises
+    ------
+    InvalidValue
+        pyarrow does not open it.
+    """
+    try:
+        # Hadoop's names of what pyarrow calls s3.
+        system, path = fs.FileSystem.from_uri(re.sub("^s3[an]:", "s3:", uri))
+    except (pa.ArrowException, ImportError, ValueError, OSError) as error:
+        raise InvalidValue(
+            f"paths: {uri!r} cannot be opened ({str(error).splitlines()[0]}); paths are of this machine, or "
+            "URIs that pyarrow opens"
+        ) from None
+    return system, path
 
 
 def found(
-    paths: str | Sequence[str],
-    filesystem: fs.FileSystem | None,
-    *,
-    how: Inference | None = None,
-    deep: bool = False,
+    paths: str | Sequence[str], filesystem: fs.FileSystem | None = None, *, deep: bool = False
 ) -> Source:
-    """Find the files of `paths`.
+    """Find files, and those in directories at any depth, but for hidden ones.
 
-    Parameters
-    ----------
-    paths : str or sequence of str
-        Files, or directories of files, or of directories ``name=value`` at any depth, as `windowkit.paths`
-        has them.
-    filesystem : pyarrow.fs.FileSystem, optional
-    how : Inference, optional
-        What types columns of directories have: by default those that Spark infers, but for times.
-    deep : bool, default False
-        Whether files in directories that are not named ``name=value`` belong to the table, too; not to Spark.
+    Directories named ``name=value`` add columns: of integers, decimals, fractions, dates, times, or text.
+    Only with `deep` there may be others.
 
     Raises
     ------
@@ -136,142 +149,109 @@ def found(
             f"filesystem: {filesystem!r} is a {type(filesystem).__name__}; it is a pyarrow.fs.FileSystem, or "
             "None"
         )
-    how = how or Inference()
-    opened = [located(path, filesystem) for path in given]
-    system = opened[0][0]
-    if any(not other.equals(system) for other, _ in opened):
-        raise InvalidValue(f"paths: {given} are on several file systems; a scan reads from one")
-    every: list[Listed] = []
-    listed_at = time.time_ns()
-    try:
-        roots = {each: None for _, path in opened for each in matching(system, path)}
-        for root in roots:
-            every += below(system, root, deep, roots)
-    except (pa.ArrowException, OSError) as error:
+    if filesystem is not None and any(map(URI.match, given)):
         raise InvalidValue(
-            f"paths: files of {', '.join(map(str, given))} cannot be listed ({error}); directories are "
-            "readable"
-        ) from error
-    # A file may be given beside a directory that it is in, which then does not say what columns it has.
-    every.sort(key=lambda each: (each[0].path, -len(each[1] or ())))
-    by_path = {info.path: (info, values) for info, values in every}
-    rows = [(info, values) for info, values in by_path.values() if values is not None]
-    if not rows:
-        raise InvalidValue(
-            f"paths: there are no files with data in {', '.join(map(str, given))}; those whose names begin "
-            "with _ or . are hidden"
+            f"paths: {given} has a URI, and filesystem= is given; a URI says which file system it is of and "
+            "goes without filesystem="
         )
-    names = agreed(rows, how.any_case)
-    texts = [list(values.values()) for _, values in rows]
-    columns = [typed(name, [each[at] for each in texts], how) for at, name in enumerate(names)]
-    files = (
-        File(info.path, info.size, tuple(values[at] for _, values in columns), info.mtime_ns, listed_at)
-        for at, (info, _) in enumerate(rows)
-    )
-    beside = (
-        File(info.path, info.size, (), info.mtime_ns, listed_at)
-        for info, values in by_path.values()
-        if values is None
-    )
-    schema = pa.schema([(name, kind) for name, (kind, _) in zip(names, columns, strict=True)])
-    return Source(system, tuple(files), schema, tuple(beside))
-
-
-def agreed(rows: Sequence[tuple[fs.FileInfo, dict[str, str]]], any_case: bool) -> list[str]:
-    """Return the columns that directories name, as those of the first file do."""
-    first, values = rows[0]
-    names = list(values)
-    alike = [name.lower() for name in names]
-    for info, values in rows:
-        others = list(values)
-        if others != names and not (any_case and [name.lower() for name in others] == alike):
+    located = [
+        (filesystem or fs.LocalFileSystem(), path if filesystem else os.path.abspath(path))
+        if not URI.match(path)
+        else opened(path)
+        for path in given
+    ]
+    system = located[0][0]
+    if any(not other.equals(system) for other, _ in located):
+        raise InvalidValue(f"paths: {given} are on several file systems; one call reads from one")
+    at = time.time_ns()
+    infos: dict[str, tuple[fs.FileInfo, dict[str, str]]] = {}
+    for _, path in located:
+        for info in below(system, path):
+            inner = info.path[len(path.rstrip("/")) :].strip("/").split("/")
+            if inner[0] == SINK_LOG:
+                raise InvalidValue(
+                    f"paths: {path!r} has a {SINK_LOG}, in which Structured Streaming says which of its "
+                    "files count, and which only Spark reads; wk.spark.scan without filesystem= asks it"
+                )
+            if info.size and not any(map(is_hidden, inner)):
+                if not deep and not all("=" in part for part in inner[:-1]):
+                    raise InvalidValue(
+                        f"paths: {info.path!r} is in a directory that is not named name=value, which is "
+                        "none of a table's; give its path"
+                    )
+                pairs = (part.partition("=") for part in inner[:-1] if "=" in part)
+                infos[info.path] = info, {unquote(name): unquote(value) for name, _, value in pairs}
+    if not infos:
+        raise InvalidValue(
+            f"paths: there are no files with data in {', '.join(given)}; those whose names begin with _ or . "
+            "are hidden"
+        )
+    rows = [infos[path] for path in sorted(infos)]
+    first, names = rows[0][0], list(rows[0][1])
+    for info, others in rows:
+        if list(others) != names:
             raise InvalidValue(
-                f"paths: directories of {info.path!r} name columns {others}, those of {first.path!r} "
+                f"paths: directories of {info.path!r} name columns {list(others)}, those of {first.path!r} "
                 f"{names}; all files have the same"
             )
-    return names
+    columns = [typed([values[name] for _, values in rows]) for name in names]
+    kinds = zip(names, (column.type for column in columns), strict=True)
+    texts = [stored.to_pylist() for stored in map(plain, columns)]
+    every = (
+        File(info.path, info.size, tuple(column[row] for column in texts), info.mtime_ns, at)
+        for row, (info, _) in enumerate(rows)
+    )
+    return Source(system, tuple(every), pa.schema(list(kinds)))
 
 
-def below(system: fs.FileSystem, path: str, deep: bool, roots: Collection[str]) -> list[Listed]:
-    """Return the files of a path and what directories say, without those that Spark hides.
-
-    Those in directories that are among `roots`, too, are theirs. Where no directory says anything, only the
-    files of `path` itself are meant, as Spark has it, and where those in it do, only theirs; unless `deep` is
-    set.
-    """
+def below(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
+    """Return the files of a path."""
     (info,) = system.get_file_info([path])
     if info.type == fs.FileType.NotFound:
         raise InvalidValue(f"paths: {path!r} does not exist; paths are files, or directories of files")
     if info.type == fs.FileType.File:
-        if info.base_name in SUMMARIES and not deep:
-            return [(info, None)]
-        return [(info, {})] if info.size and (deep or not is_hidden(info.base_name)) else []
-    # What is in the directory itself, in those in it that say something, and in others.
-    own: list[Listed] = []
-    saying: list[Listed] = []
-    nested: list[Listed] = []
-    summaries: list[tuple[Listed, bool]] = []
-    apart = False
-    for each in system.get_file_info(fs.FileSelector(path, recursive=True)):
-        *inner, name = each.path[len(info.path) :].strip("/").split("/")
-        if name == SINK_LOG and not inner:
-            raise InvalidValue(
-                f"paths: {path!r} has a {SINK_LOG}, by which Structured Streaming says which of its files "
-                "count, and which windowkit does not read; take query.run(spark.read.parquet(path)), or give "
-                "the files"
-            )
-        if each.type != fs.FileType.File or any(map(is_hidden, inner)):
-            continue
-        if len(roots) > 1 and any(directory in roots for directory in between(path, inner)):
-            continue
-        if name in SUMMARIES and not deep:
-            summaries.append(((each, None), not inner))
-        elif each.size and not is_hidden(name):
-            depth, values = saying_of(inner, each.path)
-            apart |= depth > 0
-            (saying if values else nested if inner else own).append((each, values))
-    if deep:
-        return own + saying + nested
-    if saying:
-        # Spark asks files beside directories that say something for columns, but does not read their rows.
-        own = own if apart or nested else [(each, None) for each, _ in own]
-        return own + saying + nested + [summary for summary, _ in summaries]
-    if nested and not own:
-        raise InvalidValue(
-            f"paths: there are no files in {path!r} itself, and directories in it such as that of "
-            f"{nested[0][0].path!r} are not named name=value; give their paths"
-        )
-    return own + [summary for summary, here in summaries if here]
+        return [info]
+    try:
+        every = system.get_file_info(fs.FileSelector(path, recursive=True))
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidValue(f"paths: {path!r} cannot be listed ({error}); directories are readable") from error
+    return [each for each in every if each.type == fs.FileType.File]
 
 
-def between(path: str, inner: Sequence[str]) -> Iterator[str]:
-    """Return the directories in a path that a file in it is in."""
-    steps = [path.rstrip("/"), *inner]
-    return ("/".join(steps[:end]) for end in range(2, len(steps) + 1))
+def typed(texts: list[str]) -> pa.Array:
+    """Return what directories say of a column, in the first type that all of it is of.
 
-
-def saying_of(inner: Sequence[str], path: str) -> tuple[int, dict[str, str]]:
-    """Return what directories of a file say, and the depth of the one that the first of these is in.
-
-    Those count that are next to each other, up from the innermost one, as in Spark's `parsePartition`.
+    Examples
+    --------
+    >>> typed(["7", NULL]).type, typed(["2024-05-01"]).type, typed(["7", "x"]).type
+    (DataType(int32), DataType(date32[day]), DataType(string))
     """
-    end = next((at for at in range(len(inner), 0, -1) if "=" in inner[at - 1]), 0)
-    start = next((at for at in range(end, 0, -1) if "=" not in inner[at - 1]), 0)
-    pairs = (part.partition("=") for part in inner[start:end])
-    values = {unescaped(name): value for name, _, value in pairs}
-    for name, value in values.items():
-        if not value:
-            raise InvalidValue(
-                f"paths: directories of {path!r} say {name}= without a value; no value is {NULL}"
-            )
-    return start, values
+    stored = pa.array([None if text == NULL else text for text in texts], pa.string())
+
+    def of(kind: pa.DataType) -> pa.Array | None:
+        try:
+            return stored.cast(kind)
+        except pa.ArrowInvalid:
+            return None
+
+    return next((found for found in map(of, KINDS) if found is not None), stored)
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Return a column with times as numbers, as Python's own end with the year 9999."""
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or directory is none of a table's."""
+    return name.startswith((".", "_")) and "=" not in name
 
 
 def check_unchanged(system: fs.FileSystem, file: File) -> None:
     """Refuse a file that is no longer what it was when it was found.
 
     It has another size, or was written since. That it was written at another time, but before it was found,
-    tells nothing: workers may have copies of their own.
+    says nothing: workers may have copies of their own.
 
     Raises
     ------
@@ -281,7 +261,7 @@ def check_unchanged(system: fs.FileSystem, file: File) -> None:
     (info,) = system.get_file_info([file.path])
     if info.type == fs.FileType.NotFound:
         raise InvalidValue(f"paths: {file.path!r} is there no longer; files of a scan stay until it is done")
-    # Stores of objects tell of one time in whole seconds here and in parts of them there.
+    # Stores of objects report one time in whole seconds here and in parts of them there.
     unit = 1 if isinstance(system, fs.LocalFileSystem) else 10**9
     written = (
         info.mtime_ns is not None
@@ -308,10 +288,6 @@ def said(file: File, partitioned: pa.Schema) -> ds.Expression:
     for name, value in constants(file, partitioned).items():
         holds &= ds.field(name) == value if value.is_valid else ds.field(name).is_null()
     return holds
-
-
-def is_hidden(name: str) -> bool:
-    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
 def parts(source: Source, parallelism: int) -> list[tuple[Part, ...]]:

@@ -7,7 +7,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.checks import integer
+from windowkit.errors import InvalidType
 
 __all__ = ["HyperLogLog"]
 
@@ -74,7 +75,7 @@ class HyperLogLog:
     _native: _native.HyperLogLog
 
     def __init__(self, precision: int = 12) -> None:
-        self._native = _native.HyperLogLog(integer("precision", precision, "4 to 21"))
+        self._native = _native.HyperLogLog(whole("precision", precision, "4 to 21"))
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview | pa.Buffer | pa.Scalar) -> HyperLogLog:
@@ -94,7 +95,7 @@ class HyperLogLog:
         ------
         InvalidValue
             The bytes are no such sketch or a damaged one. The format has no checksum, but the lengths, counts
-            and sums in it must agree; what cannot be told is damage to the coupons of a sketch of few values,
+            and sums in it must agree; undetected is only damage to the coupons of a sketch of few values,
             and slight damage to the running estimate.
         InvalidType
             `data` is not bytes.
@@ -225,7 +226,7 @@ class HyperLogLog:
         >>> lower < 10_000 < upper
         True
         """
-        return self._native.bounds(integer("stddevs", stddevs, "1, 2 and 3"))
+        return self._native.bounds(whole("stddevs", stddevs, "1, 2 and 3"))
 
     def to_bytes(self, bits: int = 8) -> bytes:
         """Return the sketch in the format of Apache DataSketches.
@@ -253,7 +254,7 @@ class HyperLogLog:
         >>> len(sketch.to_bytes())
         4136
         """
-        return self._native.to_bytes(integer("bits", bits, "8, 6 and 4"))
+        return self._native.to_bytes(whole("bits", bits, "8, 6 and 4"))
 
     def copy(self) -> HyperLogLog:
         """Return a sketch that goes on by itself.
@@ -283,14 +284,9 @@ class HyperLogLog:
         return f"HyperLogLog(precision={self.precision}, estimate={self.estimate():.0f})"
 
 
-def integer(name: str, value: object, allowed: str) -> int:
+def whole(name: str, value: object, allowed: str) -> int:
     """Return `value` if it is an integer that the native core can take."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidType(f"{name}: a {type(value).__name__} was given; allowed are the integers {allowed}")
-    number = int(value.__index__())
-    if not 0 <= number < 2**32:
-        raise InvalidValue(f"{name}: {number} was given; allowed are the integers {allowed}")
-    return number
+    return integer(name, value, f"allowed are the integers {allowed}", 0, 2**32 - 1)
 
 
 def column(values: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -13,8 +12,9 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit._columns import is_spark
+from windowkit.checks import integer
 from windowkit.engines import Engine, register
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidType
 from windowkit.query import Query
 
 __all__ = ["OTHERWISE", "batches", "plan", "run", "schema", "schema_of"]
@@ -150,15 +150,8 @@ def checked_threads(threads: int | None) -> int:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    if isinstance(threads, bool) or not hasattr(threads, "__index__"):
-        raise InvalidType(
-            f"threads: {threads!r} is a {type(threads).__name__}; threads is an int of at least 1, or None"
-        )
-    count = operator.index(threads)
-    if count < 1:
-        raise InvalidValue(f"threads: {count} is too few; threads is an int of at least 1, or None")
     # More than there can be rows for is as good as any; the core takes a machine word.
-    return min(count, 2**31)
+    return min(integer("threads", threads, "threads is an int of at least 1, or None", 1), 2**31)
 
 
 class Source:

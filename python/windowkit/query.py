@@ -218,11 +218,11 @@ class Query:
             and a row before the one before it is refused. Out of order only `Operator.advance` (or
             `max_delay`) moves the watermark.
         allowed_lateness : str, datetime.timedelta or int, optional
-            For how long after its end, in event time, a window is told anew when rows come late.
+            For how long after its end, in event time, a window is emitted again when late rows change it.
         max_delay : str, datetime.timedelta or int, optional
             Have the watermark follow the latest row at this distance (out of order).
         store : {"auto", "lazy", "eager"}
-            How slices are held: in order of time, so that a window combines its slices when it is due, or
+            How slices are held: in order of time, so that a window combines its slices when it is emitted, or
             with a tree above them, so that it combines O(log n) nodes (in order, and where the function has
             an inverse, with running totals: O(1)). Slices whose rows are kept are always held in order of
             time.
@@ -231,7 +231,7 @@ class Query:
         schema : pyarrow.Schema, or data, optional
             The schema of the stream; that of the first batch by default.
         clock : callable, optional
-            Of a query over `windowkit.PROCESSING_TIME`: what tells the time, as microseconds since 1970-01-01
+            Of a query over `windowkit.PROCESSING_TIME`: returns the time, as microseconds since 1970-01-01
             00:00:00 UTC. The system's clock by default.
 
         Returns

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit._columns import is_a
+from windowkit.checks import one_of
 from windowkit.durations import Duration, Length, Rows, duration, length
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
@@ -686,11 +687,6 @@ def unbound(call: str) -> InvalidValue:
 
 def table(stream: Any) -> pa.Table:
     return pa.RecordBatchReader.from_stream(stream).read_all()
-
-
-def one_of(argument: str, given: object, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise InvalidValue(f"{argument}: {given!r} is unknown; allowed are {', '.join(map(repr, allowed))}")
 
 
 def allowed_times(kind: pa.DataType) -> str:

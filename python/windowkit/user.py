@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from windowkit.aggregation import UserFunction
+from windowkit.checks import boolean
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.grammar import checked_name
 
@@ -92,10 +93,7 @@ def aggregate(
             raise InvalidType(
                 f"{argument}: {function!r} is a {type(function).__name__}; {argument} is a function of arrays"
             )
-    if not isinstance(commutative, bool):
-        raise InvalidType(
-            f"commutative: {commutative!r} is a {type(commutative).__name__}; it is True or False"
-        )
+    boolean("commutative", commutative)
     if "(" in checked or ")" in checked:
         raise InvalidValue(f"name: {name!r} has a parenthesis; names of outputs add one with the columns")
     return UserFunction(checked, lift, combine, lower, invert, identity, commutative)

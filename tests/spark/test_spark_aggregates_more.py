@@ -140,7 +140,7 @@ def test_users_own_functions_run_in_workers(frame, window):
     local = query.run(frame.toArrow().combine_chunks())
     assert sorted(map(str, ours.values())) == sorted(map(str, local["squares(p)"].to_pylist()))
     with pytest.raises(
-        wk.InvalidValue, match=r"squares\(p\) is a user's own function; Spark has none like it"
+        wk.InvalidValue, match=r"squares\(p\) is a user's own function, which Spark does not offer"
     ):
         wk.spark.reference(frame, query)
 

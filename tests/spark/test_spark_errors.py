@@ -78,7 +78,8 @@ def test_a_stream(spark):
 
 def test_a_route_that_is_none(frame):
     with pytest.raises(
-        wk.InvalidValue, match=r"'fast' is unknown; routes are 'catalyst', 'catalyst-panes', 'packed', 'rows'"
+        wk.InvalidValue,
+        match=r"'fast' is unknown; allowed are 'catalyst', 'catalyst-panes', 'packed', 'rows'",
     ):
         query().run(frame, route="fast")
     with pytest.raises(wk.InvalidType, match="route: 3 is a int"):

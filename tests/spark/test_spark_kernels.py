@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from support.kernels_oracle import same
+from support.plain import same
 from windowkit import kernels
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import windowkit as wk
+from support.programs import program
 from windowkit.spark.routes import stages
-
-ROOT = str(Path(wk.__file__).parents[1])
 
 PROGRAM = """
     import resource
@@ -43,20 +38,11 @@ PROGRAM = """
 """
 
 
-def python(text: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM) + textwrap.dedent(text), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": ROOT, "ARROW_DEFAULT_MEMORY_POOL": "system"},
-        check=False,
-    )
-
-
-def numbers(done: subprocess.CompletedProcess[str]) -> list[int]:
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [int(word) for word in done.stdout.split()]
+def python(text: str, *arguments: object) -> list[int]:
+    """Run `PROGRAM` and `text`; return the numbers that it prints."""
+    whole = textwrap.dedent(PROGRAM) + textwrap.dedent(text)
+    printed = program(whole, *arguments, ARROW_DEFAULT_MEMORY_POOL="system")
+    return [int(word) for word in printed.split()]
 
 
 PACK = """
@@ -70,7 +56,7 @@ PACK = """
 
 
 def test_stage_1_holds_a_round():
-    slices, growth = numbers(python(PACK, "pack"))
+    slices, growth = python(PACK, "pack")
     assert slices == 8 << 20
     assert growth < 160
 
@@ -96,13 +82,12 @@ UNPACK = """
 
 def test_stage_2_holds_a_bucket(tmp_path):
     path = tmp_path / "chunks.arrow"
-    made = python(MAKE, path)
-    assert made.returncode == 0, made.stderr[-3000:]
-    windows, growth = numbers(python(UNPACK, f"{path}?{stages.LIMITS.joined}"))
+    python(MAKE, path)
+    windows, growth = python(UNPACK, f"{path}?{stages.LIMITS.joined}")
     # A row is in two windows, and rows of a key are further apart than these.
     assert windows == 2 * (4 << 20)
     # All of the partition as one bucket.
-    same, together = numbers(python(UNPACK, f"{path}?{1 << 40}"))
+    same, together = python(UNPACK, f"{path}?{1 << 40}")
     assert same == windows
     assert 2 * growth < together
 
@@ -121,7 +106,7 @@ HOT = """
 
 
 def test_a_hot_key_is_its_slices():
-    windows, growth = numbers(python(HOT, "hot"))
+    windows, growth = python(HOT, "hot")
     assert windows == ((16 << 20) - 1) // 100 + 2
     assert growth < 200
 
@@ -146,7 +131,7 @@ WIDE = """
 
 @pytest.mark.parametrize("function", ["last", "max", "collect_list", "count_distinct"])
 def test_a_round_of_wide_rows_is_bounded_by_bytes(function):
-    rows, growth = numbers(python(WIDE, function))
+    rows, growth = python(WIDE, function)
     assert rows == 600
     assert growth < 300
 
@@ -154,12 +139,12 @@ def test_a_round_of_wide_rows_is_bounded_by_bytes(function):
 READ = """
     from pyarrow import fs
     from windowkit import files
-    from windowkit.spark import parquet
+    from windowkit.spark.parquet import reading
 
     schema = pa.schema({"n": pa.int64(), "v": pa.binary()})
-    part = files.Part(files.found(what, None).files[0], 0, 1 << 40)
+    part = files.Part(files.found(what).files[0], 0, 1 << 40)
     before = peak()
-    batches = parquet.batches(fs.LocalFileSystem(), part, schema, None, pa.schema([]))
+    batches = reading.batches(fs.LocalFileSystem(), part, schema, None, pa.schema([]))
     print(sum(batch.num_rows for batch in batches), peak() - before)
 """
 
@@ -169,7 +154,7 @@ def test_a_wide_row_group_is_read_in_parts(tmp_path):
     table = pa.table({"n": range(5000), "v": [bytes([65 + n % 26]) * 64_000 for n in range(5000)]})
     path = tmp_path / "wide.parquet"
     pq.write_table(table, path, use_dictionary=False, compression="lz4")
-    rows, growth = numbers(python(READ, path))
+    rows, growth = python(READ, path)
     assert rows == 5000
     assert growth < 240
 

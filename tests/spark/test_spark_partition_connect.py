@@ -1,13 +1,11 @@
 """Partitioning through Spark Connect, which has no more than the public interface of DataFrames."""
 
-import os
-import subprocess
-import sys
-import textwrap
+from support.programs import program
 
 
 def test_connect():
-    program = """
+    printed = program(
+        """
         from pyspark.sql import SparkSession, functions as sf
         import windowkit as wk
 
@@ -36,14 +34,6 @@ def test_connect():
         assert result.exceptAll(wk.spark.reference(frame, query)).count() == 0
         print("equal", result.count())
         spark.stop()
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
-        check=False,
+        """
     )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout.count("equal") == 5
+    assert printed.count("equal") == 5

@@ -1,33 +1,15 @@
 """What needs a process of its own: what imports what, pyspark missing, and Spark Connect."""
 
-import os
-import subprocess
-import sys
-import textwrap
-
 import pyarrow as pa
 from pyspark import cloudpickle
 
 import windowkit as wk
+from support.programs import program
 from windowkit.spark.routes.worker import Rows, Slices
 
 
-def python(program):
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
-
-
 def test_importing_windowkit_does_not_import_pyspark():
-    python(
+    program(
         """
         import sys
         import windowkit
@@ -38,7 +20,7 @@ def test_importing_windowkit_does_not_import_pyspark():
 
 
 def test_spark_is_an_attribute_that_is_imported_when_used():
-    python(
+    program(
         """
         import windowkit
         assert windowkit.spark.aggregate.__module__ == "windowkit.spark.routes.planner"
@@ -47,7 +29,7 @@ def test_spark_is_an_attribute_that_is_imported_when_used():
 
 
 def test_without_pyspark_the_error_says_what_to_install():
-    printed = python(
+    printed = program(
         """
         import sys
         sys.modules["pyspark"] = None
@@ -73,7 +55,7 @@ def test_what_is_shipped_to_workers_is_small():
 
 
 def test_connect():
-    printed = python(
+    printed = program(
         """
         from pyspark.sql import SparkSession, functions as sf
         import windowkit as wk

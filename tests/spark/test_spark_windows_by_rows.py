@@ -1,4 +1,4 @@
-"""Windows that Spark has not: against row numbers, row frames and counted marks in Spark's own SQL."""
+"""Windows Spark does not offer: against row numbers, row frames and counted marks in Spark's own SQL."""
 
 from __future__ import annotations
 
@@ -167,9 +167,9 @@ def test_windows_of_users_run_in_workers(spark, frame):
 @pytest.mark.parametrize(
     ("window", "why"),
     [
-        (wk.tumbling(rows=5), "windows of tumbling\\(5 rows\\) are told by rows in order"),
-        (wk.sliding("5 rows", "1 second"), "are told by rows in order"),
-        (wk.punctuation("m"), "are told by rows in order"),
+        (wk.tumbling(rows=5), "windows of tumbling\\(5 rows\\) need rows in order"),
+        (wk.sliding("5 rows", "1 second"), "need rows in order"),
+        (wk.punctuation("m"), "need rows in order"),
         (wk.global_window(), "Catalyst cannot cut panes at single edges"),
         (wk.band("1970-01-01Z", "1970-01-02Z"), "Catalyst cannot cut panes at single edges"),
     ],

@@ -14,18 +14,6 @@ import pyarrow as pa
 EXACT = Context(prec=200)
 
 
-def numbers(array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Return the values of an array, with times and durations as integers and dictionaries decoded."""
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        return numbers(array.cast(kind.value_type))
-    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
-        array = array.cast(pa.int32())
-    elif pa.types.is_temporal(kind):
-        array = array.cast(pa.int64())
-    return list(array.to_pylist())
-
-
 def rolling(
     rows: int, size: int, slide: int, partial: str, segments: Sequence[int] | None = None
 ) -> Iterator[tuple[int, int]]:
@@ -107,12 +95,3 @@ def evaluate(
     if pa.types.is_duration(kind):
         return int(Fraction(total, len(valid)).__abs__() + Fraction(1, 2)) * (1 if total >= 0 else -1)
     return float(Fraction(total, len(valid)))
-
-
-def same(mine: Any, wanted: Any, tolerance: float = 1e-12) -> bool:
-    """Return whether two answers are equal, floats but for rounding."""
-    if isinstance(mine, float) and isinstance(wanted, float):
-        if math.isnan(mine) or math.isnan(wanted):
-            return math.isnan(mine) and math.isnan(wanted)
-        return mine == wanted or math.isclose(mine, wanted, rel_tol=tolerance, abs_tol=tolerance)
-    return mine == wanted and (mine is None) == (wanted is None)

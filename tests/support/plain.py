@@ -11,6 +11,7 @@ import pyarrow as pa
 UNIT_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 DAY_NANOSECONDS = 86_400 * 10**9
 NAN = "NaN"
+INTEGER_TYPES = [pa.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
 
 
 def plain(column: pa.ChunkedArray | pa.Array) -> list[Any]:
@@ -87,3 +88,12 @@ def nanoseconds_per_unit(time_type: pa.DataType) -> int:
     if pa.types.is_date64(time_type):
         return UNIT_NANOSECONDS["ms"]
     return UNIT_NANOSECONDS[time_type.unit]
+
+
+def same(mine: Any, wanted: Any, tolerance: float = 1e-12) -> bool:
+    """Return whether two answers are equal, floats but for rounding."""
+    if isinstance(mine, float) and isinstance(wanted, float):
+        if math.isnan(mine) or math.isnan(wanted):
+            return math.isnan(mine) and math.isnan(wanted)
+        return mine == wanted or math.isclose(mine, wanted, rel_tol=tolerance, abs_tol=tolerance)
+    return bool(mine == wanted)

@@ -249,7 +249,7 @@ class Both:
         self.late: list[str] = []
         self.watermark: int | None = None
         self.latest: int | None = None
-        self.enter(name, query)
+        self.add(name, query)
         self.numbers: dict[Any, dict[int, Any]] = defaultdict(dict)
 
     @property
@@ -260,7 +260,7 @@ class Both:
     def queries(self) -> list[str]:
         return [name for part in self.parts.values() for name in part.queries]
 
-    def enter(self, name: str, query: wk.Query) -> None:
+    def add(self, name: str, query: wk.Query) -> None:
         kept = needs_rows(query, self.order)
         if kept in self.parts:
             self.parts[kept].add(name, query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -256,6 +257,30 @@ def step_by_rows(op: wk.Operator, oracle: Both, what: Call, time: pa.DataType) -
     """The same where rows tell windows."""
     expected, told = call(op, oracle, what, time)
     oracle.check(op, told, expected)
+
+
+def come_and_go(
+    op: wk.Operator,
+    oracle: Any,
+    case: Case,
+    draw: Callable[[st.SearchStrategy[Any]], Any],
+    queries: Callable[[pa.DataType, list[str]], st.SearchStrategy[wk.Query]],
+    step: Callable[[wk.Operator, Any, Call, pa.DataType], None],
+) -> None:
+    """Make the calls of a case, with queries added and removed between them."""
+    time = case.schema.field("t").type
+    added = 1
+    for call in case.calls:
+        if draw(st.integers(0, 2)) == 0:
+            other = draw(queries(time, list(case.query.by)))
+            added += 1
+            assert op.add(other) == f"q{added}"
+            oracle.add(f"q{added}", other)
+        elif len(oracle.queries) > 1 and draw(st.integers(0, 2)) == 0:
+            gone = draw(st.sampled_from(sorted(oracle.queries)))
+            op.remove(gone)
+            oracle.remove(gone)
+        step(op, oracle, call, time)
 
 
 def check_late(op: wk.Operator, oracle: Stream) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit._columns import from_library, is_table, kind
+from windowkit.checks import integer, text
 from windowkit.durations import Duration, Length, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
 
@@ -76,7 +76,10 @@ def groups_of(segments: Any) -> Any:
     if segments is None:
         return None
     if isinstance(segments, list | tuple | range):
-        return pa.array([integer_of("segments", offset, LARGEST) for offset in segments], pa.int64())
+        return pa.array(
+            [integer("segments", offset, "offsets are ints", -LARGEST, LARGEST) for offset in segments],
+            pa.int64(),
+        )
     return column_of("segments", segments)
 
 
@@ -84,15 +87,13 @@ def question_of(
     agg: str, algorithm: str, min_periods: int | None, ddof: int | None
 ) -> tuple[str, int, str, int | None]:
     """Return what is asked: function, degrees of freedom, algorithm, least number of values."""
-    least = None if min_periods is None else integer_of("min_periods", min_periods)
-    if least is not None and not 0 <= least <= LARGEST:
-        raise InvalidValue(f"min_periods: {least} is no number of values; it is at least 0 and at most size")
-    freedom = 1 if ddof is None else integer_of("ddof", ddof)
-    if not 0 <= freedom < 2**31:
-        raise InvalidValue(f"ddof: {freedom} is no number of values; it is at least 0, and mostly 1")
+    least = None
+    if min_periods is not None:
+        least = integer("min_periods", min_periods, "it is an int of at least 0 and at most size", 0, LARGEST)
+    freedom = 1 if ddof is None else integer("ddof", ddof, "it is an int of at least 0", 0, 2**31 - 1)
     if ddof is not None and agg in FUNCTIONS and agg not in ("var", "std"):
         raise InvalidValue(f"ddof: {freedom} was given with agg {agg!r}; only 'var' and 'std' have one")
-    return (name_of("agg", agg), freedom, name_of("algorithm", algorithm), least)
+    return (text("agg", agg), freedom, text("algorithm", algorithm), least)
 
 
 def timed_of(
@@ -124,39 +125,19 @@ def timed_of(
             raise InvalidType(
                 f"{name}: {given[name]!r} is {kinds[1]}, but size is {kinds[0]}; both are of one kind"
             )
-    units = {name: units_of(value) for name, value in lengths.items()}
+    units = {
+        name: value.nanoseconds if isinstance(value, Duration) else value for name, value in lengths.items()
+    }
     for name in ("size", "slide"):
         if units.get(name, 1) <= 0:
             raise InvalidValue(f"{name}: {given[name]!r} is not positive; a {name} is greater than zero")
-    ends = "both" if closed is None else name_of("closed", closed)
+    ends = "both" if closed is None else text("closed", closed)
     return (units["size"], units.get("slide"), units.get("start_time", 0), ends, is_time)
-
-
-def units_of(value: Duration | int) -> int:
-    """Return nanoseconds, or units of integer times."""
-    return value.nanoseconds if isinstance(value, Duration) else value
 
 
 def rows_of(argument: str, value: Any) -> int:
     """Return a number of rows."""
-    rows = integer_of(argument, value, LARGEST)
+    rows = integer(argument, value, "a number of rows is an int of at least 1", -LARGEST, LARGEST)
     if rows < 1:
         raise InvalidValue(f"{argument}: {rows} is too small; a {argument} is at least 1 row")
     return rows
-
-
-def integer_of(argument: str, value: Any, largest: int | None = None) -> int:
-    """Return an int, of at most `largest` either way."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidType(f"{argument}: {value!r} is a {type(value).__name__}; it takes an int")
-    number = operator.index(value)
-    if largest is not None and abs(number) > largest:
-        raise InvalidValue(f"{argument}: {number} is out of range; an int of at most {largest} is allowed")
-    return number
-
-
-def name_of(argument: str, value: Any) -> str:
-    """Return a str."""
-    if not isinstance(value, str):
-        raise InvalidType(f"{argument}: {value!r} is a {type(value).__name__}; it takes a string")
-    return value

@@ -7,6 +7,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit.checks import integer, text
 from windowkit.durations import Length
 from windowkit.errors import InvalidValue
 from windowkit.kernels.arguments import (
@@ -15,8 +16,6 @@ from windowkit.kernels.arguments import (
     Partial,
     column_of,
     groups_of,
-    integer_of,
-    name_of,
     question_of,
     rows_of,
     timed_of,
@@ -114,7 +113,7 @@ def sliding(
     >>> sliding(values, 2, agg="sum", segments=[0, 2, 5]).to_pylist()
     [4, 5, 9]
     """
-    windows = (rows_of("size", size), rows_of("slide", slide), name_of("partial", partial))
+    windows = (rows_of("size", size), rows_of("slide", slide), text("partial", partial))
     question = question_of(agg, algorithm, min_periods, ddof)
     return pa.array(_native.sliding(values_of(array), windows, question, groups_of(segments)))
 
@@ -266,8 +265,8 @@ def extents(
     >>> keys.take(windows["segment"]).to_pylist()
     ['a', 'b', 'b']
     """
-    windows = (rows_of("size", size), rows_of("slide", slide), name_of("partial", partial))
-    count = integer_of("rows", rows)
+    windows = (rows_of("size", size), rows_of("slide", slide), text("partial", partial))
+    count = integer("rows", rows, "it is a number of rows, an int")
     if not 0 <= count <= MOST_ROWS:
         raise InvalidValue(f"rows: {count} is no number of rows of a call; it is at least 0 and below 2**32")
     return pa.record_batch(_native.extents(count, windows, groups_of(segments)))
@@ -316,7 +315,7 @@ def explain(
         rolling = (
             rows_of("size", size),
             rows_of("slide", 1 if slide is None else slide),
-            name_of("partial", "none" if partial is None else partial),
+            text("partial", "none" if partial is None else partial),
         )
         name, reason = _native.explain_sliding(column, rolling, question, groups)
     else:

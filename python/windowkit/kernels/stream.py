@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import operator
 from datetime import date, time, timedelta
 from typing import Any, Final, Literal, NoReturn
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit._columns import from_library, is_table, kind
+from windowkit.checks import integer
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = ["Window"]
@@ -304,12 +304,7 @@ class _Named:
 
 def _count(name: str, value: Any, most: int = 2**63 - 1) -> int:
     """Return an argument that counts something."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidType(f"{name}: {value!r}; allowed are whole numbers")
-    count = operator.index(value)
-    if not 0 <= count <= most:
-        raise InvalidValue(f"{name}: {count}; allowed are whole numbers from 0 to {most}")
-    return count
+    return integer(name, value, f"allowed are whole numbers from 0 to {most}", 0, most)
 
 
 def _data_type(kind: Any) -> pa.DataType:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from windowkit._columns import is_spark
+from windowkit.checks import integer, number
 from windowkit.durations import Length
 from windowkit.durations import Rows as RowCount
 from windowkit.errors import InvalidType, InvalidValue
@@ -176,27 +176,10 @@ def checked_seed(seed: int) -> int:
 
 
 def checked_integer(argument: str, value: Any, least: int, most: int, what: str) -> int:
-    """Return an int within bounds; `what` tells in words what it is."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidType(f"{argument}: {value!r:.60} is a {type(value).__name__}; it is {what}, an int")
-    number = operator.index(value)
-    if not least <= number <= most:
-        raise InvalidValue(f"{argument}: {number} is out of range; allowed is {least} to {most}")
-    return number
+    """Return an int within bounds; `what` says in words what it is."""
+    return integer(argument, value, f"it is {what}, an int from {least} to {most}", least, most)
 
 
 def checked_fraction(argument: str, value: Any) -> float:
     """Return a number in [0, 1]."""
-    if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
-        raise InvalidType(f"{argument}: {value!r:.60} is a {type(value).__name__}; it is a number in [0, 1]")
-    number = float(value)
-    if not 0.0 <= number <= 1.0:
-        raise InvalidValue(f"{argument}: {number} is out of range; allowed is 0 to 1")
-    return number
-
-
-def checked_text(argument: str, value: Any) -> str:
-    """Return a str."""
-    if not isinstance(value, str):
-        raise InvalidType(f"{argument}: {value!r:.60} is a {type(value).__name__}; it is a name, a str")
-    return value
+    return number(argument, value, "it is a number in [0, 1]", 0, 1)

@@ -1,13 +1,14 @@
-"""Which method of partitioning suits some keys: the selection rule, told in words."""
+"""Which method of partitioning suits some keys: the selection rule, explained in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from windowkit import _native
-from windowkit.errors import InvalidType
+from windowkit.checks import number
 from windowkit.partition.arguments import checked_integer, checked_workers, table_of
 
 
@@ -58,9 +59,7 @@ class Statistics:
         squares = self.squares
         if squares is None:
             squares = float(heaviest**2 + max(total - heaviest, 0) ** 2 / max(groups - 1, 1))
-        if isinstance(squares, bool) or not isinstance(squares, int | float):
-            raise InvalidType(f"squares: {squares!r} is a {type(squares).__name__}; it is a number")
-        return total, groups, heaviest, float(squares)
+        return total, groups, heaviest, number("squares", squares, "it is a number of at least 0", 0, inf)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Cost:
     """What an assignment costs, window by window and overall; made by `cost`.
 
     Windows are evaluated one after the other, so that overall figures are sums over windows; only
-    `hybrid_imbalance`, which is no amount of work, is their mean.
+    `hybrid_imbalance`, which is not an amount of work, is their mean.
 
     Attributes
     ----------

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit.checks import text
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.partition.arguments import (
@@ -14,7 +15,6 @@ from windowkit.partition.arguments import (
     checked_candidates,
     checked_fraction,
     checked_seed,
-    checked_text,
     checked_workers,
     shown_window,
     table_of,
@@ -111,9 +111,9 @@ class Partitioner:
         count = checked_workers(workers)
         self._native = _native.Partitioner(
             count,
-            checked_text("method", method),
+            text("method", method, "it is a name, a str"),
             checked_candidates(candidates, count),
-            checked_text("cardinality", cardinality),
+            text("cardinality", cardinality, "it is a name, a str"),
             checked_fraction("bias", bias),
             window_tuple(window),
             checked_seed(seed),

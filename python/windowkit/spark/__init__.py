@@ -7,11 +7,10 @@ lazy, as every DataFrame is, and built with the public DataFrame interface only.
 """
 
 from windowkit.spark.available import MissingPySparkError
-from windowkit.spark.datasource import options, register
 from windowkit.spark.jobs import reference
+from windowkit.spark.parquet import explain_scan, options, register, scan
 from windowkit.spark.partition import Partitioning, partition_id, partitioning, repartition
 from windowkit.spark.routes import aggregate, explain
-from windowkit.spark.scan import explain_scan, scan
 from windowkit.spark.shipping import Metrics
 
 __all__ = [

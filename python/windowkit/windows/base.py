@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar, final
 
+from windowkit.checks import boolean
 from windowkit.durations import Duration, Length, Measure, Rows, length
 from windowkit.durations import rows as number_of_rows
 from windowkit.errors import InvalidType, InvalidValue
@@ -179,14 +180,9 @@ def require_start_time(start_time: Measure | None, other: str, period: Measure) 
         )
 
 
-def require_bool(argument: str, value: bool) -> None:
-    if not isinstance(value, bool):
-        raise InvalidType(f"{argument}: {value!r} is a {type(value).__name__}; it is True or False")
-
-
 def require_partial(partial: bool, by_rows: bool) -> None:
     """Refuse `partial` where no window is ever unfinished."""
-    require_bool("partial", partial)
+    boolean("partial", partial)
     if partial and not by_rows:
         raise InvalidValue(
             "partial: True is given for windows that are not of a number of rows every number of rows; only "

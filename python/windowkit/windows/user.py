@@ -70,10 +70,10 @@ class ContextFree(ABC):
 
 
 class ContextAware(ABC):
-    """Base of windows whose edges are told by rows.
+    """Base of windows whose edges depend on rows.
 
     Per key `open` makes an object, which is notified of the key's rows in the order of time, and then of
-    arrival, many at a time. It answers with what changes in the windows it has told so far. It is to be
+    arrival, many at a time. It answers with what changes in the windows it has reported so far. It is to be
     picklable for Spark.
 
     Attributes
@@ -140,7 +140,7 @@ class Add:
 
 @dataclass(frozen=True)
 class Remove:
-    """A window that was told before, and is none: ranks ``[start, end)``."""
+    """A window that was reported before and is withdrawn: ranks ``[start, end)``."""
 
     start: int
     end: int
@@ -148,7 +148,7 @@ class Remove:
 
 @dataclass(frozen=True)
 class Shift:
-    """A window that was told before, with other edges.
+    """A window that was reported before, with other edges.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class Custom(Window):
         return tuple(columns)
 
     def definition(self) -> Adapter:
-        """Return what tells the windows, as the core asks it."""
+        """Return what lists the windows, as the core asks for them."""
         return Adapter(self.told_by, self.name)
 
 
@@ -343,13 +343,13 @@ def edit(change: Any, rows: int, what: str) -> Edit:
 
 
 def apply(told: dict[tuple[int, int], None], changes: Any, rows: int, what: str) -> None:
-    """Change the windows told so far; none ends after the `rows` rows that were shown."""
+    """Change the windows reported so far; none ends after the `rows` rows that were shown."""
     for change in iterated(changes, what):
         gone, new = edit(change, rows, what)
         if gone is not None:
             if gone not in told:
                 raise InvalidValue(
-                    f"{what}: {change!r} is of a window that there is not; it is of one told before"
+                    f"{what}: {change!r} is of a window that was not reported; it is of one reported before"
                 )
             del told[gone]
         if new is not None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Job", "bound", "identifier", "job", "position_of"]
 
 ROW_BYTES: Final = 24
-"""What Spark takes a row of two longs for, where it tells of sizes."""
+"""What Spark estimates for a row of two longs."""
 FARTHEST: Final = 2**62
 """Microseconds from 1970 (146,000 years): windows, at most half as long, fit around such a time."""
 
@@ -109,7 +109,7 @@ class Job:
 
     @cached_property
     def most_rows(self) -> float:
-        """About how many rows there are, by the bytes that Spark tells of; infinite if it tells of none."""
+        """About how many rows there are, by Spark's estimate of their bytes; infinite if it has none."""
         if not hasattr(self.columns, "_jdf"):
             return inf
         try:

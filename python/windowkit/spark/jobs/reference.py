@@ -60,7 +60,7 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
     checked = job(df, query)
     for aggregate in query.aggs:
         if aggregate.user is not None:
-            raise InvalidValue(f"aggs: {aggregate} is a user's own function; Spark has none like it")
+            raise InvalidValue(f"aggs: {aggregate} is a user's own function, which Spark does not offer")
         if unranked(checked, aggregate):
             kind = checked.type_of(aggregate.columns[0]).simpleString()
             raise InvalidType(
@@ -93,11 +93,11 @@ def own_window(window: Window) -> SparkWindow:
     Raises
     ------
     InvalidValue
-        Spark has none like it.
+        Spark does not offer it.
     """
     if not isinstance(window, SparkWindow) or window.counts_rows:
         raise InvalidValue(
-            f"windows: Spark has none like {window}; it has tumbling, sliding and session windows over time"
+            f"windows: Spark does not offer {window}; it has tumbling, sliding and session windows over time"
         )
     return window
 
@@ -195,7 +195,7 @@ def described(checked: Job, analysed: spark.StructType) -> spark.StructType:
 
 
 def representative(window: Window) -> SparkWindow:
-    """Return a window that Spark has whose result has the columns of one that it may have not."""
+    """Return a window that Spark offers whose result has the columns of one that it may not offer."""
     if isinstance(window, Session):
         return SESSION
     overlap = isinstance(window, Sliding) and not window.is_multi_measure and window.slide != window.size

@@ -1,10 +1,11 @@
-"""What the arguments of partitioning may be; no DataFrame is needed to tell."""
+"""What the arguments of partitioning may be; no DataFrame is needed to check them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from windowkit.checks import one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import items
@@ -23,28 +24,12 @@ MOST_PARTITIONS: Final = 1 << 16
 Spread = str | Sequence[str]
 
 
-def check_partitions(n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise InvalidType(f"n: {n!r} is a {type(n).__name__}; n is an int from 1 to {MOST_PARTITIONS:,}")
-    if not 1 <= n <= MOST_PARTITIONS:
-        raise InvalidValue(f"n: {n} partitions are asked for; n is an int from 1 to {MOST_PARTITIONS:,}")
-
-
-def chosen(argument: str, given: str, allowed: Sequence[str]) -> None:
-    names = ", ".join(map(repr, allowed))
-    if not isinstance(given, str):
-        raise InvalidType(f"{argument}: {given!r} is a {type(given).__name__}; {argument} is one of {names}")
-    if given not in allowed:
-        raise InvalidValue(f"{argument}: {given!r} is unknown; {argument} is one of {names}")
-
-
 def method(given: str) -> str:
     """Return the name of a method that is given by its name or the paper's abbreviation, in any case."""
     if isinstance(given, str):
         plain = given.lower().replace("_", "-")
         given = ABBREVIATIONS.get(plain, plain if plain in METHODS else given)
-    chosen("method", given, METHODS)
-    return given
+    return one_of("method", given, METHODS)
 
 
 def refuse_unread(
@@ -84,19 +69,6 @@ def checked_window(window: Tumbling | Length | None, time: str | None) -> Tumbli
         raise InvalidValue("time: None is given with a window; time is the name of the time column")
     checked_name("time", time)
     return window
-
-
-def check_sample(sample: float | None) -> None:
-    if sample is None:
-        return
-    if isinstance(sample, bool) or not isinstance(sample, int | float):
-        raise InvalidType(
-            f"sample: {sample!r} is a {type(sample).__name__}; sample is a number above 0, at most 1, or None"
-        )
-    if not 0 < sample <= 1:
-        raise InvalidValue(
-            f"sample: {sample} is out of range; sample is a number above 0, at most 1, or None"
-        )
 
 
 def checked_spread(spread: Spread) -> tuple[str, ...] | None:

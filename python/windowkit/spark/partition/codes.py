@@ -37,7 +37,7 @@ TELLING: Final[tuple[type[spark.DataType], ...]] = (
 )
 """Types that are cheap to read and hash, first those whose values seldom repeat."""
 ENOUGH: Final = 4
-"""Columns by which rows of a split key are told apart, unless the caller names them."""
+"""Columns that distinguish the rows of a split key, unless the caller names them."""
 
 
 def numbered(frame: DataFrame) -> DataFrame:
@@ -116,7 +116,7 @@ def content(frame: DataFrame, positions: Iterable[int], reference: Reference) ->
 
 
 def telling(frame: DataFrame, keys: Iterable[int]) -> list[str]:
-    """Return the names of a few columns that should tell rows of one key apart, cheap ones first."""
+    """Return the names of a few columns that should distinguish rows of one key, cheap ones first."""
     taken = set(keys)
     ranked = []
     lowered = [name.lower() for name in frame.columns]

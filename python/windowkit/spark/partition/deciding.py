@@ -10,11 +10,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from math import nextafter
 from typing import TYPE_CHECKING, Final
 
 from windowkit._columns import is_spark
+from windowkit.checks import integer, number, one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.partition import Partitioner
 from windowkit.query import items
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.partition import arguments, codes, histogram, placement
@@ -76,7 +80,7 @@ def repartition(
         Fraction of the rows to count, for the planned way of waterfill; 1 for all. By default a twentieth,
         unless that is fewer than 4,096 rows for each partition; then all.
     spread : "auto", "position" or sequence of str
-        What tells rows of a split key apart, for the planned way of waterfill: the values of some columns,
+        What distinguishes the rows of a split key, for the planned way of waterfill: values of some columns,
         or the position of a row among the sorted rows of its task. ``"auto"`` takes up to four columns of
         plain types, unless their values are found to repeat too much; then it takes the position, which costs
         a local sort.
@@ -213,15 +217,17 @@ def partitioning(
     """
     if not is_spark(df):
         raise InvalidType(f"df: a {type(df).__name__} is given; df is a Spark DataFrame")
-    arguments.check_partitions(n)
+    most = arguments.MOST_PARTITIONS
+    integer("n", n, f"n is an int from 1 to {most:,}", 1, most)
     names = tuple(checked_name("keys", key) for key in items("keys", keys, str, "a str or a sequence of str"))
     if not names:
         raise InvalidValue("keys: () is empty; rows are partitioned by at least one column")
     arguments.refuse_repeated("keys", names)
     method = arguments.method(method)
-    arguments.chosen("way", way, arguments.WAYS)
+    one_of("way", way, arguments.WAYS)
     window = arguments.checked_window(window, time)
-    arguments.check_sample(sample)
+    if sample is not None:
+        number("sample", sample, "sample is a number above 0, at most 1, or None", nextafter(0, 1), 1)
     columns = arguments.checked_spread(spread)
     fields = [df.schema.fields[codes.position("keys", name, df)] for name in names]
     for column in columns or ():
@@ -260,13 +266,20 @@ def streaming(
     made: Partitioning, df: DataFrame, candidates: int, cardinality: str, bias: float, seed: int
 ) -> Partitioning:
     """Leave the decisions to partitioners of the tasks."""
-    from windowkit.spark.partition.row_by_row import Rule
-
     for field in df.schema.fields:
         arrow_type(field.name, field.dataType, "df")
-    rule = Rule(made.partitions, made.method, candidates, cardinality, bias, made.window, seed)
-    rule.partitioner()  # It checks its parameters, here rather than in a task.
-    return replace(made, way="streaming", rule=rule)
+    partitioner = partial(
+        Partitioner,
+        made.partitions,
+        made.method,
+        candidates=candidates,
+        cardinality=cardinality,
+        bias=bias,
+        window=made.window,
+        seed=seed,
+    )
+    partitioner()  # It checks its parameters, here rather than in a task.
+    return replace(made, way="streaming", partitioner=partitioner)
 
 
 def which_way(df: DataFrame, method: str, way: str) -> tuple[str, str]:
@@ -317,15 +330,15 @@ def planned(
 
 
 def warn_of_repeats(made: Partitioning) -> None:
-    """Warn of rows of split keys that their content cannot tell apart, so that partitions stay uneven."""
+    """Warn if content does not distinguish the rows of split keys, so that partitions stay uneven."""
     if made.placement is None or made.counted is None or made.astray <= TOLERANCE:
         return
     chance = placement.astray(made.placement, made.counted, made.partitions, at_best=True)
     if made.astray > 2 * chance:
-        columns = ", ".join(map(repr, made.spread or ())) or "nothing beside the keys"
+        columns = ", ".join(map(repr, made.spread or ())) or "the keys alone"
         part = f"{made.astray:.0%} of a partition's rows"
         warnings.warn(
-            f"spread: by {columns} Spark cannot tell enough rows of a split key apart, and {part} are "
+            f"spread: too few rows of a split key can be distinguished by {columns}, and {part} are "
             "expected to go astray; name columns that differ from row to row, or take "
             "repartition, which can go by position",
             stacklevel=3,
@@ -333,5 +346,5 @@ def warn_of_repeats(made: Partitioning) -> None:
 
 
 def telling(made: Partitioning, df: DataFrame) -> tuple[str, ...]:
-    """Return the columns whose content may tell rows of a split key apart."""
+    """Return the columns whose content may distinguish the rows of a split key."""
     return tuple(codes.telling(df, key_positions(made, df)))

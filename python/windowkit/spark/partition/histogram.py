@@ -1,7 +1,7 @@
 """How many rows the keys of a DataFrame have: loads of hash buckets and the heavy keys, made by Catalyst.
 
 The planned way of `windowkit.spark.repartition` decides on this. The set of keys never leaves the executors:
-keys are grouped by their 64-bit hash where the rows are, the groups by cell of hashes, and a cell tells its
+keys are grouped by their 64-bit hash where the rows are, the groups by cell of hashes, and a cell reports its
 rows and its heaviest key. Two heavy keys in one cell hide each other, and what is left of a cell shows that;
 such cells, if any, are asked again.
 """
@@ -145,7 +145,7 @@ def histogram(
     partitions : int
         What is heavy is relative to this.
     content : Column, optional
-        A 64-bit hash by which rows of a split key would be told apart; `Heavy.lumps` says how well it does.
+        A 64-bit hash that would distinguish the rows of a split key; `Heavy.lumps` says how well it does.
     sample : float, optional
         Fraction of the rows to count. If None, a small one is tried, and all rows are counted if that has too
         few.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -11,18 +12,19 @@ from pyspark.sql.functions import col, expr, lit, monotonically_increasing_id, p
 
 from windowkit.aggregates import count
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.partition import Partitioner
 from windowkit.query import Query
 from windowkit.spark.jobs import bound, identifier, sql
 from windowkit.spark.partition import codes, exchange
 from windowkit.spark.partition.histogram import Histogram
 from windowkit.spark.partition.placement import POINTS, Placement, points
+from windowkit.spark.partition.row_by_row import Decide
 from windowkit.spark.shipping import shipped
 from windowkit.windows import Tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from windowkit.spark.partition.row_by_row import Rule
 
 __all__ = ["PARTITION", "Partitioning", "key_code", "key_positions", "window_code"]
 
@@ -60,9 +62,9 @@ class Partitioning:
         Rows that the content of split keys is expected to send to other partitions than planned, in the worst
         partition and as a part of a partition's mean load.
     spread : tuple of str or None
-        The columns whose content tells rows of a split key apart; None: their position does.
-    rule : Rule or None
-        Of the streaming way.
+        The columns whose content distinguishes the rows of a split key; None: their position does.
+    partitioner : callable or None
+        Of the streaming way: returns the partitioner of a task.
     ordered : bool
     """
 
@@ -80,7 +82,7 @@ class Partitioning:
     fullest: tuple[float, ...] = ()
     astray: float = 0.0
     spread: tuple[str, ...] | None = None
-    rule: Rule | None = None
+    partitioner: Callable[[], Partitioner] | None = None
     ordered: bool = False
 
     def repartition(self, df: DataFrame) -> DataFrame:
@@ -102,7 +104,7 @@ class Partitioning:
         return self.numbered(df).drop(PARTITION).toDF(*df.columns)
 
     def numbered(self, df: DataFrame) -> DataFrame:
-        """Return `df` in its partitions, by names i0, i1, ..., with `PARTITION`, which tells them apart."""
+        """Return `df` in its partitions, by names i0, i1, ..., with their numbers in `PARTITION`."""
         rows = codes.numbered(df)
         if self.way == "planned" and self.method == "shuffle":
             placed = rows.repartition(self.partitions)
@@ -211,8 +213,8 @@ def by_position(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame
     assert made.placement is not None
     if df.isStreaming:
         raise InvalidValue(
-            "spread: 'position' needs sorted rows, and a stream is not sorted; name columns that tell the "
-            "rows of a split key apart"
+            "spread: 'position' needs sorted rows, and a stream is not sorted; name columns that "
+            "distinguish the rows of a split key"
         )
     # Sorted by all there is, so that rows that trade places when a task runs again are equal rows.
     content = codes.content(df, range(len(df.columns)), codes.by_number)
@@ -232,16 +234,14 @@ def by_position(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame
 
 def decide(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame:
     """Return `rows` with the partitions that a partitioner of each task decides on."""
-    from windowkit.spark.partition.row_by_row import Decide
-
-    assert made.rule is not None
+    assert made.partitioner is not None
     at = None if made.time is None else codes.position("time", made.time, df)
     if not made.ordered and not df.isStreaming:
         content = codes.content(df, range(len(df.columns)), codes.by_number)
         rows = rows.sortWithinPartitions(*([] if at is None else [codes.by_number(at)]), content)
     schema = spark.StructType([*rows.schema.fields, spark.StructField(PARTITION, spark.IntegerType())])
     told = f"partitioning by {', '.join(map(identifier, made.keys))}, method {made.method}"
-    task = Decide(made.rule, tuple(key_positions(made, df)), at)
+    task = Decide(made.partitioner, tuple(key_positions(made, df)), at)
     return rows.mapInArrow(shipped(task, told), schema)
 
 
@@ -297,7 +297,7 @@ def plan_lines(made: Partitioning, counted: Histogram, placed: Placement) -> lis
         by = "position among the sorted rows of a task"
         if made.spread is not None:
             by = f"content of {', '.join(map(identifier, made.spread))}"
-        text.append(f"  rows of a split key are told apart by {by}")
+        text.append(f"  rows of a split key are distinguished by {by}")
         if made.astray:
             text.append(f"    by content {made.astray:.2%} of a partition's rows are expected to go astray")
     return [*text, "  applied as an expression in Catalyst; no row enters Python"]

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit.partition import Partitioner
-from windowkit.windows import Tumbling
 
-__all__ = ["Decide", "Rule"]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How a `windowkit.partition.Partitioner` is made; its parameters are the ones of that class."""
-
-    workers: int
-    method: str
-    candidates: int
-    cardinality: str
-    bias: float
-    window: Tumbling | None
-    seed: int
-
-    def partitioner(self) -> Partitioner:
-        """Return a partitioner that has seen no rows."""
-        return Partitioner(
-            self.workers,
-            self.method,
-            candidates=self.candidates,
-            cardinality=self.cardinality,
-            bias=self.bias,
-            window=self.window,
-            seed=self.seed,
-        )
+__all__ = ["Decide"]
 
 
 @dataclass(frozen=True)
@@ -48,20 +22,21 @@ class Decide:
 
     Parameters
     ----------
-    rule : Rule
+    partitioner : callable
+        Returns a partitioner that has seen no rows.
     keys : tuple of int
         Where in a batch the key columns are.
     time : int or None
-        Where the time is, if `rule` has a window.
+        Where the time is, if the partitioner has a window.
     """
 
-    rule: Rule
+    partitioner: Callable[[], Partitioner]
     keys: tuple[int, ...]
     time: int | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a task with one more column."""
-        partitioner = self.rule.partitioner()
+        partitioner = self.partitioner()
         latest = None
         for batch in batches:
             if batch.num_rows == 0:
@@ -96,5 +71,5 @@ def advancing(times: pa.Array, latest: int | None) -> tuple[pa.Array, int | None
     # What is still null comes before all times of the batch.
     known = pc.fill_null_backward(known) if latest is None else known.fill_null(latest)
     last = known[-1].as_py() if len(known) else latest
-    # Without any time so far there is no window to leave, and each time is as good.
+    # Without any time so far there is no window to leave, and any time will do.
     return known.fill_null(0).cast(physical).cast(times.type), last

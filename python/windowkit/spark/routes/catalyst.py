@@ -34,8 +34,8 @@ def refusal(job: Job) -> str | None:
     if isinstance(window, Session):
         return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
     if not isinstance(window, Tumbling | Sliding) or window.counts_rows:
-        return f"Spark has no windows like {window}"
-    if not tumbles(window):
+        return f"Spark does not offer {window}"
+    if isinstance(window, Sliding) and window.size != window.slide:
         return f"a row may be in several windows of {window}"
     for aggregate in job.query.aggs:
         reason = unheld(job, aggregate)
@@ -76,10 +76,6 @@ def only_window(job: Job) -> Tumbling | Sliding:
     (window,) = job.query.windows
     assert isinstance(window, Tumbling | Sliding)
     return window
-
-
-def tumbles(window: Tumbling | Sliding) -> bool:
-    return isinstance(window, Tumbling) or window.size == window.slide
 
 
 def run(job: Job) -> DataFrame:

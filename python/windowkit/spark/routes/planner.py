@@ -50,7 +50,7 @@ def aggregate(
         A hint for that rule: about how many rows of one key lie between neighbouring edges of windows (of a
         session: within a gap). Without, where the rule depends on it and there are many rows, some of them
         are looked at, in one or two Spark jobs of one task. With `route` only
-        `explain` tells of it.
+        `explain` mentions it.
     metrics : Metrics, optional
         Counts rows, slices and windows while the result is computed.
     partitioner : str or Partitioning, optional

@@ -17,9 +17,11 @@ the other wrongly. Within a job of route ``packed`` what is observed decides whe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.checks import number, one_of
+from windowkit.errors import InvalidValue
 from windowkit.spark.jobs import Job
 from windowkit.spark.routes import catalyst, packed, panes, rows
 from windowkit.spark.routes.route import Route
@@ -78,16 +80,8 @@ def expected(rows_per_slice: float | None, known: Expected | str | None = None) 
         if isinstance(known, Expected):
             return known
         return Expected(DEFAULT_ROWS, f"the default, as {known or 'nothing is known of the source'}")
-    if isinstance(rows_per_slice, bool) or not isinstance(rows_per_slice, int | float):
-        raise InvalidType(
-            f"rows_per_slice: {rows_per_slice!r} is a {type(rows_per_slice).__name__}; it is a number of at "
-            "least 1, or None"
-        )
-    if not rows_per_slice >= 1:
-        raise InvalidValue(
-            f"rows_per_slice: {rows_per_slice} is given; it is a number of at least 1, or None"
-        )
-    return Expected(float(rows_per_slice), "as rows_per_slice says")
+    hint = number("rows_per_slice", rows_per_slice, "it is a number of at least 1, or None", 1, inf)
+    return Expected(hint, "as rows_per_slice says")
 
 
 def depends(job: Job, asked: str | None, rows_per_slice: float | None) -> bool:
@@ -121,15 +115,10 @@ def choose(job: Job, asked: str | None, expects: Expected) -> Choice:
 
 
 def named(job: Job, asked: str) -> Route:
-    if not isinstance(asked, str):
-        raise InvalidType(f"route: {asked!r} is a {type(asked).__name__}; a route is a str, or None")
-    names = ", ".join(repr(candidate.name) for candidate in ROUTES)
-    for candidate in ROUTES:
-        if candidate.name == asked:
-            reason = candidate.refusal(job)
-            if reason is not None:
-                raise InvalidValue(
-                    f"route: {asked!r} cannot evaluate the query, as {reason}; routes are {names}"
-                )
-            return candidate
-    raise InvalidValue(f"route: {asked!r} is unknown; routes are {names}")
+    routes = {route.name: route for route in ROUTES}
+    route = routes[one_of("route", asked, tuple(routes))]
+    reason = route.refusal(job)
+    if reason is not None:
+        names = ", ".join(map(repr, routes))
+        raise InvalidValue(f"route: {asked!r} cannot evaluate the query, as {reason}; allowed are {names}")
+    return route

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,8 @@ from pyspark.sql import Observation
 from pyspark.sql.functions import coalesce, count, length, lit
 from pyspark.sql.functions import sum as total
 
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.checks import number
+from windowkit.errors import InvalidValue
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -22,10 +23,10 @@ class Metrics:
     """What is counted while a result is computed, by Spark's own observations; classic and Connect.
 
     Give one to `windowkit.spark.aggregate` or `windowkit.spark.scan`, and print it after an action on their
-    result. Stages that Spark runs twice, as it does where an executor is lost, are counted twice. Spark tells
-    of actions of DataFrames: not of ``foreach`` and ``rdd``, and of ``toLocalIterator`` nothing of the last
-    stage. Of an action that fails it tells what was counted, or zeros, as of one that succeeds; the exception
-    of the action is all that tells them apart.
+    result. Stages that Spark runs twice, as it does where an executor is lost, are counted twice. Spark
+    reports actions of DataFrames: not ``foreach`` and ``rdd``, and of ``toLocalIterator`` nothing of the last
+    stage. Of an action that fails it reports what was counted, or zeros, as of one that succeeds; only the
+    exception of the action distinguishes them.
 
     Examples
     --------
@@ -49,7 +50,7 @@ class Metrics:
         Parameters
         ----------
         timeout : float, default 5.0
-            Seconds to wait: Spark tells of an action shortly after it is done.
+            Seconds to wait: Spark reports on an action shortly after it is done.
 
         Raises
         ------
@@ -59,12 +60,7 @@ class Metrics:
         InvalidType
             `timeout` is no number.
         """
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-            raise InvalidType(
-                f"timeout: {timeout!r} is a {type(timeout).__name__}; timeout is a number of seconds"
-            )
-        if not 0 <= timeout < math.inf:
-            raise InvalidValue(f"timeout: {timeout!r} is given; timeout is a number of seconds, at least 0")
+        number("timeout", timeout, "timeout is a number of seconds, at least 0", 0, sys.float_info.max)
         if not self._observations:
             raise InvalidValue("metrics: they belong to no result yet; give them to aggregate or scan")
         told = self._told(timeout)
@@ -118,11 +114,11 @@ class Metrics:
 
 
 def are_done(observations: list[Observation]) -> bool:
-    """Whether an action told the observations what it saw: asking for that would wait for one."""
+    """Whether an action has reported to the observations: asking for the result would wait for one."""
     classic: list[Any] = [getattr(observation, "_jo", None) for observation in observations]
     if None not in classic:
         return all(one.future().isCompleted() for one in classic)
-    # Connect tells of all stages at once, but not of those that Spark left out as there were no rows.
+    # Connect reports all stages at once, except those that Spark left out as there were no rows.
     return any(bool(observation.get) for observation in observations)
 
 

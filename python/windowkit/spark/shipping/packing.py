@@ -51,9 +51,9 @@ READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 def fingerprint(query: Query, schema: pa.Schema) -> bytes:
-    """Return what tells the slices of one query over one schema from those of others.
+    """Return what distinguishes the slices of one query over one schema from those of others.
 
-    Users' own functions and windows are told apart by their names only.
+    Users' own functions and windows are distinguished by their names only.
     """
     aggregates = [
         (each.function, each.columns, each.name, each.filter, each.parameters, each.user and each.user.name)

@@ -1,7 +1,7 @@
 """How a task gets to Spark's workers: in a wrapping that needs nothing there, and says what is missing.
 
 Spark pickles what `mapInArrow` is given, and classes of windowkit by name: where a worker lacks windowkit,
-Spark would tell of a module that cannot be found, deep in a traceback, and where it has another version, of
+Spark would report a module that cannot be found, deep in a traceback, and where it has another version, of
 whatever first differs. So the task is pickled by itself, and wrapped in a function of a function, which
 pickles by value and imports windowkit as its first step. So are the classes of a data source.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -19,44 +19,27 @@ from windowkit import _native
 from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.query import Query
 
-__all__ = ["Task", "described", "importing", "packed_task", "running", "shipped"]
+__all__ = ["described", "importing", "packed_task", "running", "shipped"]
 
 Batches = Iterator[pa.RecordBatch]
 
 
-@runtime_checkable
-class Task(Protocol):
-    """What runs over the batches of a partition as a part of a query."""
-
-    @property
-    def query(self) -> Query:
-        """The query it is part of."""
-        ...
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Yield batches made of those of a partition."""
-        ...
-
-
-def shipped(task: Callable[[Batches], Batches], told: str | None = None) -> Callable[[Batches], Batches]:
+def shipped(task: Any, what: str | None = None) -> Callable[[Batches], Batches]:
     """Return `task` as a function for ``mapInArrow``.
 
     Parameters
     ----------
     task : callable
-        Pickled by itself.
-    told : str, optional
-        What errors call that which it is part of; its query if it is a `Task`.
+        Yields batches made of the batches of a partition. It is pickled by itself.
+    what : str, optional
+        What errors call that which it is part of; by default its attribute ``query``, described.
 
     Notes
     -----
     What it raises, besides what `task` does: ``RuntimeError`` where windowkit cannot be imported or has
     another version; with the host, the interpreter, and both versions.
     """
-    if told is None:
-        assert isinstance(task, Task), "without a query it has to be told what a task is part of"
-        told = described(task.query)
-    payload = packed_task(task, told)
+    payload = packed_task(task, what or described(task.query))
     there = importing()
 
     # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
@@ -98,9 +81,9 @@ def importing() -> Callable[[], None]:
     return there
 
 
-def packed_task(task: Callable[..., Batches], told: str) -> bytes:
+def packed_task(task: Callable[..., Batches], what: str) -> bytes:
     """Return a task, and what errors call that which it is part of, for `running`."""
-    payload: bytes = cloudpickle.dumps((task, told))  # type: ignore[no-untyped-call]  # of pyspark's copy
+    payload: bytes = cloudpickle.dumps((task, what))  # type: ignore[no-untyped-call]  # of pyspark's copy
     return payload
 
 
@@ -115,7 +98,7 @@ def running(payload: bytes, given: Any) -> Batches:
         There was not enough; with the same.
     """
     try:
-        task, told = pickle.loads(payload)
+        task, what = pickle.loads(payload)
     except (ImportError, AttributeError) as error:
         raise InvalidValue(
             f"query: a worker cannot load it ({error}); what a user's own functions import is there, too, or "
@@ -124,17 +107,17 @@ def running(payload: bytes, given: Any) -> Batches:
     try:
         yield from task(given)
     except WindowKitError as error:
-        raise type(error)(f"{error}; in the {told}") from error
+        raise type(error)(f"{error}; in the {what}") from error
     except MemoryError as error:
         raise MemoryError(
-            f"a worker has not the memory it needs ({error}); spark.executor.pyspark.memory, which the cores "
-            f"of an executor share, limits it, and more shuffle partitions divide the keys; in the {told}"
+            f"a worker ran out of memory ({error}); spark.executor.pyspark.memory, which the cores "
+            f"of an executor share, limits it, and more shuffle partitions divide the keys; in the {what}"
         ) from error
     except pa.ArrowException as error:
-        raise InvalidValue(f"data: {error}; in the {told}") from error
+        raise InvalidValue(f"data: {error}; in the {what}") from error
     except (SystemExit, KeyboardInterrupt) as error:
         # Of a user's function: it must not end a worker without a word.
-        raise InvalidValue(f"data: {error!r} was raised; in the {told}") from error
+        raise InvalidValue(f"data: {error!r} was raised; in the {what}") from error
 
 
 def described(query: Query) -> str:

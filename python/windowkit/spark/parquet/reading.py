@@ -1,4 +1,4 @@
-"""Parquet files as Spark reads them: batches of row groups in Spark's types (`windowkit.spark.kinds`).
+"""Rows of Parquet files in Spark's types, as tasks read them: batches of row groups.
 
 INT96 is an instant. Timestamps of nanoseconds, which Spark refuses, are floored to its microseconds; that
 moves no row into another window, whose edges are whole microseconds.
@@ -6,20 +6,17 @@ moves no row into another window, whose edges are whole microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from windowkit.directories import Value
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.files import File, Part, Source, check_unchanged, constants, said
-from windowkit.spark.instants import (
+from windowkit.files import File, Part, check_unchanged, constants, said
+from windowkit.spark.parquet.legacy import (
     READING,
     UNIT,
     Reading,
@@ -30,31 +27,10 @@ from windowkit.spark.instants import (
     is_near,
     of_old_calendar,
 )
-from windowkit.spark.kinds import (
-    UTC,
-    WIDENED,
-    Column,
-    Kind,
-    alike,
-    check_once,
-    columns_told,
-    kind_in_spark,
-    numbered,
-    readable,
-)
-from windowkit.spark.pruning import Chosen, pruned
+from windowkit.spark.parquet.pruning import Chosen, pruned
+from windowkit.spark.parquet.types import conformed, is_readable
 
-__all__ = [
-    "WIDENED",
-    "batches",
-    "footer",
-    "fragment",
-    "has_numbers",
-    "kind_in_spark",
-    "left_over",
-    "readable",
-    "schema_of",
-]
+__all__ = ["batches", "fragment", "int96_in", "unopened"]
 
 BATCH_ROWS: Final = 1 << 16
 BATCH_BYTES: Final = 32 << 20
@@ -73,7 +49,7 @@ def fragment(
     Raises
     ------
     InvalidValue
-        It is no Parquet file.
+        It is no Parquet file, or has a name twice.
     """
     opened = unopened(filesystem, file, partitioned)
     try:
@@ -84,6 +60,13 @@ def fragment(
         ) from error
     except (pa.ArrowException, OSError) as error:
         raise InvalidValue(f"paths: {file.path!r} cannot be read as Parquet: {error}") from error
+    names = opened.physical_schema.names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidValue(
+            f"paths: {file.path!r} has {names.count(twice[0])} columns {twice[0]!r}; a file that is read has "
+            "every name once"
+        )
     return opened
 
 
@@ -93,77 +76,16 @@ def unopened(filesystem: fs.FileSystem, file: File, partitioned: pa.Schema | Non
     return FORMAT.make_fragment(file.path, filesystem, partition_expression=holds)
 
 
-def left_over(source: Source, chosen: Chosen | None, schema: pa.Schema) -> Source:
-    """Return a source without the files whose directories say that none of their rows is chosen.
-
-    `schema` has the columns that `chosen` reads. No file is opened.
-    """
-    if chosen is None or not source.partitioned.names:
-        return source
-    alike: dict[tuple[Value, ...], list[File]] = {}
-    for file in source.files:
-        alike.setdefault(file.values, []).append(file)
-    fragments = [unopened(source.filesystem, files[0], source.partitioned) for files in alike.values()]
-    every = pa.schema(list({field.name: field for field in [*schema, *source.partitioned]}.values()))
-    kept = ds.FileSystemDataset(fragments, every, FORMAT, source.filesystem).get_fragments(
-        filter=chosen.groups
-    )
-    paths = {fragment.path for fragment in kept}
-    left = {file for files in alike.values() if files[0].path in paths for file in files}
-    return replace(source, files=tuple(file for file in source.files if file in left))
-
-
-def schema_of(opened: ds.ParquetFileFragment) -> pa.Schema:
-    """Return the schema of a file with its own types, but INT96 as the instants they are."""
+def int96_in(opened: ds.ParquetFileFragment) -> list[str]:
+    """Return the columns that have times of INT96, also within structs, lists and maps."""
     stored = opened.metadata.schema
-    leaves = iter([stored.column(at).physical_type == "INT96" for at in range(len(stored))])
-    return pa.schema([field.with_type(with_instants(field.type, leaves)) for field in opened.physical_schema])
+    paths = [leaf.path for leaf in map(stored.column, range(len(stored))) if leaf.physical_type == "INT96"]
+    return [name for name in opened.physical_schema.names if any(map(is_in(name), paths))]
 
 
-def with_instants(kind: pa.DataType, leaves: Iterator[bool]) -> pa.DataType:
-    """Return a type with instants where the next of `leaves`, in order, say that INT96 are stored."""
-    is_a = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        stored = with_instants(kind.storage_type, leaves)
-        return kind if stored == kind.storage_type else stored
-
-    def inside(field: pa.Field) -> pa.Field:
-        return field.with_type(with_instants(field.type, leaves))
-
-    if is_a.is_struct(kind):
-        return pa.struct([inside(kind.field(at)) for at in range(kind.num_fields)])
-    if is_a.is_map(kind):
-        return pa.map_(inside(kind.key_field), inside(kind.item_field))
-    if is_a.is_fixed_size_list(kind):
-        return pa.list_(inside(kind.value_field), kind.list_size)
-    if is_a.is_large_list(kind):
-        return pa.large_list(inside(kind.value_field))
-    if is_a.is_list(kind):
-        return pa.list_(inside(kind.value_field))
-    return UTC if next(leaves) else kind
-
-
-def footer(filesystem: fs.FileSystem, file: File) -> list[Column]:
-    """Return the columns of a file as Spark finds them: by the schema that it wrote, if that is there.
-
-    Raises
-    ------
-    InvalidValue
-        It cannot be read, or has a name twice.
-    """
-    return told(fragment(filesystem, file), file)
-
-
-def told(opened: ds.ParquetFileFragment, file: File) -> list[Column]:
-    """Return the columns of an open file as Spark finds them."""
-    own = schema_of(opened)
-    check_once(own.names, repr(file.path))
-    return columns_told(own, opened.metadata.metadata)
-
-
-def has_numbers(filesystem: fs.FileSystem, file: File) -> set[str]:
-    """Return the columns to which Spark's schema in a file gives numbers."""
-    return numbered(fragment(filesystem, file).metadata.metadata)
+def is_in(name: str) -> Callable[[str], bool]:
+    """Return whether the path of what is stored is that of a column, or of what is within it."""
+    return lambda path: path == name or path.startswith(f"{name}.")
 
 
 def batches(
@@ -199,30 +121,27 @@ def batches(
     constant = constants(part.file, partitioned)
     check_unchanged(filesystem, part.file)
     opened = fragment(filesystem, part.file, partitioned)
-    own = schema_of(opened)
-    check_once(own.names, repr(part.file.path))
-    # What Spark's schema says counts in the file that the table's columns are from, and there only.
-    columns = {column.name: column.type for column in columns_told(own, None)}
+    own = opened.physical_schema
     for field in schema:
         if field.name not in constant:
-            check_column(field, own, columns, part.file)
+            check_column(field, own, part.file)
     groups = [group for group in range(opened.num_row_groups) if lies_in(opened, group, part)]
     opened = opened.subset(row_group_ids=groups)
     there = [name for name in schema.names if name in own.names and name not in constant]
     # Times of INT96 that have not been found to be as they are read.
-    doubtful = [name for name in there if own.field(name) != opened.physical_schema.field(name)]
+    doubtful = [name for name in int96_in(opened) if name in there]
     if doubtful:
         check_setting(opened, doubtful, part.file, reading)
     old = of_old_calendar(opened, there, doubtful, reading)
     # By the old calendar's statistics, rows that are to be refused might be left out unseen.
     if chosen is not None and groups and not any(has_days(schema.field(name).type) for name in old):
-        opened = pruned(opened, own, schema, chosen)
+        opened = pruned(opened, schema, chosen)
     try:
         for batch in stored(opened, there):
             if doubtful and not all(is_near(batch.column(name)) for name in doubtful):
                 check_int96(filesystem, part.file, opened, doubtful)
                 doubtful = []
-            rows = conformed(batch, schema, own, constant)
+            rows = completed(batch, schema, constant)
             check_calendar(rows.select(old), part.file)
             if chosen is None:
                 yield rows
@@ -248,7 +167,7 @@ def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.Reco
             size = sum(
                 column.total_uncompressed_size
                 for column in each
-                if column.path_in_schema in names or column.path_in_schema.split(".")[0] in names
+                if any(is_in(name)(column.path_in_schema) for name in names)
             )
             wide = size > WIDE_GROUP
             file = pq.ParquetFile(
@@ -262,8 +181,8 @@ def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.Reco
             yield from file.iter_batches(rows, row_groups=[group.id], columns=names, use_threads=False)
 
 
-def check_column(field: pa.Field, own: pa.Schema, columns: dict[str, Kind], file: File) -> None:
-    """Refuse a column that a file has in another type or case; `columns` are those it has by itself."""
+def check_column(field: pa.Field, own: pa.Schema, file: File) -> None:
+    """Refuse a column that a file, whose columns are `own`, has in another type or case."""
     if field.name not in own.names:
         others = [each.name for each in own if each.name.lower() == field.name.lower()]
         if others:
@@ -271,14 +190,11 @@ def check_column(field: pa.Field, own: pa.Schema, columns: dict[str, Kind], file
                 f"query: column {field.name!r} is {others[0]!r} in {file.path!r}; files of one scan name "
                 "columns alike"
             )
-        return
-    found = columns.get(field.name, own.field(field.name).type)
-    kind = readable(field.name, found, repr(file.path))
-    if not alike(kind, field.type) and (kind, field.type) not in WIDENED:
+    elif not is_readable(own.field(field.name).type, field.type):
         raise InvalidType(
-            f"query: column {field.name!r} is {found} in {file.path!r} and {field.type} in others; "
-            "files of one scan have the same types, or narrower integers and floats than the first; with "
-            "merge_schema=True the widest of all files counts"
+            f"query: column {field.name!r} is {own.field(field.name).type} in {file.path!r} and {field.type} "
+            "in others; files of one scan have the same types, or narrower integers and floats than the "
+            "first; with merge_schema=True the widest of all files counts"
         )
 
 
@@ -296,30 +212,14 @@ def lies_in(opened: ds.ParquetFileFragment, group: int, part: Part) -> bool:
     return part.start <= (first or 0) + size // 2 < part.end
 
 
-def conformed(
-    batch: pa.RecordBatch, schema: pa.Schema, own: pa.Schema, constant: dict[str, pa.Scalar]
-) -> pa.RecordBatch:
+def completed(batch: pa.RecordBatch, schema: pa.Schema, constant: dict[str, pa.Scalar]) -> pa.RecordBatch:
     """Return a batch with the columns of `schema`: those of directories added, those the file lacks null."""
     columns = []
     for field in schema:
         if field.name in constant:
             columns.append(pa.repeat(constant[field.name], batch.num_rows))
-        elif field.name in own.names:
-            columns.append(plain(batch.column(field.name), field.type))
+        elif field.name in batch.schema.names:
+            columns.append(conformed(batch.column(field.name), field.type))
         else:
             columns.append(pa.nulls(batch.num_rows, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def plain(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return a column in Spark's type."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    if column.type == wanted:
-        return column
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        # A cast would round times before 1970 up.
-        column = pc.floor_temporal(column, unit="microsecond")
-    return column.cast(wanted)

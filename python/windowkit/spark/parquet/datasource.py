@@ -16,21 +16,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowkit import aggregates, files, windows
-from windowkit.directories import Inference, zone_named
 from windowkit.errors import InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query, query
-from windowkit.spark import parquet
-from windowkit.spark.filters import Filter, chosen_of
 from windowkit.spark.jobs import representative
-from windowkit.spark.pruning import Chosen
+from windowkit.spark.parquet import footers
+from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of
+from windowkit.spark.parquet.pruning import Chosen, left_over
+from windowkit.spark.parquet.reading import batches
 from windowkit.spark.routes import finished
-from windowkit.spark.scan import in_spark, table_schema
 from windowkit.spark.shipping import described, importing, packed_task
 from windowkit.windows import COMMA, SEMICOLON, Session, Sliding, quoted, unquoted
 
@@ -134,13 +134,13 @@ def shipped_source() -> type[DataSource]:
 
         def schema(self) -> spark.StructType:
             there()
-            from windowkit.spark.datasource import asked_of
+            from windowkit.spark.parquet.datasource import asked_of
 
             return asked_of(self.options).output()
 
         def reader(self, schema: spark.StructType) -> DataSourceReader:
             there()
-            from windowkit.spark.datasource import asked_of
+            from windowkit.spark.parquet.datasource import asked_of
 
             whole = asked_of(self.options)
             return ShippedReader(whole.payload(), whole.partitions)
@@ -173,26 +173,25 @@ def asked_of(given: Mapping[str, str]) -> Whole:
     wanted = asked(told)
     zone = told.get("timezone")
     try:
-        zone_named(zone or "UTC", "timeZone")
-    except InvalidValue:
+        pc.assume_timezone(pa.scalar(0, pa.timestamp("us")), zone or "UTC")
+    except pa.ArrowInvalid as error:
         raise InvalidValue(
-            f"timeZone: {zone!r} is given, which Python does not know here; it is a name such as "
-            "Europe/Berlin, or an offset"
+            f"timeZone: {zone!r} is given ({error}); it is a name such as Europe/Berlin"
         ) from None
-    source = files.found(paths_of(told), None, how=Inference(zone=zone))
-    columns = table_schema(source, merge == "true")
-    where = repr(source.describing(merge == "true")[0].path)
+    source = files.found(paths_of(told))
+    footers.check_directories(source)
+    columns = columns_of(footers.schema_of(source, merge == "true"))
     names = {column: in_file(column, columns) for column in wanted.inputs}
-    # A column that is not there is for the plan to refuse, which tells of those that are.
-    own = [(column, name) for column, name in names.items() if name is not None]
-    read = [(column, parquet.readable(name, columns[name], where)) for column, name in own]
+    # A column that is not there is for the plan to refuse, which says which there are.
+    own = {column: name for column, name in names.items() if name is not None}
     others = [(name, pa.null()) for name in columns if name not in names.values()]
-    plan(wanted, pa.schema([*read, *others]))
-    chosen, needed = chosen_of(filter_of(told.get("filter")), columns, where, zone=zone)
-    schema = pa.schema([(name, kind) for (_, name), (_, kind) in zip(own, read, strict=True)])
+    kinds = {name: kind_of(name, columns) for name in own.values()}
+    plan(wanted, pa.schema([*((column, kinds[name]) for column, name in own.items()), *others]))
+    chosen, needed = chosen_of(filter_of(told.get("filter")), columns, zone=zone)
+    schema = pa.schema([(name, kinds[name]) for name in own.values()])
     # A column that both read is read once.
-    both = pa.schema(list({**dict(zip(schema.names, schema.types, strict=True)), **needed}.items()))
-    return Whole(wanted, schema, both, chosen, parquet.left_over(source, chosen, both), int(number))
+    both = pa.schema(list((kinds | needed).items()))
+    return Whole(wanted, schema, both, chosen, left_over(source, chosen, both), int(number))
 
 
 def paths_of(told: Mapping[str, str]) -> str | list[str]:
@@ -217,7 +216,7 @@ def read_json(option: str, text: str, allowed: str) -> Any:
         raise InvalidValue(f"{option}: {text!r} is given ({error}); {allowed}") from None
 
 
-def in_file(column: str, columns: dict[str, pa.DataType]) -> str | None:
+def in_file(column: str, columns: Mapping[str, object]) -> str | None:
     """Return what files call a column of a query: in any case, as Spark has it by default."""
     alike = [name for name in columns if name.lower() == column.lower()]
     return column if column in columns else alike[0] if len(alike) == 1 else None
@@ -262,7 +261,9 @@ class Whole:
     def output(self) -> spark.StructType:
         """Return the schema of the windows."""
         output = pa.schema(self.planned().output_schema)
-        fields = [spark.StructField(field.name, in_spark(field.type), field.nullable) for field in output]
+        fields = [
+            spark.StructField(field.name, footers.in_spark(field.type), field.nullable) for field in output
+        ]
         by_name = {field.name: field for field in fields}
         # As Spark's own analysis says it of `query.run`.
         shown = [representative(window) for window in self.query.windows]
@@ -294,10 +295,9 @@ class Whole:
         engine = planned.engine()
         for file in self.source.files:
             whole = files.Part(file, 0, file.size)
-            found = parquet.batches(
+            for each in batches(
                 self.source.filesystem, whole, self.read, self.chosen, self.source.partitioned
-            )
-            for each in found:
+            ):
                 rows = each.select(self.schema.names).rename_columns(self.query.inputs)
                 if self.partitions == 1:
                     engine.push(rows)

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import and_, or_
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyspark.sql.types import StructField, StructType
 
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
-from windowkit.spark import parquet
-from windowkit.spark.comparisons import OPERATORS, compared
-from windowkit.spark.kinds import Kind, refusal
-from windowkit.spark.pruning import Chosen
+from windowkit.spark.jobs import arrow_type
+from windowkit.spark.parquet.comparisons import OPERATORS, compared
+from windowkit.spark.parquet.pruning import Chosen
 from windowkit.windows.grammar import QUOTED, unquoted
 
-__all__ = ["Filter", "chosen_of", "parse"]
+__all__ = ["Filter", "chosen_of", "columns_of", "kind_of", "parse"]
 
 # Of pyarrow.dataset.Expression, of which pyarrow tells no type, or of tuples.
 Filter: TypeAlias = Any
 Comparison: TypeAlias = tuple[str, str, Any]
+Columns: TypeAlias = Mapping[str, pa.DataType | InvalidType]
 
 ALLOWED: Final = (
     "filter is a pyarrow.dataset.Expression, or a list of tuples (column, operator, value), or a list of "
@@ -76,23 +77,28 @@ def plain(value: str) -> str:
     return value[1:-1].replace("''", "'") if re.fullmatch("'(?:[^']|'')*'", value, re.DOTALL) else value
 
 
+def columns_of(schema: StructType) -> dict[str, pa.DataType | InvalidType]:
+    """Return the types in which tasks read columns, or why they do not."""
+
+    def read(field: StructField) -> pa.DataType | InvalidType:
+        try:
+            return arrow_type(field.name, field.dataType, "filter")
+        except InvalidType as error:
+            return error
+
+    return {field.name: read(field) for field in schema.fields}
+
+
 def chosen_of(
-    given: Filter | None,
-    columns: dict[str, Kind],
-    where: str,
-    *,
-    any_case: bool = True,
-    zone: str | None = None,
+    given: Filter | None, columns: Columns, *, any_case: bool = True, zone: str | None = None
 ) -> tuple[Chosen | None, dict[str, pa.DataType]]:
     """Return the filter as expressions, and the columns it reads in Spark's types.
 
     Parameters
     ----------
     given : Filter or None
-    columns : dict of str to pyarrow.DataType
-        The columns of the table, as files have them.
-    where : str
-        A file, to name in errors.
+    columns : mapping of str to pyarrow.DataType or InvalidType
+        The columns of the table as Spark has them, or why one is not read.
     any_case : bool, default True
         Whether tuples name columns in any case, as Spark has it by default. An expression names them as
         they are.
@@ -107,18 +113,13 @@ def chosen_of(
     if given is None:
         return None, {}
     if isinstance(given, ds.Expression):
-        return of_expression(given, columns, where)
-    lists = [[resolved(each, columns, where, any_case) for each in terms] for terms in lists_of(given)]
-    kinds = {column: kind_of(column, columns, where) for terms in lists for column, _, _ in terms}
+        return of_expression(given, columns)
+    lists = [[resolved(each, columns, any_case) for each in terms] for terms in lists_of(given)]
+    kinds = {column: kind_of(column, columns) for terms in lists for column, _, _ in terms}
 
     def made(groups: bool) -> ds.Expression:
-        return reduce(
-            or_,
-            [
-                reduce(and_, [compared(*each, kinds[each[0]], zone, groups=groups) for each in terms])
-                for terms in lists
-            ],
-        )
+        of = [[compared(*each, kinds[each[0]], zone, groups=groups) for each in terms] for terms in lists]
+        return reduce(or_, [reduce(and_, terms) for terms in of])
 
     return Chosen(made(False), made(True), tuple(kinds), True), kinds
 
@@ -159,40 +160,35 @@ def lists_of(given: Any) -> list[list[Comparison]]:
     ]
 
 
-def resolved(given: Comparison, columns: dict[str, Kind], where: str, any_case: bool) -> Comparison:
+def resolved(given: Comparison, columns: Columns, any_case: bool) -> Comparison:
     """Return a comparison whose column has the name that it has in files."""
     column, operator, value = given
     alike = [name for name in columns if any_case and name.lower() == column.lower()]
     if column not in columns and len(alike) != 1:
         what = f"is ambiguous among {', '.join(map(repr, alike))}" if alike else "is unknown"
-        raise UnknownColumn(f"filter: column {column!r} {what}; {there(columns, where)}")
+        raise UnknownColumn(f"filter: column {column!r} {what}; {there(columns)}")
     return (column if column in columns else alike[0]), operator, value
 
 
-def there(columns: dict[str, Kind], where: str) -> str:
-    return f"columns of {where} are {', '.join(map(repr, columns))}"
+def there(columns: Columns) -> str:
+    return f"columns are {', '.join(map(repr, columns))}"
 
 
-def kind_of(column: str, columns: dict[str, Kind], where: str) -> pa.DataType:
-    kind = parquet.kind_in_spark(columns[column])
-    if kind is None:
-        raise InvalidType(
-            f"filter: column {column!r} is {columns[column]} in {where}, {refusal(columns[column])}; other "
-            "columns may be asked for"
-        )
+def kind_of(column: str, columns: Columns) -> pa.DataType:
+    """Return the type in which tasks read a column, or raise why they do not."""
+    kind = columns[column]
+    if isinstance(kind, InvalidType):
+        raise kind
     return kind
 
 
-def of_expression(
-    given: ds.Expression, columns: dict[str, Kind], where: str
-) -> tuple[Chosen, dict[str, pa.DataType]]:
+def of_expression(given: ds.Expression, columns: Columns) -> tuple[Chosen, dict[str, pa.DataType]]:
     """Return an expression of pyarrow as a filter, and the columns it reads in Spark's types."""
     if re.search(r"FieldPath\(\d", str(given)):
         raise InvalidValue(
             f"filter: {given} names a column by its position, which differs between files; columns are named"
         )
-    read = {name: parquet.kind_in_spark(kind) for name, kind in columns.items()}
-    kinds = {name: kind for name, kind in read.items() if kind is not None}
+    kinds = {name: kind for name, kind in columns.items() if isinstance(kind, pa.DataType)}
     # Of a row of nulls: with none at all pyarrow does not find out what cannot be compared.
     table = pa.table([pa.nulls(1, kind) for kind in kinds.values()], schema=pa.schema(list(kinds.items())))
     try:
@@ -201,28 +197,18 @@ def of_expression(
         missing = MISSING.search(str(error))
         if missing is None:
             raise InvalidValue(
-                f"filter: {given} does not fit the columns ({error}); {advice_on(str(error))}"
+                f"filter: {given} does not fit the columns ({error}); an expression is true or false of a "
+                "row, and compares what is of one type"
             ) from None
         name = missing[1]
-        if name in columns and name not in kinds:
-            kind_of(name, columns, where)
+        if name in columns:
+            kind_of(name, columns)
         alike = [each for each in columns if each.lower() == name.lower()]
         advice = f"; an expression names columns as they are, as {alike[0]!r}" if alike else ""
-        raise UnknownColumn(f"filter: {given} names {name!r}{advice}; {there(columns, where)}") from None
+        raise UnknownColumn(f"filter: {given} names {name!r}{advice}; {there(columns)}") from None
     needed = {name: kind for name, kind in kinds.items() if is_read(table.drop_columns([name]), given)}
     # What it says of fractions may hold of NaN, of which statistics say nothing.
     return Chosen(given, given, tuple(needed), False), needed
-
-
-def advice_on(error: str) -> str:
-    """Return what is allowed instead of what pyarrow refused."""
-    if "must evaluate to bool" in error:
-        return "an expression is true or false of a row"
-    if "timestamp" in error and "compare" in error:
-        return "times with zone are compared with times with zone, and times without with such"
-    if "has no kernel matching" in error:
-        return "functions take columns of the types that pyarrow has them for, and compare alike ones"
-    return "an expression is one that pyarrow evaluates on these columns"
 
 
 def is_read(without: pa.Table, chosen: ds.Expression) -> bool:

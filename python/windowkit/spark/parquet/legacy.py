@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +18,10 @@ from pyarrow import fs
 from windowkit.errors import InvalidValue
 from windowkit.files import File
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 __all__ = [
-    "CONVERSION",
     "READING",
     "UNIT",
     "Reading",
@@ -28,8 +30,8 @@ __all__ = [
     "check_setting",
     "has_days",
     "is_near",
-    "leaves",
     "of_old_calendar",
+    "of_session",
 ]
 
 UNIT: Final = "us"
@@ -38,7 +40,6 @@ IN_SECONDS: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit="s")
 NEAR: Final = (-2_208_988_800_000_000, 7_258_118_400_000_000)
 """From 1900 to 2200, in microseconds: INT96 times there are not looked at twice."""
 FARTHEST_SECONDS: Final = (2**63 - 1) // 10**6
-CONVERSION: Final = "spark.sql.parquet.int96TimestampConversion"
 
 
 @dataclass(frozen=True)
@@ -50,26 +51,38 @@ class Reading:
     old_times, old_int96 : bool
         Whether dates and times, and times of INT96, of files that do not say which Spark wrote them may be of
         the calendar of Spark 2.
-    int96 : str, optional
-        A setting by which Spark takes INT96 for other than the instants they are.
+    moved : bool
+        Whether Spark takes INT96 that other writers than Java's left for times of its own zone.
     """
 
     old_times: bool = False
     old_int96: bool = False
-    int96: str | None = None
+    moved: bool = False
 
 
 READING: Final = Reading()
 
 
+def of_session(session: SparkSession) -> Reading:
+    """Return what settings of a session say of times in files."""
+
+    def of(setting: str, default: str) -> str:
+        return str(session.conf.get(f"spark.sql.parquet.{setting}", default)).upper()
+
+    return Reading(
+        of("datetimeRebaseModeInRead", "CORRECTED") != "CORRECTED",
+        of("int96RebaseModeInRead", "CORRECTED") != "CORRECTED",
+        of("int96TimestampConversion", "FALSE") == "TRUE",
+    )
+
+
 def check_setting(opened: ds.ParquetFileFragment, columns: list[str], file: File, reading: Reading) -> None:
-    """Refuse columns of INT96 where a setting says that they are no instants."""
-    # What Java wrote is in UTC, to all; Spark moves what Impala and others did.
-    moves = reading.int96 == CONVERSION and not (opened.metadata.created_by or "").startswith("parquet-mr")
-    if reading.int96 is not None and (moves or reading.int96 != CONVERSION):
+    """Refuse columns of INT96 that a setting moves to other instants."""
+    # What Java wrote is in UTC, to all.
+    if reading.moved and not (opened.metadata.created_by or "").startswith("parquet-mr"):
         raise InvalidValue(
-            f"query: {reading.int96} is set, and column {columns[0]!r} has times of INT96 in {file.path!r}; "
-            "scan takes INT96 for instants"
+            f"query: spark.sql.parquet.int96TimestampConversion is set, and column {columns[0]!r} has times "
+            f"of INT96 in {file.path!r}; scan takes INT96 for instants"
         )
 
 

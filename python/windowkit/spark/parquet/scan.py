@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyarrow import fs
-from pyspark.sql import types as spark
-from pyspark.sql.pandas.types import from_arrow_type
 
 from windowkit import files
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
-from windowkit.spark import parquet, statistics
-from windowkit.spark.filters import Filter, chosen_of
-from windowkit.spark.instants import Reading
-from windowkit.spark.jobs import Job, identifier, job, position_of
-from windowkit.spark.kinds import Kind, as_instants
-from windowkit.spark.pruning import Chosen
+from windowkit.spark.jobs import Job, identifier, job
+from windowkit.spark.parquet import legacy, pruning, reading, tables
+from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of
+from windowkit.spark.parquet.pruning import Chosen
 from windowkit.spark.routes import Expected, described, expected, packed, stages
-from windowkit.spark.settings import check_settings, inference, is_set, reading
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
 if TYPE_CHECKING:
@@ -35,6 +30,10 @@ __all__ = ["Scan", "explain_scan", "scan"]
 
 DEFAULT_PARALLELISM: Final = 16
 """Tasks to make where the session does not say how many run at once: through Spark Connect."""
+SAMPLE: Final = 8
+"""Files whose footers `explain_scan` reads, spread over all."""
+BY_NUMBER: Final = "spark.sql.parquet.fieldId.read.enabled"
+FIELD_ID: Final = "parquet.field.id"
 
 
 @dataclass(frozen=True)
@@ -64,33 +63,32 @@ class ReadAndPack:
     read: pa.Schema
     partitioned: pa.Schema
     chosen: Chosen | None
-    reading: Reading
+    reading: legacy.Reading
 
     @property
     def query(self) -> Query:
         """The query it is part of."""
         return self.pack.query
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield packed slices of the parts of the tasks whose numbers come."""
-        yield from self.pack(self.rows(batches))
+        yield from self.pack(self.rows(numbers))
 
-    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of these tasks that have a time, with the columns of the query."""
         at = self.query.inputs.index(self.query.time)
-        for batch in batches:
+        for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for part in self.tasks[number]:
-                    found = parquet.batches(
+                    for rows in reading.batches(
                         self.filesystem, part, self.read, self.chosen, self.partitioned, self.reading
-                    )
-                    for rows in found:
+                    ):
                         yield timed(rows.select(self.names), at)
 
 
 @dataclass(frozen=True)
 class Scan(Job):
-    """A job whose rows are in Parquet files; its `frame` has their columns, and no rows.
+    """A job whose rows are in Parquet files; its `frame` has their columns.
 
     `source` has the files that are read, of as many as `listed` says: not those that directories rule out.
     """
@@ -101,7 +99,7 @@ class Scan(Job):
     chosen: Chosen | None
     expects: Expected
     listed: int
-    reading: Reading
+    reading: legacy.Reading
 
     @cached_property
     def tasks(self) -> tuple[tuple[files.Part, ...], ...]:
@@ -153,11 +151,9 @@ def scan(
     spark : SparkSession
         Classic or Connect.
     paths : str or sequence of str
-        Files, or directories of files, also partitioned as Hive does it (``day=2024-05-01``); ``*``, ``?``,
-        ``[...]`` and ``{...}`` stand for several, unless after a backslash. Without `filesystem`, URIs that
-        pyarrow opens, such as ``s3://...``, or paths of this machine. A URI's path is taken as it is written,
-        but for options ``?name=value&...`` at its end, which are pyarrow's. All workers read them by the same
-        names. A file is read once, however many of the paths lead to it.
+        What ``spark.read.parquet(*paths)`` takes: Spark is asked which files these are, which columns they
+        have and what their directories add. This process and all workers read them by Spark's names. A file
+        is read once, however many of the paths lead to it.
     query : Query
         Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values.
     filter : pyarrow.dataset.Expression, list of tuple, or list of list of tuple, optional
@@ -171,12 +167,12 @@ def scan(
         as ``isin`` takes nulls in. Row groups whose statistics say that they have no such row are left out,
         as far as these can say so: they leave NaN out. Files whose directories say so are not opened.
     filesystem : pyarrow.fs.FileSystem, optional
-        Any, if it can be pickled.
+        Where files lie of which Spark is not asked, if it can be pickled; `paths` are then names of files or
+        directories, and directories ``name=value`` are of whole numbers, dates or text.
     merge_schema : bool, optional
-        Take the columns of all files, read first, rather than of a ``_common_metadata``, a ``_metadata`` or
-        the file whose path sorts first; by default as ``spark.sql.parquet.mergeSchema`` has it.
+        Take the columns of all files; by default as ``spark.sql.parquet.mergeSchema`` has it.
     rows_per_slice : float, optional
-        A hint, as of `windowkit.spark.aggregate`; by default an estimate from the statistics of some files.
+        A hint, as of `windowkit.spark.aggregate`; by default tasks look at their first rows.
     metrics : Metrics, optional
         Counts rows, slices, packed bytes and windows while the result is computed.
 
@@ -188,9 +184,10 @@ def scan(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        The query or the filter does not fit the files, or there are none. Columns that a file has in another
-        type or case, times before 1900 in files of Spark 2's calendar, and times of INT96 before 4713 BC or
-        after the year 294246 fail the action, with the file's name; so do files that change meanwhile.
+        The query or the filter does not fit the files, or Spark does not read them. Columns that a file has
+        in another type or case, times before 1900 in files of Spark 2's calendar, and times of INT96 before
+        4713 BC or after the year 294246 fail the action, with the file's name; so do files that change
+        meanwhile.
 
     Notes
     -----
@@ -251,7 +248,7 @@ def explain_scan(
         if source.partitioned.names:
             ruled_out = made.listed - len(source.files)
             lines.append(f"  directories rule out {ruled_out:,} of {counted(made.listed, 'file')}")
-    lines.append(f"  {statistics.groups(source, made.read, made.chosen)}")
+    lines.append(f"  {groups(made)}")
     if packed.rows_instead(made) is None and few(made.expects):
         lines.append("  rows are packed as they are, as slices would be hardly fewer")
     else:
@@ -275,6 +272,27 @@ def few(expects: Expected) -> bool:
     return expects.rows_per_slice * stages.LIMITS.share < 1
 
 
+def groups(made: Scan) -> str:
+    """Say how many row groups the files that are asked have, and how many their statistics rule out."""
+    every = made.source.files
+    asked = every[:: max(len(every) // SAMPLE, 1)][:SAMPLE]
+    number, left = 0, 0
+    silent: set[str] = set()
+    for file in asked:
+        opened = reading.fragment(made.source.filesystem, file, made.source.partitioned)
+        number += opened.num_row_groups
+        if made.chosen is not None and opened.num_row_groups:
+            left += pruning.pruned(opened, made.read, made.chosen).num_row_groups
+            silent |= pruning.silent(opened, made.read, made.chosen)
+    where = counted(len(asked), "file") if asked == every else f"{len(asked):,} of {len(every):,} files"
+    text = f"row groups: {number:,} in {where}"
+    if made.chosen is not None:
+        text += f", of which statistics rule out {number - left:,}"
+    if silent:
+        text += f"; they do not say between which values {', '.join(map(identifier, sorted(silent)))} lies"
+    return text
+
+
 def checked(
     session: SparkSession,
     paths: str | Sequence[str],
@@ -292,50 +310,40 @@ def checked(
         raise InvalidType(f"query: a {type(query).__name__} is given; query is a windowkit.Query")
     if metrics is not None and not isinstance(metrics, Metrics):
         raise InvalidType(f"metrics: a {type(metrics).__name__} is given; it is wk.spark.Metrics(), or None")
-    if merge_schema is None:
-        merge_schema = is_set(session, "spark.sql.parquet.mergeSchema", "false")
-    if not isinstance(merge_schema, bool):
+    if not isinstance(merge_schema, bool | None):
         raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True, False or None")
-    how = inference(session)
-    source = files.found(paths, filesystem, how=how)
-    columns = table_schema(source, merge_schema)
-    if not is_set(session, "spark.sql.parquet.inferTimestampNTZ.enabled", "true"):
-        own = set(columns) - set(source.partitioned.names)
-        columns |= {name: as_instants(columns[name]) for name in own}
-    names = list(columns)
-    frame = session.createDataFrame([], spark.StructType([spark.StructField(name, void()) for name in names]))
-    # Types are found out only for the columns that are read: Spark need not know the others.
-    positions = {position_of(column, names, frame) for column in query.inputs} - {None}
-    describing = source.describing(merge_schema)
-    where = repr(describing[0].path)
-    found = {
-        name: parquet.readable(name, columns[name], where) for at, name in enumerate(names) if at in positions
-    }
-    any_case = not is_set(session, "spark.sql.caseSensitive", "false")
-    expression, needed = chosen_of(chosen, columns, where, any_case=any_case, zone=how.zone)
-    every = {**found, **needed}
-    numbered = (parquet.has_numbers(source.filesystem, file) for file in describing)
-    check_settings(session, every, columns, numbered)
-    fields = [spark.StructField(name, in_spark(found[name]) if name in found else void()) for name in names]
-    made = job(session.createDataFrame([], spark.StructType(fields)), query)
-    read = tuple(names[made.positions[column]] for column in query.inputs)
+    if filesystem is None:
+        frame, source = tables.of_spark(session, paths, merge_schema)
+    else:
+        frame, source = tables.unasked(session, paths, filesystem, merge_schema)
+    made = job(frame, query)
+    fields = {field.name: field for field in frame.schema}
+    columns = columns_of(frame.schema)
+    any_case = str(session.conf.get("spark.sql.caseSensitive", "false")).lower() != "true"
+    zone = session.conf.get("spark.sql.session.timeZone")
+    expression, needed = chosen_of(chosen, columns, any_case=any_case, zone=zone)
+    names = tuple(frame.columns[made.positions[column]] for column in query.inputs)
     # A column that both read is read once.
-    both = pa.schema([(name, every[name]) for name in dict.fromkeys([*read, *needed])])
-    left = parquet.left_over(source, expression, both)
-    known = statistics.expected(left, made, read) if rows_per_slice is None else None
+    read = pa.schema([(name, columns[name]) for name in dict.fromkeys([*names, *needed])])
+    numbers = [name for name in read.names if FIELD_ID in fields[name].json()]
+    if numbers and str(session.conf.get(BY_NUMBER, "false")).lower() == "true":
+        raise InvalidValue(
+            f"query: {BY_NUMBER} is true, and column {numbers[0]!r} has a number in files; scan finds "
+            "columns by their names"
+        )
     return Scan(
         made.query,
         made.frame,
         made.positions,
         made.schema,
         made.plan,
-        left,
+        pruning.left_over(source, expression, read),
+        names,
         read,
-        both,
         expression,
-        expected(rows_per_slice, known),
+        expected(rows_per_slice, "tasks look at their first rows"),
         len(source.files),
-        reading(session),
+        legacy.of_session(session),
     )
 
 
@@ -345,50 +353,6 @@ def is_session(given: object) -> bool:
         kind.__name__ == "SparkSession" and kind.__module__.split(".")[:2] == ["pyspark", "sql"]
         for kind in type(given).__mro__
     )
-
-
-def void() -> spark.DataType:
-    return spark.NullType()
-
-
-def in_spark(kind: pa.DataType) -> spark.DataType:
-    """Return the Spark type of one of those that `parquet.kind_in_spark` returns."""
-    return from_arrow_type(kind, prefer_timestamp_ntz=True)
-
-
-def table_schema(source: files.Source, merge_schema: bool) -> dict[str, Kind]:
-    """Return the columns of the table as files have them: of one file or of all, then of directories.
-
-    Raises
-    ------
-    InvalidType
-        Files that are to be merged have a column in several types.
-    """
-    columns: dict[str, tuple[Kind, str]] = {}
-    for file in source.describing(merge_schema):
-        for field in parquet.footer(source.filesystem, file):
-            kind, first = columns.setdefault(field.name, (field.type, file.path))
-            read, had = parquet.kind_in_spark(field.type), parquet.kind_in_spark(kind)
-            if read == had:
-                continue
-            if (had, read) in parquet.WIDENED:
-                columns[field.name] = (field.type, file.path)
-            elif (read, had) not in parquet.WIDENED:
-                raise InvalidType(
-                    f"merge_schema: column {field.name!r} is {kind} in {first!r} and {field.type} in "
-                    f"{file.path!r}; files of one scan have the same types, or narrower integers and floats"
-                )
-    for field in source.partitioned:
-        others = [name for name in columns if name != field.name and name.lower() == field.name.lower()]
-        if others:
-            raise InvalidValue(
-                f"paths: directories have a column {field.name!r}, and files {others[0]!r}; columns of one "
-                "scan differ in more than their case"
-            )
-    return {
-        **{name: kind for name, (kind, _) in columns.items()},
-        **{field.name: field.type for field in source.partitioned},
-    }
 
 
 def parallelism(session: SparkSession) -> int:

@@ -1,0 +1,13 @@
+"""Queries over Parquet files that Spark's tasks read by themselves.
+
+Spark is asked which files there are and what columns they have (`tables`); where there is none to ask,
+footers say it (`footers`). Tasks read the files (`reading`), but for the row groups that statistics rule out
+(`pruning`).
+"""
+
+from windowkit.spark.parquet.comparisons import NUMBER
+from windowkit.spark.parquet.datasource import options, register
+from windowkit.spark.parquet.filters import parse
+from windowkit.spark.parquet.scan import ReadAndPack, checked, explain_scan, scan
+
+__all__ = ["NUMBER", "ReadAndPack", "checked", "explain_scan", "options", "parse", "register", "scan"]

@@ -1,0 +1,199 @@
+"""Files and row groups of which directories and statistics rule out every row.
+
+pyarrow asks statistics by itself, too, but it takes a group whose least and greatest fraction are one for a
+group of that value, which may have NaN beside it: writers leave NaN out of statistics. And what it compares
+is what is stored, where expressions here are of Spark's types. So what is known of a row group is stated
+here, in Spark's types and as far as it is sure, and pyarrow only finds out whether an expression can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import isnan
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from windowkit.files import Source, said
+
+__all__ = ["Chosen", "left_over", "pruned", "silent"]
+
+FORMAT: Final = ds.ParquetFileFormat()
+SYSTEM: Final = fs.LocalFileSystem()
+PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which rows are read.
+
+    Parameters
+    ----------
+    rows : pyarrow.dataset.Expression
+        What holds of each of them.
+    groups : pyarrow.dataset.Expression
+        What holds of them as far as statistics of row groups are to be asked.
+    columns : tuple of str
+        What `groups` reads.
+    floats : bool
+        Whether what holds of fractions in `groups` holds of no NaN, so that ends of fractions, which say
+        nothing of NaN, may be asked.
+    """
+
+    rows: ds.Expression
+    groups: ds.Expression
+    columns: tuple[str, ...]
+    floats: bool
+
+
+def possible(known: Iterable[ds.Expression], schema: pa.Schema, chosen: Chosen) -> list[int]:
+    """Return which of several sets of rows may have one that is chosen, by what is known of each."""
+    # No file is opened: what is known of fragments is all that is asked.
+    fragments = [
+        FORMAT.make_fragment(str(number), SYSTEM, partition_expression=holds)
+        for number, holds in enumerate(known)
+    ]
+    left = ds.FileSystemDataset(fragments, schema, FORMAT, SYSTEM).get_fragments(filter=chosen.groups)
+    return [int(fragment.path) for fragment in left]
+
+
+def left_over(source: Source, chosen: Chosen | None, schema: pa.Schema) -> Source:
+    """Return a source without the files whose directories say that none of their rows is chosen.
+
+    `schema` has the columns that `chosen` reads.
+    """
+    if chosen is None or not source.partitioned.names:
+        return source
+    firsts = list({file.values: file for file in source.files}.values())
+    every = pa.schema(list({field.name: field for field in [*schema, *source.partitioned]}.values()))
+    left = possible((said(file, source.partitioned) for file in firsts), every, chosen)
+    values = {firsts[at].values for at in left}
+    return replace(source, files=tuple(file for file in source.files if file.values in values))
+
+
+def pruned(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) -> ds.ParquetFileFragment:
+    """Leave out row groups of a file whose statistics say that no row is chosen.
+
+    Parameters
+    ----------
+    opened : pyarrow.dataset.ParquetFileFragment
+        A file, which knows what its directories say.
+    schema : pyarrow.Schema
+        Columns to read, in Spark's types, of files and of directories.
+    chosen : Chosen
+    """
+    columns = asked(opened, schema, chosen)
+    holds = opened.partition_expression
+    given = ds.get_partition_keys(holds)
+    for name in chosen.columns:
+        if name not in given and name not in opened.physical_schema.names:
+            holds &= ds.field(name).is_null()
+    ids = [group.id for group in opened.row_groups]
+    groups = (holds & known(opened.metadata.row_group(number), columns, chosen.floats) for number in ids)
+    return opened.subset(row_group_ids=[ids[at] for at in possible(groups, schema, chosen)])
+
+
+def silent(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) -> set[str]:
+    """Return the columns of a file that a filter reads and of which no row group has statistics."""
+    found = {
+        field.name
+        for number, stored, field in asked(opened, schema, chosen)
+        for group in opened.row_groups
+        if ends(opened.metadata.row_group(group.id).column(number), stored, field.type, chosen.floats)
+    }
+    given = ds.get_partition_keys(opened.partition_expression)
+    return (set(chosen.columns) & set(opened.physical_schema.names)) - set(given) - found
+
+
+Asked: TypeAlias = list[tuple[int, pa.DataType, pa.Field]]
+
+
+def asked(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) -> Asked:
+    """Return the columns that a filter reads: their numbers and types in the file, and what Spark has."""
+    given = ds.get_partition_keys(opened.partition_expression)
+    stored = opened.metadata.schema
+    numbers = {stored.column(at).path: at for at in range(len(stored))}
+    own = opened.physical_schema
+    return [
+        (numbers[name], own.field(name).type, schema.field(name))
+        for name in chosen.columns
+        if name in numbers and name in schema.names and name not in given
+    ]
+
+
+def known(group: pq.RowGroupMetaData, columns: Asked, floats: bool) -> ds.Expression:
+    """Return what holds of every row of a row group."""
+    holds = ds.scalar(True)
+    for number, stored, wanted in columns:
+        field, column = ds.field(wanted.name), group.column(number)
+        found = column.statistics
+        nulls = None if found is None or not found.has_null_count else found.null_count
+        if nulls is not None and nulls == group.num_rows:
+            holds &= field.is_null()
+            continue
+        if nulls == 0 and (floats or not pa.types.is_floating(wanted.type)):
+            # An expression may take NaN for a null.
+            holds &= field.is_valid()
+        between = ends(column, stored, wanted.type, floats)
+        if between is None:
+            continue
+        low, high = between
+        for each in [field == low] if low.equals(high) else [field >= low, field <= high]:
+            # pyarrow takes a bound beside nulls into account in this form, one by one.
+            holds &= each if nulls == 0 else each | field.is_null()
+    return holds
+
+
+def ends(
+    column: pq.ColumnChunkMetaData, stored: pa.DataType, wanted: pa.DataType, floats: bool
+) -> tuple[pa.Scalar, pa.Scalar] | None:
+    """Return between which values those of a column lie in Spark's type; None if that is not known."""
+    found = column.statistics
+    if found is None or not found.has_min_max or column.physical_type == "INT96":
+        return None
+    is_a = pa.types
+    if is_a.is_nested(wanted) or is_a.is_time(wanted) or (is_a.is_floating(wanted) and not floats):
+        return None
+    low, high = (value_of(raw, stored, wanted) for raw in (found.min_raw, found.max_raw))
+    if low is None or high is None or low > high:
+        return None
+    return scalar_of(low, wanted), scalar_of(high, wanted)
+
+
+def value_of(raw: Any, stored: pa.DataType, wanted: pa.DataType) -> Any:
+    """Return an end as Spark has it, integers in its units; None if it says nothing."""
+    is_a = pa.types
+    if is_a.is_dictionary(stored):
+        stored = stored.value_type
+    if is_a.is_floating(stored):
+        return None if isnan(raw) else raw
+    if is_a.is_unsigned_integer(stored):
+        # Stored as the signed integer of the same bits.
+        return raw % 2**stored.bit_width
+    if is_a.is_timestamp(stored) and is_a.is_timestamp(wanted):
+        micros = raw * 10**6 // PER_SECOND[stored.unit]
+        return micros if -(2**63) <= micros < 2**63 else None
+    if is_a.is_decimal(stored) and isinstance(raw, bytes):
+        return int.from_bytes(raw, "big", signed=True)
+    if is_a.is_string(wanted):
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            # Cut within a character.
+            return None
+    return raw
+
+
+def scalar_of(value: Any, wanted: pa.DataType) -> pa.Scalar:
+    """Return an end as a value of Spark's type."""
+    is_a = pa.types
+    if is_a.is_decimal(wanted):
+        # Exactly, where arithmetic of decimals would round to 28 digits.
+        digits = tuple(map(int, str(abs(value))))
+        return pa.scalar(Decimal((int(value < 0), digits, -wanted.scale)), wanted)
+    return pa.scalar(float(value) if is_a.is_floating(wanted) else value, wanted)

@@ -1,0 +1,199 @@
+"""What Spark says of Parquet files: which ones count, what columns they have, and what directories add.
+
+Listing, patterns, hidden files, types of directories, merged schemas and settings are Spark's own: two
+DataFrames of the same paths, of which no row is read, answer by the public interface. One has the schema; the
+other is read with a schema of no columns, so that its columns are those of the directories.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyarrow import fs
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.types import StringType, StructField, StructType
+
+from windowkit import files
+from windowkit.errors import InvalidValue
+from windowkit.files import File, Source
+from windowkit.spark.jobs import arrow_type
+from windowkit.spark.parquet import footers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["of_spark", "unasked"]
+
+NOTHING: Final = StructType([])
+TYPING: Final = {
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "true",
+}
+"""Settings by which Spark types columns, and what they are by default."""
+
+
+def of_spark(
+    session: SparkSession, paths: str | Sequence[str], merge_schema: bool | None
+) -> tuple[DataFrame, Source]:
+    """Return Spark's own DataFrame of some paths, to be asked for its columns, and the files that it reads.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        Spark does not read the paths, or its files are not seen from here.
+    """
+    given = files.listed(paths)
+    at = time.time_ns()
+    reader = session.read
+    if merge_schema is not None:
+        reader = reader.option("mergeSchema", merge_schema)
+    with refused(given):
+        listing = session.read.schema(NOTHING).parquet(*given)
+        source = source_of(session, listing.inputFiles(), listing.schema, at)
+        if not source.files:
+            raise InvalidValue(f"paths: there are no files with data in {', '.join(given)}")
+        try:
+            frame = reader.parquet(*given)
+            assert frame.schema.fields is not None  # Only now Spark Connect reads it.
+        except AnalysisException as error:
+            if "NANOS" not in str(error):
+                raise
+            check_settings(session, "paths: columns are timestamps of nanoseconds")
+            # Spark reads no nanoseconds; told that they are microseconds, as which tasks read them, it does.
+            frame = session.read.schema(footers.schema_of(source, bool(merge_schema))).parquet(*given)
+    return frame, source
+
+
+def unasked(
+    session: SparkSession, paths: str | Sequence[str], filesystem: fs.FileSystem, merge_schema: bool | None
+) -> tuple[DataFrame, Source]:
+    """Return an empty DataFrame of the columns of files, and these, where only pyarrow sees them.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        There are no such files, or Spark may type them in another way.
+    """
+    check_settings(session, "filesystem: it has files")
+    source = files.found(paths, filesystem)
+    footers.check_directories(source)
+    return session.createDataFrame([], footers.schema_of(source, bool(merge_schema))), source
+
+
+@contextmanager
+def refused(given: list[str]) -> Iterator[None]:
+    """Raise our own error for what Spark refuses."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        first = re.sub(r"^An error occurred while calling .*\n: ", "", str(error)).splitlines()[0]
+        raise InvalidValue(
+            f"paths: Spark does not read {', '.join(given)} ({first}); what only pyarrow opens is read with "
+            "filesystem="
+        ) from None
+
+
+def check_settings(session: SparkSession, what: str) -> None:
+    """Refuse settings by which Spark would type columns that it is not asked about."""
+    for setting, default in TYPING.items():
+        found = str(session.conf.get(setting, default)).lower()
+        if found != default:
+            raise InvalidValue(f"{what}, of which Spark is not asked, and {setting} is {found}; unset it")
+
+
+def source_of(session: SparkSession, uris: Sequence[str], columns: StructType, at: int) -> Source:
+    """Return the files of Spark's URIs that have rows of the table, whose directories have `columns`."""
+    system, paths = opened(uris)
+    infos = [info for info in stated(system, paths) if info.size and not files.is_hidden(info.base_name)]
+    infos.sort(key=lambda info: info.path)
+    rows = [(info, *values_of(info.path, columns.names)) for info in infos]
+    # Files beside directories that say something are none of the table.
+    around = {"/".join(steps[:end]) for _, _, steps in rows for end in range(len(steps))}
+    rows = [row for row in rows if len(row[1]) == len(columns) and "/".join(row[2]) not in around]
+    kept = [typed(session, field, [row[1][place] for row in rows]) for place, field in enumerate(columns)]
+    every = (
+        File(info.path, info.size, tuple(values[number] for values in kept), info.mtime_ns, at)
+        for number, (info, _, _) in enumerate(rows)
+    )
+    kinds = [(field.name, arrow_type(field.name, field.dataType, "paths", "UTC")) for field in columns]
+    return Source(system, tuple(every), pa.schema(kinds))
+
+
+def opened(uris: Sequence[str]) -> tuple[fs.FileSystem, list[str]]:
+    """Return the file system of URIs, and the paths there."""
+    if not uris:
+        return fs.LocalFileSystem(), []
+    parts = [urlsplit(uri) for uri in dict.fromkeys(uris)]
+    roots = {f"{part.scheme}://{part.netloc}" for part in parts}
+    if len(roots) > 1:
+        raise InvalidValue(f"paths: {', '.join(sorted(roots))} are several file systems; a scan reads one")
+    system, root = files.opened(f"{roots.pop()}/")
+    return system, [root.rstrip("/") + unquote(part.path) for part in parts]
+
+
+def stated(system: fs.FileSystem, paths: list[str]) -> list[fs.FileInfo]:
+    """Return sizes and times of files, by one request for all of a directory where there are several."""
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folders.setdefault(path.rpartition("/")[0], []).append(path)
+    found: list[fs.FileInfo] = []
+    for folder, inner in folders.items():
+        asked = fs.FileSelector(folder, allow_not_found=True) if len(inner) > 1 else inner
+        wanted = set(inner)
+        there = [info for info in system.get_file_info(asked) if info.path in wanted and info.is_file]
+        if len(there) < len(wanted):
+            raise InvalidValue(
+                f"paths: Spark finds files in {folder!r} that are not seen from here; a scan reads files "
+                "that this process and all workers see"
+            )
+        found += there
+    return found
+
+
+def values_of(path: str, names: list[str]) -> tuple[list[str], list[str]]:
+    """Return what directories of a file say of columns, and the steps to the first that does.
+
+    What is nearest to the file counts.
+    """
+    steps = path.split("/")[:-1]
+    pairs: dict[str, tuple[str, int]] = {}
+    for end, (name, _, value) in enumerate((step.partition("=") for step in steps), 1):
+        pairs[unescaped(name)] = pairs[unescaped(name).lower()] = (value, end)
+    there = [
+        pairs[key] for key in (name if name in pairs else name.lower() for name in names) if key in pairs
+    ]
+    return [value for value, _ in there], steps[: min((end for _, end in there), default=0)]
+
+
+def unescaped(text: str) -> str:
+    """Return a name or value of a directory as Spark reads it: %41 is a character, not a byte of UTF-8."""
+    return re.sub("%([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), text)
+
+
+def typed(session: SparkSession, field: StructField, texts: list[str]) -> list[Any]:
+    """Return what directories say of a column, by Spark's own cast to the type that it gives the column."""
+    distinct = sorted({text for text in texts if text != files.NULL})
+    values: list[Any] = [unescaped(text) for text in distinct]
+    if distinct and not isinstance(field.dataType, StringType):
+        cast = f"try_cast(text as {field.dataType.simpleString()})"
+        asked = f"select transform(from_json(:texts, 'array<string>'), text -> {cast})"
+        (column,) = session.sql(asked, {"texts": json.dumps(values)}).toArrow().columns
+        values = files.plain(column.combine_chunks().flatten()).to_pylist()
+    by_text = dict(zip(distinct, values, strict=True))
+    unread = [text for text, value in by_text.items() if value is None]
+    if unread:
+        raise InvalidValue(
+            f"paths: a directory says {field.name}={unread[0]}, which Spark's cast to "
+            f"{field.dataType.simpleString()} does not take; take query.run(spark.read.parquet(path))"
+        )
+    return [by_text.get(text) for text in texts]
