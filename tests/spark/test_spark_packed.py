@@ -372,7 +372,7 @@ def test_metrics_count_what_goes_through(readings):
     with pytest.raises(wk.InvalidType, match="timeout: 'x' is a str"):
         metrics.values("x")
     for wrong in (-1, float("nan"), float("inf")):
-        with pytest.raises(wk.InvalidValue, match=f"timeout: {wrong} is given; timeout is a number of secon"):
+        with pytest.raises(wk.InvalidValue, match=f"timeout: {wrong} is out of range; timeout is a"):
             metrics.values(wrong)
     for wrong in (None, True, [1]):
         with pytest.raises(wk.InvalidType, match="timeout is a number of seconds"):

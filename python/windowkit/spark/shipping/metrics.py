@@ -63,35 +63,35 @@ class Metrics:
         number("timeout", timeout, "timeout is a number of seconds, at least 0", 0, sys.float_info.max)
         if not self._observations:
             raise InvalidValue("metrics: they belong to no result yet; give them to aggregate or scan")
-        told = self._told(timeout)
-        if told is None:
+        counts = self._counts(timeout)
+        if counts is None:
             raise InvalidValue(
                 f"metrics: no action on their result was done within {timeout:g} s; rows are counted while "
                 "one runs, such as collect() or write"
             )
-        return told
+        return counts
 
     def __str__(self) -> str:
-        told = self._told(0.5) if self._observations else None
-        if told is None:
+        counts = self._counts(0.5) if self._observations else None
+        if counts is None:
             return "metrics of no action yet"
-        return ", ".join(f"{name}: {count:,}" for name, count in told.items())
+        return ", ".join(f"{name}: {count:,}" for name, count in counts.items())
 
     def __repr__(self) -> str:
         return f"<windowkit.spark.Metrics of the first action, succeeded or failed: {self}>"
 
     def _repr_html_(self) -> str:
         """Return a table, for notebooks."""
-        told = self._told(0.5) if self._observations else None
-        if told is None:
+        counts = self._counts(0.5) if self._observations else None
+        if counts is None:
             return f"<p>{self}</p>"
         rows = "".join(
             f"<tr><th>{name}</th><td style='text-align: right'>{count:,}</td></tr>"
-            for name, count in told.items()
+            for name, count in counts.items()
         )
         return f"<table>{rows}</table>"
 
-    def _told(self, timeout: float) -> dict[str, int] | None:
+    def _counts(self, timeout: float) -> dict[str, int] | None:
         """Return the counts, or None if there are none in time."""
         until = time.monotonic() + timeout
         while not are_done([observation for observation, _ in self._observations]):

@@ -32,7 +32,7 @@ def shipped(task: Any, what: str | None = None) -> Callable[[Batches], Batches]:
     task : callable
         Yields batches made of the batches of a partition. It is pickled by itself.
     what : str, optional
-        What errors call that which it is part of; by default its attribute ``query``, described.
+        What errors call the job that it is part of; by default its attribute ``query``, described.
 
     Notes
     -----
@@ -82,7 +82,7 @@ def importing() -> Callable[[], None]:
 
 
 def packed_task(task: Callable[..., Batches], what: str) -> bytes:
-    """Return a task, and what errors call that which it is part of, for `running`."""
+    """Return a task, and what errors call the job that it is part of, for `running`."""
     payload: bytes = cloudpickle.dumps((task, what))  # type: ignore[no-untyped-call]  # of pyspark's copy
     return payload
 
