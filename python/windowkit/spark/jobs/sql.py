@@ -13,7 +13,7 @@ from pyspark.sql import types as spark
 
 from windowkit.windows import Session, Sliding, Tumbling
 
-__all__ = ["LOW", "SKETCHES", "SUMS", "UNHELD", "aggregate", "counted", "pane", "partial", "window"]
+__all__ = ["LOST", "LOW", "SKETCHES", "SUMS", "UNHELD", "aggregate", "counted", "pane", "partial", "window"]
 
 NAMES: Final = {
     "count": "count",
@@ -36,6 +36,8 @@ SKETCHES: Final = ("approx_count_distinct", "hll_sketch")
 """Functions that Spark has for numbers and bytes only; see `counted`."""
 LEAST: Final = f"bigint('{-(2**63)}')"
 LOW: Final = 0xFFFF_FFFF
+LOST: Final = "0D"
+"""What the additions of a float sum lost, which Spark does not tell: a constant, not to be shuffled."""
 
 
 def window(window: Tumbling | Sliding | Session, time: str) -> str:
@@ -182,18 +184,14 @@ def partial(
     value = values[0]
     if kind in SUMS and isinstance(types[0], spark.LongType):
         return [f"sum(shiftright({value}, 32)){taken}", f"sum({value} & {LOW}){taken}"]
-    if (
-        kind in SUMS
-        and isinstance(types[0], spark.FractionalType)
-        and not isinstance(types[0], spark.DecimalType)
-    ):
-        return [f"sum({value}){taken}", "0D"]
+    if kind in SUMS and isinstance(types[0], spark.FloatType | spark.DoubleType):
+        return [f"sum({value}){taken}", LOST]
     if kind == "log_sum":
-        return [f"sum({logarithm(value)}){taken}", "0D"]
+        return [f"sum({logarithm(value)}){taken}", LOST]
     if kind == "moments":
         number = value if isinstance(types[0], spark.DoubleType) else f"double({value})"
         n = f"count({value}){taken}"
-        return [n, f"avg({number}){taken}", "0D", f"var_pop({number}){taken} * {n}"]
+        return [n, f"avg({number}){taken}", LOST, f"var_pop({number}){taken} * {n}"]
     if kind in BY_TIME:
         extreme = "min" if kind.startswith("first") else "max"
         return [

@@ -99,12 +99,18 @@ def slices(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
     for position, text in enumerate(panes(job, job.time)):
         frame = frame.selectExpr("*", f"{text} as p{position}")
     partials = {f"a{position}": text for position, text in enumerate(held(job, internal=True))}
+    computed = {name: text for name, text in partials.items() if text != sql.LOST}
     sliced = frame.groupBy(*within, *job.keys, expr(f"{start(job)} as pane")).agg(
-        *(expr(f"{text} as {name}") for name, text in partials.items())
+        *(expr(f"{text} as {name}") for name, text in computed.items())
     )
     times = [] if job.plan.has_session else ["pane"]
-    made = sliced.select(*job.keys, *times, *partials)
-    return by_key(job, observed_count(job.metrics, "slices", made))
+    made = sliced.select(*job.keys, *times, *computed)
+    placed = by_key(job, observed_count(job.metrics, "slices", made))
+    if len(computed) == len(partials):
+        return placed
+    # Constants are added after the shuffle.
+    held_or_constant = [name if name in computed else expr(f"{sql.LOST} as {name}") for name in partials]
+    return placed.select(*job.keys, *times, *held_or_constant)
 
 
 def panes(job: Job, time: str) -> list[str]:
@@ -156,7 +162,7 @@ def explain(job: Job) -> list[str]:
     return [
         "stage 1, in Catalyst: a slice per key and pane; no row enters Python",
         f"  group by: {keys + ', ' if keys else ''}{pane}",
-        *(f"  partial: {text}" for text in held(job, internal=False)),
+        *(f"  partial: {text}" for text in held(job, internal=False) if text != sql.LOST),
         f"shuffle: slices, {f'by {keys}' if keys else 'to one partition'}",
         "stage 2, in Rust inside one mapInArrow: slices into windows, "
         + ("one bucket of keys after the other" if in_buckets(job) else "all keys of a partition at once"),
