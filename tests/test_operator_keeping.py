@@ -281,7 +281,7 @@ def test_punctuations_are_checked(call: Any, error: type[Exception], says: str) 
 
 def test_punctuation_needs_a_window_that_it_tells() -> None:
     op = by_rows(wk.sum("v")).operator(schema=SCHEMA)
-    with pytest.raises(wk.InvalidValue, match="punctuate: no window of this operator is bounded by punctuation"):
+    with pytest.raises(wk.InvalidValue, match="no window of this operator is bounded by punctuation"):
         op.punctuate(5)
     op.close()
     with pytest.raises(wk.InvalidValue, match="punctuate: the operator is closed"):

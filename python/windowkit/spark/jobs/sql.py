@@ -182,7 +182,7 @@ def partial(
     value = values[0]
     if kind in SUMS and isinstance(types[0], spark.LongType):
         return [f"sum(shiftright({value}, 32)){taken}", f"sum({value} & {LOW}){taken}"]
-    if kind in SUMS and isinstance(types[0], spark.FractionalType) and not isinstance(types[0], spark.DecimalType):
+    if kind in SUMS and isinstance(types[0], (spark.FloatType, spark.DoubleType)):
         return [f"sum({value}){taken}", "0D"]
     if kind == "log_sum":
         return [f"sum({logarithm(value)}){taken}", "0D"]
