@@ -427,7 +427,7 @@ class Operator:
           take rows out: never (§5.2, Fig. 6)
             rows move only if they are counted and come out of order
         store: lazy (§5.2)
-          few window types: what is due is combined from slices in one go
+          few window types: windows that are ready are combined from slices in one go
         """
         first = next(iter(self._queries.values()))
         orders = "in order" if self._order == "in-order" else "out of order"

@@ -122,6 +122,12 @@ impl Timeline {
 
     /// Drops the slices before `from`, once they are most of what is there.
     fn tidy(&mut self) {
+        if self.from == self.firsts.len() {
+            // Keys may be many, and most of them idle.
+            let Self { gone, .. } = std::mem::take(self);
+            self.gone = gone;
+            return;
+        }
         if self.from <= self.firsts.len() / 2 {
             return;
         }

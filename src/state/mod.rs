@@ -1,6 +1,6 @@
 //! Snapshots: what an operator holds, as bytes that outlive the process and are not believed blindly.
 //!
-//! A snapshot is a body in an [`Envelope`]. That of an operator is a list of numbers and of Arrow IPC streams, in an order
+//! A snapshot is a body in an `Envelope`. That of an operator is a list of numbers and of Arrow IPC streams, in an order
 //! that only its operator knows; that of a partitioner is numbers. Bytes that are no snapshot, or damaged, or of another
 //! version are refused, each with its own reason, before anything of the body is read.
 

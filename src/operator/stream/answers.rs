@@ -9,7 +9,7 @@ use arrow_select::take::take;
 
 use super::engine::Engine;
 use super::queries::WindowColumns;
-use super::ready::{NONE, Outgoer, Outgoing};
+use super::ready::{NONE, Outgoer, Outgoing, Ranks};
 use crate::aggregate::Partials;
 use crate::kernels::Ranges;
 use crate::operator::output::lowered;
@@ -104,7 +104,7 @@ impl Engine {
     fn batch(
         &self,
         query: usize,
-        (windows, of_rows): (&[Outgoer], &[((u64, u64), i64)]),
+        (windows, of_rows): (&[Outgoer], &[Ranks]),
         keys: &[ArrayRef],
         answers: Option<&[Box<dyn Partials>]>,
     ) -> Result<RecordBatch> {
@@ -160,7 +160,7 @@ fn withdrawn(outgoing: &mut Outgoing) -> Vec<Outgoer> {
 /// The columns of ranks and of numbers; `has` says which of them a window type has.
 fn rank_columns(
     windows: &[Outgoer],
-    of_rows: &[((u64, u64), i64)],
+    of_rows: &[Ranks],
     has: impl Fn(u32) -> (bool, bool),
 ) -> Result<(Option<ArrayRef>, Option<ArrayRef>)> {
     let of = |each: &Outgoer| (each.of_rows != NONE).then(|| of_rows[each.of_rows as usize]);

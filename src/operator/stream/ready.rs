@@ -43,12 +43,15 @@ pub(super) struct OfRows {
     pub(super) update: bool,
 }
 
+/// The ranks of a window's rows, and its number.
+pub(super) type Ranks = ((u64, u64), i64);
+
 /// Windows of a query on their way out.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     pub(super) windows: Vec<Outgoer>,
     /// Ranks and numbers of those that rows tell.
-    pub(super) of_rows: Vec<((u64, u64), i64)>,
+    pub(super) of_rows: Vec<Ranks>,
 }
 
 impl Outgoing {
