@@ -15,8 +15,9 @@ from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
-from windowkit.spark import datasource, packed
+from windowkit.spark import packed
 from windowkit.spark.job import job
+from windowkit.spark.parquet import datasource
 from windowkit.spark.shipping import shipped
 from windowkit.spark.worker import Rows
 
