@@ -191,6 +191,18 @@ def test_directories_within_and_around_partitions(tmp_path, same):
     same(tmp_path / "apart", "b")
 
 
+def test_directories_above_a_path_say_nothing(tmp_path, same):
+    write(tmp_path, "p=0/t/p=1/f", "p=0/t/p=2/f", "p=0/t/beside")
+    assert same(tmp_path / "p=0" / "t", "p") == ["p=0/t/p=1/f", "p=0/t/p=2/f"]
+    assert same(tmp_path / "p=0" / "t" / "p=1") == ["p=0/t/p=1/f"]
+
+
+def test_columns_of_files_and_of_directories(tmp_path, same):
+    write(tmp_path, "p=1/f", "p=2/f", p=["own"])
+    assert same(tmp_path, "p") == ["p=1/f", "p=2/f"]
+    assert same(tmp_path / "p=1", "p") == ["p=1/f"]
+
+
 def test_directories_in_several_cases(spark, tmp_path, same, settings):
     write(tmp_path, "Q=1/p=1/f", "q=2/P=x/f")
     same(tmp_path, "q", "p")
