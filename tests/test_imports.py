@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from support.programs import program
 
 ROOT = Path(__file__).parents[1] / "python"
 
@@ -113,11 +113,13 @@ def exported(path: Path) -> ast.expr:
 
 
 def test_importing_windowkit_imports_no_library_but_pyarrow() -> None:
-    program = (
-        "import sys, windowkit\n"
-        "there = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(sorted(there & {'pyspark', 'py4j', 'pandas', 'polars', 'matplotlib', 'tqdm', 'duckdb'}))\n"
-        "print('windowkit.spark' in sys.modules)"
+    printed = program(
+        """
+        import sys
+        import windowkit
+        there = {name.partition(".")[0] for name in sys.modules}
+        print(sorted(there & {"pyspark", "py4j", "pandas", "polars", "matplotlib", "tqdm", "duckdb"}))
+        print("windowkit.spark" in sys.modules)
+        """
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:2] == ["[]", "False"]
+    assert printed == "[]\nFalse\n"
