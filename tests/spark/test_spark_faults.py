@@ -234,8 +234,8 @@ def test_a_worker_of_another_version_fails_at_once(tmp_path):
         path=str(tmp_path),
     )
     runs = re.escape(sys.executable)
-    said = f"RuntimeError: windowkit: the worker on host .* that runs {runs} has windowkit 0.0.9, the driver "
-    assert len(re.findall(said + f"{re.escape(wk.__version__)}; install", printed)) >= 4
+    said = f"RuntimeError: windowkit: the worker on host .* that runs {runs} has windowkit 0.0.9, the driver"
+    assert len(re.findall(said + f" has {re.escape(wk.__version__)}; install", printed)) >= 4
 
 
 def test_a_task_that_is_killed_is_run_again(tmp_path):

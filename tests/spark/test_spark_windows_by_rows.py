@@ -182,9 +182,9 @@ def test_rows_are_packed_and_other_routes_refused_with_the_reason(frame, window,
     assert collected(query.run(frame)) == collected(query.run(frame, route="rows"))
     with pytest.raises(wk.InvalidValue, match=why):
         query.run(frame, route="catalyst-panes")
-    with pytest.raises(wk.InvalidValue, match="Spark has no windows like"):
+    with pytest.raises(wk.InvalidValue, match="Spark does not offer"):
         query.run(frame, route="catalyst")
-    with pytest.raises(wk.InvalidValue, match="Spark has none like"):
+    with pytest.raises(wk.InvalidValue, match="Spark does not offer"):
         wk.spark.reference(frame, query)
 
 
