@@ -250,7 +250,7 @@ class TestRefusals:
             ),
             ({"--agg": "sum(v) where device"}, "where: column 'device' is "),
             ({"--agg": "quantile(v, half)"}, "aggregate: 'half' in 'quantile(v, half)' is no number; "),
-            ({"--threads": "0"}, "threads: 0 is too few; threads is an int of at least 1"),
+            ({"--threads": "0"}, "threads: 0 is out of range; threads is an int of at least 1"),
             (
                 {"--threads": "many"},
                 "argument --threads: invalid int value: 'many'; see windowkit aggregate --help",

@@ -209,15 +209,15 @@ EXPLAINED = {
         "context free; a row is in 5 of them, by its rank; rows are kept (Li 2008, Eq. 5.4-5.6)"
     ),
     "sliding(10 rows, 5 seconds)": (
-        "forward context aware: a time ends it, and tells the rank that begins it; rows are kept "
+        "forward context aware: a time ends it, and determines the rank that begins it; rows are kept "
         "(Traub et al. 2019, §4.4)"
     ),
     "sliding(10 seconds, 100 rows)": (
-        "forward context aware: a row ends it, and tells the time that begins it; rows are kept "
+        "forward context aware: a row ends it, and determines the time that begins it; rows are kept "
         "(Li 2008, Eq. 5.16-5.18)"
     ),
     "punctuation(done)": (
-        "forward context free; a marked row tells an edge; rows are kept (Traub et al. 2019, §4.4)"
+        "forward context free; a marked row is an edge; rows are kept (Traub et al. 2019, §4.4)"
     ),
     "band(2024-01-01 00:00:00, 2024-01-02 00:00:00)": "context free; there is one, for rows in it",
     "landmark(1 hour, period=1 day)": (

@@ -198,6 +198,9 @@ impl KeyTuples {
             memory
                 .emitted
                 .retain(|emitted| first.is_some_and(|first| (emitted.time, emitted.first) >= first));
+            if memory.emitted.is_empty() {
+                memory.emitted = Vec::new();
+            }
         }
         if self.times.is_empty() {
             (self.times, self.ats, self.marks, self.next) = (Vec::new(), Vec::new(), Vec::new(), None);
