@@ -43,7 +43,7 @@ use entries::Entries;
 const FIRST_COMPACTION: usize = 8 << 20;
 
 /// Largest number of values in a multiset, with repetitions, when they arrive as counts: more than any stream has. A
-/// count is held in parts of 32 bits, so that this many parts never occur.
+/// count is split into parts of 32 bits, whose number this keeps small.
 const MOST_COUNTED: u64 = 1 << 48;
 
 /// An empty column of multisets of values of type `input`, if those have an order.

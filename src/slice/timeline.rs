@@ -397,7 +397,7 @@ impl Timelines {
         }
     }
 
-    /// Puts back a removed slice, with an additional slot.
+    /// A removed slice with an additional slot.
     pub fn linked(&mut self, slice: Slice, slot: u32) -> Slice {
         self.next[slice.chain.1 as usize] = slot;
         Slice { chain: (slice.chain.0, slot), ..slice }

@@ -105,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// Keeps only those sessions that late rows reopened: the others are emitted at once.
+    /// Keeps only those sessions that late rows did reopen: the others are still final, and emitted at once.
     pub(super) fn keep_open(&self, reopened: &mut Vec<Reopened>) {
         reopened.sort_unstable();
         reopened.dedup();
