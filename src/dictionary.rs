@@ -1,4 +1,4 @@
-//! Dictionary-encoded columns: what they hold, and what results over them are.
+//! Dictionary-encoded columns: the types of their values, and of results over them.
 
 use arrow_cast::can_cast_types;
 use arrow_schema::DataType;
@@ -13,8 +13,8 @@ pub(crate) fn plain(data_type: &DataType) -> &DataType {
 
 /// The type of a result that holds values of a column of this type.
 ///
-/// A dictionary stays one, with codes of 32 bits: a result joins the dictionaries of all batches, which may have more
-/// values than the codes of one batch can tell apart.
+/// A dictionary stays one, with codes of 32 bits: a result combines the dictionaries of all batches, which may have
+/// more values than the code type of one batch can number.
 pub(crate) fn widened(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(_, values) => {

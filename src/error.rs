@@ -1,4 +1,4 @@
-//! What can go wrong, sorted as a caller wants to catch it.
+//! What can go wrong, grouped the way callers want to catch it.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ pub enum Error {
     /// A value outside what its argument allows.
     #[error("{0}")]
     InvalidValue(String),
-    /// A type without meaning in its place.
+    /// A type that is not supported in its place.
     #[error("{0}")]
     InvalidType(String),
     /// A column that the schema does not have.
     #[error("{0}")]
     UnknownColumn(String),
-    /// A true result that its type cannot hold.
+    /// A true result that does not fit its type.
     #[error("{0}")]
     Overflow(String),
-    /// More memory is needed than the process may have.
+    /// More memory is needed than the process may use.
     #[error("{0}")]
     Memory(String),
-    /// A function of the user's own failed.
+    /// A user-defined function failed.
     #[error("{message}")]
     User {
         /// Which function, and with what.
@@ -33,12 +33,12 @@ pub enum Error {
         /// What it raised.
         cause: Cause,
     },
-    /// A broken invariant of this crate: a defect, never the caller's fault.
+    /// A broken invariant of this crate: a bug, never the caller's fault.
     #[error("{0}")]
     Internal(String),
 }
 
-/// What a function of the user's own raised.
+/// The exception or error that a user-defined function raised.
 #[derive(Debug, Clone)]
 pub struct Cause(pub Arc<dyn std::error::Error + Send + Sync>);
 

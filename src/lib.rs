@@ -1,23 +1,23 @@
 //! Window aggregation over Arrow data.
 //!
 //! Rows are reduced to *slices*, non-overlapping chunks of one key's time line with one partial aggregate per function
-//! (Traub et al., *Efficient Window Aggregation with General Stream Slicing*, EDBT 2019), and windows are answered
-//! from slices, however many windows overlap. One way for data:
+//! (Traub et al., *Efficient Window Aggregation with General Stream Slicing*, EDBT 2019), and windows are computed from
+//! slices, however many windows overlap. Data flows in one direction:
 //!
 //! ```text
 //! Arrow batch -> measure column + dense key ids -> slice slots -> partials -> windows -> Arrow batch
 //! ```
 //!
-//! The modules are rooms in that order; a lower one never uses a higher one.
+//! The modules are listed in that order; a lower layer never uses a higher one.
 //!
-//! | room | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`algebra`] | the functions: identity, combine, inverse, lift; count, sums, extrema, ends, moments |
 //! | [`kernels`] | arrays in, arrays out; no keys, no state; windows over a stream |
 //! | [`aggregate`] | columns of partials: how functions are lifted from Arrow columns and lowered to them |
 //! | [`window`] | window types as `windows()`, `extent()`, `wids()`; measures |
 //! | [`keys`] | key columns to dense ids |
-//! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not follow the keys |
+//! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not grow with the keys |
 //! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
 //! | [`state`] | snapshots: one envelope, one byte reader |
 //! | [`partition`] | which worker gets which row, and what that costs |

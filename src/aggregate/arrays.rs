@@ -7,8 +7,8 @@
 //! | space | a state per slice; per row too, and its time, if the function does not commute |
 //! | first appeared | the tree over slices of Tangwongsan et al., VLDB 2015 (FlatFAT), here built level by level |
 //!
-//! A call costs much, an entry little: so rows are lifted many at a time, those of one slot are combined pairwise,
-//! all slots at once, and windows are put together from aligned blocks of slices, one level of blocks after the other.
+//! A call is expensive, an entry cheap: so rows are lifted many at a time, those of one slot are combined pairwise, all
+//! slots at once, and windows are assembled from aligned blocks of slices, one level of blocks after the other.
 
 mod function;
 mod ranges;
@@ -34,7 +34,7 @@ use crate::{Error, Result};
 pub use function::ArrayFunction;
 use function::{Signature, checked};
 
-/// Rows that may pile up before they become states of slots.
+/// Rows that may accumulate before they become states of slots.
 const ROUND: usize = 1 << 18;
 
 /// An [`ArrayFunction`] as a function of a query.
@@ -67,15 +67,15 @@ struct ArrayColumn<F> {
     held: Held,
 }
 
-/// What a column holds: batches as they came, and all of them as entries once that was asked for.
+/// The contents of a column: batches in order of arrival, and all of them as entries once that was needed.
 #[derive(Default)]
 struct Held {
     chunks: Vec<Chunk>,
     rows: usize,
-    /// Rows that may gather before they are made fewer.
+    /// Rows that may accumulate before they are reduced.
     round: usize,
     entries: OnceLock<Result<Entries>>,
-    /// One entry per slot that has any.
+    /// One entry per slot that has one.
     reduced: OnceLock<Result<Entries>>,
 }
 
@@ -138,7 +138,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
     fn entries(&self) -> Result<&Entries> {
         let entries = self.held.entries.get_or_init(|| {
             let mut states: Vec<ArrayRef> = vec![new_empty_array(&self.signature.state)];
-            // Rows that follow each other are lifted in one call.
+            // Consecutive rows are lifted in one call.
             let mut chunks = self.held.chunks.as_slice();
             while let Some(first) = chunks.first() {
                 let Values::Inputs(inputs) = &first.values else {
@@ -171,7 +171,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
         entries.as_ref().map_err(Clone::clone)
     }
 
-    /// One entry per slot that has any, slots ascending.
+    /// One entry per slot that has one, slots ascending.
     fn reduced(&self) -> Result<&Entries> {
         let reduced = self.held.reduced.get_or_init(|| {
             let entries = self.entries()?;
@@ -281,7 +281,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         self.push(chunk, len)
     }
 
-    /// States; null of no rows.
+    /// States; null for no rows.
     fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let [states] = columns(state)?;
         if *states.data_type() != self.signature.state {
@@ -333,7 +333,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         let times = rows.iter().map(|&row| entries.times[row as usize]).collect();
         let grouped = self.of(groups.len(), of, times, picked(&entries.states, rows)?);
         if !self.function.properties().commutative {
-            // Rows that are still to come may lie between these.
+            // Future rows may lie between these.
             return Ok(Box::new(grouped));
         }
         let Entries { slots, times, states, .. } = grouped.reduced()?.clone();
@@ -392,7 +392,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         let lost = lost.alike::<Self>().reduced()?.clone();
         let Entries { slots: own, times, states, .. } = self.reduced()?.clone();
         let places: HashMap<u32, u32> = own.iter().copied().zip(0..).collect();
-        // What is left of slots that lost something, as places of states; of those without a value nothing.
+        // The remaining state of slots that lost rows, as places of states; empty for those left without a value.
         let mut kept: Vec<Option<u32>> = (0..own.len() as u32).map(Some).collect();
         let (mut wholes, mut parts) = (Vec::new(), Vec::new());
         for (n, (slot, &is_left)) in slots.iter().zip(left).enumerate() {

@@ -1,4 +1,4 @@
-//! Entries by slot, and slots by group: for columns that keep what came, with the slot of each.
+//! Entries by slot, and slots by group: for columns that keep their input, with the slot of each entry.
 
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ impl BySlot {
         places.map(|at| self.order.as_ref().map_or(at as u32, |order| order[at]))
     }
 
-    /// Adds others, which come after the entries there are and have other slots.
+    /// Adds entries that come after the existing ones and have other slots.
     pub(super) fn append(&mut self, others: &Self) {
         let rows = *self.offsets.last().expect("one more than slots");
         self.offsets.extend(others.offsets[1..].iter().map(|offset| rows + offset));

@@ -119,7 +119,7 @@ impl<M: Monoid> Column<M> {
         (&self.monoid, &mut self.states)
     }
 
-    /// From now on `seen` is kept; so far every slot saw a value.
+    /// Tracks `seen` from now on; so far every slot saw a value.
     pub(super) fn track_seen(&mut self) {
         if self.seen.is_none() {
             self.seen = Some(vec![true; self.states.len()]);

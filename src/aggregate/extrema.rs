@@ -1,7 +1,7 @@
 //! Min and max of primitive values. Distributive, commutative, not invertible.
 //!
-//! NaN is greatest, as in Spark: the max of a window is NaN if any value is, its min only if all are. Values are kept in
-//! one of five types that hold them and their order, so that no code is compiled for each type of Arrow.
+//! NaN is greatest, as in Spark: the max of a window is NaN if any value is, its min only if all are. Values are stored
+//! in one of five types that preserve them and their order, so that no code is compiled for each Arrow type.
 
 use std::sync::Arc;
 
@@ -61,12 +61,12 @@ struct Extrema<T: ArrowPrimitiveType, const MAX: bool> {
     monoid: Extremum<T::Native, MAX>,
     /// The type of the values.
     values: DataType,
-    /// What they are kept as.
+    /// The type they are stored as.
     physical: DataType,
     output: DataType,
 }
 
-// A derived one would ask it of `T`.
+// A derived implementation would require it of `T`.
 impl<T: ArrowPrimitiveType<Native: Ordered>, const MAX: bool> Clone for Extrema<T, MAX> {
     fn clone(&self) -> Self {
         let Self { monoid, values, physical, output } = self;

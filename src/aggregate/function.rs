@@ -42,17 +42,17 @@ pub enum Function {
         /// And where they lie in time.
         times: bool,
     },
-    /// What all values tell, exactly.
+    /// Exact results that need all values.
     Ask(Question),
     /// The value below which about this share of the values lies.
     ApproxQuantile(f64),
     /// About how many distinct values there are, by a sketch of this precision.
     ApproxCountDistinct(u32),
-    /// A user's own, of this many columns.
+    /// A user-defined one, of this many columns.
     User(User, usize),
 }
 
-/// What a partial reads.
+/// The input of a partial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operand {
     /// The column of this number among the function's own.
@@ -190,7 +190,7 @@ impl Function {
     /// The type of its result over values of types `inputs`, by times of type `time`.
     ///
     /// # Errors
-    /// `InvalidType` if the function has no meaning for these types; the message says which are allowed.
+    /// `InvalidType` if the function does not support these types; the message says which are allowed.
     pub fn output_type(&self, inputs: &[DataType], time: &DataType) -> Result<DataType> {
         for (partial, operands) in self.partials() {
             partial.column(&types(&operands, inputs, time))?;
@@ -223,7 +223,7 @@ impl Function {
         })
     }
 
-    /// What holds of the function over values of types `inputs`.
+    /// The properties of the function over values of types `inputs`.
     ///
     /// # Errors
     /// As [`Function::output_type`].

@@ -6,11 +6,11 @@
 //! | needs | values that [`crate::sketch::HyperLogLog`] counts |
 //! | time | O(1) per row; windows: [`crate::sketch`]'s union that slides, O(1) amortised per coupon of a slice |
 //! | space | 24 bytes a slot, 4 to 8 per distinct value while these are few, then 2^p bytes |
-//! | error | none but of collisions up to 3/32 * 2^p values (7 where p < 8), then 1.04 / sqrt(2^p) relative standard error |
-//! | first appeared | Flajolet et al., *HyperLogLog*, AofA 2007, as Apache DataSketches has it |
+//! | error | none except collisions up to 3/32 * 2^p values (7 where p < 8), then 1.04 / sqrt(2^p) relative standard error |
+//! | first appeared | Flajolet et al., *HyperLogLog*, AofA 2007, as implemented by Apache DataSketches |
 //!
-//! Sketches are kept as unions, without a running estimate: so a result depends on the values of a window alone, not on
-//! their order, nor on how they were parted into slices, batches or tasks.
+//! Sketches are kept as unions, without a running estimate: so a result depends only on the values of a window, not on
+//! their order, nor on how they were divided into slices, batches or tasks.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,12 +31,12 @@ use crate::{Error, Result};
 pub struct HyperLogLogs {
     precision: u32,
     sketches: Arc<Vec<Union>>,
-    /// Which sketches make up each slot; none if each slot is one.
+    /// Which sketches make up each slot; `None` if each slot is one.
     windows: Option<Vec<(u32, u32)>>,
 }
 
 impl HyperLogLogs {
-    /// An empty column over values of type `input`, if those are counted.
+    /// An empty column over values of type `input`, if the type is supported.
     pub(super) fn new(input: &DataType, precision: u32) -> Option<Self> {
         HyperLogLog::counts(input).then(|| Self::of(precision, Vec::new()))
     }
@@ -49,7 +49,7 @@ impl HyperLogLogs {
         self.windows.as_ref().map_or(self.sketches.len(), Vec::len)
     }
 
-    /// The sketch of each slot, to be changed; grows to `len` slots.
+    /// The sketch of each slot, mutable; grows to `len` slots.
     fn own(&mut self, len: usize) -> &mut Vec<Union> {
         if let Some(windows) = self.windows.take() {
             self.sketches = Arc::new(self.unions(&windows));
@@ -94,7 +94,7 @@ impl HyperLogLogs {
         Arc::new(Int64Array::from_iter_values(numbers.into_iter().map(|number| number.round() as i64)))
     }
 
-    /// The bytes of all slots' sketches; null of no values if `nullable`.
+    /// The bytes of all slots' sketches; null for no values if `nullable`.
     fn images(&self, nullable: bool) -> Result<ArrayRef> {
         self.check_room()?;
         let mut images = BinaryBuilder::new();
@@ -118,7 +118,7 @@ impl HyperLogLogs {
         Ok(Arc::new(images.finish()))
     }
 
-    /// Refuses more bytes than a binary column holds, before there are any.
+    /// Rejects more bytes than a binary column can hold, before any are written.
     fn check_room(&self) -> Result<()> {
         let holds = i32::MAX as usize;
         if self.len().saturating_mul(Union::most_bytes(self.precision)) <= holds {
@@ -162,7 +162,7 @@ impl Partials for HyperLogLogs {
         Ok(())
     }
 
-    /// Sketches in the format of Apache DataSketches, of any mode and type; null of no values.
+    /// Sketches in the format of Apache DataSketches, of any mode and type; null for no values.
     fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let [images] = columns(state)?;
         let images = cast_to(images, &DataType::Binary)?;
@@ -205,7 +205,7 @@ impl Partials for HyperLogLogs {
         Ok(Box::new(Self::of(self.precision, grouped(slots, groups).map(join).collect())))
     }
 
-    /// Windows are views, computed when they are lowered: together they may hold far more than the slices do.
+    /// Windows are views, computed when they are lowered: together they may be far larger than the slices.
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
         let sketches = match &self.windows {
             None => self.sketches.clone(),
@@ -239,7 +239,7 @@ mod tests {
     use datasketches::hll::{HllSketch, HllType, HllUnion};
     use proptest::prelude::*;
 
-    /// What Apache's own union of the windows' values holds, two sketches at least, so that no order is known.
+    /// The contents of Apache's own union of the windows' values, of at least two sketches, so that no order is known.
     fn apaches(precision: u32, values: impl Iterator<Item = i64> + Clone) -> HllUnion {
         let mut union = HllUnion::new(precision as u8).unwrap();
         let mut sketch = HllSketch::new(precision as u8, HllType::Hll8).unwrap();
@@ -260,7 +260,7 @@ mod tests {
         column
     }
 
-    /// Slots of nothing, of few values and of so many that they have registers.
+    /// Slots with no values, with few, and with so many that they have registers.
     fn slots() -> impl Strategy<Value = Vec<Vec<i64>>> {
         let count = prop_oneof![Just(0usize), 1usize..6, 1usize..60, 100usize..130];
         let slot = (count, 0i64..400).prop_map(|(count, from)| (from..from + count as i64).collect());
@@ -294,7 +294,7 @@ mod tests {
                 let image = images.as_binary::<i32>().value(at);
                 let read = HllSketch::deserialize(image).unwrap();
                 prop_assert_eq!(read.estimate(), wanted.estimate());
-                // Nothing is new to a sketch in what its own values make.
+                // A sketch's own values do not change it.
                 let mut union = HllUnion::new(precision as u8).unwrap();
                 union.update(&wanted.to_sketch(HllType::Hll8));
                 union.update(&read);
@@ -302,7 +302,7 @@ mod tests {
             }
         }
 
-        /// Slices travel as Apache's bytes, whoever wrote them.
+        /// Slices are sent as Apache's bytes, whoever wrote them.
         #[test]
         fn sketches_of_others_are_read(slots in slots(), precision in 4u32..=10, bits in 0usize..3) {
             let kind = [HllType::Hll4, HllType::Hll6, HllType::Hll8][bits];

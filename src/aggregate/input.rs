@@ -13,12 +13,12 @@ use crate::Result;
 pub struct Input {
     /// Its columns, one entry per row.
     pub columns: Vec<ArrayRef>,
-    /// Which rows it takes; all if there is no filter. A null takes none.
+    /// Which rows are aggregated; all if there is no filter. A null excludes its row.
     pub taken: Option<BooleanArray>,
 }
 
 impl Input {
-    /// Folds the rows that are taken into `partials`.
+    /// Folds these rows into `partials`.
     pub fn feed(&self, partials: &mut dyn Partials, rows: Rows<'_>, len: usize) -> Result<()> {
         let Some(taken) = &self.taken else { return partials.update(&self.columns, rows, len) };
         let taken = FilterBuilder::new(taken).optimize().build();
@@ -34,7 +34,7 @@ impl Input {
         partials.update(&columns, rows, len)
     }
 
-    /// The same of `rows` rows from row `from`.
+    /// The same for `rows` rows from row `from`.
     pub fn slice(&self, from: usize, rows: usize) -> Self {
         Self {
             columns: self.columns.iter().map(|column| column.slice(from, rows)).collect(),

@@ -15,7 +15,7 @@ use super::partials::Upkeep;
 use crate::dictionary::{plain, widened};
 use crate::{Error, Result};
 
-/// Strings or binaries, numbered as they came. Clones share them.
+/// Strings or binaries, numbered in order of arrival. Clones share them.
 #[derive(Clone)]
 pub struct Interned {
     kind: DataType,
@@ -30,7 +30,7 @@ struct Texts {
     ends: Vec<usize>,
     numbers: HashTable<u32>,
     hasher: FixedState,
-    /// The rank of each text, and the text of each rank, once it is asked for.
+    /// The rank of each text, and the text of each rank, once they are needed.
     order: OnceLock<(Vec<u32>, Vec<u32>)>,
 }
 

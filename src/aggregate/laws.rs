@@ -1,4 +1,4 @@
-//! The laws that every function declares, checked on random rows of every type it has a meaning for.
+//! The laws that every function declares, checked on random rows of every type it supports.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::*;
 use crate::Result;
 use crate::kernels::Ranges;
 
-/// Rows of one value (or null), the other column's, a time, and whether the filter takes them.
+/// Rows of one value (or null), the other column's, a time, and whether the filter accepts them.
 type Row = (Option<i8>, Option<i8>, i64, bool);
 
 const TIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -139,8 +139,8 @@ impl Case {
     }
 }
 
-/// Whether results are equal: all NaN are, negative zero equals zero, and floats do but for rounding, which no function
-/// is free of.
+/// Whether results are equal: all NaNs are, negative zero equals zero, and floats are compared up to rounding, which no
+/// function is free of.
 fn equal(a: &ArrayRef, b: &ArrayRef) -> bool {
     let DataType::Float64 = a.data_type() else {
         let text = |array: &ArrayRef| format!("{array:?}").replace("-0.0,", "0.0,");
@@ -164,7 +164,7 @@ fn rows(most: usize) -> impl Strategy<Value = Vec<Row>> {
     prop::collection::vec((number(), number(), 0i64..50, any::<bool>()), 3..most)
 }
 
-/// Every function of every type that it has a meaning for.
+/// Every function with every type it supports.
 fn cases() -> Vec<(String, Case)> {
     let mut cases = Vec::new();
     for name in Function::names() {
@@ -202,7 +202,7 @@ proptest! {
     fn a_slot_without_rows_changes_nothing(rows in rows(12)) {
         for (name, mut case) in cases() {
             let slots = vec![1; rows.len()];
-            // The filter takes no row of slots 0 and 2.
+            // The filter accepts no row of slots 0 and 2.
             let mut padded = vec![(Some(1), Some(1), 0, false), (None, None, 0, false)];
             padded.extend(rows.iter().map(|row| (row.0, row.1, row.2, true)));
             let slots: Vec<u32> = [0, 2].into_iter().chain(slots).collect();
@@ -214,7 +214,7 @@ proptest! {
         }
     }
 
-    /// What is answered by the inverse, where there is one, is what is combined without it.
+    /// Results computed by the inverse, where there is one, equal those combined without it.
     #[test]
     fn windows_that_overlap_are_their_slots_combined(mut rows in rows(60), steps in prop::collection::vec((0u32..3, 0u32..3), 1..12)) {
         rows.sort_by_key(|row| row.2);
@@ -248,7 +248,7 @@ proptest! {
         }
     }
 
-    /// Slices travel: their states, merged elsewhere, are theirs.
+    /// Slices can be sent: their states, merged elsewhere, give the same results.
     #[test]
     fn states_come_back(mut rows in rows(40), filtered in any::<bool>()) {
         rows.sort_by_key(|row| row.2);
@@ -275,7 +275,7 @@ proptest! {
         }
     }
 
-    /// Columns that were filled apart, then appended, are as if filled together; and so they are after more rows.
+    /// Columns that were filled separately and then appended equal one filled at once, also after more rows.
     #[test]
     fn columns_are_appended(rows in rows(30), more in rows(20)) {
         for (name, mut case) in cases() {
@@ -411,7 +411,7 @@ fn what_does_not_commute_is_combined_in_the_order_of_time() {
     };
     assert_eq!(texts(&case), ["21", "43"]);
     assert_eq!(texts(&case.regroup(&[&[0, 1]])), ["2431"]);
-    // In the order of slots it would be another text: the function does not commute.
+    // In the order of slots the text would differ: the function does not commute.
     assert_ne!(texts(&case.regroup(&[&[0, 1]])).concat(), texts(&case).concat());
 }
 

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// A [`Monoid`] over Arrow columns: lift and lower.
 pub trait Aggregate: Monoid<State: Send + Sync> + Send + Sync + 'static {
-    /// What holds of the function; what is said here is what the property tests check.
+    /// The function's properties, which the property tests check.
     fn properties(&self) -> Properties;
 
     /// Lifts rows and folds them into their slots, growing to `len` slots. `inputs` are the function's columns.
@@ -21,7 +21,7 @@ pub trait Aggregate: Monoid<State: Send + Sync> + Send + Sync + 'static {
 
     /// Folds partials, given as the columns of [`super::Partial::state_columns`], into slots.
     ///
-    /// Partials of many functions look like values, so that this is `update` with another name.
+    /// Partials of many functions look like values, so that this is `update` under another name.
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         Self::update(column, state, rows, len)
     }
@@ -40,13 +40,13 @@ pub trait Aggregate: Monoid<State: Send + Sync> + Send + Sync + 'static {
     /// `Overflow` where a result does not fit its type.
     fn lower(column: &Column<Self>) -> Result<ArrayRef>;
 
-    /// As [`Aggregate::update`] for rows that come run by run, if that is any faster; whether it was done.
+    /// As [`Aggregate::update`] for rows in runs, if that is any faster; returns whether it was done.
     fn update_runs(column: &mut Column<Self>, inputs: &[ArrayRef], runs: &[Run], len: usize) -> Result<bool> {
         let _ = (column, inputs, runs, len);
         Ok(false)
     }
 
-    /// Whether states refer to no context, so that those of one column can be written to another.
+    /// Whether states refer to no context, so that states of one column can be written to another.
     fn is_plain(&self) -> bool {
         true
     }
@@ -61,10 +61,10 @@ pub trait Aggregate: Monoid<State: Send + Sync> + Send + Sync + 'static {
         let _ = (other, states);
     }
 
-    /// Keeps up the context of all `states` there are.
+    /// Compacts the context, given all existing `states`.
     ///
     /// # Errors
-    /// What Arrow raises.
+    /// Errors of Arrow.
     fn keep_up(&mut self, states: &mut [Self::State], what: Upkeep) -> Result<()> {
         let _ = (states, what);
         Ok(())
@@ -120,7 +120,7 @@ pub(super) fn fold_runs<T: ArrowPrimitiveType, M: Monoid>(
     let values = array.as_primitive::<T>().values();
     let (monoid, states) = column.slots_of_runs(runs, len);
     for run in runs {
-        // The rows of a slot are in no order that a position would tell.
+        // The rows of a slot are in no particular order, so positions say nothing about time.
         monoid.absorb(&mut states[run.slot as usize], by.reduce(0, &values[run.from..run.to]));
     }
     Ok(true)

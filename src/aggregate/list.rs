@@ -1,7 +1,7 @@
-//! Values in the order of time: what `collect_list` returns. Holistic, not commutative but for the times it keeps.
+//! Values in the order of time: what `collect_list` returns. Holistic; commutative only because it keeps times.
 //!
 //! Rows are appended with their times; when slots are put in order each slot's rows are sorted by time and then by
-//! arrival. The slots of one key ascend in time and share none, so that a window is one stretch of rows.
+//! arrival. The slots of one key ascend in time and do not overlap, so that a window is one stretch of rows.
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,7 +29,7 @@ pub struct List {
 
 /// Values of slots.
 enum Held {
-    /// Rows as they came, with their slots.
+    /// Rows in order of arrival, with their slots.
     Rows { slots: Vec<u32>, rows: Vec<Row>, index: OnceLock<Sorted> },
     /// Rows by slot and time.
     Sorted(Arc<Sorted>),
@@ -37,7 +37,7 @@ enum Held {
     View(Arc<Sorted>, Vec<(u32, u32)>),
 }
 
-/// When a value came, and where it lies; positions are also arrival numbers.
+/// When a value arrived, and where it is stored; positions are also arrival numbers.
 type Row = (i64, Position);
 
 /// Slot s has `rows[offsets[s]..offsets[s + 1]]`.
@@ -64,7 +64,7 @@ impl List {
         }
     }
 
-    /// All rows, each of slot after slot.
+    /// All rows, slot by slot.
     fn rows(&mut self) -> (&mut Vec<u32>, &mut Vec<Row>) {
         if !matches!(self.held, Held::Rows { .. }) {
             let slots = (0..self.len).flat_map(|slot| vec![slot as u32; self.slot(slot).len()]).collect();

@@ -1,7 +1,7 @@
-//! M4: least, greatest, first and last value of a window, which is all that a line chart of it can show. Algebraic.
+//! M4: least, greatest, first and last value of a window, which is all that a line chart can show of it. Algebraic.
 //!
-//! Jugel et al., *M4: A Visualization-Oriented Time Series Data Aggregation*, VLDB 2014. A chart also needs where the
-//! four lie in time: with times, the extrema are those of arg-min and arg-max of the time, whose other column they are.
+//! Jugel et al., *M4: A Visualization-Oriented Time Series Data Aggregation*, VLDB 2014. A chart also needs the times
+//! of the four values: with times, the extrema are those of arg-min and arg-max of the time.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Means: the sum over the count, rounded once, and e to the mean of the logarithms. Algebraic; their partials are those
 //! of sums and count.
 //!
-//! A geometric mean is 0 of values with a 0 among them, and NaN of any with a negative number, whose roots are not real.
+//! A geometric mean is 0 if a value is 0, and NaN if a value is negative, as the root is not real.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) fn mean(sums: &dyn Partials, counts: &dyn Partials, input: &DataType)
     }
     let unit = mean_unit(input, &output);
     let means = sums.iter().zip(counts).map(|(&sum, &count)| {
-        // No mean is as great as that.
+        // No mean can be this large.
         divided(sum, unit, count).filter(|_| sum != OVERFLOWN).unwrap_or(i128::MAX)
     });
     integers(means, nulls, &output, |_| {
@@ -51,7 +51,7 @@ fn float_means(sums: &dyn Partials, counts: &dyn Partials, of: impl Fn(f64) -> f
     Ok(Arc::new(Float64Array::new(means.into(), nulls)))
 }
 
-/// Counts, and which are not 0.
+/// Counts, and which of them are not 0.
 fn counted(counts: &dyn Partials) -> Result<(&[i64], Option<NullBuffer>)> {
     let counts = counts.downcast_ref::<Column<Count>>().ok_or_else(mismatch)?.states();
     Ok((counts, Some(NullBuffer::from_iter(counts.iter().map(|&count| count > 0)))))

@@ -53,7 +53,7 @@ impl Aggregate for Variance {
         Ok(state)
     }
 
-    /// The means, which no function asks for: variances are lowered by `variance`.
+    /// The means, which no function returns: variances are lowered by `variance`.
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
         Ok(floats(column, |moments| moments.reference + moments.mean))
     }

@@ -7,10 +7,10 @@
 //! | space | a code and a slot per row until then, afterwards a rank (and a count, where values repeat) per distinct value of a slot |
 //! | first appeared | sorted runs with run-length encoding in slices: Traub et al. 2019, §5.4.1 |
 //!
-//! Rows are appended as they come. When slots are put in order ([`Partials::regroup`]) all of a block's values are
-//! sorted at once, with a sort that merges the runs it finds, and dealt out to their slots by rank: each slot's run is
-//! then sorted and encoded, and all slots of the block speak of the same ranks. Answers are views: which slots make up
-//! a window. What is asked of them slides over the slots (`tally`), so that overlap costs nothing.
+//! Rows are appended in order of arrival. When slots are put in order ([`Partials::regroup`]) all of a block's values
+//! are sorted at once, with a sort that merges existing runs, and distributed to their slots by rank: each slot's run
+//! is then sorted and encoded, and all slots of the block use the same ranks. Windows are views that name their slots.
+//! Computing them slides over the slots (`tally`), so that overlap costs nothing.
 
 mod asked;
 mod entries;
@@ -39,11 +39,11 @@ pub use asked::Question;
 pub(super) use asked::ask;
 use entries::Entries;
 
-/// Rows that may pile up before those of one slot that are equal are counted instead.
+/// Rows that may accumulate before equal ones of one slot are counted instead.
 const FIRST_COMPACTION: usize = 8 << 20;
 
-/// Values that multisets may hold, with repetitions, when they come as counts: more than any stream has. A count is held in
-/// parts of 32 bits, and such many are not.
+/// Largest number of values in a multiset, with repetitions, when they arrive as counts: more than any stream has. A
+/// count is split into parts of 32 bits, whose number this keeps small.
 const MOST_COUNTED: u64 = 1 << 48;
 
 /// An empty column of multisets of values of type `input`, if those have an order.
@@ -82,7 +82,7 @@ struct Ranked<K> {
     codes: Vec<K>,
 }
 
-/// A value on its way to its slot.
+/// A value to be written to its slot.
 #[derive(Clone, Copy)]
 struct Item<K> {
     key: K,
@@ -113,7 +113,7 @@ impl<C: Codes> Multiset<C> {
         }
     }
 
-    /// Calls `each` with the values of a slot and how often they are there.
+    /// Calls `each` with the values of a slot and how often they occur.
     pub(super) fn visit(&self, slot: usize, mut each: impl FnMut(C::Key, u32)) {
         let (ranked, from, to) = match &self.held {
             Held::Rows(entries) => {
@@ -137,7 +137,7 @@ impl<C: Codes> Multiset<C> {
         ranked.runs.visit(from, to, |rank, count| each(ranked.codes[rank as usize], count));
     }
 
-    /// The values as rows, whatever they were held as.
+    /// The values as rows, however they were held.
     fn entries(&mut self) -> &mut Entries<C::Key> {
         if !matches!(self.held, Held::Rows(_)) {
             let mut entries = Entries::new();
@@ -156,7 +156,7 @@ impl<C: Codes> Multiset<C> {
         }
     }
 
-    /// Counts equal values of one slot instead of keeping them, once rows have doubled.
+    /// Counts equal values of one slot instead of keeping them, once the number of rows has doubled.
     fn compact(&mut self) -> Result<()> {
         let entries = self.entries();
         let rows = entries.codes.len();
@@ -187,7 +187,7 @@ impl<C: Codes> Multiset<C> {
             }
             offsets.push(items.len());
         }
-        // A sort that finds the runs there are: slots that were put in order before are merged, not sorted again.
+        // A sort that uses existing runs: slots that were put in order before are merged, not sorted again.
         items.sort_by_key(|item| item.key);
         let total = items.iter().map(|item| u64::from(item.count)).sum();
         let (mut ranks, mut counts) = (vec![0u32; items.len()], vec![0u32; items.len()]);
@@ -211,7 +211,7 @@ impl<C: Codes> Multiset<C> {
             (ranks[at], counts[at]) = (rank, item.count);
             next[group] += 1;
         }
-        // Close the gaps that equal values left.
+        // Close the gaps left by equal values.
         let mut to = 0;
         for group in 0..groups.len() {
             let (from, end) = (offsets[group], next[group]);
@@ -242,7 +242,7 @@ impl<C: Codes> Multiset<C> {
         }
     }
 
-    /// Distinct values of all slots and, if asked for, how often each is there, as lists.
+    /// Distinct values of all slots and, if requested, how often each occurs, as lists.
     fn lists(&self, counted: bool) -> Result<Vec<ArrayRef>> {
         if let Held::Merged { runs, offsets: slots } = &self.held {
             let (mut codes, mut counts, mut ends) = (Vec::new(), Vec::new(), Vec::new());
@@ -335,7 +335,7 @@ impl<C: Codes> Partials for Multiset<C> {
         self.compact()
     }
 
-    /// Lists of distinct values, and lists of how often each is there.
+    /// Lists of distinct values, and lists of how often each occurs.
     fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let [values, counts] = columns(state)?;
         let list = DataType::List(Arc::new(Field::new_list_field(plain(self.codes.output()).clone(), true)));
@@ -458,13 +458,13 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Rows that are counted now and then, as there are too many, tell the same.
+        /// Counting rows from time to time, as there are too many, gives the same results.
         #[test]
         fn compaction_changes_nothing(batches in prop::collection::vec(prop::collection::vec((0u32..5, 0i64..6), 1..20), 1..12)) {
             let mut often = Multiset::new(Words::new(&DataType::Int64));
             let mut never = Multiset::new(Words::new(&DataType::Int64));
             for batch in &batches {
-                // Sooner than in earnest, so that it happens at all.
+                // Earlier than in production, so that it happens at all.
                 often.compact_at = 7;
                 let slots: Vec<u32> = batch.iter().map(|row| row.0).collect();
                 let times = vec![0; batch.len()];

@@ -1,4 +1,4 @@
-//! Values as keys that compare as the values do: for functions that order values, or tell them apart.
+//! Values as keys that compare as the values do: for functions that order values, or test them for equality.
 //!
 //! NaN is greatest and equals NaN, -0.0 equals 0.0, strings and binaries compare by bytes; as in Spark.
 
@@ -23,7 +23,7 @@ pub trait Keys: Clone + Send + Sync + 'static {
     /// A value's key.
     type Key: Copy + Default + Send + Sync + 'static;
 
-    /// Keys of values; those of nulls mean nothing.
+    /// Keys of values; those of nulls are arbitrary.
     fn read(&mut self, values: &ArrayRef) -> Result<Vec<Self::Key>>;
 
     /// How the values compare.
@@ -32,12 +32,12 @@ pub trait Keys: Clone + Send + Sync + 'static {
     /// The values, in the type of results; null where `nulls` says so.
     fn values(&self, keys: &[Self::Key], nulls: Option<NullBuffer>) -> Result<ArrayRef>;
 
-    /// Takes over what the keys of `other` refer to, and makes them keys of `self`.
+    /// Takes over the data that the keys of `other` refer to, and makes them keys of `self`.
     fn adopt<'a>(&mut self, other: Self, keys: impl Iterator<Item = &'a mut Self::Key>) {
         let _ = (other, keys);
     }
 
-    /// Keeps up what these keys refer to, of which there are about `live`; the caller holds no others.
+    /// Compacts the data that these keys refer to, of which there are about `live`; the caller holds no others.
     fn keep_up<'a>(
         &mut self,
         what: Upkeep,
@@ -81,7 +81,7 @@ pub trait Codes: Keys<Key: Ord> {
         key
     }
 
-    /// The numbers that codes stand for; an error for values that are none.
+    /// The numbers that codes stand for; an error if the values are not numbers.
     fn numbers(&self, codes: &[Self::Key]) -> Result<Vec<f64>>;
 
     /// The integers that codes of temporal values stand for; an error for other values.
@@ -94,10 +94,10 @@ pub trait Codes: Keys<Key: Ord> {
     fn output(&self) -> &DataType;
 }
 
-/// How values of a type become keys.
+/// How values of a type are converted to keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
-    /// All that fits 64 bits.
+    /// Everything that fits 64 bits.
     Word,
     /// Decimals.
     Wide,
@@ -234,7 +234,7 @@ impl Keys for Wides {
     }
 }
 
-/// Strings and binaries, each where it lies.
+/// Strings and binaries, each referred to by its location.
 #[derive(Clone)]
 pub struct Texts {
     output: DataType,
@@ -277,7 +277,7 @@ pub(super) fn bytes_of(views: &ArrayRef, row: usize) -> &[u8] {
 /// Views as values of `output`.
 ///
 /// # Errors
-/// `Overflow` if they are more bytes than its offsets can tell.
+/// `Overflow` if they have more bytes than its offsets can address.
 pub(super) fn from_views(views: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
     let views_of = match views.data_type() {
         DataType::Utf8View => views.as_string_view().views(),
@@ -327,7 +327,7 @@ impl Keys for Texts {
         live: usize,
         keys: impl Iterator<Item = &'a mut Position>,
     ) -> Result<()> {
-        // Keys compare by what they refer to, not by where it lies.
+        // Keys compare by the data they refer to, not by its location.
         if what == Upkeep::Renumber { Ok(()) } else { self.store.keep_up(what, live, keys) }
     }
 

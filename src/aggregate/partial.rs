@@ -26,11 +26,11 @@ pub enum Partial {
     Count,
     /// Sum of values.
     Sum,
-    /// The same, answered without its inverse.
+    /// The same, computed without its inverse.
     SumWithoutInvert,
     /// Sum of the natural logarithms of values.
     LogSum,
-    /// Least value; NaN only if there is nothing else.
+    /// Least value; NaN only if there are no other values.
     Min,
     /// Greatest value; NaN is greatest.
     Max,
@@ -52,7 +52,7 @@ pub enum Partial {
     FirstValid,
     /// Latest value that is not null.
     LastValid,
-    /// All values, in any order, with how often each is there.
+    /// All values, in any order, with how often each occurs.
     Values,
     /// All values with their times.
     List,
@@ -60,12 +60,12 @@ pub enum Partial {
     Sketch,
     /// A sketch of distinct values, of this precision.
     HyperLogLog(u32),
-    /// Of a user's own function.
+    /// Of a user-defined function.
     User(User),
 }
 
 impl Partial {
-    /// Its name towards planners.
+    /// Its name for planners.
     pub fn name(&self) -> &str {
         match self {
             Partial::CountAll => "count_all",
@@ -95,7 +95,7 @@ impl Partial {
     /// An empty column of this kind over columns of types `inputs`.
     ///
     /// # Errors
-    /// `InvalidType` if the kind has no meaning for these types: the message begins with the type that has none.
+    /// `InvalidType` if the kind does not support these types: the message begins with the unsupported type.
     pub fn column(&self, inputs: &[DataType]) -> Result<Box<dyn Partials>> {
         let input = inputs.first().unwrap_or(&DataType::Int64);
         let refused = || Error::InvalidType(format!("{input}; allowed are {}", self.allowed()));
@@ -143,7 +143,7 @@ impl Partial {
     pub fn state_columns(&self, input: &DataType) -> usize {
         match self {
             // Two halves, so that an engine without 128-bit integers can sum them without overflow; or a sum of floats
-            // and what its additions lost.
+            // and the rounding errors of its additions.
             Partial::Sum | Partial::SumWithoutInvert => {
                 let number = plain(input);
                 let halved = number.is_floating() || matches!(number, DataType::Int64 | DataType::UInt64);

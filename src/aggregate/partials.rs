@@ -11,7 +11,7 @@ use crate::kernels::Ranges;
 
 /// A column of partial aggregates, one per slot.
 ///
-/// What is said of two columns is said of two of one kind: [`Partials::empty`] makes another of the same.
+/// Where a method takes another column, it must be of the same kind, as made by [`Partials::empty`].
 pub trait Partials: Any + Send + Sync {
     /// See [`super::Aggregate::properties`].
     fn properties(&self) -> Properties;
@@ -43,74 +43,74 @@ pub trait Partials: Any + Send + Sync {
     /// Bytes held.
     fn bytes(&self) -> usize;
 
-    /// The slots as states of one size, where they are such.
+    /// The slots as states of fixed size, if they are.
     fn states(&self) -> Option<&dyn States> {
         None
     }
 
-    /// The same, to be changed in place.
+    /// The same, mutable.
     fn nodes(&mut self) -> Option<&mut dyn States> {
         None
     }
 
-    /// No nodes yet of trees whose nodes are sorted runs, where partials are multisets that can be such.
+    /// An empty set of tree nodes that are sorted runs, where partials are multisets that support them.
     fn run_nodes(&self) -> Option<Box<dyn RunNodes>> {
         None
     }
 
-    /// Whether [`Partials::take_out`] can take out any value.
+    /// Whether [`Partials::take_out`] can remove any value.
     fn takes_out(&self) -> bool {
         false
     }
 
-    /// Takes out of slots what the slots of `lost`, another column, hold: slot n of it was combined into slot
-    /// `slots[n]`, in which `left[n]` says whether a value is left. Says of each whether that could be done; the others
-    /// are as they were (Traub et al. 2019, Fig. 6).
+    /// Removes from slots the contents of the slots of `lost`, another column: slot n of it was combined into slot
+    /// `slots[n]`, in which `left[n]` says whether a value remains. Returns for each whether that was possible; the
+    /// others are unchanged (Traub et al. 2019, Fig. 6).
     ///
     /// # Errors
-    /// What a user's function raises.
+    /// Errors of a user-defined function.
     fn take_out(&mut self, slots: &[u32], lost: &dyn Partials, left: &[bool]) -> Result<Vec<bool>> {
         let _ = (lost, left);
         Ok(vec![false; slots.len()])
     }
 
-    /// Keeps up what is held beside the slots.
+    /// Maintains the data held besides the slots.
     ///
     /// # Errors
-    /// What a user's function raises, or Arrow.
+    /// Errors of a user-defined function, or of Arrow.
     fn keep_up(&mut self, what: Upkeep) -> Result<()> {
         let _ = what;
         Ok(())
     }
 }
 
-/// What is to be done for what a column holds beside its slots, such as values that slots point to.
+/// Maintenance of the data that a column holds besides its slots, such as values that slots point to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upkeep {
-    /// Call whatever function is still to be called for the rows so far.
+    /// Call every function that is still to be called for the rows so far.
     Settle,
     /// Drop values that no slot points to.
     Shrink,
-    /// The same once they are most of what is held, where that is known without looking at all slots. Amortised O(1)
-    /// per value taken in.
+    /// The same once they are the majority, where that is known without looking at all slots. Amortised O(1) per value
+    /// taken in.
     Compact,
-    /// Have rows of one time that are in different slots be in the order of the slots, where they were in the order in
-    /// which they were folded. O(values).
+    /// Reorder rows of one time in different slots by the order of the slots, instead of the order in which they were
+    /// folded. O(values).
     Renumber,
 }
 
-/// Slots that are states of one size: what changes them in place, and what answers any range of them.
+/// Slots that are states of fixed size: operations that change them in place, and that aggregate any range of them.
 ///
-/// A technique that keeps a tree of partials only does arithmetic on slots: what is to be combined is written down as a
+/// A technique that keeps a tree of partials only does arithmetic on slots: the combinations are written down as a
 /// program, and each column runs it in one call.
 pub trait States {
-    /// Whether states refer to nothing, so that those of one column can be written to another.
+    /// Whether states refer to nothing, so that states of one column can be written to another.
     fn is_plain(&self) -> bool;
 
     /// As [`Partials::answer`] for ranges in any order.
     fn answer_any(&self, ranges: &[(u32, u32)]) -> Box<dyn Partials>;
 
-    /// Running totals of partials of this kind, none yet, where they are plain states with an exact inverse.
+    /// Empty running totals of partials of this kind, where they are plain states with an exact inverse.
     fn totals(&self) -> Option<Box<dyn Totals>>;
 
     /// See [`super::Aggregate::update_runs`].
@@ -119,22 +119,22 @@ pub trait States {
     /// Grows to `len` slots; new ones are identities, without values.
     fn grow(&mut self, len: usize);
 
-    /// Makes slots identities again.
+    /// Resets slots to identities.
     fn reset(&mut self, slots: &[u32]);
 
     /// For each `(to, earlier, later)`, in this order, slot `to` becomes `earlier` combined with `later`.
     fn combine(&mut self, program: &[(u32, u32, u32)]);
 
-    /// Writes the slots of another column to slots `at`; there are `len` then. Of plain states only.
+    /// Writes the slots of another column to slots `at`, growing to `len` slots. Of plain states only.
     fn write(&mut self, at: &[u32], from: &dyn Partials, len: usize);
 }
 
 /// Running totals, one per place, of partials of one kind.
 pub trait Totals: Send + Sync {
-    /// Grows to `len` totals; new ones are of nothing.
+    /// Grows to `len` totals; new ones are empty.
     fn grow(&mut self, len: usize);
 
-    /// Makes totals those of nothing.
+    /// Resets totals to empty.
     fn reset(&mut self, at: &[u32]);
 
     /// For each `(to, before, slot)`, in this order: total `to` becomes total `before` and slot `slot` of `from`, a column
@@ -170,17 +170,17 @@ pub trait RunNodes: Send + Sync {
 }
 
 impl dyn Partials {
-    /// The column as what it is, if it is that.
+    /// The column as its concrete type, if it has that type.
     pub fn downcast_ref<P: Partials>(&self) -> Option<&P> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// Another column of the same kind as what it is.
+    /// Another column of the same kind as its concrete type.
     pub(super) fn alike<P: Partials>(&self) -> &P {
         self.downcast_ref().expect("columns of one kind")
     }
 
-    /// The same of a column that is given away.
+    /// The same for an owned column.
     pub(super) fn into_alike<P: Partials>(self: Box<Self>) -> P {
         *(self as Box<dyn Any>).downcast().expect("columns of one kind")
     }

@@ -2,9 +2,9 @@
 //! Distributive and commutative.
 //!
 //! States point at values, so that values of every type can be picked. They carry the time of their row and its arrival
-//! number, which makes good that functions of order do not commute: partials may be joined in any order, and results
-//! depend neither on the order of slices nor on threads. Ties go by arrival: the first row of the earliest time, the last
-//! row of the latest; of several extrema the earliest.
+//! number, which compensates for functions of order not commuting: partials may be combined in any order, and results
+//! depend neither on the order of slices nor on threads. Ties are broken by arrival: the first row of the earliest
+//! time, the last row of the latest; of several extrema the earliest.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use crate::{Error, Result};
 /// The time of a row, and where its value lies.
 type Stamp = (i64, Position);
 
-/// An empty column of first (or last) values of type `input`, null or not unless `skip_nulls`.
+/// An empty column of first (or last) values of type `input`, including nulls unless `skip_nulls`.
 pub(super) fn ends(input: &DataType, last: bool, skip_nulls: bool) -> Box<dyn Partials> {
     column(input, ByTime { end: End::new(last), skip_nulls })
 }
 
-/// An empty column of values of type `input` where values of type `by` are extreme, if those have an order.
+/// An empty column of values of type `input` where values of type `by` are extreme, if `by` has an order.
 pub(super) fn arg_extrema(input: &DataType, by: &DataType, max: bool) -> Option<Box<dyn Partials>> {
     fn by_keys<K: Keys>(input: &DataType, max: bool, keys: K) -> Box<dyn Partials> {
         column(input, ByKey(Arg::new(ByKeys { keys, max })))
@@ -57,11 +57,11 @@ struct Picked<P> {
     store: Store,
 }
 
-/// What picks a value.
+/// The criterion that picks a value.
 trait Pick: Monoid<State: Send + Sync> + Send + Sync + 'static {
-    /// What it reads of the columns beside the value's: one entry per row.
+    /// The data it reads besides the value's column: one entry per row.
     type Keys;
-    /// Reads that; with `times` of partials, where they are such. Also which rows are none.
+    /// Reads that data; with `times` of partials, where the input is partials. Also returns which rows have none.
     fn read(
         &mut self,
         columns: &[ArrayRef],
@@ -73,8 +73,8 @@ trait Pick: Monoid<State: Send + Sync> + Send + Sync + 'static {
     fn stamp(state: &mut Self::State) -> &mut Stamp;
     /// The columns of states between those of values and of times.
     fn columns(&self, states: &[Self::State], there: &NullBuffer) -> Result<Vec<ArrayRef>>;
-    /// As [`Aggregate::adopt`], [`Aggregate::keep_up`], [`Aggregate::emptied`] and [`Aggregate::bytes`], of what is
-    /// held beside the values.
+    /// As [`Aggregate::adopt`], [`Aggregate::keep_up`], [`Aggregate::emptied`] and [`Aggregate::bytes`], for the data
+    /// held besides the values.
     fn adopt(&mut self, _other: Self, _states: &mut [Self::State]) {}
     fn keep_up(&mut self, _states: &mut [Self::State], _what: Upkeep) -> Result<()> {
         Ok(())
@@ -88,7 +88,7 @@ trait Pick: Monoid<State: Send + Sync> + Send + Sync + 'static {
 }
 
 impl<P: Pick> Picked<P> {
-    /// Folds values, and what is read beside them, of rows of these times.
+    /// Folds the values of rows with these times, and the data read with them.
     fn fold(
         column: &mut Column<Self>,
         inputs: &[ArrayRef],
@@ -200,7 +200,7 @@ impl Pick for ByTime {
     type Keys = ();
 
     fn read(&mut self, columns: &[ArrayRef], times: Option<&NullBuffer>) -> Result<((), Option<NullBuffer>)> {
-        // Of partials those of no row have no time.
+        // Partials of no row have no time.
         let of_rows = || columns[0].logical_nulls().filter(|_| self.skip_nulls);
         Ok(((), times.cloned().or_else(of_rows)))
     }
@@ -222,7 +222,7 @@ impl Pick for ByTime {
 #[derive(Clone)]
 struct ByKey<K: Keys>(Arg<ByKeys<K>, K::Key, Stamp>);
 
-/// The order of keys that has those first which are looked for.
+/// The order of keys in which the requested extremum comes first.
 #[derive(Clone)]
 struct ByKeys<K> {
     keys: K,

@@ -1,19 +1,20 @@
-//! What holds of an aggregate function: the workload characteristics that decide strategies (Traub et al. 2019, §4.2).
+//! The properties of an aggregate function: the workload characteristics that determine strategies (Traub et al. 2019,
+//! §4.2).
 
 /// Algebraic properties of a function's `combine`, up to the rounding of floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Properties {
-    /// `combine(a, combine(b, c)) == combine(combine(a, b), c)`. Every function of this crate is.
+    /// `combine(a, combine(b, c)) == combine(combine(a, b), c)`. True of every function of this crate.
     pub associative: bool,
-    /// `combine(a, b) == combine(b, a)`: rows and slices may come in any order.
+    /// `combine(a, b) == combine(b, a)`: rows and slices may arrive in any order.
     pub commutative: bool,
-    /// There is an exact inverse: what was combined can be taken out again.
+    /// There is an exact inverse: a combined value can be removed again.
     pub invertible: bool,
     /// How large a partial is.
     pub kind: Kind,
 }
 
-/// The classes of Gray et al., *Data Cube* (1997), in the order of what partials cost.
+/// The classes of Gray et al., *Data Cube* (1997), in ascending order of the cost of partials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The partial is the result of its rows, and of constant size.
@@ -46,7 +47,7 @@ impl Properties {
         Self { invertible, ..self }
     }
 
-    /// What holds of a function of this kind that is made of both.
+    /// The properties of a function of this kind that combines both.
     pub fn and(self, other: Self) -> Self {
         Self {
             associative: self.associative && other.associative,

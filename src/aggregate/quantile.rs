@@ -28,7 +28,7 @@ pub(super) fn quantile_type(input: &DataType) -> Option<DataType> {
 pub(super) fn discrete(values: u64, q: f64) -> u64 {
     let share = |k: u64| k as f64 / values as f64;
     let mut k = ((q * values as f64).ceil() as u64).clamp(1, values);
-    // What rounding did to the product is not to decide.
+    // Rounding of the product must not change the result.
     while k > 1 && share(k - 1) >= q {
         k -= 1;
     }
@@ -108,12 +108,12 @@ fn interpolated<C: Codes>(
     cast_to(&results, &output)
 }
 
-/// Where a quantile lies.
+/// The position of a quantile.
 struct Place {
     /// Ranks of the two values it lies between, which may be one.
     lower: u32,
     upper: u32,
-    /// How far it is from the lower to the upper.
+    /// Its fraction of the way from the lower to the upper.
     share: f64,
 }
 
@@ -123,14 +123,14 @@ impl Place {
     }
 }
 
-/// The position of quantile `q` among so many values: a whole one, and the share of the way to the next.
+/// The position of quantile `q` among this many values: an integer, and the fraction of the way to the next.
 fn position(values: u64, q: f64) -> Option<(u64, f64)> {
     let position = values.checked_sub(1)? as f64 * q;
     let below = position.floor();
     Some((below as u64, position - below))
 }
 
-/// Where quantile `q` of a window lies; nowhere without values.
+/// The position of quantile `q` of a window; `None` without values.
 fn between<N: Counter>(tally: &Ordered<N>, q: f64) -> Option<Place> {
     let (below, share) = position(tally.len(), q)?;
     let lower = tally.select(below);

@@ -1,18 +1,18 @@
-//! Rows on their way into slots.
+//! Rows to be folded into slots.
 
-/// Rows on their way into slots, one entry per row.
+/// Rows to be folded into slots, one entry per row.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
     /// Slot of each row.
     pub slots: &'a [u32],
     /// Time of each row, in units of the measure.
     pub times: &'a [i64],
-    /// Whether some of the slots that these rows opened may have none of them, as a filter took them away.
+    /// Whether some of the slots that these rows opened may have none of them, because of a filter.
     pub sparse: bool,
 }
 
 impl<'a> Rows<'a> {
-    /// All rows of a batch: each slot that is new has at least one.
+    /// All rows of a batch: each new slot has at least one.
     pub fn all(slots: &'a [u32], times: &'a [i64]) -> Self {
         Self { slots, times, sparse: false }
     }

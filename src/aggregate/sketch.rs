@@ -1,8 +1,8 @@
 //! Quantile sketches, for when exact quantiles need too much memory. Algebraic, commutative up to their error.
 //!
-//! KLL (Karnin, Lang and Liberty, *Optimal Quantile Approximation in Streams*, FOCS 2016) as Apache DataSketches has
-//! it, with k = 200: the rank of an answer is within 1.33 % of the one asked for with 99 % confidence, and exact up to
-//! some k values. Items are keys of values, so that every type of 64 bits has quantiles, NaN greatest.
+//! KLL (Karnin, Lang and Liberty, *Optimal Quantile Approximation in Streams*, FOCS 2016) as implemented by Apache
+//! DataSketches, with k = 200: the rank of an answer is within 1.33 % of the requested one with 99 % confidence, and
+//! exact up to roughly k values. Items are keys of values, so that every type of 64 bits has quantiles, NaN greatest.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use crate::algebra::Keyed;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 
-/// The size of a sketch's levels: what its error follows from.
+/// The size of a sketch's levels, which determines its error.
 const K: u16 = 200;
 
 /// A column of sketches.
 pub struct Sketches {
     words: Words,
-    /// None of no values.
+    /// `None` for no values.
     states: Vec<State>,
 }
 
@@ -96,7 +96,7 @@ impl Partials for Sketches {
         Ok(())
     }
 
-    /// Sketches in the format that all of DataSketches' languages share; null of no values.
+    /// Sketches in the format that all languages of DataSketches share; null for no values.
     fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let [sketches] = columns(state)?;
         let sketches = cast_to(sketches, &DataType::Binary)?;

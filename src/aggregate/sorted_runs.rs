@@ -1,4 +1,4 @@
-//! Sorted runs of values, encoded where values repeat: nodes of trees over slices, and what is selected among several.
+//! Sorted runs of values, run-length encoded where values repeat: nodes of trees over slices, and selection among runs.
 //!
 //! | | |
 //! |---|---|
@@ -7,23 +7,23 @@
 //! | space | a code per value, or a code and a number per distinct value where that is less |
 //! | first appeared | sorted runs with run-length encoding in slices: Traub et al. 2019, §5.4.1; selecting among sorted runs by weighted medians: Frederickson and Johnson 1982 |
 //!
-//! A window's values are never put into one run to find a quantile: each step guesses a value, counts what is below it
-//! run by run with binary searches, and drops all values on the wrong side of it.
+//! A window's values are never merged into one run to find a quantile: each step guesses a value, counts what is below
+//! it run by run with binary searches, and discards all values on the wrong side.
 
 use std::sync::Arc;
 
-/// So few entries are sorted instead of being parted further.
+/// With at most this many entries left, they are sorted instead of partitioned further.
 const FEW: usize = 48;
 
 /// Values in order.
 pub(super) struct SortedRun<K> {
     keys: Vec<K>,
-    /// How many values there are up to and with each key, which are distinct then; `None` if keys are values.
+    /// The number of values up to and including each key, which are then distinct; `None` if keys are values.
     ends: Option<Vec<u64>>,
 }
 
 impl<K: Copy + Ord> SortedRun<K> {
-    /// The run of these values, which are there so often.
+    /// The run of these values, each with its number of repetitions.
     pub(super) fn new(mut items: Vec<(K, u32)>) -> Self {
         items.sort_unstable_by_key(|item| item.0);
         if items.iter().all(|item| item.1 == 1) {
@@ -47,7 +47,7 @@ impl<K: Copy + Ord> SortedRun<K> {
         Self { keys, ends: Some(ends) }
     }
 
-    /// Encoded, if that is less than the values.
+    /// Encoded, if that takes less space than the values.
     fn packed(self) -> Self {
         let repeated = self.keys.windows(2).filter(|pair| pair[0] == pair[1]).count();
         if self.ends.is_some() || 2 * repeated <= self.keys.len() {
@@ -56,7 +56,7 @@ impl<K: Copy + Ord> SortedRun<K> {
         Self::encoded(self.keys.into_iter().map(|key| (key, 1)))
     }
 
-    /// How many values the keys before `at` are.
+    /// The number of values with keys before `at`.
     #[inline]
     fn before(&self, at: usize) -> u64 {
         match &self.ends {
@@ -70,7 +70,7 @@ impl<K: Copy + Ord> SortedRun<K> {
         self.before(self.keys.len())
     }
 
-    /// Calls `each` with values, ascending, and how often they are there; values that are not encoded come one by one.
+    /// Calls `each` with values, ascending, and their repetitions; values that are not encoded come one by one.
     pub(super) fn visit(&self, mut each: impl FnMut(K, u64)) {
         match &self.ends {
             None => self.keys.iter().for_each(|&key| each(key, 1)),
@@ -103,7 +103,7 @@ impl<K: Copy + Ord> SortedRun<K> {
         Self::encoded(items.into_iter())
     }
 
-    /// Distinct values, ascending, and how often they are there.
+    /// Distinct values, ascending, and their repetitions.
     pub(super) fn counted(&self) -> Vec<(K, u64)> {
         let mut counted: Vec<(K, u64)> = Vec::new();
         self.visit(|key, count| match counted.last_mut() {
@@ -120,7 +120,7 @@ impl<K: Copy + Ord> SortedRun<K> {
     }
 }
 
-/// Both lists as one; a comparison decides by arithmetic and not by a jump, which would be guessed wrong half the time.
+/// Merges both lists; comparisons are evaluated by arithmetic, as a branch would be mispredicted half the time.
 fn merge<K: Copy + Ord>(a: &[K], b: &[K]) -> Vec<K> {
     let mut merged = Vec::with_capacity(a.len() + b.len());
     let (mut i, mut j) = (0, 0);
@@ -155,7 +155,7 @@ pub(super) fn values<K: Copy + Ord>(runs: &[Arc<SortedRun<K>>]) -> u64 {
     runs.iter().map(|run| run.values()).sum()
 }
 
-/// What is still to be looked at of a run.
+/// The part of a run that is still to be searched.
 struct Part<'a, K> {
     run: &'a SortedRun<K>,
     lo: usize,
@@ -176,7 +176,7 @@ pub(super) fn select<K: Copy + Ord>(runs: &[Arc<SortedRun<K>>], k: u64) -> (K, K
         if parts.iter().map(|part| part.hi - part.lo).sum::<usize>() <= FEW {
             return among_few(&parts, k, |or| next(&parts, &mut parts.iter().map(|part| part.hi), or));
         }
-        // A value that at least a quarter of those left are not above, and a quarter not below.
+        // A value such that at least a quarter of the remaining ones are not above it, and a quarter not below.
         middles.clear();
         middles.extend(parts.iter().filter(|part| part.lo < part.hi).map(|part| {
             let (lo, hi) = (part.lo, part.hi);

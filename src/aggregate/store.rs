@@ -11,16 +11,16 @@ use arrow_select::interleave::interleave;
 use super::partials::Upkeep;
 use crate::Result;
 
-/// Where a value lies: chunk in the upper half, row in the lower.
+/// Where a value is stored: chunk in the upper half, row in the lower.
 pub(super) type Position = u64;
 
 /// No value.
 pub(super) const NOWHERE: Position = u64::MAX;
 
-/// Rows that may pile up before those which no slot points to are dropped.
+/// Rows that may accumulate before those that no slot points to are dropped.
 const SLACK: usize = 4096;
 
-/// Bytes of values of variable width that may pile up before the same is done, however few the rows are.
+/// Bytes of values of variable width that may accumulate before the same is done, however few the rows.
 const SLACK_BYTES: usize = 32 << 20;
 
 /// Chunks of values. Clones share them.
@@ -29,7 +29,7 @@ pub(super) struct Store {
     data_type: DataType,
     chunks: Arc<Vec<ArrayRef>>,
     rows: usize,
-    /// Bytes of values of variable width: that were left when some were dropped, and that came since.
+    /// Bytes of values of variable width: those remaining after the last drop, and those added since.
     kept: usize,
     fresh: usize,
 }
@@ -47,7 +47,7 @@ impl Store {
         &self.chunks
     }
 
-    /// Adds a chunk; its rows lie at the position returned and after.
+    /// Adds a chunk; returns the position of its first row.
     pub(super) fn push(&mut self, chunk: ArrayRef) -> Position {
         let base = (self.chunks.len() as Position) << 32;
         self.rows += chunk.len();
@@ -56,7 +56,7 @@ impl Store {
         base
     }
 
-    /// Adds another store's chunks; its positions grow by what is returned.
+    /// Adds another store's chunks; returns the offset to add to its positions.
     pub(super) fn append(&mut self, other: Store) -> Position {
         let base = (self.chunks.len() as Position) << 32;
         self.rows += other.rows;
@@ -78,7 +78,7 @@ impl Store {
         Ok(interleave(&arrays, &indices)?)
     }
 
-    /// Keeps up the values that these positions point to, of which there are about `live`, and no others.
+    /// Compacts the values, given the positions in use, of which there are about `live`.
     pub(super) fn keep_up<'a>(
         &mut self,
         what: Upkeep,
@@ -93,8 +93,8 @@ impl Store {
         }
     }
 
-    /// Drops values that none of the `live` positions points to, once they are most of the store, by rows or, where they
-    /// are wide, by bytes. Amortised O(1) per row, or byte, pushed.
+    /// Drops values that none of the `live` positions points to, once they are most of the store, by rows or, where
+    /// they are wide, by bytes. Amortised O(1) per row, or byte, pushed.
     fn compact<'a>(&mut self, live: usize, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
         if self.rows <= 4 * live + SLACK && self.fresh <= self.kept + SLACK_BYTES {
             return Ok(());
@@ -107,7 +107,7 @@ impl Store {
         held_bytes(self.chunks.iter())
     }
 
-    /// Keeps the values at these positions alone, each after those before it. O(positions).
+    /// Keeps only the values at these positions, which ascend. O(positions).
     fn renumber<'a>(&mut self, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
         let positions: Vec<&mut Position> = positions.filter(|position| **position != NOWHERE).collect();
         let kept = self.take(positions.iter().map(|position| **position))?;
@@ -119,7 +119,8 @@ impl Store {
     /// Drops values that none of the positions points to. O(positions + values).
     fn squeeze<'a>(&mut self, positions: impl Iterator<Item = &'a mut Position>) -> Result<()> {
         let positions: Vec<&mut Position> = positions.filter(|position| **position != NOWHERE).collect();
-        // Positions are also arrival numbers: their order must stay. So each becomes its rank among those there are.
+        // Positions are also arrival numbers, so their order must be preserved: each becomes its rank among the
+        // existing ones.
         let starts = before(self.chunks.iter().map(|chunk| chunk.len()));
         let rows: usize = self.chunks.iter().map(|chunk| chunk.len()).sum();
         let number =
@@ -145,7 +146,7 @@ impl Store {
         Ok(())
     }
 
-    /// Holds these values alone.
+    /// Holds only these values.
     fn hold(&mut self, kept: ArrayRef) {
         (self.kept, self.fresh) = (variable_bytes(&kept), 0);
         (self.rows, self.chunks) = (kept.len(), Arc::new(vec![kept]));
@@ -168,7 +169,7 @@ fn variable_bytes(values: &ArrayRef) -> usize {
     }
 }
 
-/// Of the items too, which a slice of lists has all of.
+/// Including the items, as a slice of lists keeps all of them.
 fn list_bytes<O: OffsetSizeTrait>(values: &ArrayRef) -> usize {
     let lists = values.as_list::<O>();
     let (from, to) = (lists.offsets()[0].as_usize(), lists.offsets()[lists.len()].as_usize());
@@ -186,7 +187,7 @@ fn before(counts: impl Iterator<Item = usize>) -> Vec<usize> {
     sums.collect()
 }
 
-/// Views that hold no bytes but their own: taken from others they hold all that these did.
+/// Views that hold only their own bytes: views taken from others would keep everything those referred to.
 fn unshared(values: ArrayRef) -> ArrayRef {
     match values.data_type() {
         DataType::Utf8View => Arc::new(values.as_string_view().gc()),
@@ -195,7 +196,7 @@ fn unshared(values: ArrayRef) -> ArrayRef {
     }
 }
 
-/// Bytes that arrays hold. A buffer of which several hold a part is counted once, and whole, since it is held whole.
+/// Bytes held by arrays. A buffer shared by several is counted once, and in full, since it is held in full.
 pub(crate) fn held_bytes<'a>(arrays: impl Iterator<Item = &'a ArrayRef>) -> usize {
     fn count(data: &ArrayData, seen: &mut HashSet<usize>) -> usize {
         let nulls = data.nulls().map(|nulls| nulls.buffer());
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn wide_values_are_dropped_by_bytes() {
-        // 100 pushes of 8 texts of 1 MiB each, of which but the last one is pointed to.
+        // 100 pushes of 8 texts of 1 MiB each, only the last of which is in use.
         let mut store = Store::new(DataType::Utf8);
         let mut last = NOWHERE;
         for push in 0..100 {

@@ -1,8 +1,8 @@
 //! Sums: exact for integers, decimals and durations, and an error, never a wrap, where a result does not fit.
 //!
 //! Integers are summed in 128 bits, so that only a window's true sum decides about overflow, in whatever order rows
-//! came. Floats are summed with what rounding loses ([`FloatSum`]). Distributive and commutative; integers are invertible,
-//! floats are not (their error would drift).
+//! arrive. Floats are summed together with their rounding errors ([`FloatSum`]). Distributive and commutative; integers
+//! are invertible, floats are not (their error would drift).
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{Error, Result};
 
 /// An empty column of sums over values of type `input`, if those can be summed.
 ///
-/// With `inverts` false they are answered as sums of floats are, for comparison (Traub et al. 2019, §6.3.2).
+/// With `inverts` false they are computed like sums of floats, for comparison (Traub et al. 2019, §6.3.2).
 pub(super) fn sums(input: &DataType, inverts: bool) -> Option<Box<dyn Partials>> {
     let output = sum_type(input)?;
     Some(match output {
@@ -106,18 +106,18 @@ pub(super) struct Integers {
     halves: bool,
 }
 
-/// A decimal sum that left even 128 bits.
+/// A decimal sum that exceeded even 128 bits.
 pub(super) const OVERFLOWN: i128 = i128::MIN;
 
 impl Integers {
     pub(super) fn new(input: &DataType, output: DataType, inverts: bool) -> Self {
-        // Values of 64 bits have no sum that leaves 128.
+        // Sums of 64-bit values never exceed 128 bits.
         let mut sum = ExactSum::new();
         (sum.fits, sum.inverts) = (!matches!(output, DataType::Decimal128(..)), inverts);
         Self { halves: matches!(input, DataType::Int64 | DataType::UInt64), output, sum }
     }
 
-    /// What values of a column are read as.
+    /// The type as which values of a column are read.
     fn physical(&self, input: &DataType) -> DataType {
         match &self.output {
             // The unscaled values of any precision are summed as they stand.
@@ -181,7 +181,7 @@ impl Aggregate for Integers {
         if !column.monoid().halves {
             return Ok(vec![Self::lower(column)?]);
         }
-        // A sum that no window may have can still be part of one.
+        // A sum too large for any window can still be part of one.
         let high =
             column.states().iter().map(|&sum| i64::try_from(sum >> 32).map_err(|_| overflow(sum, output)));
         let high = Int64Array::new(high.collect::<Result<Vec<_>>>()?.into(), column.nulls());

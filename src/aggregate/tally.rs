@@ -6,9 +6,9 @@
 //! | time | O(log distinct) per value that enters or leaves a window, and per answer; logarithms are to base 64 |
 //! | space | 4 bytes per distinct value of the block (8 beyond 2^32 values), and a 64th of that |
 //!
-//! A multiset is invertible, so that a window is the one before, less the slots that left and with those that came
-//! (Subtract-on-Evict). Counts lie in levels of a tree in which a node has 64 children: adding touches one counter of
-//! each level, and choosing the k-th value sums up to 64 neighbouring counters of each.
+//! A multiset is invertible, so that a window is the previous one, less the slots that left and plus those that entered
+//! (Subtract-on-Evict). Counts are in levels of a tree in which a node has 64 children: adding touches one counter of
+//! each level, and selecting the k-th value sums up to 64 neighbouring counters of each.
 
 /// Children of a node: as many counters as make four cache lines.
 const FAN: usize = 64;
@@ -20,9 +20,9 @@ pub(super) struct Runs {
     /// Slot s has `ranks[offsets[s]..offsets[s + 1]]`.
     pub(super) offsets: Vec<usize>,
     pub(super) ranks: Vec<u32>,
-    /// How often each is there; `None` if all are once.
+    /// How often each occurs; `None` if all occur once.
     pub(super) counts: Option<Vec<u32>>,
-    /// All that is there; no window has more values.
+    /// All values; no window has more.
     pub(super) total: u64,
 }
 
@@ -34,7 +34,7 @@ impl Runs {
     }
 }
 
-/// A number of values: 32 bits where all of a block fit them, as that is less memory to touch.
+/// A number of values: 32 bits where all of a block fit, as that is less memory to touch.
 pub(super) trait Counter:
     Copy + Default + Ord + From<u32> + Into<u64> + std::ops::AddAssign + std::ops::SubAssign
 {
@@ -48,7 +48,7 @@ impl Runs {
         self.offsets.len() - 1
     }
 
-    /// Calls `each` with the ranks of slots `from..to` and how often they are there.
+    /// Calls `each` with the ranks of slots `from..to` and how often they occur.
     #[inline]
     pub(super) fn visit(&self, from: usize, to: usize, mut each: impl FnMut(u32, u32)) {
         let runs = self.offsets[from]..self.offsets[to];
@@ -62,16 +62,16 @@ impl Runs {
     }
 }
 
-/// What is known of the values in a window.
+/// A summary of the values in a window.
 pub(super) trait Tally {
-    /// A value came, `count` times.
+    /// A value enters, `count` times.
     fn add(&mut self, rank: u32, count: u32);
-    /// A value left, `count` times.
+    /// A value leaves, `count` times.
     fn remove(&mut self, rank: u32, count: u32);
 }
 
-/// Calls `each` with the tally of every range of slots. O(1) additions and removals per run of a slot, if ranges
-/// overlap or not.
+/// Calls `each` with the tally of every range of slots. O(1) additions and removals per run of a slot, whether or not
+/// ranges overlap.
 pub(super) fn slide<T: Tally>(runs: &Runs, ranges: &[(u32, u32)], tally: &mut T, mut each: impl FnMut(&T)) {
     let (mut from, mut to) = (0, 0);
     for &(lo, hi) in ranges {
@@ -156,7 +156,7 @@ impl<N: Counter> Ordered<N> {
         for level in &self.levels {
             let counters = children(level, at);
             let mut child = 0;
-            // The last child needs no look: what is asked for is there.
+            // The last child need not be checked: the requested value is there.
             while child + 1 < counters.len() && rest >= counters[child].into() {
                 rest -= counters[child].into();
                 child += 1;
@@ -166,7 +166,7 @@ impl<N: Counter> Ordered<N> {
         at as u32
     }
 
-    /// Calls `each` with the ranks that are there, ascending, and how often they are.
+    /// Calls `each` with the ranks that occur, ascending, and how often they do.
     pub(super) fn visit(&self, mut each: impl FnMut(u32, u64)) {
         self.visit_below(0, 0, &mut each);
     }
@@ -273,7 +273,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Windows over slots of values below 5,000, which makes three levels, against sorting each window.
+        /// Windows over slots of values below 5,000, which makes three levels, compared with sorting each window.
         #[test]
         fn every_window_is_as_if_it_were_counted_alone(
             slots in prop::collection::vec(prop::collection::vec((0u32..5000, 1u32..4), 0..6), 1..40),
@@ -282,7 +282,7 @@ mod tests {
             let mut runs = Runs { distinct: 5000, offsets: vec![0], ranks: vec![], counts: Some(vec![]), total: 0 };
             for slot in &slots {
                 for &(rank, count) in slot {
-                    // Ranks that are near each other, now and then.
+                    // Ranks that are sometimes near each other.
                     runs.ranks.push(rank % if count == 3 { 70 } else { 5000 });
                     runs.counts.as_mut().unwrap().push(count);
                 }

@@ -26,7 +26,7 @@ pub(super) fn ties(input: &DataType, max: bool) -> Option<Box<dyn Partials>> {
     })
 }
 
-/// An empty column of minima (or maxima) over values of type `input`, if those are bytes.
+/// An empty column of minima (or maxima) over values of type `input`, if they are strings or binaries.
 pub(super) fn bytes_extrema(input: &DataType, max: bool) -> Option<Box<dyn Partials>> {
     let keys = (family(input)? == Family::Text).then(|| Texts::new(input))?;
     Some(Box::new(Column::new(Ties { max, counted: false, keys })))
@@ -41,7 +41,7 @@ struct Ties<K> {
     keys: K,
 }
 
-/// An extremum and the number of its occurrences; 0 of nothing.
+/// An extremum and the number of its occurrences; 0 for no values.
 #[derive(Debug, Clone, Copy)]
 struct Tied<K> {
     key: K,
@@ -72,7 +72,7 @@ impl<K: Keys> Monoid for Ties<K> {
     }
 
     fn evict(&self, whole: Self::State, part: Self::State) -> Option<Self::State> {
-        // Texts of two columns lie in two places.
+        // Texts of two columns are stored in two places.
         let worse = if self.max { Ordering::Less } else { Ordering::Greater };
         let stays =
             part.count == 0 || self.keys.are_plain() && self.keys.compare(part.key, whole.key) == worse;
@@ -94,7 +94,7 @@ impl<K: Keys> Ties<K> {
         Partials::keep_up(column, Upkeep::Compact)
     }
 
-    /// The extrema of all slots; null where there is none.
+    /// The extrema of all slots; null for no values.
     fn extrema(column: &Column<Self>) -> Result<ArrayRef> {
         let there = NullBuffer::from_iter(column.states().iter().map(|state| state.count > 0));
         let keys: Vec<K::Key> = column.states().iter().map(|state| state.key).collect();
@@ -111,7 +111,7 @@ impl<K: Keys> Aggregate for Ties<K> {
         Self::merge(column, inputs, rows, len)
     }
 
-    /// The extremum, null if there is none, and its count, where that is the result.
+    /// The extremum, or null, and its count, where that is the result.
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         match state {
             [values] => Self::fold(column, values, |_| 1, rows, len),

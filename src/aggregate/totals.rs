@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | an exact inverse, so that what came before a range can be taken out of what came up to its end |
+//! | needs | an exact inverse, so that the part before a range can be removed from the total up to its end |
 //! | time | one `combine` per slot added, one `invert` per range |
 //! | space | a state and a count per slot |
 //! | first appeared | prefix sums; the inverse is the one of Traub et al. 2019, §4.2 |
@@ -16,7 +16,7 @@ use crate::algebra::Monoid;
 #[derive(Clone, Copy)]
 struct Total<S> {
     state: S,
-    /// How many slots with values are in it: those without lower to null, and a range of such ones does, too.
+    /// How many slots with values it includes: those without lower to null, and so does a range of such slots.
     seen: u64,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct RunningTotals<M: Monoid> {
 }
 
 impl<M: Aggregate> RunningTotals<M> {
-    /// Totals for columns like this one, if there can be any.
+    /// Totals for columns like this one, if they can exist.
     pub(super) fn of(column: &Column<M>) -> Option<Box<dyn Totals>> {
         let monoid = column.monoid().emptied();
         let can_be = monoid.is_plain() && monoid.inverts();

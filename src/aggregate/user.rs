@@ -1,4 +1,4 @@
-//! Functions of users' own, from Rust: a name, types, and a column of partials.
+//! User-defined functions in Rust: a name, types, and a column of partials.
 //!
 //! A function over plain values is a [`Monoid`](super::Monoid) with an [`Aggregate`](super::Aggregate), and
 //! [`UserAggregate::column`] a [`Column`](super::Column) of it. A function over whole arrays is an
@@ -13,18 +13,18 @@ use super::partials::Partials;
 use super::properties::Properties;
 use crate::Result;
 
-/// An aggregate function of a user's own.
+/// A user-defined aggregate function.
 pub trait UserAggregate: Send + Sync {
-    /// How errors and planners name it.
+    /// The name used in errors and by planners.
     fn name(&self) -> &str;
 
-    /// What holds of it.
+    /// Its properties.
     fn properties(&self) -> Properties;
 
     /// The type of its results over columns of types `inputs`.
     ///
     /// # Errors
-    /// `InvalidType` if it has no meaning for these; the message begins with the type that it has none for.
+    /// `InvalidType` if it does not support these; the message begins with the unsupported type.
     fn output_type(&self, inputs: &[DataType]) -> Result<DataType>;
 
     /// An empty column of partials over columns of types `inputs`.
@@ -39,7 +39,7 @@ pub trait UserAggregate: Send + Sync {
     }
 }
 
-/// A function of a user's own, told apart from others by identity.
+/// A user-defined function, compared with others by identity.
 #[derive(Clone)]
 pub struct User(pub Arc<dyn UserAggregate>);
 

@@ -1,4 +1,4 @@
-//! Where the least key lies; of equal keys the first place. A greatest key is the least by the reverse order.
+//! The place of the least key; of equal keys the first place. A greatest key is the least by the reverse order.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ pub trait Order<K>: Clone {
     fn compare(&self, a: K, b: K) -> Ordering;
 }
 
-/// The order that a type has itself.
+/// The natural order of a type.
 impl<K: Ord> Order<K> for () {
     #[inline]
     fn compare(&self, a: K, b: K) -> Ordering {
@@ -18,7 +18,7 @@ impl<K: Ord> Order<K> for () {
     }
 }
 
-/// A key and its place; of no key the place is [`Place::nowhere`].
+/// A key and its place; without a key the place is [`Place::nowhere`].
 #[derive(Debug, Clone, Copy)]
 pub struct Placed<K, P> {
     /// The key.

@@ -1,16 +1,16 @@
-//! First and last: the least place that there is, or the greatest.
+//! First and last: the least existing place, or the greatest.
 
 use super::{Lift, Monoid};
 
-/// Where a value lies: by position, or by time and then by arrival.
+/// Where a value is: by position, or by time and then by arrival.
 pub trait Place: Copy {
     /// No place.
     fn nowhere() -> Self;
 
-    /// Whether this is no place.
+    /// Whether this is "no place".
     fn is_nowhere(self) -> bool;
 
-    /// Whether this place, which is one, comes before another.
+    /// Whether this place, which must exist, comes before another.
     fn is_before(self, other: Self) -> bool;
 }
 
@@ -30,7 +30,7 @@ impl Place for usize {
     }
 }
 
-/// A time, and where in a store the value lies, by arrival.
+/// A time, and where in a store the value is, by arrival.
 impl Place for (i64, u64) {
     fn nowhere() -> (i64, u64) {
         (0, u64::MAX)
@@ -47,7 +47,7 @@ impl Place for (i64, u64) {
     }
 }
 
-/// A position, and the value that lies there.
+/// A position, and the value at that position.
 #[derive(Debug, Clone, Copy)]
 pub struct At<V> {
     /// The position.

@@ -1,4 +1,4 @@
-//! Sums of integers, exact: their type holds every sum of what is summed, or they say that they left it.
+//! Exact sums of integers: their type either holds every possible sum, or records that it was exceeded.
 
 use std::marker::PhantomData;
 
@@ -8,15 +8,15 @@ use super::{BULK, Lift, Monoid};
 
 /// Integers wide enough for sums.
 pub trait Total: Copy {
-    /// The sum of nothing.
+    /// The sum of no values.
     const ZERO: Self;
     /// The sum, where it is known to fit.
     fn plus(self, other: Self) -> Self;
     /// The difference, where it is known to fit.
     fn minus(self, other: Self) -> Self;
-    /// The sum; where it does not fit, or one of both was such, the least integer.
+    /// The sum; the least integer if it does not fit, or if either operand is that marker already.
     fn plus_or_overflown(self, other: Self) -> Self;
-    /// As 128 bits, if they hold it.
+    /// As 128 bits, if it fits.
     fn narrow(self) -> Option<i128>;
     /// As 256 bits.
     fn wide(self) -> i256;
@@ -45,7 +45,7 @@ macro_rules! total {
 }
 total!(i64, i128);
 
-/// No sum of 2^64 integers of 128 bits leaves 256.
+/// No sum of 2^64 integers of 128 bits exceeds 256 bits.
 impl Total for i256 {
     const ZERO: Self = i256::ZERO;
     #[inline]
@@ -71,7 +71,8 @@ impl Total for i256 {
 /// The sum of integers.
 #[derive(Debug, Clone, Copy)]
 pub struct ExactSum<T> {
-    /// Whether every sum fits, so that there is an inverse; else one that does not is the least integer of the type.
+    /// Whether every sum fits, so that there is an inverse; otherwise a sum that does not is the least integer of the
+    /// type.
     pub fits: bool,
     /// Whether the inverse, if there is one, is used.
     pub inverts: bool,
@@ -79,7 +80,7 @@ pub struct ExactSum<T> {
 }
 
 impl<T> ExactSum<T> {
-    /// Of integers whose sums all fit.
+    /// For integers whose sums all fit.
     pub fn new() -> Self {
         Self { fits: true, inverts: true, total: PhantomData }
     }
@@ -135,7 +136,7 @@ macro_rules! widened {
                 if values.len() < BULK {
                     return values.iter().map(|&value| i128::from(value)).sum();
                 }
-                // Values shifted to be positive, and the shifts taken off their sum.
+                // Values shifted to be positive, with the shifts subtracted from their sum.
                 halves(values.iter().map(|&$n| $bits)) - ((values.len() as i128) * $shift)
             }
         }
@@ -157,8 +158,8 @@ fn halves(values: impl Iterator<Item = u64>) -> i128 {
     (i128::from(high) << 32) + i128::from(low)
 }
 
-/// `sum · unit / count`, halves rounded away from zero (Spark's HALF_UP); 0 where nothing was counted. None if it leaves
-/// 128 bits.
+/// `sum · unit / count`, halves rounded away from zero (Spark's HALF_UP); 0 for a count of 0. `None` if it exceeds 128
+/// bits.
 pub fn divided<T: Total>(sum: T, unit: i128, count: i64) -> Option<i128> {
     let count = count.max(1);
     if let Some(scaled) = sum.narrow().and_then(|sum| sum.checked_mul(unit)) {

@@ -7,13 +7,13 @@ use super::{BULK, Lift, Monoid, Ordered, one_by_one};
 /// The least value, or the greatest; of equal ones the earlier.
 #[derive(Debug, Clone, Copy)]
 pub struct Extremum<T, const MAX: bool> {
-    /// Whether many values at once go to vectors.
+    /// Whether many values at once are reduced by vectors.
     pub vectors: bool,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T, const MAX: bool> Extremum<T, MAX> {
-    /// By vectors where `vectors` says so and many values are taken in at once.
+    /// By vectors if `vectors` is set and many values are taken in at once.
     pub fn new(vectors: bool) -> Self {
         Self { vectors, value: PhantomData }
     }
@@ -49,7 +49,7 @@ impl<T: Ordered, const MAX: bool> Monoid for Extremum<T, MAX> {
 
     #[inline]
     fn evict(&self, whole: T, part: T) -> Option<T> {
-        // Another value may be as extreme; only a scan knows.
+        // Another value may be as extreme; only a scan can find out.
         Self::wins(whole, part).then_some(whole)
     }
 }

@@ -1,4 +1,4 @@
-//! Sums of floats: in two parts, the plain sum and what its additions lost, rounded to one float at the end.
+//! Sums of floats: in two parts, the plain sum and its rounding errors, rounded to one float at the end.
 //!
 //! The rounding error of each addition is computed exactly (Knuth's TwoSum) and these errors are added up plainly. So
 //! the sum of n values errs by at most `u |sum| + (n u)² Σ|x|` with `u = 2⁻⁵³` (Ogita, Rump, Oishi, *Accurate sum and dot
@@ -13,15 +13,16 @@ use crate::kernels::simd;
 pub struct Twofold {
     /// The plain sum, with its infinities and NaN.
     pub high: f64,
-    /// What its additions lost; NaN or infinite beside a sum that left the range of a float, or was at the edge of it.
+    /// The sum of its rounding errors; NaN or infinite beside a sum that left the range of a float, or was at the edge
+    /// of it.
     pub low: f64,
 }
 
 impl Twofold {
-    /// A value as it stands.
+    /// A single value.
     #[inline]
     pub fn new(value: f64) -> Self {
-        // Negative zeros leave every sum as it is, that of negative zeros included.
+        // Negative zeros leave every sum unchanged, including that of negative zeros.
         Self { high: value, low: -0.0 }
     }
 
@@ -37,7 +38,7 @@ impl Twofold {
     /// The nearest float.
     #[inline]
     pub fn value(self) -> f64 {
-        // Adding what was not lost would make a negative zero positive.
+        // Adding a rounding error of zero would make a negative zero positive.
         if self.low.is_finite() && self.low != 0.0 { self.high + self.low } else { self.high }
     }
 }
@@ -45,7 +46,7 @@ impl Twofold {
 /// The sum of floats.
 #[derive(Debug, Clone, Copy)]
 pub struct FloatSum {
-    /// Whether many values at once go to vectors, each lane of which is compensated.
+    /// Whether many values at once are summed by vectors, each lane of which is compensated.
     pub vectors: bool,
 }
 

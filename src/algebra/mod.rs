@@ -1,10 +1,10 @@
-//! The functions that windows aggregate by, each written once: how values become partial aggregates, how these combine,
-//! and what can be taken out of one again (Traub et al. 2019, §4.2).
+//! The functions that windows aggregate by, each written once: how values become partial aggregates, how these are
+//! combined, and what can be removed from one again (Traub et al. 2019, §4.2).
 //!
 //! Columns of slots (`aggregate`), kernels over arrays (`kernels`) and queues over streams (`kernels::streaming`) are
-//! three ways to evaluate the same functions: a sum that one of them rounds, the others round alike.
+//! three ways to evaluate the same functions, so that a sum is rounded alike in all of them.
 
-/// The monoid that a struct has in a field, as its own.
+/// Delegates to the monoid in a field of a struct.
 macro_rules! monoid_of {
     ($field:tt) => {
         #[inline]
@@ -76,13 +76,13 @@ pub trait Monoid: Clone {
         *state = self.combine(*state, later);
     }
 
-    /// Whether there is an exact inverse, so that [`Monoid::evict`] always answers.
+    /// Whether there is an exact inverse, so that [`Monoid::evict`] always returns a result.
     fn inverts(&self) -> bool {
         false
     }
 
-    /// What is left of `whole` without `part`, where the two alone tell; else the rest has to be combined anew. An
-    /// inverse always tells; an extremum stays where something lesser is taken out (Traub et al. 2019, §6.3.2;
+    /// The rest of `whole` without `part`, if these two determine it; otherwise the rest has to be combined again. With
+    /// an inverse they always do; an extremum is unchanged if a lesser value is removed (Traub et al. 2019, §6.3.2;
     /// Theodorakis et al. 2018, §2.2).
     #[inline]
     fn evict(&self, whole: Self::State, part: Self::State) -> Option<Self::State> {
@@ -90,7 +90,7 @@ pub trait Monoid: Clone {
         None
     }
 
-    /// The same of a function that inverts.
+    /// The same for a function with an inverse.
     #[inline]
     fn invert(&self, whole: Self::State, part: Self::State) -> Self::State {
         self.evict(whole, part).expect("the function has an inverse")
@@ -121,7 +121,7 @@ pub trait Lift<V: Copy>: Monoid {
     }
 }
 
-/// From so many values on a call of a SIMD kernel pays.
+/// The number of values from which on a call of a SIMD kernel pays off.
 pub(crate) const BULK: usize = 32;
 
 #[inline]

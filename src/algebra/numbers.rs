@@ -40,7 +40,7 @@ pub fn mean_type(input: &DataType) -> Option<DataType> {
     })
 }
 
-/// What the digits that a mean has beyond its values' are worth: 1 but for decimals.
+/// The factor for the digits that a mean has beyond those of its values: 1 except for decimals.
 pub fn mean_unit(input: &DataType, output: &DataType) -> i128 {
     match (input, output) {
         (DataType::Decimal128(_, given), DataType::Decimal128(_, scale)) => {
@@ -96,13 +96,13 @@ pub fn physical(input: &DataType) -> Option<DataType> {
 pub fn physical_of(values: &ArrayRef) -> Result<ArrayRef> {
     use DataType::*;
     let physical = physical(values.data_type()).unwrap_or(Null);
-    // These have no direct way.
+    // These have no direct conversion.
     let narrow = matches!(values.data_type(), Date32 | Time32(_));
     let values = if narrow { &cast(values, &Int32)? } else { values };
     Ok(if *values.data_type() == physical { values.clone() } else { cast(values, &physical)? })
 }
 
-/// What [`physical_of`] made, as `output` again.
+/// The inverse of [`physical_of`], as `output` again.
 pub fn of_physical(values: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
     use DataType::*;
     let narrow = matches!(output, Date32 | Time32(_));
@@ -110,7 +110,7 @@ pub fn of_physical(values: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
     Ok(if values.data_type() == output { values.clone() } else { cast(values, output)? })
 }
 
-/// Values of at most 64 bits as integers with their order ([`Keyed`]); those of nulls mean nothing.
+/// Values of at most 64 bits as integers with their order ([`Keyed`]); those of nulls are arbitrary.
 pub fn ordinals(values: &ArrayRef) -> Result<Vec<u64>> {
     fn of<T: ArrowPrimitiveType<Native: Keyed<Key = u64>>>(values: &ArrayRef) -> Vec<u64> {
         values.as_primitive::<T>().values().iter().map(|&value| value.ordinal()).collect()

@@ -4,9 +4,9 @@ use crate::kernels::simd::{self, Element};
 
 /// A total order with ends.
 pub trait Ordered: Copy {
-    /// What a minimum of no values is: nothing is above.
+    /// The minimum of no values: no value is greater.
     const GREATEST: Self;
-    /// What a maximum of no values is: nothing is below.
+    /// The maximum of no values: no value is less.
     const LEAST: Self;
     /// The lesser of two, the first of equal ones.
     fn lesser(self, other: Self) -> Self;
@@ -14,7 +14,7 @@ pub trait Ordered: Copy {
     fn greater(self, other: Self) -> Self;
     /// Whether `self` comes before `other`.
     fn is_below(self, other: Self) -> bool;
-    /// The least or greatest of many values, by vectors where they fit some.
+    /// The least or greatest of many values, by vectors for the types they support.
     fn extreme(values: &[Self], max: bool) -> Option<Self>;
 }
 
@@ -64,7 +64,7 @@ impl Ordered for i128 {
     }
 }
 
-/// Values whose order unsigned integers can have.
+/// Values whose order can be expressed by unsigned integers.
 pub trait Keyed: Copy {
     /// Such an integer. That of the reverse order is its complement.
     type Key: Ord + Copy + Default + std::ops::Not<Output = Self::Key>;
@@ -88,8 +88,8 @@ impl Keyed for f64 {
     type Key = u64;
     #[inline]
     fn ordinal(self) -> u64 {
-        // NaNs are one, and adding 0 makes zeros equal. Of negative floats all bits count downwards, of others but the
-        // sign upwards.
+        // All NaNs become one, and adding 0 makes zeros equal. For negative floats all bits are inverted, for the
+        // others only the sign.
         let bits = if self.is_nan() { f64::NAN.abs().to_bits() } else { (self + 0.0).to_bits() };
         bits ^ ((bits as i64 >> 63) as u64 | 1 << 63)
     }

@@ -1,7 +1,7 @@
-//! Windows over an Arrow array, answered: from types to kernels and back.
+//! Computes windows over an Arrow array: from types to kernels and back.
 //!
 //! Each function is a [`Lift`] over the native values of the array; dates, times, timestamps and durations are their
-//! integers, booleans bytes. What kernel answers is for [`Job`] to say.
+//! integers, booleans bytes. [`Job`] chooses the kernel.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::algebra::{
 };
 use crate::{Error, Result};
 
-/// What is asked of each window.
+/// What to compute for each window.
 #[derive(Debug, Clone, Copy)]
 pub struct Question {
     /// The function.
@@ -38,7 +38,7 @@ pub struct Question {
 /// The answer for each window, in order.
 ///
 /// # Errors
-/// `InvalidType` if the function means nothing for the array's type, `InvalidValue` if the algorithm cannot answer it,
+/// `InvalidType` if the function does not support the array's type, `InvalidValue` if the algorithm cannot compute it,
 /// `Overflow` if the sum or mean of a window does not fit its type.
 pub fn answer(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<ArrayRef> {
     let function = question.function;
@@ -229,7 +229,7 @@ impl Job<'_> {
                 });
                 let sums = match (sums, &nulls) {
                     (Err(_), Some(answered)) => {
-                        // Perhaps only windows that are null overflowed: look at the others alone.
+                        // Perhaps only windows that are null overflowed: check the others alone.
                         let mut sums = simd::room(self.windows);
                         let lower = |_, sum| T::narrow(sum);
                         exact::integers(self, values, Some(answered), &lower, &mut sums).map(|()| sums)
@@ -327,7 +327,8 @@ impl Job<'_> {
         });
     }
 
-    /// Appends the floats that `answers` makes of `values`, again of smaller ones where partial results were too great.
+    /// Appends the floats that `answers` computes from `values`; from smaller values again where intermediate results
+    /// overflowed.
     fn floats(
         &self,
         values: &[f64],
@@ -401,7 +402,7 @@ impl Job<'_> {
                     .map_err(|window| self.overflow(function.name(), window, output))?;
             }
         }
-        // What is stored in a null's place may be out of the range of the type, which a builder would refuse.
+        // The value stored under a null may be out of the range of the type, which a builder would reject.
         if let Some(nulls) = &nulls {
             numbers
                 .iter_mut()

@@ -3,7 +3,7 @@
 use super::{Ranges, recalculate, subtract_on_evict, two_stacks};
 use crate::algebra::Monoid;
 
-/// Answers each range: by itself if they do not overlap, else by the inverse if there is one, else by Two-Stacks.
+/// Computes each range: separately if they do not overlap, else by the inverse if there is one, else by Two-Stacks.
 pub fn over_ranges<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) -> Vec<M::State> {
     if !ranges.overlap() {
         recalculate(column, ranges, monoid)
@@ -14,8 +14,8 @@ pub fn over_ranges<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) 
     }
 }
 
-/// The same for ranges in any order: where that takes fewer combinations than to go through each range, from running
-/// totals if there is an inverse, else from a tree over the column (FlatFAT: Tangwongsan et al., VLDB 2015).
+/// The same for ranges in any order: where that takes fewer combinations than visiting each range's entries, from
+/// running totals if there is an inverse, else from a tree over the column (FlatFAT: Tangwongsan et al., VLDB 2015).
 pub fn over_any_ranges<M: Monoid>(column: &[M::State], ranges: &[(u32, u32)], monoid: &M) -> Vec<M::State> {
     let combine = |a, b| monoid.combine(a, b);
     let each: usize = ranges.iter().map(|&(lo, hi)| (hi - lo) as usize).sum();

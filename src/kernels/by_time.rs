@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | times that do not step back within a group |
+//! | needs | times that do not decrease within a group |
 //! | time | O(rows + windows): a merge of both |
 //! | space | a range a window |
 //! | first appeared | as `extent()` of time-based sliding windows: Li 2008, (5.2); by row: SQL's `RANGE BETWEEN` |
@@ -11,7 +11,7 @@ use super::frames::fits_memory;
 use super::{Ranges, Segments};
 use crate::{Error, Result};
 
-/// Which ends of a window that ends with a row belong to it.
+/// Whether a window that ends with a row includes its two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
     /// `[t - size, t]`: SQL's `RANGE BETWEEN size PRECEDING AND CURRENT ROW`.
@@ -44,10 +44,10 @@ impl Closed {
     }
 }
 
-/// For each row at t the rows of its group from t - size to t; rows at the same time have the same window.
+/// For each row at t, the rows of its group from t - size to t; rows at the same time have the same window.
 ///
 /// # Errors
-/// `InvalidValue` unless `size` is positive and times do not step back within a group.
+/// `InvalidValue` unless `size` is positive and times do not decrease within a group.
 pub fn row_ending(times: &[i64], segments: &Segments, size: i64, closed: Closed) -> Result<Ranges> {
     positive("size", size)?;
     ascending(times, segments)?;
@@ -79,22 +79,22 @@ pub fn row_ending(times: &[i64], segments: &Segments, size: i64, closed: Closed)
     Ok(ranges)
 }
 
-/// Windows that begin at fixed distances: which group, when they begin, and their rows.
+/// Windows that begin at fixed distances: their groups, starts, and rows.
 #[derive(Debug, Default)]
 pub struct Fixed {
     /// The group of each window.
     pub groups: Vec<i64>,
     /// The start of each window; it ends `size` later.
     pub starts: Vec<i64>,
-    /// The rows of each window, never none.
+    /// The rows of each window, at least one.
     pub ranges: Ranges,
 }
 
 /// The windows `[offset + k·slide, offset + k·slide + size)`, for every integer k, that hold a row of a group.
 ///
 /// # Errors
-/// `InvalidValue` unless size and slide are positive and times do not step back within a group; `Overflow` if a window
-/// would reach beyond the range of int64.
+/// `InvalidValue` unless size and slide are positive and times do not decrease within a group; `Overflow` if a window
+/// would extend beyond the range of int64.
 pub fn fixed(times: &[i64], segments: &Segments, size: i64, slide: i64, offset: i64) -> Result<Fixed> {
     positive("size", size)?;
     positive("slide", slide)?;
@@ -132,7 +132,7 @@ pub fn fixed(times: &[i64], segments: &Segments, size: i64, slide: i64, offset: 
                 hi += 1;
             }
             if lo == hi {
-                // Nothing in this window: on to the first that may have something.
+                // Nothing in this window: skip to the first one that may have rows.
                 match i64::try_from(start_after(times[lo], size, slide, offset)) {
                     Ok(next) => start = next,
                     Err(_) => break,

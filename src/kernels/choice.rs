@@ -1,11 +1,11 @@
-//! Which algorithm answers, and why: the rule of `auto`, and what each of the others refuses.
+//! Which algorithm is used, and why: the rule of `auto`, and what each of the others does not support.
 //!
 //! | | |
 //! |---|---|
 //! | needs | the function, the type of the values, the windows and the number of rows; no value is looked at |
-//! | time | O(1), but for windows that are ranges: O(windows), to see whether they are disjoint |
+//! | time | O(1), except for windows that are ranges: O(windows), to check whether they are disjoint |
 //! | space | none |
-//! | source | its own rule, by measurement (`benchmarks/kernels.py`, section `auto`); what each algorithm needs is Theodorakis et al. 2018, §2.2 and §3 |
+//! | source | its own rule, by measurement (`benchmarks/kernels.py`, section `auto`); the requirements of each algorithm are from Theodorakis et al. 2018, §2.2 and §3 |
 //!
 //! RLE of the back stack (Theodorakis et al. 2018, §3.2 (4)) is not among them: its authors measured it to cost 9 to
 //! 18 %, as its runs make each step of a flip depend on the one before.
@@ -15,22 +15,22 @@ use arrow_schema::DataType;
 use super::{Algorithm, Frames, Function};
 use crate::{Error, Result};
 
-/// What answers.
+/// The chosen algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// The algorithm; none if the validity bitmap alone answers.
+    /// The algorithm; `None` if the validity bitmap alone suffices.
     pub algorithm: Option<Algorithm>,
-    /// Why, as a sentence's end.
+    /// The reason, as the end of a sentence.
     pub reason: &'static str,
 }
 
-/// From so many rows per window on, rows are first reduced to panes.
+/// From this many rows per window on, rows are first reduced to panes.
 pub(super) const ROWS_PER_WINDOW: usize = 8;
 
-/// Chooses for windows over `rows` values of type `input` (dictionaries decoded); `asked` decides if it can do it.
+/// Chooses for windows over `rows` values of type `input` (dictionaries decoded); `asked` is used if it supports them.
 ///
 /// # Errors
-/// `InvalidValue` if what is asked for cannot do it.
+/// `InvalidValue` if the requested algorithm does not support them.
 pub fn choose(
     function: Function,
     input: &DataType,

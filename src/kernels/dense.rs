@@ -17,7 +17,7 @@ pub(super) struct Dense<'a, T: Copy> {
 }
 
 impl<'a, T: Copy> Dense<'a, T> {
-    /// Of `values` with their `nulls`. O(n) if there are any, else nothing.
+    /// The non-null values, given `values` and their `nulls`. O(n) if there are any nulls, else no work.
     pub fn of(values: &'a [T], nulls: Option<&NullBuffer>) -> Self {
         let values = match nulls {
             None => Cow::Borrowed(values),
@@ -26,7 +26,7 @@ impl<'a, T: Copy> Dense<'a, T> {
         Self { values }
     }
 
-    /// Of `values`, each of them mapped.
+    /// The same with each value mapped.
     pub fn mapped<V: Copy>(
         values: &[V],
         nulls: Option<&NullBuffer>,
@@ -41,7 +41,7 @@ impl<'a, T: Copy> Dense<'a, T> {
 }
 
 fn valid<'a, T: Copy>(values: &'a [T], nulls: &'a NullBuffer) -> impl Iterator<Item = T> + 'a {
-    // By runs, as most nulls are either few or together.
+    // By runs, as nulls are usually either few or clustered.
     nulls.valid_slices().flat_map(|(from, to)| values[from..to].iter().copied())
 }
 
@@ -65,8 +65,8 @@ pub(super) fn positions(nulls: &NullBuffer) -> Vec<u32> {
     nulls.valid_indices().map(|row| row as u32).collect()
 }
 
-/// Element types, and those of them that the algorithms but SIMD's are compiled for: a column of any other is widened
-/// before, as that costs little beside them.
+/// Element types, and those of them for which the algorithms other than SIMD's are compiled: a column of any other type
+/// is widened first, as that costs little in comparison.
 pub(super) trait Widened: Copy {
     type Wide: Ordered + Element;
     fn widened<'a>(values: &'a [Self], nulls: Option<&NullBuffer>) -> Dense<'a, Self::Wide>;

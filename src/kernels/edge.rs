@@ -1,9 +1,9 @@
-//! The windows that reach over one end of their group: prefixes of it, or suffixes, which one scan answers.
+//! The windows that extend over one end of their group: prefixes or suffixes of it, all answered by one scan.
 //!
 //! | | |
 //! |---|---|
 //! | needs | an associative `combine`; ranges that all begin with the first row, or all end with the last |
-//! | time | one `combine` per value; windows cost nothing but their answers |
+//! | time | one `combine` per value; windows cost nothing besides their answers |
 //! | space | none for prefixes; a partial per value for suffixes, as windows are answered in order |
 //! | first appeared | the two halves of a flip, see `two_stacks` |
 
@@ -12,7 +12,7 @@ use arrow_buffer::NullBuffer;
 use super::Rolling;
 use crate::algebra::Lift;
 
-/// Windows that reach over the start of a group of rows, or else over its end.
+/// Windows that extend over the start of a group of rows, or else over its end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Edge<'a> {
     rolling: &'a Rolling,
@@ -24,7 +24,7 @@ pub(super) struct Edge<'a> {
 }
 
 impl<'a> Edge<'a> {
-    /// None if no window does.
+    /// `None` if no window does.
     pub fn new(rolling: &'a Rolling, rows: usize, at_start: bool) -> Option<Self> {
         let (before, full, after) = rolling.parts(rows);
         let windows = if at_start { (0, before) } else { (before + full, before + full + after) };
@@ -43,8 +43,8 @@ impl<'a> Edge<'a> {
         if self.at_start { (0, rows) } else { (self.rows - rows, self.rows) }
     }
 
-    /// Hands the number of values and the partial of each window to `emit`. `values` are those of [`Edge::reach`] that are
-    /// not null, and `nulls` says which are.
+    /// Passes the number of values and the partial of each window to `emit`. `values` are those of [`Edge::reach`] that
+    /// are not null, and `nulls` says which are.
     pub fn each<T: Copy, F: Lift<T>>(
         &self,
         values: &[T],
@@ -92,7 +92,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// First and last values, which do not commute, of the windows that the definition lists.
+        /// First and last values, which do not commute, of the windows listed by the definition.
         #[test]
         fn edges_are_the_first_and_the_last_windows(
             size in 1i64..30, slide in 1i64..9, over: (bool, bool), valid in prop::collection::vec(any::<bool>(), 1..40),

@@ -1,10 +1,10 @@
-//! Exact sums of integers of any width, and what is made of them.
+//! Exact sums of integers of any width, and their conversion to results.
 //!
 //! | | |
 //! |---|---|
 //! | needs | integers, or decimals as integers of their last digit |
 //! | time | a pass to find the largest number, and the algorithm's own |
-//! | space | the values once more, widened; sums of 64 bits, 128 or 256, whichever no sum of the column can leave |
+//! | space | the values once more, widened; sums of 64, 128 or 256 bits, the least width that no sum of the column can exceed |
 
 use arrow_buffer::{NullBuffer, i256};
 use arrow_schema::DataType;
@@ -16,11 +16,11 @@ use super::simd::Element;
 use crate::algebra::{ExactSum, Total, divided, mean_unit};
 use crate::{Error, Result};
 
-/// Sums of integers, lowered from their number of values and their true sum; the first window that `lower` finds no
-/// answer for is the error.
+/// Sums of integers, lowered from their number of values and their true sum; the first window for which `lower` finds
+/// no answer is the error.
 ///
-/// They are summed in 64 bits where no sum of the column can be longer, else in 128, so that no window needs a check. A
-/// window that is null anyway, by `answered`, is no error.
+/// They are summed in 64 bits where every sum of the column fits, otherwise in 128, so that no window needs a check. A
+/// window that is null anyway, according to `answered`, does not cause an error.
 pub(super) fn integers<T: Element, O: Default>(
     job: &Job<'_>,
     values: &[T],
@@ -63,7 +63,7 @@ fn sums<T: Total, O: Default>(
     let mut overflown = None;
     job.each(&dense.values, &ExactSum::new(), |count, sum| {
         let window = out.len() - before;
-        // Whatever stands in the place of a null.
+        // Whatever value is stored under a null.
         let is_null = count == 0 || answered.is_some_and(|answered| answered.is_null(window));
         let lowered = if is_null { Some(O::default()) } else { lower(count, sum) };
         if lowered.is_none() && overflown.is_none() {
@@ -74,8 +74,8 @@ fn sums<T: Total, O: Default>(
     overflown.map_or(Ok(()), Err)
 }
 
-/// No sum of some of `values` is greater than this, nulls' places included; the greatest number if even this is too
-/// great.
+/// An upper bound for every sum of some of `values`, including those stored under nulls; the greatest number if even
+/// that is exceeded.
 fn bound(values: impl ExactSizeIterator<Item = i128>) -> u128 {
     let number = values.len() as u128;
     values.map(i128::unsigned_abs).fold(0, u128::max).saturating_mul(number)
@@ -84,7 +84,7 @@ fn bound(values: impl ExactSizeIterator<Item = i128>) -> u128 {
 /// How sums of decimals become sums or means of another scale.
 pub(super) struct Lowering {
     mean: bool,
-    /// What a mean's digits beyond the values' are worth.
+    /// The factor for the digits that a mean has beyond those of the values.
     unit: i128,
     /// The least number that has too many digits.
     limit: i128,
@@ -100,7 +100,7 @@ impl Lowering {
         Ok(Self { mean, unit: mean_unit(input, output), limit })
     }
 
-    /// The sum or mean; none if it has too many digits.
+    /// The sum or mean; `None` if it has too many digits.
     fn lower<T: Total>(&self, count: usize, sum: T) -> Option<i128> {
         let number = if self.mean { divided(sum, self.unit, count as i64)? } else { sum.narrow()? };
         (-self.limit < number && number < self.limit).then_some(number)

@@ -1,14 +1,14 @@
-//! Which rows each window is made of: fixed numbers of rows, or ranges found by time.
+//! Which rows each window contains: fixed numbers of rows, or ranges found by time.
 
 use super::{Ranges, Segments};
 use crate::{Error, Result};
 
-/// Windows of `size` rows, one every `slide` rows of each group: window k of a group that begins at row b is
-/// `[b + k·slide, b + k·slide + size)`, for every integer k for which it holds a row and does not reach over an end of
-/// its group that it may not reach over (Theodorakis et al. 2018, §2.1).
+/// Windows of `size` rows, one every `slide` rows of each group: window k of a group that begins at row b is `[b +
+/// k·slide, b + k·slide + size)`, for every integer k for which it contains a row and does not extend over an end of
+/// its group that it must stay within (Theodorakis et al. 2018, §2.1).
 ///
-/// At slide 1 there is a window per row: the one that ends with the row, if windows may reach over the start; the one
-/// that begins with the row, if they may reach over the end.
+/// At slide 1 there is a window per row: the one that ends with the row, if windows may extend over the start; the one
+/// that begins with the row, if they may extend over the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rolling {
     size: i64,
@@ -18,7 +18,7 @@ pub struct Rolling {
 }
 
 impl Rolling {
-    /// Windows of `size` rows, one every `slide`, which may reach over the start or the end of a group.
+    /// Windows of `size` rows, one every `slide`, which may extend over the start or the end of a group.
     ///
     /// # Errors
     /// `InvalidValue` unless size and slide are positive.
@@ -43,12 +43,12 @@ impl Rolling {
         self.slide
     }
 
-    /// Whether no row is in two windows.
+    /// Whether no row is in more than one window.
     pub fn is_disjoint(&self) -> bool {
         self.slide >= self.size
     }
 
-    /// Whether no window reaches over an end of its group.
+    /// Whether no window extends over an end of its group.
     pub fn is_full(&self) -> bool {
         !self.over_start && !self.over_end
     }
@@ -76,8 +76,8 @@ impl Rolling {
         (start.saturating_add(self.size).min(rows as i64) - start.max(0)) as usize
     }
 
-    /// How far the first window of a group of `rows` rows reaches over its start, and the distance from there to the end
-    /// of the last window. There must be a window.
+    /// How far the first window of a group of `rows` rows extends over its start, and the distance from there to the
+    /// end of the last window. There must be a window.
     pub(super) fn reach(&self, rows: usize) -> (usize, usize) {
         let (first, end) = self.span(rows as i64);
         let length = i128::from(end - 1 - first) * i128::from(self.slide) + i128::from(self.size);
@@ -95,7 +95,7 @@ impl Rolling {
         }
     }
 
-    /// Appends the windows of the group of rows `[from, to)` that reach over its start, or else those that reach over
+    /// Appends the windows of the group of rows `[from, to)` that extend over its start, or else those that extend over
     /// its end.
     pub(super) fn list_edge(&self, from: usize, to: usize, at_start: bool, ranges: &mut Ranges) {
         let (before, full, after) = self.parts(to - from);
@@ -107,12 +107,12 @@ impl Rolling {
         }
     }
 
-    /// The numbers of windows of a group that reach over its start, that are full, and that reach over its end; the
-    /// last include those that reach over both.
+    /// The numbers of windows of a group that extend over its start, that are full, and that extend over its end; the
+    /// last include those that extend over both.
     pub fn parts(&self, rows: usize) -> (usize, usize, usize) {
         let (first, end) = self.span(rows as i64);
         let full_end = (rows as i64 - self.size).div_euclid(self.slide) + 1;
-        // Windows before k = 0 reach over the start; those from `full_end` on over the end.
+        // Windows before k = 0 extend over the start; those from `full_end` on over the end.
         let (zero, full_end) = (0.clamp(first, end), full_end.clamp(first, end));
         let before = (zero.min(full_end) - first) as usize;
         let full = (full_end - zero).max(0) as usize;
@@ -125,7 +125,7 @@ impl Rolling {
 pub enum Frames {
     /// Windows of a number of rows.
     Rolling(Rolling, Segments),
-    /// Any windows whose ends do not step back.
+    /// Any windows whose ends do not decrease.
     Listed(Ranges),
 }
 
@@ -133,9 +133,9 @@ impl Frames {
     /// Number of windows.
     ///
     /// # Errors
-    /// `InvalidValue` for more than an array can have.
+    /// `InvalidValue` if there are more than an array can hold.
     pub fn count(&self) -> Result<usize> {
-        // An answer, and what validity and the way there need.
+        // An answer, and the space for validity and intermediate results.
         self.count_in(2)
     }
 
@@ -151,7 +151,7 @@ impl Frames {
         }
     }
 
-    /// Whether no row is in two windows.
+    /// Whether no row is in more than one window.
     pub fn is_disjoint(&self) -> bool {
         match self {
             Frames::Rolling(rolling, segments) => {
@@ -165,14 +165,14 @@ impl Frames {
         }
     }
 
-    /// The rows of each window, `[lo, hi)`; with `ranks`, as they are counted by them.
+    /// The rows of each window, `[lo, hi)`; with `ranks`, as numbered by these.
     pub fn iter<'a>(&'a self, ranks: Option<&'a [u32]>) -> FrameIter<'a> {
         FrameIter { frames: self, ranks, taken: 0, group: 0, block: Ranges::with_capacity(BLOCK), at: 0 }
     }
 }
 
-/// Windows are listed so many at a time: a list of all would be as long as the results, in fresh memory, and to find
-/// each anew would put the cases of groups, edges and nulls into every loop over windows.
+/// Number of windows listed at a time: a list of all would be as long as the results, in fresh memory, and finding each
+/// anew would put the cases of groups, edges and nulls into every loop over windows.
 const BLOCK: usize = 512;
 
 /// Iterator of [`Frames::iter`].
@@ -180,7 +180,7 @@ const BLOCK: usize = 512;
 pub struct FrameIter<'a> {
     frames: &'a Frames,
     ranks: Option<&'a [u32]>,
-    /// How many windows of the group were listed; of listed frames, how many of all.
+    /// How many windows of the group were listed; for listed frames, how many of all.
     taken: usize,
     group: usize,
     block: Ranges,
@@ -237,10 +237,10 @@ impl FrameIter<'_> {
     }
 }
 
-/// `count` as a number of results, if memory could hold so many in this many columns of 64 bits.
+/// `count` as a number of results, if memory can hold that many in this many columns of 64 bits.
 ///
 /// # Errors
-/// `InvalidValue` if not: a process that asks the system for too much is ended, so it is asked for some of it first.
+/// `InvalidValue` if not: a process that requests too much memory is killed, so part of it is requested first.
 pub(super) fn fits_memory(count: u128, columns: usize) -> Result<usize> {
     let refuse = || {
         Error::InvalidValue(format!(

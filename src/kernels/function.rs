@@ -1,4 +1,4 @@
-//! The functions of sliding windows: names, and which types they mean something for.
+//! The functions of sliding windows: their names, and the types they support.
 
 use std::str::FromStr;
 
@@ -22,9 +22,9 @@ pub enum Function {
     Count,
     /// Sum of squared deviations over the number of values less `ddof`, or its root.
     Variance {
-        /// Degrees of freedom taken off.
+        /// Degrees of freedom subtracted.
         ddof: u32,
-        /// Whether the root is asked for.
+        /// Whether to take the root.
         root: bool,
     },
     /// Row of the first of the least values.
@@ -37,7 +37,7 @@ pub enum Function {
     Last,
 }
 
-/// All functions by name; of variances with one degree of freedom taken off.
+/// All functions by name; variances with one degree of freedom subtracted.
 const NAMED: [(&str, Function); 11] = [
     ("sum", Function::Sum),
     ("mean", Function::Mean),
@@ -85,7 +85,7 @@ impl Function {
         if let Function::Variance { root, .. } = self { Function::Variance { ddof, root } } else { self }
     }
 
-    /// Whether validity alone, not values, decides which row answers.
+    /// Whether the row that gives the answer is determined by validity alone, not by values.
     pub(super) fn is_positional(&self) -> bool {
         matches!(self, Function::Count | Function::First | Function::Last)
     }
@@ -116,7 +116,7 @@ impl Function {
     /// The type of the answers over values of type `input`, dictionaries decoded.
     ///
     /// # Errors
-    /// `InvalidType` where the function means nothing.
+    /// `InvalidType` if the function does not support the type.
     pub fn output_type(&self, input: &DataType) -> Result<DataType> {
         let numeric = is_number(input);
         let ordered = numeric
@@ -152,7 +152,7 @@ impl Function {
 /// How windows are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The best of the others, by a rule.
+    /// The best of the others, chosen by a rule.
     Auto,
     /// See `recalculate`.
     Recalculate,

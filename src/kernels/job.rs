@@ -1,7 +1,7 @@
-//! Windows over a column of native values, and which kernel answers which of them.
+//! Windows over a column of native values, and which kernel computes which of them.
 //!
-//! SIMD kernels take runs of full windows at equal distances; all else (windows that reach over an end of their group,
-//! short groups, ranges found by time, integers of 128 bits) are ranges that a [`Lift`] answers.
+//! SIMD kernels take runs of full windows at equal distances; everything else (windows that extend over an end of their
+//! group, short groups, ranges found by time, integers of 128 bits) is computed as ranges by a [`Lift`].
 
 use arrow_buffer::NullBuffer;
 
@@ -24,7 +24,7 @@ pub(super) struct Job<'a> {
     pub windows: usize,
     /// Row of the array that the column begins with.
     pub base: usize,
-    /// If given, the windows are these, and not those of `frames`.
+    /// If given, these windows instead of those of `frames`.
     pub edge: Option<Edge<'a>>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Job<'a> {
 pub(super) type Overflown = usize;
 
 impl Job<'_> {
-    /// Rows of positions among values; those of none are 0.
+    /// Rows of positions among values; null positions become 0.
     pub(super) fn rows_of(&self, found: Vec<usize>) -> Vec<u32> {
         match self.nulls {
             None => found.into_iter().map(|row| if row.is_nowhere() { 0 } else { row as u32 }).collect(),
@@ -52,7 +52,7 @@ impl Job<'_> {
         self.run(values, simd, ranges).expect("nothing is summed in a type that could overflow")
     }
 
-    /// Answers by `simd` where windows are full and begin at equal distances, by `ranges` otherwise.
+    /// Computes windows by `simd` where they are full and begin at equal distances, by `ranges` otherwise.
     pub(super) fn run<T: Element, O: Copy>(
         &self,
         values: &[T],
@@ -70,17 +70,17 @@ impl Job<'_> {
         };
         let bits = |from| self.nulls.map(|nulls| Validity::new(nulls.validity(), nulls.offset() + from));
         let (size, slide) = (rolling.size() as usize, rolling.slide() as usize);
-        // Where a group has but a few full windows, a call for each does not pay.
+        // Where a group has only a few full windows, a call for each group does not pay off.
         let narrow = segments.len() > 1 && 4 * segments.rows() < 5 * size.min(NARROW) * segments.len();
         let long = !narrow && segments.rows() >= LONG * segments.len();
-        // Of many short groups all windows of neighbouring groups are computed, those that cross groups for nothing: at
-        // slide 1 windows of one group are neighbours there, too.
+        // For many short groups, all windows of neighbouring groups are computed and those that cross groups discarded:
+        // at slide 1 the windows of one group are neighbours there, too.
         let crossing = !long && slide == 1 && segments.rows() >= 2 * size * segments.len();
         if !long && !crossing {
             ranges(self, values, &mut out)?;
             return Ok(out);
         }
-        // So many rows at a time that what is computed of them stays in the cache.
+        // A limited number of rows at a time, so that their results stay in the cache.
         let (mut group, mut whole) = (0, Vec::new());
         while let Some((from, mut to)) = segments.get(group) {
             let first = group;
@@ -102,7 +102,7 @@ impl Job<'_> {
             if crossing
                 && simd(Column::new(&values[from..to], bits(from)), from, size, 1, &mut whole).is_err()
             {
-                // The sum of a window that is none may not fit.
+                // The sum of a window that is discarded need not fit.
                 out.clear();
                 ranges(self, values, &mut out)?;
                 return Ok(out);
@@ -130,7 +130,8 @@ impl Job<'_> {
         Ok(out)
     }
 
-    /// Answers, by `ranges`, the windows of one group that reach over an end of it; the group begins with row `begin`.
+    /// Computes, by `ranges`, the windows of one group that extend over an end of it; the group begins with row
+    /// `begin`.
     fn edge<T: Element, O>(
         &self,
         edge: Option<Edge<'_>>,
@@ -156,7 +157,8 @@ impl Job<'_> {
         ranges(&job, &values[from..to], out).map_err(|window| done + window)
     }
 
-    /// Answers, by `ranges`, the windows that reach over the start of a group, or else over its end, some groups at once.
+    /// Computes, by `ranges`, the windows that extend over the start of a group, or else over its end, several groups
+    /// at once.
     fn edges<T: Element, O>(
         &self,
         at_start: bool,
@@ -170,7 +172,7 @@ impl Job<'_> {
         let (Some((from, _)), Some((_, to))) = (edges.get(0), edges.get(edges.len().wrapping_sub(1))) else {
             return Ok(out);
         };
-        // Of one group the other rows are none of their business.
+        // Windows of one group do not see the rows of the others.
         let nulls =
             self.nulls.map(|nulls| nulls.slice(from, to - from)).filter(|nulls| nulls.null_count() > 0);
         edges.rank_from(from as u32);
@@ -178,7 +180,7 @@ impl Job<'_> {
         let (frames, algorithm) = (Frames::Listed(edges), Some(Algorithm::TwoStacksSimd));
         let job = Job { frames: &frames, algorithm, nulls: nulls.as_ref(), windows, base: from, edge: None };
         ranges(&job, &values[from..to], &mut out).map_err(|window| {
-            // Which of all windows it is, its rows tell.
+            // Its number among all windows follows from its rows.
             let rows = frames.iter(None).nth(window).map(|(lo, hi)| (lo + from, hi + from));
             self.frames.iter(None).position(|other| Some(other) == rows).unwrap_or(0)
         })?;
@@ -196,7 +198,7 @@ impl Job<'_> {
             || !matches!(self.algorithm, Some(Algorithm::SubtractOnEvict | Algorithm::TwoStacks))
     }
 
-    /// Hands the number of values and the partial of each window to `emit`.
+    /// Passes the number of values and the partial of each window to `emit`.
     pub(super) fn each<T: Copy, F: Lift<T>>(
         &self,
         values: &[T],
@@ -222,11 +224,11 @@ impl Job<'_> {
     }
 }
 
-/// Rows of neighbouring groups that are answered at once.
+/// Rows of neighbouring groups that are computed at once.
 const NEIGHBOURS: usize = 1 << 13;
 
-/// Rows of a window from which a SIMD kernel pays for a group that is hardly longer.
+/// Rows of a window from which on a SIMD kernel pays off for a group that is hardly longer.
 const NARROW: usize = 512;
 
-/// Rows per group from which a SIMD kernel is called for each.
+/// Rows per group from which on a SIMD kernel is called for each.
 const LONG: usize = 64;

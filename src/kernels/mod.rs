@@ -1,9 +1,9 @@
 //! Kernels: columns of partials in, columns of partials out. They know neither keys nor windows.
 //!
-//! The plain ones answer a list of [`Ranges`], half-open index ranges whose both ends never step back; that is what
-//! windows over sorted slices are, whatever the gaps between them, and for many keys one after the other. [`answer`]
-//! answers the windows over an Arrow array, which are [`Frames`]: numbers of rows ([`Rolling`]), or ranges found by time
-//! ([`by_time`]). What they compute are the functions of [`crate::algebra`].
+//! The plain ones compute a list of [`Ranges`], half-open index ranges neither of whose ends decreases: the form that
+//! windows over sorted slices take, whatever the gaps between them, for many keys one after the other. [`answer`]
+//! computes the windows over an Arrow array, which are [`Frames`]: numbers of rows ([`Rolling`]), or ranges found by
+//! time ([`by_time`]). What they compute are the functions of [`crate::algebra`].
 
 mod answer;
 mod any_range;

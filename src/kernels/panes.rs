@@ -1,8 +1,9 @@
-//! Panes: what lies between two neighbouring ends of windows is reduced first, and Two-Stacks goes over the partials.
+//! Panes: the stretches between neighbouring ends of windows are reduced first, and Two-Stacks runs over their
+//! partials.
 //!
 //! | | |
 //! |---|---|
-//! | needs | an associative `combine`; windows that are fewer than rows, or it is work for nothing |
+//! | needs | an associative `combine`; fewer windows than rows, or panes save nothing |
 //! | time | one `combine` per value, which SIMD is good at, and O(1) amortised per pane and window |
 //! | space | a partial per pane: one per slide, two where the size is no multiple of it |
 //! | first appeared | Li et al., *No Pane, No Gain*, SIGMOD Record 2005; one value per slide in Theodorakis et al. 2018, §3.2 (2), (3) |
@@ -11,14 +12,14 @@ use super::frames::FrameIter;
 use super::two_stacks::two_stacks_each;
 use crate::algebra::{Lift, OfStates};
 
-/// Hands the number of values and the partial of each range to `emit`.
+/// Passes the number of values and the partial of each range to `emit`.
 pub(super) fn by_panes<T: Copy, F: Lift<T>>(
     values: &[T],
     ranges: &FrameIter<'_>,
     fold: &F,
     mut emit: impl FnMut(usize, F::State),
 ) {
-    // Both ends of windows never step back, so that their union is a merge.
+    // Neither starts nor ends of windows decrease, so that their union is a merge.
     let (mut cuts, mut starts, mut ends) = (Vec::new(), ranges.clone().peekable(), ranges.clone().peekable());
     loop {
         let cut = match (starts.peek(), ends.peek()) {

@@ -1,7 +1,7 @@
 //! Index ranges of windows over a column.
 
-/// Half-open index ranges `[lo, hi)`, one per window, both ends non-decreasing. A range may be empty, as a window is
-/// that ends before its first row.
+/// Half-open index ranges `[lo, hi)`, one per window, both ends non-decreasing. A range may be empty, like that of a
+/// window that ends before its first row.
 #[derive(Debug, Default, Clone)]
 pub struct Ranges {
     lo: Vec<u32>,
@@ -48,7 +48,7 @@ impl Ranges {
         self.overlap |= other.overlap;
     }
 
-    /// Maps both ends of all ranges by `ranks`, which never steps back.
+    /// Maps both ends of all ranges by `ranks`, which never decreases.
     pub(super) fn rank(&mut self, ranks: &[u32]) {
         for end in self.lo.iter_mut().chain(&mut self.hi) {
             *end = ranks[*end as usize];
@@ -65,7 +65,7 @@ impl Ranges {
         self.lo.len()
     }
 
-    /// Whether there is no range.
+    /// Whether there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.lo.is_empty()
     }
@@ -88,7 +88,7 @@ impl Ranges {
     }
 }
 
-/// A column and ranges over it with steps, gaps, repeats and none at all, for the kernels' property tests.
+/// A column and ranges over it with steps, gaps, repeats and empty ranges, for the kernels' property tests.
 #[cfg(test)]
 pub(super) fn arbitrary_ranges() -> impl proptest::strategy::Strategy<Value = (Vec<i64>, Ranges)> {
     use proptest::prelude::*;

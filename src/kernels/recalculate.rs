@@ -1,4 +1,4 @@
-//! Recalculate: every window by itself, whatever it shares with the one before (Theodorakis et al. 2018, §2.2).
+//! Recalculate: every window separately, whatever it shares with the previous one (Theodorakis et al. 2018, §2.2).
 //!
 //! | | |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | time | one `combine` per index and range: O(n) per range, which a CPU is good at |
 //! | space | none |
 //!
-//! For ranges that do not overlap, tumbling windows among them, there is nothing better.
+//! For ranges that do not overlap, such as tumbling windows, nothing is faster.
 
 use super::Ranges;
 use crate::algebra::{Lift, Monoid, OfStates};
@@ -18,7 +18,7 @@ pub fn recalculate<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) 
     answers
 }
 
-/// Hands the number of values and the partial of each range to `emit`.
+/// Passes the number of values and the partial of each range to `emit`.
 #[inline]
 pub fn recalculate_each<T: Copy, F: Lift<T>>(
     column: &[T],

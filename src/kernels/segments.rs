@@ -22,8 +22,8 @@ impl Segments {
     /// Groups given as integer offsets, like those of a list array, or as the runs of a run-end encoded array.
     ///
     /// # Errors
-    /// `InvalidType` for any other type; `InvalidValue` for nulls and for offsets that do not begin with 0, that step
-    /// back (groups would overlap), or that do not end with `rows` (rows would belong to none).
+    /// `InvalidType` for any other type; `InvalidValue` for nulls and for offsets that do not begin with 0, that
+    /// decrease (groups would overlap), or that do not end with `rows` (rows would be in no group).
     pub fn read(array: &ArrayRef, rows: usize) -> Result<Self> {
         let offsets = match array.data_type() {
             DataType::RunEndEncoded(run_ends, _) => match run_ends.data_type() {
@@ -98,7 +98,7 @@ impl Segments {
         self.offsets.len() - 1
     }
 
-    /// Whether there is no group.
+    /// Whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -121,7 +121,7 @@ impl Segments {
     }
 }
 
-/// The offsets of the runs that a (perhaps sliced) run-end encoded array has.
+/// The offsets of the runs of a run-end encoded array, which may be sliced.
 fn runs<R: RunEndIndexType>(array: &ArrayRef) -> ScalarBuffer<i64> {
     let runs = array.as_any().downcast_ref::<RunArray<R>>().expect("the type says so").run_ends();
     let rows = runs.len();

@@ -1,8 +1,8 @@
-//! Subtract-on-Evict: one running aggregate; what leaves is taken out of it (Theodorakis et al. 2018, §2.2).
+//! Subtract-on-Evict: one running aggregate, from which leaving values are removed (Theodorakis et al. 2018, §2.2).
 //!
 //! | | |
 //! |---|---|
-//! | needs | an exact inverse (integers; never floats, whose error would drift along the column), or a function that can tell when what leaves does not matter (extrema), and scans its window anew when it does |
+//! | needs | an exact inverse (integers; never floats, whose error would drift along the column), or a function that recognises when a leaving value does not matter (extrema), and scans its window again when it does |
 //! | time | with an inverse, one `combine` and one `invert` per index: O(1) amortised per range; without, a scan of the window for each extremum that leaves: O(n) per range at worst (a sorted column) |
 //! | space | none |
 //! | first appeared | Tangwongsan et al., *General Incremental Sliding-Window Aggregation*, VLDB 2015, as SoE |
@@ -17,7 +17,7 @@ pub fn subtract_on_evict<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid
     answers
 }
 
-/// Hands the number of values and the partial of each range to `emit`. Ends of ranges must not step back.
+/// Passes the number of values and the partial of each range to `emit`. Ends of ranges must not decrease.
 #[inline]
 pub fn subtract_on_evict_each<T: Copy, F: Lift<T>>(
     column: &[T],
@@ -28,7 +28,7 @@ pub fn subtract_on_evict_each<T: Copy, F: Lift<T>>(
     let (mut running, mut from, mut to) = (fold.identity(), 0, 0);
     for (lo, hi) in ranges {
         if lo >= to {
-            // Nothing of the running aggregate stays: start anew and skip what lies between.
+            // Nothing of the running aggregate remains: start over and skip what lies between.
             running = fold.reduce(lo, &column[lo..hi]);
         } else {
             let leave = |running, at: usize| fold.evict(running, fold.lift(at, column[at]));

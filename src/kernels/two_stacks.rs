@@ -7,9 +7,9 @@
 //! | space | one suffix aggregate per index of the longest range |
 //! | first appeared | adamax, *Re: Implement a queue in which push_rear(), pop_front() and get_min() are all constant time operations*, 2011; Tangwongsan et al., VLDB 2015; the columnar form with an in-place flip is Theodorakis et al., *Hammer Slide*, ADMS 2018, §3 |
 //!
-//! The front stack is the suffix aggregates of `[lo, mid)`; the back stack needs only one running aggregate of
-//! `[mid, hi)`, as its values stay in the column (data minimalism). A flip moves `mid` up to `hi` and scans backwards;
-//! what enters is folded in bulk. Both are [`Lift`]'s to do, so that they can be SIMD.
+//! The front stack is the suffix aggregates of `[lo, mid)`; the back stack needs only one running aggregate of `[mid,
+//! hi)`, as its values stay in the column (data minimalism). A flip moves `mid` up to `hi` and scans backwards; new
+//! values are folded in bulk. [`Lift`] does both, so that they can use SIMD.
 
 use super::Ranges;
 use crate::algebra::{Lift, Monoid, OfStates};
@@ -21,7 +21,7 @@ pub fn two_stacks<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) -
     answers
 }
 
-/// Hands the number of values and the partial of each range to `emit`. Ends of ranges must not step back.
+/// Passes the number of values and the partial of each range to `emit`. Ends of ranges must not decrease.
 #[inline]
 pub fn two_stacks_each<T: Copy, F: Lift<T>>(
     column: &[T],
@@ -29,8 +29,8 @@ pub fn two_stacks_each<T: Copy, F: Lift<T>>(
     fold: &F,
     mut emit: impl FnMut(usize, F::State),
 ) {
-    // front[i] is the aggregate of column[base + i .. mid]. One array serves all flips: a ring buffer (§3.2) that begins
-    // anew at each, as a flip always finds it used up.
+    // front[i] is the aggregate of column[base + i .. mid]. One array serves all flips: a ring buffer (§3.2) that is
+    // restarted at each, as it is always used up by then.
     let mut front: Vec<F::State> = Vec::new();
     let (mut base, mut mid, mut end) = (0, 0, 0);
     let mut back = fold.identity();

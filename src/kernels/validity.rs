@@ -39,7 +39,7 @@ pub(super) fn counts(frames: &Frames, nulls: Option<&NullBuffer>) -> Vec<i64> {
     }
 }
 
-/// Which windows have at least `least` values; none if all do.
+/// Which windows have at least `least` values; `None` if all do.
 pub(super) fn validity(frames: &Frames, nulls: Option<&NullBuffer>, least: u64) -> Option<NullBuffer> {
     if least == 0 || nulls.is_none() && least == 1 && matches!(frames, Frames::Rolling(..)) {
         // Every window of a number of rows holds a row.
@@ -54,8 +54,8 @@ pub(super) fn validity(frames: &Frames, nulls: Option<&NullBuffer>, least: u64) 
     }
 }
 
-/// Without nulls a window's number of values is its length: those that reach over the start are the longer the later,
-/// those that reach over the end the shorter.
+/// Without nulls a window's number of values is its length: among those that extend over the start it increases, among
+/// those that extend over the end it decreases.
 fn by_length(rolling: &Rolling, segments: &Segments, least: u64) -> Option<NullBuffer> {
     if rolling.is_full() && least <= rolling.size() as u64 {
         return None;
@@ -130,7 +130,8 @@ impl Padded {
     }
 }
 
-/// Whether groups are long enough for a call each, and little longer with what windows reach over.
+/// Whether groups are long enough for a call each, and little longer once padded for windows that extend over their
+/// ends.
 fn are_padded(rolling: &Rolling, segments: &Segments) -> bool {
     let is_near = |(from, to): (usize, usize)| {
         let windows = rolling.count(to - from);
@@ -145,7 +146,7 @@ const LONG: usize = 512;
 fn by_ranges(frames: &Frames, ranks: Option<&[u32]>, least: u64) -> Option<NullBuffer> {
     let ranges = frames.iter(ranks);
     let mut bits = BooleanBufferBuilder::new(0);
-    // 64 at a time: a builder's `append` for each would take longer than all the rest.
+    // 64 at a time: appending each to a builder would take longer than all the rest.
     let mut word = (0u64, 0);
     for (lo, hi) in ranges {
         word.0 |= u64::from((hi - lo) as u64 >= least) << word.1;

@@ -1,4 +1,4 @@
-//! Rows of key columns to 64-bit hashes that mean the same in every run, on every platform and in every release.
+//! Hashes rows of key columns to 64 bits that are the same in every run, on every platform and in every release.
 //!
 //! | | |
 //! |---|---|
@@ -31,8 +31,8 @@ const STRUCT: u64 = 0x1319_8A2E_0370_7345;
 
 /// Appends the hash of each of `rows` rows of key columns to `hashes`.
 ///
-/// Take what else the hashes decide from [`remix`], as their own bits serve the sketches: a key's candidate workers
-/// from `remix(hash, 1)`, `remix(hash, 2)` and so on.
+/// Derive everything else that depends on the hashes from [`remix`], as the sketches use their own bits: a key's
+/// candidate workers from `remix(hash, 1)`, `remix(hash, 2)` and so on.
 ///
 /// # Errors
 /// `InvalidType` for maps and unions, also within other types.
@@ -195,7 +195,7 @@ fn append(column: &dyn Array, seed: u64, out: &mut Vec<u64>) -> Result<()> {
             append(array.values(), seed, &mut items)?;
             out.extend((0..array.len()).map(|row| list(&items[row * length..(row + 1) * length], seed)));
         }
-        // Refused before any column is read.
+        // Rejected before any column is read.
         other @ (Map(..) | Union(..)) => unreachable!("{other} is not supported"),
     }
     if let Some(nulls) = column.nulls().filter(|nulls| nulls.null_count() > 0) {
@@ -252,7 +252,7 @@ fn runs<R: RunEndIndexType>(column: &dyn Array, seed: u64, out: &mut Vec<u64>) -
     Ok(())
 }
 
-/// The hash of a list: of its items in order, and of how many they are, so that neighbours cannot swap items.
+/// The hash of a list: of its items in order, and of their number, so that neighbours cannot swap items.
 fn list(items: &[u64], seed: u64) -> u64 {
     let hash = items.iter().fold(mix(seed ^ LIST), |hash, &item| combine(hash, item));
     combine(hash, items.len() as u64)
@@ -434,7 +434,7 @@ mod tests {
     }
 
     proptest! {
-        /// Equal hashes for equal keys and no others, where equal is what the index of keys says.
+        /// Equal keys have equal hashes and others do not, with equality as defined by the index of keys.
         #[test]
         fn equal_as_keys_are(columns in rows(), from in 0_usize..5, count in 1_usize..5, seed in any::<u64>()) {
             let columns: Vec<ArrayRef> = columns.into_iter().cycle().skip(from).take(count).collect();

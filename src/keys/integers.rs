@@ -1,4 +1,4 @@
-//! Keys of one integer column: a direct table while the values are near each other, a hash table otherwise.
+//! Keys of one integer column: a direct table while the values are close together, a hash table otherwise.
 
 use std::hash::BuildHasher;
 
@@ -14,7 +14,7 @@ use crate::Result;
 /// No id yet.
 const NONE: u32 = u32::MAX;
 
-/// Distinct integers, or what is stored as such, as 64-bit patterns.
+/// Distinct integers, or values stored as integers, as 64-bit patterns.
 pub(super) struct IntegerKeys {
     data_type: DataType,
     values: Vec<i64>,
@@ -73,7 +73,7 @@ impl IntegerKeys {
         Ok(())
     }
 
-    /// The id of a value that the direct table has.
+    /// The id of a value that the direct table covers.
     #[inline]
     fn known(&self, value: i64) -> Option<u32> {
         match &self.lookup {
@@ -118,7 +118,7 @@ impl IntegerKeys {
                 table.insert_unique(hash, id, |&id| hasher.hash_one(values[id as usize]));
                 values.push(value);
                 (*low, *high) = (value.min(*low), value.max(*high));
-                // Looked at whenever the keys have doubled: by now a direct table may be the smaller one.
+                // Checked whenever the number of keys has doubled: by then a direct table may be the smaller one.
                 let (low, high) = (*low, *high);
                 if values.len().is_power_of_two() && span(low, high) <= 8 * values.len() as i128 {
                     self.lookup = self.direct(low, high);
@@ -135,15 +135,15 @@ impl IntegerKeys {
         })
     }
 
-    /// Makes the direct table cover these values, or gives it up where it would be much larger than the data.
+    /// Makes the direct table cover these values, or abandons it if it would be much larger than the data.
     fn make_room<'a>(&mut self, rest: impl Iterator<Item = &'a i64>) {
         let Lookup::Direct { base, ids } = &self.lookup else { return };
         let known =
             if ids.is_empty() { (i64::MAX, i64::MIN) } else { (*base, base + (ids.len() as i64 - 1)) };
         let (low, high) = rest.fold(known, |(low, high), &value| (low.min(value), high.max(value)));
-        // Four table entries a row seen are less than what a hash table of the rows would take.
+        // Up to four table entries per row seen are less than what a hash table of the rows would take.
         if span(low, high) <= (1 << 16).max(4 * self.rows as i128) {
-            // Room to grow on the side that grew: keys that count upwards must not cost a new table each batch.
+            // Room to grow on the side that grew: ascending keys must not cost a new table with each batch.
             let grown = ids.len() as i64;
             let low = if low < known.0 { low.saturating_sub(grown) } else { low };
             let high = if high > known.1 { high.saturating_add(grown) } else { high };
@@ -165,7 +165,7 @@ impl IntegerKeys {
         Lookup::Direct { base: low, ids }
     }
 
-    /// Ids and values of all keys but null.
+    /// Ids and values of all keys except null.
     fn valid(&self) -> impl Iterator<Item = (u32, i64)> + '_ {
         let ids = 0..self.values.len() as u32;
         ids.zip(self.values.iter().copied()).filter(|&(id, _)| Some(id) != self.null)

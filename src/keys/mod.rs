@@ -1,4 +1,4 @@
-//! Key columns to dense ids, so that everything after works on `u32`.
+//! Maps key columns to dense ids, so that everything after works on `u32`.
 //!
 //! Keys are equal as in SQL's `GROUP BY`: null equals null, NaN equals NaN, and -0.0 equals 0.0. Ids count from zero
 //! in the order of first appearance.
@@ -19,16 +19,16 @@ use rows::RowKeys;
 
 use crate::{Error, Result};
 
-/// Gives each distinct key a dense id and remembers the keys.
+/// Assigns each distinct key a dense id and remembers the keys.
 pub struct KeyIndex {
     types: Vec<DataType>,
     kind: Kind,
 }
 
 enum Kind {
-    /// No key columns: one group, there once a row is.
+    /// No key columns: a single group, which exists once there is a row.
     Global { seen: bool },
-    /// One column of integers or of what is stored as such.
+    /// One column of integers or of values stored as integers.
     Integers(IntegerKeys),
     /// Anything else, by its row encoding.
     Rows(RowKeys),
@@ -68,7 +68,7 @@ impl KeyIndex {
         }
     }
 
-    /// Whether no key was seen.
+    /// Whether no key was seen yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -145,10 +145,10 @@ impl KeyIndex {
         self.values()?.into_iter().map(decoded).collect()
     }
 
-    /// An index of these keys only, which ascend: the n-th of them is key n. O(keys).
+    /// An index of only these keys, which ascend: the n-th of them becomes key n. O(keys).
     ///
     /// # Errors
-    /// None but those of Arrow.
+    /// Only those of Arrow.
     pub fn only(&self, kept: &[u32]) -> Result<Self> {
         let places = UInt32Array::from(kept.to_vec());
         let columns = self.plain_values()?.into_iter().map(|values| Ok(take(&values, &places, None)?));

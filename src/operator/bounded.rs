@@ -16,20 +16,20 @@ use crate::keys::KeyIndex;
 use crate::slice::{SliceTable, Slicer};
 use crate::{Error, Result};
 
-/// Slots that may gather before those of one slice are merged for the first time.
+/// Slots that may accumulate before those of one slice are first merged.
 const FIRST_COMPACTION: usize = 16 << 20;
 
-/// Takes rows (or slices) in any order and number of batches, then answers every window.
+/// Takes rows (or slices) in any order and any number of batches, then computes every window.
 pub struct Bounded {
     plan: Arc<Plan>,
     held: Held,
-    /// Of the columns of this query's slices, once they are asked for.
+    /// The columns of this query's slices, computed on first use.
     slice_types: Vec<DataType>,
     first_compaction: usize,
     compact_at: usize,
 }
 
-/// What is kept of the rows.
+/// What is stored of the rows.
 enum Held {
     Slices(Box<Worker>),
     /// Rows as they came, where a window needs them in order.
@@ -53,7 +53,7 @@ pub(crate) struct Columns {
 }
 
 impl Bounded {
-    /// An operator without rows.
+    /// An operator with no rows yet.
     pub fn new(plan: Arc<Plan>) -> Result<Self> {
         let held = match plan.needs_rows() {
             true => Held::Rows(Box::new(Gathered::new(plan.clone())?)),
@@ -133,7 +133,7 @@ impl Bounded {
         self.compact()
     }
 
-    /// Takes in slices that [`Bounded::slices`] of the same query handed out.
+    /// Takes in slices that [`Bounded::slices`] of the same query returned.
     ///
     /// # Errors
     /// `InvalidValue` if the columns are not those of this query's slices.
@@ -162,8 +162,8 @@ impl Bounded {
         }
     }
 
-    /// Bytes that keys, slots and the partials in them hold; 0 where rows are kept instead. Buffers that values share with
-    /// the batches that brought them count whole.
+    /// Bytes held by keys, slots and their partials; 0 where rows are kept instead. Buffers that values share with the
+    /// batches that brought them are counted in full.
     pub fn bytes(&self) -> usize {
         match &self.held {
             Held::Slices(worker) => worker.keys.bytes() + worker.table.bytes(),
@@ -171,9 +171,9 @@ impl Bounded {
         }
     }
 
-    /// Hands out the slices of what was pushed, and begins anew: by bucket of keys, of those that have any, sorted by
-    /// key and time. Columns: keys, start (with sessions the first time), with sessions the last time, then the state
-    /// of each partial.
+    /// Returns the slices of what was pushed and starts over: one batch per non-empty bucket of keys, sorted by key and
+    /// time. Columns: keys, start (with sessions the first time), with sessions the last time, then the state of each
+    /// partial.
     ///
     /// # Errors
     /// `InvalidValue` without buckets, or where windows need rows in order; `Overflow` where a partial does not fit the
@@ -196,7 +196,8 @@ impl Bounded {
         }
     }
 
-    /// Merges the slots of each slice once they have doubled, so that memory follows slices, not rows, in any order.
+    /// Merges the slots of each slice once their number has doubled, so that memory is proportional to slices, not
+    /// rows, in any order.
     fn compact(&mut self) -> Result<()> {
         let Held::Slices(worker) = &mut self.held else { return Ok(()) };
         let Worker { keys, slicer, table, .. } = &mut **worker;

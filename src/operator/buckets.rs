@@ -1,14 +1,14 @@
-//! What crosses a shuffle, by bucket of keys: slices that were made here, or rows as they came.
+//! What is sent through a shuffle, by bucket of keys: slices made by this task, or rows as they arrived.
 //!
 //! | | |
 //! |---|---|
 //! | needs | keys that can be hashed; partials whose parts may be merged in any order |
-//! | time | O(slices + keys) to hand out slices, and a sort where they are out of order; O(rows) for rows |
-//! | space | what is handed out, once more |
+//! | time | O(slices + keys) to emit slices, and a sort where they are out of order; O(rows) for rows |
+//! | space | a second copy of what is emitted |
 //! | first appeared | partial aggregation before the exchange: Larson, *Grouping and Duplicate Elimination*, 1997; rows instead where it reduces little: Larson, *Data Reduction by Partial Preaggregation*, ICDE 2002 |
 //!
-//! A bucket is decided by the hash of a key alone, so that all slices and all rows of one key meet, whichever task made
-//! them and whether it made slices or passed rows on.
+//! A bucket is determined by the hash of a key alone, so that all slices and all rows of one key end up in the same
+//! bucket, whichever task produced them and whether it made slices or passed rows on.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use crate::keys::{KeyIndex, hash_rows, remix};
 use crate::slice::SliceTable;
 use crate::{Error, Result};
 
-/// Tells the bucket of a key from what else its hash decides. Never changes: tasks of one job must agree.
+/// Separates the bucket of a key from everything else its hash determines. Never changes: the tasks of one job must
+/// agree.
 const SALT: u64 = 0x51_1CE5;
 
 /// Rows by bucket: those of bucket `b` are `order[bounds[b]..bounds[b + 1]]`, in the order they came.
@@ -57,14 +58,14 @@ impl Sorted {
         Ok(Self { order, bounds })
     }
 
-    /// Buckets that have rows, with where these begin and end in the order.
+    /// Non-empty buckets, with where each begins and ends in the order.
     fn buckets(&self) -> impl Iterator<Item = (u32, usize, usize)> + '_ {
         let each = self.bounds.windows(2).enumerate();
         each.map(|(bucket, bound)| (bucket as u32, bound[0], bound[1])).filter(|&(_, from, to)| from < to)
     }
 }
 
-/// Rows by bucket, each row in the order it came. Columns are those of the plan's input.
+/// Rows by bucket, each row in order of arrival. The columns are those of the plan's input.
 ///
 /// # Errors
 /// `InvalidValue` without buckets or for a batch of another schema, `InvalidType` for keys that cannot be hashed.
@@ -107,7 +108,7 @@ pub(super) fn split_slices(
         .collect()
 }
 
-/// The columns of slices that are handed out: keys, start, with sessions last, then each partial's state.
+/// The columns of emitted slices: keys, start, with sessions last, then each partial's state.
 pub(super) fn schema(plan: &Plan) -> Result<Arc<Schema>> {
     let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
     let keys = KeyIndex::new(types.collect())?.values()?;
@@ -186,7 +187,7 @@ mod tests {
         Arc::new(Plan::new(schema, vec!["k".into()], "t".into(), windows, aggregates).unwrap())
     }
 
-    /// Windows as text; floats with fewer digits than they have.
+    /// Windows as text, with floats rounded.
     fn windows(bounded: Bounded) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         for batch in bounded.finish().unwrap().collect(1).unwrap() {
@@ -204,8 +205,8 @@ mod tests {
     }
 
     proptest! {
-        /// Rows dealt out to tasks, each of which hands out slices now and then or passes its rows on, give the
-        /// windows that one task gives: per bucket, and no key in two buckets.
+        /// Rows distributed to tasks, each of which emits slices from time to time or passes its rows on, give the
+        /// windows that a single task gives: per bucket, and no key in two buckets.
         #[test]
         fn buckets_are_parts_of_the_whole(
             tasks in prop::collection::vec((rows(), any::<bool>(), 1usize..40), 1..4),

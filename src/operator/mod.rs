@@ -1,10 +1,10 @@
 //! Operators: queries bound to a schema, and what runs them.
 //!
-//! A [`Plan`] checks a query against a schema and says what is stored; [`Bounded`] takes all rows (or slices made
-//! elsewhere) and then emits every window as [`Output`], or its slices by bucket of keys, for another to go on with.
-//! Where a window needs rows in order it keeps them (`ranked`), and else slices only. A stream [`Operator`] takes rows and
-//! watermarks without end, and emits windows as they become final; it stores slices, and rows under them only for the queries
-//! that need them.
+//! A [`Plan`] checks a query against a schema and determines what is stored; [`Bounded`] takes all rows (or slices made
+//! elsewhere) and then emits every window as [`Output`], or its slices by bucket of keys for another task to continue
+//! with. Where a window needs rows in order it keeps them (`ranked`), and otherwise slices only. A stream [`Operator`]
+//! takes rows and watermarks without end, and emits windows as they become final; it stores slices, and rows under them
+//! only for the queries that need them.
 
 mod bounded;
 mod buckets;

@@ -26,19 +26,20 @@ pub(super) use listed::Windows;
 /// Rows in a batch of results, at most: what crosses a boundary fastest.
 pub const BATCH_ROWS: usize = 65_536;
 
-/// Bytes of a batch of results, about, where answers or keys are of any size: far from what 32-bit offsets can tell.
+/// Approximate bytes of a batch of results where answers or keys are of variable size: far below what 32-bit offsets
+/// can hold.
 const BATCH_BYTES: usize = 64 << 20;
 
-/// Rows of the first batch of a block, where it is not known how large its answers are.
+/// Rows of the first batch of a block, while the size of its answers is unknown.
 const FIRST_ROWS: usize = 64;
 
-/// How many times the rows of the batch before a batch may have, as later answers may be larger.
+/// By how much a batch may have more rows than the one before it, as later answers may be larger.
 const GROWTH: usize = 16;
 
 /// Blocks per thread of a round whose batches are all kept: enough that threads seldom wait for each other.
 pub const BLOCKS_PER_ROUND: usize = 16;
 
-/// Every window of the rows that were pushed, computed a block of keys at a time.
+/// Every window of the rows pushed so far, computed one block of keys at a time.
 pub struct Output {
     plan: Arc<Plan>,
     keys: Vec<ArrayRef>,
@@ -47,22 +48,22 @@ pub struct Output {
     /// Keys `blocks[i]..blocks[i + 1]` are one block.
     blocks: Vec<usize>,
     next_block: usize,
-    /// Whether answers or keys may be of any size.
+    /// Whether answers or keys are of variable size.
     varies: bool,
     /// The block that is being read batch by batch.
     current: Option<Block>,
 }
 
-/// What windows are made of.
+/// What windows are computed from.
 enum Source {
     Slices(SliceTable),
     Rows(Ordered),
 }
 
-/// Some keys, and how far their windows have come out.
+/// Some keys, and which of their windows have been emitted.
 struct Block {
     listing: Listing,
-    /// Windows of one type that were listed, and how many of them are out.
+    /// The listed windows of one type, and how many of them have been emitted.
     listed: Option<(usize, Windows, usize)>,
     /// Rows that the next batch may have.
     most: usize,
@@ -85,7 +86,7 @@ impl Output {
         Self::of(plan, keys, Source::Slices(table), order)
     }
 
-    /// The windows of rows, which `order` has by key.
+    /// The windows over rows, whose order by key is in `order`.
     pub(super) fn of_rows(plan: Arc<Plan>, keys: KeyIndex, rows: Ordered, order: KeyOrder) -> Result<Self> {
         Self::of(plan, keys, Source::Rows(rows), order)
     }
@@ -185,14 +186,15 @@ impl Output {
                     }
                     return Ok(Some(batch));
                 }
-                // Some answers are so much larger than those before them; or it is a sum, which a lone window tells.
+                // A single answer may be much larger than those before it, and a sum may overflow; a batch of one
+                // window shows which.
                 Err(Error::Overflow(_)) if rows > 1 => block.most = rows / 2,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Lists more windows of one type, and says which, if there are any.
+    /// Lists more windows of one type; returns which type, if any are left.
     fn listed(&self, listing: &mut Listing) -> Option<(usize, Windows)> {
         let (slices, number, cursor) = match listing {
             Listing::Slices { slices, window, cursor } => (slices, window, cursor),
@@ -212,12 +214,12 @@ impl Output {
         None
     }
 
-    /// No more windows of this type than this come out of these slices.
+    /// At most this many windows of this type come from these slices.
     fn most_windows(&self, window: &Window, slices: &SliceTable) -> usize {
         slices.len().saturating_mul(window.overlap() as usize + 1)
     }
 
-    /// A batch of results for windows of this number over slices that store `partials`.
+    /// A batch of results for the windows with this number, over slices that store `partials`.
     fn batch(&self, window: usize, partials: &[Box<dyn Partials>], windows: Windows) -> Result<RecordBatch> {
         let rows = windows.keys.len();
         let (name, window) = &self.plan.windows()[window];
@@ -290,7 +292,7 @@ impl Iterator for Output {
     }
 }
 
-/// The column of the ranks of windows' rows: null for windows that are not measured by rows.
+/// The column of the ranks of the windows' rows: null for windows that are not measured by rows.
 fn ranks(window: &Window, (starts, ends): (Vec<i64>, Vec<i64>), rows: usize) -> Result<ArrayRef> {
     let (columns, nulls) = match window.is_ranked() {
         true => ([starts, ends], None),
@@ -301,7 +303,7 @@ fn ranks(window: &Window, (starts, ends): (Vec<i64>, Vec<i64>), rows: usize) -> 
 }
 
 impl Listing {
-    /// What the windows are made of.
+    /// What the windows are computed from.
     fn partials(&self) -> &[Box<dyn Partials>] {
         match self {
             Listing::Slices { slices, .. } => slices.partials(),
@@ -310,7 +312,7 @@ impl Listing {
     }
 }
 
-/// Whether values of a type may be of any size.
+/// Whether values of a type are of variable size.
 fn varies(kind: &DataType) -> bool {
     match kind {
         DataType::Struct(fields) => fields.iter().any(|field| varies(field.data_type())),
@@ -322,13 +324,14 @@ fn varies(kind: &DataType) -> bool {
     }
 }
 
-/// Bytes of the columns whose values may be of any size; those that other arrays share are nobody's.
+/// Bytes of the columns of variable size; arrays shared with others are not counted.
 fn bytes(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter().filter(|column| varies(column.data_type()));
     columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX >> 8)).sum()
 }
 
-/// Blocks of keys: some batches of results each, so that memory stays small and threads find enough of them.
+/// Blocks of keys, each giving a few batches of results: small enough to limit memory and many enough to occupy
+/// threads.
 fn blocks(plan: &Plan, order: &KeyOrder) -> Vec<usize> {
     let overlap: i64 = plan.windows().iter().map(|(_, window)| window.overlap()).sum();
     let slots = (4 * BATCH_ROWS as i64 / overlap.max(1)).clamp(64, BATCH_ROWS as i64) as usize;

@@ -9,11 +9,11 @@ use arrow_select::filter::filter;
 use super::plan::Plan;
 use crate::{Error, Result};
 
-/// Rows that go through keys, slicer and partials at a time: their columns stay in the cache.
+/// Rows that pass through keys, slicer and partials at a time, so that their columns stay in the cache.
 pub(super) const CHUNK_ROWS: usize = 8192;
 
-/// Runs `own` over the first part of the batches, and `helper` over each other part on a thread of its own; what the
-/// helpers return, in the order of their parts. Parts are contiguous, so that rows in order stay in order.
+/// Runs `own` over the first part of the batches, and `helper` over each other part on a thread of its own; returns the
+/// helpers' results in the order of their parts. Parts are contiguous, so that rows in order stay in order.
 pub(super) fn share_out<T: Send>(
     batches: &[RecordBatch],
     threads: usize,
@@ -103,7 +103,7 @@ impl<'a> Timed<'a> {
     }
 }
 
-/// Refuses times whose windows' edges would leave the range of int64.
+/// Rejects times whose windows' edges would leave the range of int64.
 pub(super) fn check_times(plan: &Plan, times: &[i64]) -> Result<()> {
     let (least, most) = plan.edges().bounds();
     times.iter().find(|&&t| t < least || t > most).map_or(Ok(()), |&t| Err(out_of_bounds(plan, t)))

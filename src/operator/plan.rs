@@ -22,11 +22,11 @@ pub struct AggregateSpec {
     pub columns: Vec<String>,
     /// Name of its result.
     pub name: String,
-    /// A boolean column: only rows where it is true are taken.
+    /// A boolean column: only rows where it is true are aggregated.
     pub filter: Option<String>,
-    /// Numbers that the function is told beside its columns.
+    /// Numeric parameters of the function, beside its columns.
     pub parameters: Vec<f64>,
-    /// The function, if it is a user's own: then `function` does not matter.
+    /// The function, if it is user-defined; `function` is then ignored.
     pub user: Option<User>,
 }
 
@@ -80,7 +80,7 @@ pub struct Plan {
     spec: Spec,
 }
 
-/// What a plan was made of, to bind it again.
+/// What a plan was built from, to bind it again.
 #[derive(Debug, Clone)]
 struct Spec {
     by: Vec<String>,
@@ -163,7 +163,7 @@ impl Plan {
         &self.windows
     }
 
-    /// Whether a window needs rows in order: then slices are cut once all rows are there, and not in advance.
+    /// Whether a window needs rows in order: slices are then cut once all rows are there, and not in advance.
     pub fn needs_rows(&self) -> bool {
         self.windows.iter().any(|(_, window)| window.needs_rows())
     }
@@ -201,7 +201,7 @@ impl Plan {
     /// An empty column of each partial.
     ///
     /// # Errors
-    /// None for a plan that is bound already, but what a user's own function raises.
+    /// None for a plan that is already bound, except what a user-defined function raises.
     pub fn empty_partials(&self) -> Result<Vec<Box<dyn Partials>>> {
         self.partials.iter().map(|stored| stored.partial.column(&self.types(&stored.inputs))).collect()
     }
@@ -216,7 +216,7 @@ impl Plan {
         self.partials.iter().map(width).collect()
     }
 
-    /// What holds of each aggregate, in the order of the query.
+    /// The properties of each aggregate, in the order of the query.
     ///
     /// # Errors
     /// As [`Plan::empty_partials`].
@@ -238,7 +238,7 @@ impl Plan {
         columns.iter().map(|&column| self.input.field(column).data_type().clone()).collect()
     }
 
-    /// A text that tells queries apart, and that no release changes.
+    /// A fingerprint that distinguishes queries and stays the same across releases.
     pub fn signature(&self) -> String {
         let Spec { by, time, aggregates, .. } = &self.spec;
         let mut lines = vec![format!("by {by:?} time {time:?}")];
@@ -255,11 +255,11 @@ impl Plan {
         lines.join("\n")
     }
 
-    /// The plan for slices that arrive as columns (keys, start, with sessions last, states): the same query where the
-    /// types of keys and extrema are those that arrive, such as large strings for strings.
+    /// The plan for slices that arrive as columns (keys, start, with sessions last, states): the same query, with the
+    /// types of keys and extrema that arrive, such as large strings for strings.
     ///
     /// # Errors
-    /// `InvalidValue` if the columns are not as many as the query's slices have.
+    /// `InvalidValue` if the number of columns is not that of the query's slices.
     pub fn for_slices(&self, slices: &Schema) -> Result<Self> {
         let fixed = self.by.len() + 1 + usize::from(self.edges.gap().is_some());
         let states = self.state_columns();
@@ -279,7 +279,7 @@ impl Plan {
         for (stored, width) in self.partials.iter().zip(states) {
             let like_inputs = stored.partial.states_like_inputs();
             for (at, &column) in stored.inputs.iter().enumerate().take(like_inputs) {
-                // The measure's type is that of starts, which windows are made of.
+                // The measure takes the type of the starts, from which the windows' edges are built.
                 if column != self.time {
                     let arrived = slices.field(position + at).data_type().clone();
                     fields[column] = fields[column].clone().with_data_type(arrived);

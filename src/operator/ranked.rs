@@ -4,13 +4,13 @@
 //! |---|---|
 //! | needs | all rows, in any order |
 //! | time | O(rows) to order them by key, O(n log n) where a key's rows are out of order; then O(rows + windows) |
-//! | space | the columns that are read, as they came; rows in order, slices and windows of a block of keys |
+//! | space | the input columns that are read, unchanged; rows in order, slices and windows of one block of keys |
 //! | first appeared | slices over several measures: Carbone et al., *Cutty*, CIKM 2016; Traub et al. 2019, §4.3 and §5.1 |
 //!
-//! A window is a range of ranks, whatever bounds it ([`crate::window::Window::list`]). So all windows of a query are
-//! listed over a key's sorted rows, slices are cut where one of them begins or ends and nowhere else, rows are folded
-//! into slices once, and windows are answered from slices by the same kernels as ever: however many windows a row is in,
-//! it is aggregated once.
+//! Every window is a range of ranks ([`crate::window::Window::list`]), however it is defined. So all windows of a query
+//! are listed over a key's sorted rows, slices are cut only where a window begins or ends, rows are folded into slices
+//! once, and windows are computed from slices by the same kernels as everywhere else: a row is aggregated once, however
+//! many windows contain it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ use crate::slice::KeyOrder;
 use crate::window::{KeyRows, Listed};
 use crate::{Error, Result};
 
-/// Bytes of a column of a part, at most: what 32-bit offsets can tell.
+/// Largest number of bytes in a column of a part, so that 32-bit offsets suffice.
 const PART_BYTES: usize = i32::MAX as usize;
 
-/// Rows as they came, with their keys.
+/// Rows as they arrived, with their keys.
 pub(super) struct Gathered {
     plan: Arc<Plan>,
     /// Positions of the columns of parts.
@@ -46,7 +46,7 @@ pub(super) struct Gathered {
     rows: usize,
 }
 
-/// Some rows that came one after the other.
+/// Some rows that arrived one after the other.
 struct Part {
     ids: Vec<u32>,
     times: ScalarBuffer<i64>,
@@ -72,12 +72,12 @@ pub(super) struct RankedBlock {
     /// Slice of each row, and of the place after the last.
     slice_of: Vec<u32>,
     lists: Vec<List>,
-    /// How far they have been read.
+    /// How far the keys have been read.
     list: usize,
     at: usize,
 }
 
-/// Windows of one type whose ends never step back, by places of rows in the block.
+/// Windows of one type whose ends never decrease, by places of rows in the block.
 struct List {
     window: usize,
     keys: Vec<u32>,
@@ -156,11 +156,11 @@ impl Part {
         Ok(Self { ids, times, columns })
     }
 
-    /// Whether rows of the other can follow in the same arrays.
+    /// Whether the rows of the other part can be appended to the same arrays.
     fn takes(&self, other: &Self) -> bool {
         self.columns.iter().zip(&other.columns).all(|(own, other)| {
             match (own.as_any_dictionary_opt(), other.as_any_dictionary_opt()) {
-                // Dictionaries are not joined: their codes may be too short for all values.
+                // Dictionaries are not concatenated: their code type may be too narrow for all values.
                 (Some(own), Some(other)) => {
                     Arc::ptr_eq(own.values(), other.values())
                         || own.values().to_data().ptr_eq(&other.values().to_data())
@@ -170,7 +170,7 @@ impl Part {
         })
     }
 
-    /// The greatest number of bytes that a column of variable width has.
+    /// The number of bytes in the largest column of variable width.
     fn bytes(&self) -> usize {
         let wide = self.columns.iter().filter(|column| column.data_type().primitive_width().is_none());
         wide.map(|column| column.to_data().get_slice_memory_size().unwrap_or(PART_BYTES)).max().unwrap_or(0)
@@ -193,7 +193,7 @@ fn holds_dictionary(data_type: &DataType) -> bool {
     }
 }
 
-/// Neighbouring parts in one where that can be: rows are then taken from one array.
+/// Merges neighbouring parts where possible, so that rows are taken from one array.
 fn joined(parts: Vec<Part>) -> Result<Vec<Part>> {
     let mut groups: Vec<(usize, Vec<Part>)> = Vec::new();
     for part in parts {
@@ -248,7 +248,7 @@ impl Ordered {
             })
             .collect();
         let (partials, slices) = self.fold(&rows, &slice_of[..rows.len()], &times)?;
-        // Each slice is its own group: it is for partials to put what they hold in order.
+        // Each slice is its own group: the partials themselves sort their contents.
         let groups: Vec<u32> = (0..slices as u32).collect();
         let partials = partials.iter().map(|partials| partials.regroup(&groups, &groups));
         Ok(RankedBlock {
@@ -262,7 +262,7 @@ impl Ordered {
         })
     }
 
-    /// All windows of the keys from `from` on, whose rows end at `ends`; and before which rows slices are cut.
+    /// All windows of the keys from `from` on, whose rows end at `ends`, and the rows before which slices are cut.
     fn list(
         &self,
         from: usize,
@@ -324,7 +324,8 @@ impl Ordered {
             self.feed(only, rows, Rows::all(slices, times), count, &mut partials)?;
             return Ok((partials, count));
         }
-        // Part by part: what functions make of rows depends on their times, and where these are equal on their arrival.
+        // Part by part: what functions compute depends on the rows' times and, where these are equal, on the order of
+        // arrival.
         let mut of_part = vec![(Vec::new(), Vec::new(), Vec::new()); self.parts.len()];
         for ((&row, &slice), &time) in rows.iter().zip(slices).zip(times) {
             let (part, at) = self.place(row);
@@ -366,7 +367,7 @@ impl Ordered {
             });
             let inputs = inputs.collect::<Result<Vec<Input>>>()?;
             let slots = &into.slots[chunk.clone()];
-            // Slices ascend: without gaps there are as many by now as the last row says.
+            // Slices ascend and have no gaps, so their number so far is that of the last row's slice plus one.
             let len = if into.sparse { count } else { slots.last().map_or(count, |&last| last as usize + 1) };
             let own = Rows { slots, times: &into.times[chunk.clone()], sparse: into.sparse };
             for (partials, input) in partials.iter_mut().zip(&inputs) {
@@ -377,7 +378,7 @@ impl Ordered {
     }
 }
 
-/// `array` at these places: a view of it where they follow each other.
+/// The values of `array` at these places: a view of it where they are consecutive.
 fn picked(array: &ArrayRef, rows: &[u32]) -> Result<ArrayRef> {
     match rows {
         [] => Ok(array.slice(0, 0)),
@@ -388,10 +389,11 @@ fn picked(array: &ArrayRef, rows: &[u32]) -> Result<ArrayRef> {
     }
 }
 
-/// Adds windows of a key to lists of their type, in which no end steps back: one list, if the windows are like that.
+/// Adds the windows of a key to lists of their type in which ends never decrease: usually a single list.
 ///
-/// Each goes to the list whose last end is nearest before its own, so that there are as few as can be: as many as windows
-/// are nested in each other (Dilworth 1950). O(n log n) if windows are out of order or nested, else O(n).
+/// Each window goes to the list whose last end is the nearest before its own, so that there are as few lists as
+/// possible: as many as windows are nested in each other (Dilworth 1950). O(n log n) if windows are out of order or
+/// nested, else O(n).
 fn place_in(lists: &mut Vec<List>, first: usize, window: usize, key: u32, listed: &mut [Listed]) {
     let in_order = |pair: &[Listed]| pair[0].lo <= pair[1].lo && pair[0].hi <= pair[1].hi;
     let new = || List { window, keys: Vec::new(), windows: Vec::new() };
@@ -406,7 +408,7 @@ fn place_in(lists: &mut Vec<List>, first: usize, window: usize, key: u32, listed
         return;
     }
     listed.sort_unstable_by_key(|window| (window.lo, window.hi));
-    // Last ends of the lists from `first` on, of this key: they descend, as each is the first that took a window.
+    // Last ends of this key's lists from `first` on: they descend, as each list is the first that accepted a window.
     let mut last: Vec<u32> = Vec::new();
     for &each in listed.iter() {
         let at = last.partition_point(|&end| end > each.hi);
@@ -423,7 +425,7 @@ fn place_in(lists: &mut Vec<List>, first: usize, window: usize, key: u32, listed
 }
 
 impl RankedBlock {
-    /// Some of the windows that are left, of one type, and which.
+    /// Some of the remaining windows of one type, and that type.
     pub(super) fn next(&mut self, most: usize, with_ranks: bool) -> Option<(usize, Windows)> {
         let list = loop {
             let list = self.lists.get(self.list)?;

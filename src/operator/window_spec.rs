@@ -41,13 +41,13 @@ pub enum Moment {
 /// The window types of the language.
 #[derive(Clone)]
 pub enum WindowKind {
-    /// Windows side by side.
+    /// Windows that do not overlap and leave no gaps.
     Tumbling {
         /// Length of a window.
         size: Length,
-        /// Shift of starts.
+        /// Offset of starts.
         start_time: Option<Length>,
-        /// Of windows by rows: whether the unfinished ones at the end count.
+        /// Of windows by rows: whether incomplete windows at the end are emitted.
         partial: bool,
     },
     /// Windows that overlap; size and slide may be of different measures.
@@ -56,7 +56,7 @@ pub enum WindowKind {
         size: Length,
         /// Distance of starts (or, of two measures, ends).
         slide: Length,
-        /// Shift of starts.
+        /// Offset of starts.
         start_time: Option<Length>,
         /// As of tumbling windows.
         partial: bool,
@@ -81,7 +81,7 @@ pub enum WindowKind {
         start: Option<Moment>,
         /// Distance of landmarks.
         period: Option<Length>,
-        /// Shift of landmarks.
+        /// Offset of landmarks.
         start_time: Option<Length>,
     },
     /// Runs of rows between marked ones.
@@ -100,7 +100,7 @@ pub enum WindowKind {
 /// A window as a query states it, its lengths not yet in the column's unit.
 #[derive(Clone)]
 pub struct WindowSpec {
-    /// Its name, which tells windows of one query apart and names it in errors.
+    /// Its name, which distinguishes the windows of one query and identifies it in errors.
     pub name: String,
     /// Its type.
     pub kind: WindowKind,
@@ -123,7 +123,7 @@ impl Binder<'_> {
         Err(Error::InvalidValue(format!("windows: {why}")))
     }
 
-    /// Why a number of nanoseconds or units is not one of the measure's, if it is not.
+    /// Why a number of nanoseconds or units is not valid for the measure, or `None` if it is valid.
     fn check_kind(&self, what: &str, is_time: bool) -> Result<()> {
         let (name, column) = (self.name, self.measure.column());
         match (is_time, self.measure.nanos_per_unit()) {

@@ -1,5 +1,5 @@
-//! Group affinity: a key that a candidate has got stays there; a new key goes to the candidate with the fewest distinct
-//! keys (AM) or with the fewest rows (cAM).
+//! Group affinity: a key that a candidate already has stays there; a new key goes to the candidate with the fewest
+//! distinct keys (AM) or with the fewest rows (cAM).
 //!
 //! | | |
 //! |---|---|
@@ -14,7 +14,7 @@ use super::candidates::lightest;
 use super::cardinality::Cardinality;
 use super::counted::Rule;
 
-/// What a new key's candidates are compared by.
+/// The criterion by which a new key's candidates are compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Affinity {
     /// Distinct keys: AM.

@@ -45,7 +45,7 @@ impl Candidates {
 /// The candidate of least weight, the first of equals, among those at `row`, `row + rows`, `row + 2 rows` … as
 /// [`Candidates::fill`] puts them.
 ///
-/// Which candidate is the lighter is as good as random, so nothing branches on it.
+/// Which candidate is lighter is practically random, so there is no branch on it.
 #[inline(always)]
 pub(super) fn lightest<W: PartialOrd + Copy>(
     places: &[u32],

@@ -1,10 +1,10 @@
-//! How many distinct keys each worker has got, and whether a worker has got a key: the array C of the paper's
-//! algorithms (Katsipoulakis et al. 2017, §3.2), in three kinds.
+//! How many distinct keys each worker has, and whether a worker has a key: the array C of the paper's algorithms
+//! (Katsipoulakis et al. 2017, §3.2), in three kinds.
 //!
 //! | kind | `contains` | `estimate` | memory |
 //! |---|---|---|---|
 //! | [`Exact`], the paper's naive sets | exact | exact | some 20 bytes a pair of key and worker |
-//! | [`Sketched`], HyperLogLog | optimistic: says yes too often once keys outnumber registers | 1.3 % standard error; of those keys alone that `contains` did not know, if it is asked first (AM, cAM) | 4 KiB a worker |
+//! | [`Sketched`], HyperLogLog | optimistic: says yes too often once keys outnumber registers | 1.3 % standard error; only of those keys that `contains` did not know, if it is called first (AM, cAM) | 4 KiB a worker |
 //! | [`Filtered`], one growing filter of pairs | wrong in at most 0.5 % of the noes | 0.5 % too low at most | some 3 bytes a pair |
 //!
 //! Keys are their 64-bit hashes: of n keys, two share a hash with probability n² / 2⁶⁵ (3 in a million for 10⁷ keys),
@@ -27,9 +27,9 @@ const RATE: f64 = 0.005;
 pub(super) trait Cardinality: Sized + Send {
     /// For this many workers, none of which has a key.
     fn new(workers: u32) -> Result<Self>;
-    /// Whether the worker has got the key, as far as this kind can tell.
+    /// Whether the worker has the key, as far as this kind knows.
     fn contains(&self, worker: u32, hash: u64) -> bool;
-    /// The worker gets the key; whether its estimate changed.
+    /// Adds the key to the worker; returns whether the worker's estimate changed.
     fn update(&mut self, worker: u32, hash: u64) -> bool;
     /// The number of distinct keys of the worker. O(1).
     fn estimate(&self, worker: u32) -> f64;

@@ -1,4 +1,4 @@
-//! Which method suits some keys: the selection rule of Katsipoulakis et al. 2017, §7, and where to go beyond it.
+//! Which method suits given keys: the selection rule of Katsipoulakis et al. 2017, §7, and where to go beyond it.
 
 use super::Method;
 use super::parameters::check_workers;
@@ -6,10 +6,10 @@ use crate::{Error, Result};
 
 /// "Significantly less" in the paper's rule: by this factor.
 const FEWER: f64 = 10.0;
-/// A method that is dearer by less than this part of the whole is as good.
+/// A method whose cost is higher by less than this fraction counts as equally good.
 const AS_GOOD: f64 = 0.01;
 
-/// What a choice is made from: how rows are spread over keys, in one window.
+/// The input of a choice: how rows are distributed over keys, in one window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Statistics {
     /// Rows.
@@ -62,7 +62,7 @@ pub struct Choice {
     pub reason: String,
 }
 
-/// What a method is expected to cost: rows of the fullest worker, and aggregation.
+/// The expected costs of a method: rows of the fullest worker, and aggregation.
 #[derive(Debug, Clone, Copy)]
 struct Expected {
     method: Method,
@@ -92,7 +92,7 @@ impl Expected {
 /// hash, shuffle, waterfill, partial-key and what the rule says; the simplest of those within one percent.
 ///
 /// # Errors
-/// `InvalidValue` for a number of workers outside 1 to 2^16, or for statistics that no keys have.
+/// `InvalidValue` for a number of workers outside 1 to 2^16, or for impossible statistics.
 pub fn choose(statistics: &Statistics, workers: u32) -> Result<Choice> {
     check_workers(workers.into())?;
     statistics.check()?;
@@ -154,7 +154,7 @@ pub fn choose(statistics: &Statistics, workers: u32) -> Result<Choice> {
     Ok(Choice { method: best.method, rule, reason })
 }
 
-/// What each method is expected to cost, the simplest first. AM, CM and LM are not among them: cAM has AM's aggregation
+/// The expected costs of each method, the simplest first. AM, CM and LM are not among them: cAM has AM's aggregation
 /// and levels rows rather than keys; CM and LM split keys as partial-key does, and level less.
 fn expectations(statistics: &Statistics, workers: u32) -> [Expected; 5] {
     let (v, n, groups) = (f64::from(workers), statistics.rows as f64, statistics.groups as f64);

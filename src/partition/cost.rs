@@ -1,4 +1,4 @@
-//! What an assignment of rows to workers costs (Katsipoulakis et al. 2017, §2.3 and §3.1).
+//! The costs of an assignment of rows to workers (Katsipoulakis et al. 2017, §2.3 and §3.1).
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -37,7 +37,7 @@ pub struct Cost {
 /// O(rows · log rows + windows · workers); O(rows) for windows in order.
 ///
 /// # Errors
-/// `InvalidValue` for lengths that differ, a worker that there is not, or a bias outside [0, 1].
+/// `InvalidValue` for lengths that differ, a worker that does not exist, or a bias outside [0, 1].
 pub fn cost(
     keys: &[u32],
     assignment: &[i32],

@@ -7,7 +7,7 @@ use super::{Decide, Loads};
 use crate::Result;
 use crate::state::Reader;
 
-/// Whom a row goes to among its key's candidates.
+/// Chooses among the candidates of a row's key.
 pub(super) trait Rule<C>: Send {
     /// Decides for some rows; candidate j of row i is `places[i + j * hashes.len()]`.
     fn decide(

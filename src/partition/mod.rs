@@ -4,7 +4,7 @@
 //! partial results of one key are aggregated (Katsipoulakis et al., *A Holistic View of Stream Partitioning Costs*, VLDB
 //! 2017, §2.2). Imbalance (Eq. 1) is what the second stage waits for, and aggregation cost (Eq. 2: the number of distinct
 //! keys of each worker, summed over workers) is what the third has to do. [`cost`] computes both of any assignment,
-//! [`choose`] tells which method suits some keys, [`plan`] decides for a whole histogram at once, and a [`Partitioner`]
+//! [`choose`] recommends a method for given keys, [`plan`] decides for a whole histogram at once, and a [`Partitioner`]
 //! decides row by row:
 //!
 //! | method | the paper's name | a row goes to |
@@ -69,7 +69,7 @@ impl Loads {
 
 /// A method: `decide` of the paper's Alg. 1 for many rows at once, and its state.
 trait Decide: Send {
-    /// Appends the worker of each row, given by its key's hash, and counts it in `loads`.
+    /// Appends the worker of each row, given by its key's hash, and counts the row in `loads`.
     fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>);
 
     /// Whether decisions depend on keys.
@@ -93,7 +93,7 @@ trait Decide: Send {
         0
     }
 
-    /// What the method has come to, in words.
+    /// The current state of the method, in words.
     fn explain(&self, _: &Loads) -> Option<String> {
         None
     }

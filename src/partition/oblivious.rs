@@ -1,4 +1,4 @@
-//! Shuffle and hash: the two partitioners that look at nothing but the row's position or its key.
+//! Shuffle and hash: the two partitioners that only use the row's position or its key.
 //!
 //! | | shuffle (SH) | hash (FLD) |
 //! |---|---|---|
@@ -21,7 +21,7 @@ pub(super) struct Shuffle {
 }
 
 impl Shuffle {
-    /// The first worker is drawn from the seed, so that many partitioners of one stage do not start in step.
+    /// The first worker is derived from the seed, so that the partitioners of one stage do not start in step.
     pub(super) fn new(workers: u32, seed: u64) -> Self {
         let start = Candidates::new(workers, 1).of(seed, 0);
         Self { start, next: start, workers }

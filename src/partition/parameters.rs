@@ -1,4 +1,4 @@
-//! What a partitioner is made from, and what is allowed.
+//! The parameters of a partitioner, and their allowed values.
 
 use super::WindowLength;
 use crate::{Error, Result};
@@ -6,7 +6,7 @@ use crate::{Error, Result};
 /// How rows are assigned; see the [module](super).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Hash for all keys but the heavy, whose rows level the workers.
+    /// Hash for all keys except the heavy ones, whose rows level the workers.
     Waterfill,
     /// Round robin.
     Shuffle,
@@ -116,7 +116,7 @@ pub struct Parameters {
     pub cardinality: CardinalityKind,
     /// The weight p of rows against distinct keys in LM (Eq. 9).
     pub bias: f64,
-    /// What a window is; none for one window without end.
+    /// The window length; `None` for one window without end.
     pub window: Option<WindowLength>,
     /// Seed of all hash functions.
     pub seed: u64,

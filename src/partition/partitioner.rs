@@ -17,11 +17,11 @@ use crate::keys::hash_rows;
 use crate::state::{Envelope, Reader};
 use crate::{Error, Result};
 
-/// Rows that a method gets at once: few enough for their hashes to stay in the first cache.
+/// Rows passed to a method at once: few enough for their hashes to stay in the first-level cache.
 const CHUNK: usize = 1024;
 /// Rows that are hashed at once.
 const BLOCK: usize = 1 << 14;
-/// What snapshots are in; a version for every change of a method's decisions or state.
+/// The envelope of snapshots; its version increases with every change of a method's decisions or state.
 const SNAPSHOT: Envelope =
     Envelope { magic: *b"wkpart\r\n", version: 3, of: "a partitioner; allowed is what snapshot() gave" };
 
@@ -62,7 +62,7 @@ pub struct Partitioner {
 pub type Batch = (Vec<ArrayRef>, Option<ArrayRef>, usize);
 
 impl Partitioner {
-    /// A partitioner that has seen no row.
+    /// A partitioner that has not seen any rows.
     ///
     /// # Errors
     /// `InvalidValue` for parameters outside what is allowed.
@@ -73,7 +73,7 @@ impl Partitioner {
         Ok(Self { parameters, method, loads, clock: Clock::default(), windows: 0, kinds: None })
     }
 
-    /// What it was made from.
+    /// The parameters it was made from.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
@@ -84,7 +84,7 @@ impl Partitioner {
     /// `InvalidType` for columns that cannot be keys or times, and for keys of other types than before; `InvalidValue` for
     /// times that are missing, null, or of an earlier window.
     pub fn assign(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
-        // First all that can fail.
+        // Everything that can fail comes first.
         let mut clock = self.clock.clone();
         let mut cuts = Vec::with_capacity(batches.len());
         let mut known = self.kinds.clone();
@@ -160,7 +160,7 @@ impl Partitioner {
         size_of::<Self>() + size_of_val(self.loads.all()) + self.method.bytes()
     }
 
-    /// What the partitioner does and has come to, in words.
+    /// The method and its current state, in words.
     pub fn explain(&self) -> String {
         let Parameters { workers, method, candidates, cardinality, bias, window, .. } = &self.parameters;
         let mut text = format!("{} over {workers} workers", method.name());
@@ -208,10 +208,10 @@ impl Partitioner {
         SNAPSHOT.seal(&out)
     }
 
-    /// The partitioner that a snapshot was taken of.
+    /// Restores the partitioner from a snapshot.
     ///
     /// # Errors
-    /// `InvalidValue` for bytes that are no snapshot, of another version, or damaged.
+    /// `InvalidValue` for bytes that are not a snapshot, have another version, or are damaged.
     pub fn restore(bytes: &[u8]) -> Result<Self> {
         let mut reader = SNAPSHOT.open(bytes)?;
         let parameters = read_parameters(&mut reader)?;
@@ -232,7 +232,7 @@ impl Partitioner {
     }
 }
 
-/// Refuses keys of other types than those so far, which become known.
+/// Rejects keys of other types than before; records the types of the first.
 fn check_kinds(known: &mut Option<Vec<String>>, given: Vec<String>) -> Result<()> {
     match known {
         None => *known = Some(given),
@@ -245,7 +245,7 @@ fn check_kinds(known: &mut Option<Vec<String>>, given: Vec<String>) -> Result<()
                     known.join(", ")
                 )));
             }
-            // A column of nulls alone tells no type yet.
+            // A column of only nulls does not determine a type yet.
             for (old, new) in known.iter_mut().zip(given).filter(|(old, _)| *old == NULL) {
                 *old = new;
             }
@@ -272,7 +272,7 @@ fn kind(data_type: &DataType) -> String {
     }
 }
 
-/// Whether hashing a slice costs no more than its rows: dictionaries and nested types have values beside them.
+/// Whether hashing a slice costs no more than its rows: dictionaries and nested types have additional values.
 fn is_flat(data_type: &DataType) -> bool {
     data_type.is_primitive()
         || matches!(

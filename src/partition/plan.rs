@@ -54,13 +54,13 @@ impl Plan {
 /// A heavy key that fits on a worker is not split, if that overfills it by no more than `slack` of the level.
 ///
 /// # Errors
-/// `InvalidValue` for a number of workers outside 1 to 2^16, a slack outside [0, 1], no buckets, a heavy key without rows,
-/// in a bucket that there is not, or heavier than its bucket.
+/// `InvalidValue` for a number of workers outside 1 to 2^16, a slack outside [0, 1], no buckets, or a heavy key without
+/// rows, in a bucket that does not exist, or heavier than its bucket.
 pub fn plan(bucket_loads: &[u64], heavy: &[(u64, u32)], workers: u32, slack: f64) -> Result<Plan> {
     check_workers(workers.into())?;
     let cold = cold_loads(bucket_loads, heavy, slack)?;
 
-    // A bucket without rows weighs one: keys that were not seen are spread over all workers.
+    // A bucket without rows weighs one: keys that were not seen are distributed over all workers.
     let mut order: Vec<u32> = (0..cold.len() as u32).collect();
     order.sort_by_key(|&bucket| Reverse(cold[bucket as usize]));
     let mut heap: BinaryHeap<_> = (0..workers).map(|worker| Reverse((0_u64, worker))).collect();

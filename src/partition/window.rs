@@ -10,10 +10,10 @@ use crate::state::Reader;
 use crate::window::Measure;
 use crate::{Error, Result};
 
-/// The length of windows that follow each other.
+/// The length of consecutive windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowLength {
-    /// So many rows.
+    /// This many rows.
     Rows(u64),
     /// Of event time: windows `[offset + k · size, offset + (k + 1) · size)`, in nanoseconds, or in units of an integer
     /// time column.
@@ -90,7 +90,7 @@ impl WindowLength {
         Ok(measure.read(times)?.iter().map(window).collect())
     }
 
-    /// The starts of windows, as `times` has them; the numbers of first rows for windows that count rows.
+    /// The starts of windows, in the type of `times`; the numbers of first rows for windows that count rows.
     ///
     /// # Errors
     /// `Overflow` for a start beyond what the type holds, and as [`windows_of`](Self::windows_of).
@@ -113,7 +113,7 @@ impl WindowLength {
     }
 }
 
-/// What `times` of this type measure; the argument is named, as there is no column of that name.
+/// The measure of `times` of this type; errors name the argument, as there is no column of that name.
 fn measure(given: &DataType) -> Result<Measure> {
     Measure::new("times", given).map_err(|error| match error {
         Error::InvalidType(_) => Error::InvalidType(format!(

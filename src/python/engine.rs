@@ -1,4 +1,5 @@
-//! `windowkit._native.Engine`: batches in one after the other, then windows; and `Batches`, the windows as they come.
+//! `windowkit._native.Engine`: takes in batches one after the other and then computes windows; and `Batches`, the
+//! results as they are computed.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -12,10 +13,10 @@ use super::errors::{caught, detached, exception};
 use crate::operator::{Bounded, Output};
 use crate::{Error, Result};
 
-/// Takes batches of rows, or of slices made elsewhere, and then answers every window.
+/// Takes batches of rows, or of slices made elsewhere, and then computes every window.
 #[pyclass(name = "Engine", module = "windowkit._native", frozen)]
 pub(super) struct PyEngine {
-    /// None once finished, or once a push failed half-way.
+    /// `None` once finished, or once a push failed half-way.
     bounded: Mutex<Option<Bounded>>,
     input: Input,
 }
@@ -64,7 +65,7 @@ impl PyEngine {
         })
     }
 
-    /// Takes in slices that `slices` of an engine of the same query handed out, beside rows.
+    /// Takes in slices that `slices` of an engine of the same query returned, in addition to rows.
     fn push_slices(&self, py: Python<'_>, batch: PyRecordBatch) -> PyResult<()> {
         let batch: RecordBatch = batch.into_inner();
         detached(py, move || {
@@ -85,7 +86,7 @@ impl PyEngine {
         })
     }
 
-    /// Bytes that keys and slices hold.
+    /// Bytes held by keys and slices.
     #[getter]
     fn bytes(&self, py: Python<'_>) -> PyResult<usize> {
         detached(py, || {
@@ -96,7 +97,7 @@ impl PyEngine {
         })
     }
 
-    /// Hands out the slices of what was pushed, by bucket of keys, and begins anew.
+    /// Returns the slices of what was pushed, by bucket of keys, and starts over.
     fn slices(&self, py: Python<'_>, buckets: u32) -> PyResult<Vec<(u32, PyRecordBatch)>> {
         let parts = detached(py, || {
             let mut bounded = self.take()?;
@@ -118,14 +119,14 @@ pub(super) fn batches(parts: Vec<(u32, RecordBatch)>) -> Vec<(u32, PyRecordBatch
     parts.into_iter().map(|(bucket, batch)| (bucket, PyRecordBatch::new(batch))).collect()
 }
 
-/// Batches of windows, computed as they are asked for: an iterator, and an Arrow stream.
+/// Batches of windows, computed on demand: an iterator, and an Arrow stream.
 #[pyclass(name = "Batches", module = "windowkit._native", frozen)]
 pub(super) struct PyBatches {
     schema: SchemaRef,
     output: Mutex<Option<Results>>,
 }
 
-/// An [`Output`] read a batch at a time, made by one thread or by several.
+/// An [`Output`] read batch by batch, computed by one thread or by several.
 struct Results {
     output: Output,
     threads: usize,

@@ -9,14 +9,15 @@ use pyo3::prelude::*;
 
 use crate::{Error, Result};
 
-/// What is thrown where an allocation of so many bytes failed.
+/// The panic payload of an allocation of this many bytes that failed.
 struct Refused(usize);
 
-/// Memory to unwind with, given back when there is no other.
+/// Memory reserved for unwinding, freed when there is no other.
 static RESERVE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 const RESERVED: usize = 1 << 20;
 
-/// Has allocations that fail unwind rather than abort: a worker whose memory is limited is to say what it lacked.
+/// Makes failed allocations unwind rather than abort: a worker with limited memory should report that it ran out of
+/// memory.
 pub(super) fn unwind_without_memory() {
     reserve();
     set_alloc_error_hook(|layout: Layout| {
@@ -25,7 +26,7 @@ pub(super) fn unwind_without_memory() {
         }
         panic_any(Refused(layout.size()))
     });
-    // To print that, as panics do, would take memory.
+    // Printing that, as panics do, would need memory.
     let others = take_hook();
     set_hook(Box::new(move |panic| {
         if !panic.payload().is::<Refused>() {
@@ -34,12 +35,12 @@ pub(super) fn unwind_without_memory() {
     }));
 }
 
-/// Sets memory aside, if there is some and none is yet.
+/// Reserves the memory, if it is available and not reserved yet.
 fn reserve() {
     if let Ok(mut reserved) = RESERVE.try_lock()
         && reserved.capacity() == 0
     {
-        // Without it, what unwinds may find no memory and abort: no worse than not to try.
+        // Without it, unwinding may find no memory and abort: no worse than not trying.
         let _ = reserved.try_reserve_exact(RESERVED);
     }
 }
@@ -83,7 +84,7 @@ pub(super) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         _ => None,
     };
     match (raise(), cause) {
-        // An interrupt is the user's, not the function's.
+        // An interrupt comes from the user, not from the function.
         (_, Some(cause)) if !cause.is_instance_of::<PyException>(py) => cause,
         (Ok(value), cause) => {
             let raised = PyErr::from_value(value);

@@ -1,4 +1,4 @@
-//! `windowkit._native.sliding` and its kin: arguments checked, Arrow in and out.
+//! `windowkit._native.sliding` and related functions: checks arguments, Arrow in and out.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ type RollingTuple = (i64, i64, String);
 /// Size, slide (if windows begin at fixed distances), start, closed, whether lengths are nanoseconds.
 type TimedTuple = (i128, Option<i128>, i128, String, bool);
 
-/// Answers windows of numbers of rows.
+/// Computes windows over numbers of rows.
 #[pyfunction]
 #[pyo3(signature = (array, windows, question, segments = None))]
 pub(super) fn sliding(
@@ -41,7 +41,8 @@ pub(super) fn sliding(
     Ok(PyArray::from_array_ref(answers))
 }
 
-/// Answers windows over sorted times: an array, one answer per row, or a batch of windows that begin at fixed distances.
+/// Computes windows over sorted times: an array with one answer per row, or a batch of windows that begin at fixed
+/// distances.
 #[pyfunction]
 #[pyo3(signature = (array, times, windows, question, segments = None))]
 pub(super) fn sliding_by<'py>(
@@ -105,7 +106,7 @@ pub(super) fn extents(
     Ok(PyRecordBatch::new(batch))
 }
 
-/// Which algorithm answers, and why.
+/// Which algorithm is used, and why.
 #[pyfunction]
 #[pyo3(signature = (array, windows, question, segments = None))]
 pub(super) fn explain_sliding(
@@ -153,7 +154,7 @@ fn explain(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<(St
     Ok((choice.algorithm.map_or("none", |algorithm| algorithm.name()).to_owned(), choice.reason))
 }
 
-/// One array of an argument; chunks are joined.
+/// One array from an argument; chunks are concatenated.
 fn read(py: Python<'_>, argument: &str, array: AnyArray) -> PyResult<ArrayRef> {
     let reader = match array {
         // The usual case needs no reader.
@@ -173,7 +174,7 @@ fn read(py: Python<'_>, argument: &str, array: AnyArray) -> PyResult<ArrayRef> {
         Ok(match chunks.len() {
             0 => new_empty_array(&empty),
             1 => chunks.swap_remove(0),
-            // A run may go on in the next chunk, or not: only the values could tell.
+            // Whether a run continues in the next chunk cannot be seen from the runs alone, only from the values.
             count if matches!(empty, DataType::RunEndEncoded(..)) => {
                 return Err(Error::InvalidValue(format!(
                     "{argument}: runs in {count} chunks; join the chunks before they are run-end encoded"

@@ -14,8 +14,8 @@ mod window;
 use mimalloc::MiMalloc;
 use pyo3::prelude::*;
 
-/// Keeps freed memory for a while: the answers of the next call need not be asked of the kernel page by page, which
-/// for long columns can cost as much as to compute them. pyarrow's own default pool is the same allocator.
+/// Keeps freed memory for a while: the answers of the next call then need not be requested from the kernel page by
+/// page, which for long columns can cost as much as computing them. pyarrow's own default pool is the same allocator.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -21,11 +21,11 @@ use crate::{Error, Result};
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
 pub(super) struct PyOperator {
     running: Mutex<Operator>,
-    /// The thread of the call that is under way: users' functions run in it, and may not call the operator again.
+    /// The thread of the current call: users' functions run in it, and may not call the operator again.
     busy: Mutex<Option<ThreadId>>,
 }
 
-/// The operator, for the time of a call.
+/// The operator, locked for a call.
 struct Held<'a> {
     running: MutexGuard<'a, Operator>,
     busy: &'a Mutex<Option<ThreadId>>,
@@ -34,7 +34,7 @@ struct Held<'a> {
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
 
-/// What is decided, the answer, why, and what source says so.
+/// A decision, the answer, its reason, and the source of the rule.
 type Told = (&'static str, String, &'static str, &'static str);
 
 #[pymethods]
@@ -69,7 +69,7 @@ impl PyOperator {
         })
     }
 
-    /// The operator that a snapshot is of.
+    /// Restores the operator of a snapshot.
     #[staticmethod]
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
@@ -77,7 +77,7 @@ impl PyOperator {
         detached(py, || Ok(Self::of(Operator::restore(snapshot, queries)?)))
     }
 
-    /// The schema of rows that a snapshot is of, the names of its queries, and its order.
+    /// The schema of a snapshot's rows, the names of its queries, and its order.
     #[staticmethod]
     fn contents(py: Python<'_>, snapshot: &[u8]) -> PyResult<(PySchema, Vec<String>, &'static str)> {
         detached(py, || {
@@ -87,7 +87,7 @@ impl PyOperator {
         })
     }
 
-    /// All that the operator holds.
+    /// The whole state of the operator, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = detached(py, || self.stream()?.snapshot())?;
         Ok(PyBytes::new(py, &bytes))
@@ -143,7 +143,7 @@ impl PyOperator {
         })
     }
 
-    /// Puts a punctuation at a time: of the key that a batch of one row has, or of all.
+    /// Puts a punctuation at a time: of the key in a batch of one row, or of all keys.
     fn punctuate(
         &self,
         py: Python<'_>,
@@ -199,12 +199,12 @@ impl PyOperator {
         detached(py, || Ok(self.stream()?.watermark()))
     }
 
-    /// How slices are held, and why.
+    /// How slices are stored, and why.
     fn store(&self, py: Python<'_>) -> PyResult<Option<(&'static str, &'static str)>> {
         detached(py, || Ok(self.stream()?.store_form()))
     }
 
-    /// What the decision trees say.
+    /// The answers of the decision trees.
     fn strategy(&self, py: Python<'_>) -> PyResult<Vec<Told>> {
         let yes = |ruling: &Ruling<bool>| if ruling.answer { "yes" } else { "no" }.to_owned();
         detached(py, || {
@@ -231,10 +231,10 @@ impl PyOperator {
         Self { running: Mutex::new(running), busy: Mutex::new(None) }
     }
 
-    /// The operator, once other threads' calls are done.
+    /// The operator, once calls from other threads have finished.
     ///
     /// # Errors
-    /// `InvalidValue` in a function that the operator itself has called: it would wait for itself.
+    /// `InvalidValue` in a function called by the operator itself, which would wait for itself.
     fn stream(&self) -> Result<Held<'_>> {
         let poisoned = || Error::Internal("an earlier call panicked".into());
         let running = match self.running.try_lock() {
@@ -279,7 +279,7 @@ impl DerefMut for Held<'_> {
     }
 }
 
-/// How a stream comes, in units of the query's measure.
+/// The options of a stream, in units of the query's measure.
 fn options(
     plan: &Plan,
     order: &str,
@@ -296,7 +296,7 @@ fn options(
     })
 }
 
-/// What an operator holds and did, in the order of `windowkit.stream.Stats`.
+/// What an operator holds and has done, in the order of `windowkit.stream.Stats`.
 fn numbers(s: Stats) -> Vec<u64> {
     let held = [s.keys, s.slices, s.rows_kept, s.bytes].map(|number| number as u64);
     let done = [s.rows, s.splits, s.merges, s.shifts, s.recomputations, s.late, s.windows, s.updates];

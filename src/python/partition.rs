@@ -304,7 +304,7 @@ fn batches(reader: Box<dyn RecordBatchReader + Send>, timed: bool) -> Result<Vec
 fn ids(reader: Box<dyn RecordBatchReader + Send>) -> Result<Vec<u32>> {
     let schema = reader.schema();
     let types: Vec<DataType> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
-    // What cannot be hashed is refused as everywhere else in this module.
+    // Types that cannot be hashed are rejected as everywhere else in this module.
     let none: Vec<ArrayRef> = types.iter().map(arrow_array::new_empty_array).collect();
     hash_rows(&none, 0, 0, &mut Vec::new())?;
     let mut index = KeyIndex::new(types)?;

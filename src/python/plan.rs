@@ -19,7 +19,7 @@ use crate::operator::{
 use crate::window::Measure;
 use crate::{Error, Result};
 
-/// Rows taken from a stream before they are shared out to threads.
+/// Rows read from a stream before they are distributed to threads.
 const ROUND_ROWS: usize = 4 << 20;
 
 /// A query bound to a schema.
@@ -42,7 +42,7 @@ impl PyPlan {
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
         let schema: SchemaRef = schema.into_inner();
-        // Of a time column that there is not the plan says so itself.
+        // The plan itself reports a missing time column.
         let measure =
             schema.field_with_name(&time).ok().and_then(|field| Measure::new(&time, field.data_type()).ok());
         let windows = windows.into_iter().map(|given| window(py, given, measure.as_ref()));
@@ -74,7 +74,7 @@ impl PyPlan {
         self.0.sources()
     }
 
-    /// What holds of each aggregate: associative, commutative, invertible, and its kind.
+    /// The properties of each aggregate: associative, commutative, invertible, and its kind.
     #[getter]
     fn properties(&self, py: Python<'_>) -> PyResult<Vec<(bool, bool, bool, &'static str)>> {
         let all = detached(py, || self.0.properties())?;
@@ -99,8 +99,8 @@ impl PyPlan {
         self.0.edges().points().to_vec()
     }
 
-    /// Families for an engine that cuts at fixed times only: sessions become panes as wide as their gap. None if
-    /// there are other edges than those of families.
+    /// Families for an engine that can only cut at fixed times: sessions become panes as wide as their gap. `None` if
+    /// there are edges that belong to no family.
     #[getter]
     fn pane_edges(&self) -> Option<Vec<(i64, i64)>> {
         self.0.edges().panes()
@@ -118,7 +118,8 @@ impl PyPlan {
         self.0.has_ranks()
     }
 
-    /// Of each window: its class, whether it counts rows, whether it needs rows in order, where its definition is from.
+    /// For each window: its class, whether it counts rows, whether it needs rows in order, the source of its
+    /// definition.
     #[getter]
     fn windows(&self) -> Vec<(&'static str, bool, bool, &'static str)> {
         let windows = self.0.windows().iter().map(|(_, window)| window);
@@ -131,7 +132,7 @@ impl PyPlan {
         self.0.edges().gap().is_some()
     }
 
-    /// How the time column's unit is called.
+    /// The name of the time column's unit.
     #[getter]
     fn unit(&self) -> &'static str {
         self.0.measure().unit_name()
@@ -160,7 +161,7 @@ impl PyPlan {
         detached(py, || Ok(PyEngine::of_rows(Bounded::new(self.0.clone())?)))
     }
 
-    /// Rows of a batch by bucket of keys, of those buckets that have any.
+    /// Rows of a batch by bucket of keys, for non-empty buckets.
     fn split(
         &self,
         py: Python<'_>,
@@ -178,7 +179,7 @@ impl PyPlan {
     }
 }
 
-/// How planners tell partials apart: one of a user's function may be named like one of ours.
+/// How planners identify partials: one of a user-defined function may have the name of a built-in one.
 fn kind(partial: &Partial) -> String {
     match partial {
         Partial::User(_) => format!("user:{}", partial.name()),
@@ -186,7 +187,7 @@ fn kind(partial: &Partial) -> String {
     }
 }
 
-/// The aggregates; a user's function that occurs twice is one.
+/// The aggregates; a user-defined function that occurs twice is shared.
 fn aggregate_specs(py: Python<'_>, aggregates: Vec<AggregateTuple>) -> PyResult<Vec<AggregateSpec>> {
     let mut known: Vec<(Py<PyAny>, User)> = Vec::new();
     let mut specs = Vec::with_capacity(aggregates.len());
@@ -209,7 +210,7 @@ fn aggregate_specs(py: Python<'_>, aggregates: Vec<AggregateTuple>) -> PyResult<
     Ok(specs)
 }
 
-/// Pushes a whole stream, some batches at a time: a stream may be larger than memory, and a user may lose patience.
+/// Pushes a whole stream, some batches at a time: a stream may be larger than memory, and the user may interrupt it.
 fn aggregate(
     py: Python<'_>,
     plan: Arc<Plan>,
@@ -229,7 +230,7 @@ fn aggregate(
     detached(py, move || bounded.finish())
 }
 
-/// The next `ROUND_ROWS` rows or some more; none at the end.
+/// The next `ROUND_ROWS` rows or slightly more; empty at the end.
 fn next_batches(reader: &mut (dyn RecordBatchReader + Send)) -> Result<Vec<RecordBatch>> {
     let (mut round, mut rows) = (Vec::new(), 0);
     while rows < ROUND_ROWS {

@@ -1,4 +1,5 @@
-//! `windowkit._native.StreamWindow`: rows in at one end, out at the other, their aggregate at any time.
+//! `windowkit._native.StreamWindow`: rows enter at one end and leave at the other, with their aggregate available at
+//! any time.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -21,7 +22,7 @@ impl PyStreamWindow {
         self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))
     }
 
-    /// For what is too short to be worth handing back the GIL.
+    /// For work too short to be worth releasing the GIL.
     fn held<T>(&self, py: Python<'_>, work: impl FnOnce(&mut StreamWindow) -> Result<T>) -> PyResult<T> {
         caught(|| work(&mut *self.window()?)).map_err(|error| exception(py, &error))
     }
@@ -55,7 +56,8 @@ impl PyStreamWindow {
         self.held(py, |window| Ok(window.len() as usize))
     }
 
-    /// Adds one row if its value is a plain number or None and the type is one of plain numbers; whether it was.
+    /// Adds one row if its value is a plain number or None and the type is a plain number; returns whether it was
+    /// added.
     fn insert_number(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.held(py, |window| {
             let Some(number) = number(value, window.input()) else { return Ok(false) };
@@ -70,7 +72,7 @@ impl PyStreamWindow {
         detached(py, || self.window()?.insert(&values))
     }
 
-    /// Takes rows out.
+    /// Removes rows.
     fn evict(&self, py: Python<'_>, rows: u64) -> PyResult<()> {
         self.held(py, |window| window.evict(rows))
     }
@@ -80,13 +82,13 @@ impl PyStreamWindow {
         self.held(py, |window| array(window.query()?))
     }
 
-    /// Answers after each row.
+    /// Returns the answer after each row.
     fn slide(&self, py: Python<'_>, values: PyArray, size: u64, min_periods: u64) -> PyResult<PyArray> {
         let (values, _) = values.into_inner();
         detached(py, || array(self.window()?.slide(&values, size, min_periods)?))
     }
 
-    /// Takes all rows out.
+    /// Removes all rows.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         self.held(py, |window| {
             window.clear();
@@ -95,7 +97,7 @@ impl PyStreamWindow {
     }
 }
 
-/// A value that needs no Arrow array to be understood.
+/// A value that can be read without an Arrow array.
 fn number(value: &Bound<'_, PyAny>, kind: &DataType) -> Option<Number> {
     if value.is_none() {
         return Some(Number::Null);

@@ -1,4 +1,4 @@
-//! Aggregate functions of users' own, called back from the core.
+//! User-defined aggregate functions, called back from the core.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl PyFunction {
         })
     }
 
-    /// Calls one of the functions with arrays; what it returns as an array.
+    /// Calls one of the functions with arrays; returns its result as an array.
     fn call(&self, what: &str, inputs: &[&ArrayRef]) -> Result<ArrayRef> {
         Python::attach(|py| {
             let call = || -> PyResult<ArrayRef> {
@@ -64,7 +64,7 @@ impl PyFunction {
     }
 }
 
-/// Anything that is an Arrow array, or that pyarrow makes one of, as an array of one chunk.
+/// Anything that is an Arrow array, or that pyarrow can convert to one, as an array of one chunk.
 pub(super) fn array(given: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let given = match given.getattr_opt("combine_chunks")? {
         Some(combine) => combine.call0()?,

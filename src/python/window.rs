@@ -1,4 +1,4 @@
-//! Windows of a query from Python, users' own among them.
+//! Windows of a query from Python, including user-defined ones.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 pub(super) type WindowTuple =
     (String, String, Vec<(String, String, i128)>, Vec<String>, Vec<String>, Option<Py<PyAny>>);
 
-/// A window as the core takes it; `measure` is for users' own.
+/// A window in the form that the core takes; `measure` is for user-defined windows.
 pub(super) fn window(
     py: Python<'_>,
     given: WindowTuple,
@@ -29,7 +29,7 @@ pub(super) fn window(
     let (kind, name, lengths, options, columns, user) = given;
     if let Some(user) = user {
         let Some(measure) = measure else {
-            // The plan finds the time column wanting before it looks at windows.
+            // The plan reports a missing time column before it checks windows.
             return Ok(Ok(WindowSpec { name, kind: WindowKind::Global }));
         };
         let definition = user.bind(py);
@@ -45,7 +45,7 @@ pub(super) fn window(
     Ok(built_in(kind, name, &lengths, &options, columns))
 }
 
-/// Unit of the column and its zone, by which definitions turn times into Python's.
+/// The column's unit and time zone, by which definitions convert times to Python's.
 fn measure_tuple(measure: &Measure) -> (String, Option<i64>, Option<String>) {
     use arrow_schema::DataType::*;
     let (kind, zone) = match measure.data_type() {
@@ -127,7 +127,7 @@ fn built_in(
     Ok(WindowSpec { name, kind })
 }
 
-/// A definition of a user's own, called by name.
+/// A user-defined window definition, called by name.
 struct Caller {
     adapter: Py<PyAny>,
     name: String,
@@ -141,7 +141,7 @@ impl Caller {
     ) -> Result<T> {
         Python::attach(|py| {
             work(py, self.adapter.bind(py)).map_err(|error| {
-                // What the adapter itself finds wrong has its message.
+                // Errors found by the adapter itself already have a message.
                 let own = py
                     .import("windowkit.errors")
                     .and_then(|errors| errors.getattr("WindowKitError"))
@@ -163,7 +163,7 @@ impl Caller {
     }
 }
 
-/// Context-free windows of a user's own.
+/// User-defined context-free windows.
 struct Edges {
     caller: Caller,
     longest: i64,
@@ -187,13 +187,13 @@ impl ContextFree for Edges {
     }
 }
 
-/// Context-aware windows of a user's own.
+/// User-defined context-aware windows.
 struct Aware {
     caller: Arc<Caller>,
     measure: Measure,
 }
 
-/// Ranks that an edit is of: a window that is gone, and a new one.
+/// The ranks in an edit: those of a removed window, and of a new one.
 type EditTuple = (Option<(usize, usize)>, Option<(usize, usize)>);
 
 impl UserWindow for Aware {
@@ -225,7 +225,7 @@ impl UserWindow for Aware {
     }
 }
 
-/// What a definition opened for one key.
+/// The state that a definition opened for one key.
 struct Opened {
     caller: Arc<Caller>,
     measure: Measure,

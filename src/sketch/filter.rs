@@ -23,7 +23,7 @@ const FIRST: u64 = 1 << 12;
 
 type Block = [u64; WORDS];
 
-/// A set of keys that may claim to hold a key that it does not, at a given rate.
+/// A set of keys that may report a key as present that is not, at a given rate.
 ///
 /// ```
 /// use windowkit::keys::remix;
@@ -71,12 +71,12 @@ impl Filter {
         self.len
     }
 
-    /// Whether nothing was inserted.
+    /// Whether nothing was inserted yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether the key was inserted: always true if it was, seldom true if not.
+    /// Whether the key was inserted: always true if it was, rarely true if not.
     #[inline]
     pub fn contains(&self, hash: u64) -> bool {
         // Heavy keys are in the first, smallest layers.
@@ -84,7 +84,7 @@ impl Filter {
         self.layers.iter().any(|layer| holds(&layer[place(hash, layer.len())], &mask))
     }
 
-    /// Inserts a key; whether it was new, as far as the filter can tell.
+    /// Inserts a key; returns whether it was new, as far as the filter knows.
     #[inline]
     pub fn insert(&mut self, hash: u64) -> bool {
         if self.contains(hash) {

@@ -3,15 +3,15 @@
 //! | | |
 //! |---|---|
 //! | needs | 64-bit hashes with independent bits; which hash bits choose what is seeded with the hashes |
-//! | time | O(1) worst case an insert: one bucket is looked at |
+//! | time | O(1) worst case per insert: a single bucket is read |
 //! | space | 25 bytes a counter |
 //! | error | a count is never too low, and too high by at most the least counter of its bucket: an eighth of what was hashed into the bucket |
 //! | first appeared | Metwally et al., *Efficient computation of frequent and top-k elements in data streams*, ICDT 2005; buckets as in a set-associative cache |
 //!
 //! Space-Saving gives a new key the place of the key with the least count, and that count as its error. Its usual form
-//! keeps all counters sorted; here the key's bucket is all there is to search, so that a row costs one or two cache
-//! lines and a key's slot stays its own for as long as it is kept. With c counters in c / 8 buckets a bucket gets 8 / c
-//! of the light rows on average, so that the error is about 1 / c of them, as without buckets.
+//! keeps all counters sorted; here only the key's bucket is searched, so that a row costs one or two cache lines and a
+//! key keeps its slot for as long as it is counted. With c counters in c / 8 buckets a bucket gets 8 / c of the light
+//! rows on average, so that the error is about 1 / c of them, as without buckets.
 
 use crate::state::Reader;
 use crate::{Error, Result};
@@ -43,10 +43,10 @@ pub struct HeavyHitters {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bucket {
-    /// The last byte of each hash, so that one comparison of words tells which ways to look at.
+    /// The last byte of each hash, so that one comparison of words determines which ways to check.
     tags: u64,
     hashes: [u64; WAYS],
-    /// A count of 0 is a free counter.
+    /// A counter with a count of 0 is free.
     counts: [u64; WAYS],
     errors: [u64; WAYS],
 }
@@ -55,16 +55,16 @@ const EMPTY: Bucket = Bucket { tags: 0, hashes: [0; WAYS], counts: [0; WAYS], er
 /// One in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// What an insert found or made.
+/// The outcome of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hit {
-    /// Where the key is counted, below [`HeavyHitters::capacity`]; the same until it is given up for another key.
+    /// Where the key is counted, below [`HeavyHitters::capacity`]; unchanged until it is replaced by another key.
     pub slot: u32,
     /// At least the key's true count, this row included.
     pub count: u64,
     /// By how much the count may be too high.
     pub error: u64,
-    /// Whether the slot was just taken, from another key or free: what a caller keeps by slot starts anew.
+    /// Whether the slot was just taken, from another key or free: callers must reset what they keep by slot.
     pub fresh: bool,
 }
 
@@ -134,7 +134,7 @@ impl HeavyHitters {
         Some(self.counter(number, way)).filter(|counter| counter.count > 0)
     }
 
-    /// The most that a key without a counter can have been counted: the least count of its bucket.
+    /// The largest count that a key without a counter can have: the least count of its bucket.
     #[inline]
     pub fn least(&self, hash: u64) -> u64 {
         let bucket = &self.buckets[self.number(hash)];
@@ -350,7 +350,7 @@ mod tests {
         });
         let heavy = keys.get(key(0)).unwrap();
         assert!(heavy.count - heavy.error <= 2_000 && 2_000 <= heavy.count);
-        // Nothing else has a share that is guaranteed to be near as large.
+        // No other key has a guaranteed share nearly as large.
         assert_eq!(keys.iter().filter(|counter| counter.count - counter.error > 100).count(), 1);
     }
 

@@ -1,4 +1,4 @@
-//! Sketches: what can be told of many keys in memory that does not follow them.
+//! Sketches: summaries of many keys whose memory does not grow with their number.
 //!
 //! [`HyperLogLog`] takes columns and is compatible with Apache DataSketches. The others, which partitioners use, take
 //! 64-bit hashes whose bits are independent, as [`crate::keys::hash_rows`] makes them, are

@@ -1,4 +1,4 @@
-//! The registers of a HyperLogLog for keys: a partitioner asks for an estimate and for a trial with every row (Katsipoulakis
+//! The registers of a HyperLogLog for keys: a partitioner needs an estimate and a trial with every row (Katsipoulakis
 //! et al., VLDB 2017, §3.2.2), so that both take O(1).
 //!
 //! | | |
@@ -13,7 +13,7 @@ use super::hyperloglog::Dense;
 use crate::state::Reader;
 use crate::{Error, Result};
 
-/// How many distinct hashes there were.
+/// The number of distinct hashes.
 ///
 /// ```
 /// use windowkit::keys::remix;
@@ -49,15 +49,15 @@ impl Registers {
         self.0.ranks.len().ilog2()
     }
 
-    /// Takes in a hash; whether that changed a register. A hash that was seen before never does.
+    /// Adds a hash; returns whether that changed a register. A hash that was seen before never does.
     #[inline]
     pub fn update(&mut self, hash: u64) -> bool {
         let (index, rank) = self.place(hash);
         self.0.raise(index, rank)
     }
 
-    /// Whether [`update`](Self::update) with this hash would change a register. False for every hash that was seen,
-    /// and for more and more of the others as the registers fill up.
+    /// Whether [`update`](Self::update) with this hash would change a register. False for every hash seen before, and
+    /// for more and more of the others as the registers fill up.
     #[inline]
     pub fn would_change(&self, hash: u64) -> bool {
         let (index, rank) = self.place(hash);
@@ -180,7 +180,7 @@ mod tests {
             precision in 4_u32..=12,
             hashes in prop::collection::vec((any::<u64>(), 0_u32..64), 0..200),
         ) {
-            // Shifted, so that long runs of zeros are met.
+            // Shifted, so that long runs of zeros occur.
             let hashes: Vec<u64> = hashes.into_iter().map(|(hash, shift)| (hash >> shift).rotate_right(9)).collect();
             let mut registers = Registers::new(precision).unwrap();
             let mut estimate = 0.0;

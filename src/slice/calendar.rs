@@ -1,46 +1,46 @@
-//! Where slices are cut, for a stream: the edges of all windows, listed ahead of it in bulk.
+//! Where slices are cut, for a stream: the edges of all windows, listed in bulk ahead of the stream.
 //!
 //! | | |
 //! |---|---|
-//! | needs | families `{offset + k·period}` of edges, some from a first one on |
+//! | needs | families `{offset + k·period}` of edges, some of which begin at a first edge |
 //! | time | O(log f) per edge passed, of f families, by sorting about f edges at a time; O(log n) to find a slice among the n edges remembered; O(f) for a time far from them |
 //! | space | 2^17 edges |
 //! | first appeared | the cached next edge of Cutty (Carbone et al., CIKM 2016) and of general stream slicing (Traub et al. 2019, §5.3.1); listing ahead is ours |
 
 use super::Edges;
 
-/// Edges remembered behind a stream.
+/// Edges cached behind the current time.
 const REMEMBERED: usize = 1 << 16;
 
-/// So few families are asked one by one.
+/// With at most this many families, each is queried separately.
 const FEW: usize = 3;
 
-/// Edges listed at a time, beside one per family.
+/// Edges listed at a time, besides one per family.
 const AHEAD: usize = 64;
 
-/// A stream that jumps over more stretches than this does not count what lies between.
+/// If a stream jumps over more stretches than this, the edges in between are not listed.
 const STRETCHES: u64 = 8;
 
-/// The slices of a time line, found fast where a stream is.
+/// The slices of a time line, found quickly near the current time.
 #[derive(Debug, Clone)]
 pub struct Calendar {
     families: Vec<Family>,
     /// Single edges, ascending.
     cuts: Vec<i64>,
     bounds: (i64, i64),
-    /// The next edge of each family behind those remembered.
+    /// The next edge of each family after the cached ones.
     next: Vec<i64>,
     /// All edges from the first of these to the last of them, ascending.
     edges: Vec<i64>,
-    /// The place of the edge that was found last: the next one asked for is mostly near it.
+    /// The place of the edge that was found last: the next lookup is usually near it.
     found: usize,
     /// How far ahead edges are listed.
     stretch: i64,
-    /// Edges on their way into order.
+    /// Edges that are being sorted.
     unsorted: Vec<i64>,
 }
 
-/// Edges `offset + k·period`, of which there may be a first.
+/// Edges `offset + k·period`, possibly with a first one.
 #[derive(Debug, Clone, Copy)]
 struct Family {
     period: i64,
@@ -55,7 +55,7 @@ impl Family {
         match self.first {
             Some(first) if t < first => (None, first),
             Some(first) => {
-                // The distance fits 64 bits, if not 63.
+                // The distance fits 64 bits, though maybe not 63.
                 let from = t - (t.wrapping_sub(first) as u64 % self.period as u64) as i64;
                 (Some(from), from + self.period)
             }
@@ -73,7 +73,7 @@ impl Calendar {
         Self::of(edges.families(), edges, cuts)
     }
 
-    /// The same with a family for the gap of sessions: rows of one slice then are never further apart than that.
+    /// The same with a family for the gap of sessions: the rows of one slice are then never further apart than the gap.
     pub fn with_gap(edges: &Edges, cuts: &[i64]) -> Self {
         Self::of(&edges.families_with_gap(), edges, cuts)
     }
@@ -88,7 +88,7 @@ impl Calendar {
         let families: Vec<Family> = whole.chain(rays).collect();
         let density: f64 = families.iter().map(|family| 1.0 / family.period as f64).sum();
         Self {
-            // In floats this may be beyond int64, and then is its greatest value.
+            // As a float this may exceed int64, and the cast then saturates.
             stretch: ((families.len() + AHEAD) as f64 / density) as i64,
             families,
             cuts,
@@ -100,8 +100,8 @@ impl Calendar {
         }
     }
 
-    /// `[start, end)` of the slice that `t` lies in, which is within [`Edges::bounds`]; where there is no edge before or
-    /// after it, it ends with them.
+    /// `[start, end)` of the slice that contains `t`, which is within [`Edges::bounds`]; where there is no edge before
+    /// or after `t`, the slice ends at these bounds.
     pub fn slice_of(&mut self, t: i64) -> (i64, i64) {
         let (mut start, mut end) = self.between_families(t);
         if !self.cuts.is_empty() {
@@ -112,14 +112,14 @@ impl Calendar {
         (start, end)
     }
 
-    /// Writes all edges from the one at or before `from` to the one after `to` into `edges`, if they are at most `limit`;
-    /// whether they are. O(edges), where a stream is.
+    /// Writes all edges from the one at or before `from` to the one after `to` into `edges`, if there are at most
+    /// `limit`; returns whether that is so. O(edges) near the current time.
     pub fn list(&mut self, from: i64, to: i64, limit: usize, edges: &mut Vec<i64>) -> bool {
         edges.clear();
         let (start, mut end) = self.slice_of(from);
         edges.push(start);
         if self.families.len() > FEW && self.cuts.is_empty() && end <= to {
-            // Twice as many, as several families may have an edge at one time.
+            // Twice as many, as several families may have an edge at the same time.
             if self.stretches(end, to) > (2 * limit / (self.families.len() + AHEAD)) as u64 + 1 {
                 return false;
             }
@@ -152,7 +152,7 @@ impl Calendar {
         } else if t < self.edges[0] {
             return self.asked(t);
         }
-        // Slices are mostly asked for one after the other.
+        // Slices are usually looked up one after the other.
         let near = self.edges.get(self.found..).unwrap_or_default();
         self.found = match near {
             [start, end, ..] if (*start..*end).contains(&t) => self.found,
@@ -162,7 +162,7 @@ impl Calendar {
         (self.edges[self.found], self.edges[self.found + 1])
     }
 
-    /// The slice of `t` by asking all families.
+    /// The slice of `t`, by querying all families.
     fn asked(&self, t: i64) -> (i64, i64) {
         let (mut start, mut end) = (self.bounds.0, self.bounds.1 + 1);
         for family in &self.families {
@@ -173,7 +173,7 @@ impl Calendar {
         (start, end)
     }
 
-    /// Remembers edges until one is behind `t`, which is not before the last.
+    /// Caches edges until one is after `t`, which is not before the last.
     fn reach(&mut self, t: i64) {
         if self.edges.last().is_none_or(|&last| self.stretches(last, t) > STRETCHES) {
             self.edges.clear();
@@ -189,12 +189,12 @@ impl Calendar {
         (to.wrapping_sub(from) as u64) / (self.stretch.max(1) as u64)
     }
 
-    /// Lists edges until one is behind `t`, and some ahead of it.
+    /// Lists edges until one is after `t`, and some beyond it.
     fn list_past(&mut self, t: i64) {
         while self.edges.last().is_some_and(|&last| last <= t) {
             let least = self.next.iter().copied().min().unwrap_or(i64::MAX);
             let from = t.max(least);
-            // Nothing is asked for beyond the bounds; arithmetic far from there might overflow.
+            // Nothing is looked up beyond the bounds; arithmetic far outside them might overflow.
             let until = from.saturating_add(self.stretch).min(from.max(self.bounds.1));
             for (next, family) in self.next.iter_mut().zip(&self.families) {
                 while *next <= until {
@@ -220,7 +220,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Wherever a stream goes, slices are those between the nearest edges.
+        /// Wherever a stream jumps, slices are those between the nearest edges.
         #[test]
         fn slices_lie_between_the_nearest_edges(
             families in prop::collection::vec((1i64..40, 0i64..40), 0..8),

@@ -1,10 +1,11 @@
-//! The stream slicer: rows of one call to cells, the parts of slices that the call brings (Traub et al. 2019, §5.3.1).
+//! The stream slicer: assigns rows of one call to cells, the parts of slices that the call brings (Traub et al. 2019,
+//! §5.3.1).
 //!
 //! Rows of one key in order are runs: a slice's rows are found by galloping to its end, so that a row costs nothing but
-//! its part of a vector pass. Of rows out of order those that no earlier row is ahead of are in order, too; the others,
-//! mostly few, are looked up in a grid over their stretch of time, one by one. Rows of many keys cost a comparison with
-//! their key's latest cell. A row that misses it looks into a small cache, and one that misses that opens another cell
-//! of the same slice; [`super::Timelines`] makes them one.
+//! its part of a vector pass. Of rows out of order, those that are not preceded by a later time are in order among
+//! themselves; the others, usually few, are looked up one by one in a grid over their stretch of time. Rows of many
+//! keys cost a comparison with their key's latest cell. A row that misses it is looked up in a small cache, and one
+//! that misses that opens another cell of the same slice; [`super::Timelines`] merges them.
 
 use super::calendar::Calendar;
 use super::grid::Grid;
@@ -30,7 +31,7 @@ pub enum Cut<'a> {
 /// Rows of one key, in two parts.
 #[derive(Debug, Default)]
 pub struct Parted {
-    /// Numbers of the rows that no row before them is ahead of.
+    /// Numbers of the rows that no row with a later time precedes.
     pub front: Vec<u32>,
     /// Their times, which ascend.
     pub front_times: Vec<i64>,
@@ -45,7 +46,7 @@ pub struct Parted {
 }
 
 impl Parted {
-    /// Parts rows; the first and the last time of all, of which there is at least one.
+    /// Separates rows; returns the first and the last time of all rows, of which there is at least one.
     fn part(&mut self, times: &[i64]) -> (i64, i64) {
         let Self { front, front_times, late, late_times, .. } = self;
         front.resize(times.len(), 0);
@@ -54,7 +55,7 @@ impl Parted {
         late_times.resize(times.len(), 0);
         let (mut fronts, mut lates) = (0, 0);
         let (mut least, mut most) = (i64::MAX, i64::MIN);
-        // Each row is written to both parts, and stays in one: nothing to predict.
+        // Each row is written to both parts, but counted in one: no branch to predict.
         for (row, &t) in times.iter().enumerate() {
             let is_late = t < most;
             (front[fronts], front_times[fronts]) = (row as u32, t);
@@ -83,10 +84,10 @@ impl Parted {
     }
 }
 
-/// Rows that are so few are cut one by one.
+/// Up to this many rows are cut one by one.
 const SHORT: usize = 64;
 
-/// Chunks that are not parted after one of which most rows were late.
+/// Chunks that are not separated after one in which most rows were late.
 const PATIENCE: u32 = 8;
 
 /// A key's latest cell.
@@ -115,10 +116,10 @@ enum How {
     Parted,
 }
 
-/// Gives rows the cells of one call after the other.
+/// Assigns rows to cells, call by call.
 pub struct Cutter {
     calendar: Calendar,
-    /// Where slices are cut, if rows are cut at more edges.
+    /// Where slices are cut, if rows are cut at additional edges.
     slices: Option<Calendar>,
     cursors: Vec<Cursor>,
     cache: Vec<Remembered>,
@@ -129,13 +130,13 @@ pub struct Cutter {
     parted: Parted,
     grid: Grid,
     how: How,
-    /// Chunks still to come that are not worth parting.
+    /// Number of upcoming chunks that are not worth separating.
     unparted: u32,
 }
 
 impl Cutter {
-    /// A cutter of rows at these edges, and of slices at those of another calendar, if it is given: with sessions, rows are
-    /// also cut at a family as wide as the gap, as what lies in one such pane is never further apart.
+    /// A cutter of rows at these edges, and of slices at those of another calendar, if it is given: with sessions, rows
+    /// are also cut by a family as wide as the gap, as rows in one such pane are never further apart than the gap.
     pub fn new(calendar: Calendar, slices: Option<Calendar>) -> Self {
         Self {
             calendar,
@@ -153,20 +154,20 @@ impl Cutter {
         }
     }
 
-    /// Begins a call: without cells.
+    /// Begins a call, with no cells.
     pub fn begin(&mut self) {
         self.cells.clear();
         self.grid.forget();
         self.call = self.call.wrapping_add(1);
         if self.call == 0 {
-            // Once in 2^32 calls: nothing may look like being of this one.
+            // Once in 2^32 calls: no old entry may look as if it belonged to this call.
             self.cursors.clear();
             self.cache.clear();
             self.call = 1;
         }
     }
 
-    /// `[start, end)` of the slice that `t` lies in: see [`Calendar::slice_of`].
+    /// `[start, end)` of the slice that contains `t`: see [`Calendar::slice_of`].
     pub fn slice_of(&mut self, t: i64) -> (i64, i64) {
         self.slices.as_mut().unwrap_or(&mut self.calendar).slice_of(t)
     }
@@ -176,7 +177,7 @@ impl Cutter {
         &self.cells
     }
 
-    /// Where the rows went that were cut last.
+    /// Where the last rows went.
     pub fn rows(&self) -> Cut<'_> {
         match self.how {
             How::Runs => Cut::Runs(&self.runs),
@@ -186,7 +187,7 @@ impl Cutter {
     }
 
     /// Finds the cells of rows with these times and keys, which are below `key_count`. `sorted` says that times never
-    /// step back.
+    /// decrease.
     pub fn cut(&mut self, times: &[i64], keys: Keys<'_>, key_count: usize, sorted: bool) {
         if self.cursors.len() < key_count {
             self.cursors.resize(key_count, Cursor { start: 0, end: 0, cell: 0, call: 0 });
@@ -211,7 +212,7 @@ impl Cutter {
         }
     }
 
-    /// Cuts rows of one key in order, if there are fewer edges between them than rows; whether it did.
+    /// Cuts rows of one key in order, if there are fewer edges between them than rows; returns whether it did.
     fn cut_sorted(&mut self, times: &[i64], key: u32) -> bool {
         let Self { calendar, cells, runs, grid, .. } = self;
         let (&[least, ..], &[.., most]) = (times, times) else { return false };
@@ -224,7 +225,8 @@ impl Cutter {
         true
     }
 
-    /// Cuts rows of one key of which most are in order, if there are fewer edges between them than rows; whether it did.
+    /// Cuts rows of one key, most of them in order, if there are fewer edges between them than rows; returns whether it
+    /// did.
     fn cut_parted(&mut self, times: &[i64], key: u32) -> bool {
         if self.unparted > 0 || times.len() < SHORT {
             self.unparted = self.unparted.saturating_sub(1);
@@ -248,7 +250,7 @@ impl Cutter {
         true
     }
 
-    /// Cuts rows of one key out of order, if there are fewer edges between them than rows; whether it did.
+    /// Cuts rows of one key out of order, if there are fewer edges between them than rows; returns whether it did.
     fn cut_by_grid(&mut self, times: &[i64], key: u32) -> bool {
         let Self { calendar, cells, slots, grid, .. } = self;
         let Some((least, most)) = simd::span(times) else { return false };
@@ -339,7 +341,7 @@ const BLOCK: usize = 16;
 /// How many rows there are before `end`; the first is one, and times ascend.
 pub(super) fn run_to(times: &[i64], end: i64) -> usize {
     if let Some(block) = times.first_chunk::<BLOCK>() {
-        // Nothing to predict.
+        // No branch to predict.
         let before = block.iter().map(|&t| usize::from(t < end)).sum();
         if before < BLOCK {
             return before;
@@ -364,7 +366,7 @@ mod tests {
             single in any::<bool>(),
             disorder in 0u8..100,
         ) {
-            // So many of a hundred rows are somewhere else than where they belong.
+            // This many of a hundred rows are moved away from their place in order.
             let mut ordered: Vec<(u32, i64)> = rows.iter().map(|row| (row.0, row.1)).collect();
             ordered.sort_by_key(|row| row.1);
             let rows: Vec<(u32, i64)> = rows

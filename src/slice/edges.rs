@@ -9,11 +9,11 @@ use crate::window::{Cuts, Window};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edges {
     families: Vec<(i64, i64)>,
-    /// Families `{from + k·period}` of k >= 0 only, as (period, from).
+    /// Families `{from + k·period}` for k >= 0 only, as (period, from).
     rays: Vec<(i64, i64)>,
     /// Single edges, ascending.
     points: Vec<i64>,
-    /// Gaps of sessions, and after which time they are asked for.
+    /// Gaps of sessions, and the time from which on each matters.
     gaps: Vec<(Option<i64>, i64)>,
     /// The least of them.
     gap: Option<i64>,
@@ -22,13 +22,13 @@ pub struct Edges {
 }
 
 impl Edges {
-    /// The edges of these windows. Sessions cut no time line in advance: their gap bounds how far apart the rows of
+    /// The edges of these windows. Sessions do not cut slices in advance: their gap limits how far apart the rows of
     /// one slice may be. Windows that need rows have no edges before there are rows.
     pub fn of<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Self {
         Self::since(windows.into_iter().map(|window| (window, None)))
     }
 
-    /// The edges of windows of which some are only asked for after a time: before it they have none.
+    /// The edges of windows some of which only exist after a given time: before it they have no edges.
     pub fn since<'a>(windows: impl IntoIterator<Item = (&'a Window, Option<i64>)>) -> Self {
         let (mut cuts, mut reach) = (Cuts::default(), 0);
         for (window, since) in windows {
@@ -38,7 +38,7 @@ impl Edges {
             }
         }
         let Cuts { families, mut rays, mut points, gaps } = cuts;
-        // At least 1, so that the end of the last slice is a time, too.
+        // At least 1, so that the end of the last slice is still a valid time.
         let reach = reach.max(1);
         let families = without_contained(families);
         let of_ray = |at: i64, (period, from): (i64, i64)| {
@@ -79,19 +79,19 @@ impl Edges {
         &self.points
     }
 
-    /// The least gap of all sessions: rows of one slice follow each other within it. `i64::MAX` if rows of any distance
-    /// do.
+    /// The least gap of all sessions: consecutive rows of one slice lie within it. `i64::MAX` if rows may be any
+    /// distance apart.
     pub fn gap(&self) -> Option<i64> {
         self.gap
     }
 
-    /// The same of those sessions that are asked for at `t`.
+    /// The same for the sessions that exist at `t`.
     pub fn gap_at(&self, t: i64) -> Option<i64> {
         let asked = self.gaps.iter().filter(|(since, _)| since.is_none_or(|since| t > since));
         asked.map(|&(_, gap)| gap).min()
     }
 
-    /// Whether a fragment that ends at `last` takes a row (or fragment) that starts at `next`.
+    /// Whether a fragment that ends at `last` accepts a row (or fragment) that starts at `next`.
     #[inline]
     pub fn within_gap(&self, last: i64, next: i64) -> bool {
         self.gap.is_some_and(|gap| next.saturating_sub(last) <= gap)
@@ -104,7 +104,7 @@ impl Edges {
         (self.rays.is_empty() && self.points.is_empty() && !unbounded).then(|| self.families_with_gap())
     }
 
-    /// Families, with one as wide as the gap if there is one that a row may exceed.
+    /// Families, including one as wide as the gap if there is a gap.
     pub fn families_with_gap(&self) -> Vec<(i64, i64)> {
         let gap = self.gap.filter(|&gap| gap != i64::MAX).map(|gap| (gap, 0));
         without_contained(self.families.iter().copied().chain(gap).collect())
@@ -129,7 +129,7 @@ impl Edges {
                 end = end.min(first);
                 continue;
             }
-            // The distance fits 64 bits, if not 63.
+            // The distance fits 64 bits, though maybe not 63.
             let from = t - (t.wrapping_sub(first) as u64 % period as u64) as i64;
             start = start.max(from);
             end = end.min(from + period);
@@ -143,8 +143,8 @@ impl Edges {
     }
 }
 
-/// Drops families whose every edge belongs to another one. Each of n periods p is tried with its multiples among those up to
-/// the greatest, P: O(min(n, P/p) log n).
+/// Drops families all of whose edges belong to another one. Each of n periods p is tried with its multiples among those
+/// up to the greatest, P: O(min(n, P/p) log n).
 fn without_contained(mut families: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     families.iter_mut().for_each(|(period, offset)| *offset = offset.rem_euclid(*period));
     families.sort_unstable();
@@ -160,7 +160,7 @@ fn without_contained(mut families: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
                 contained[next] |= has_offset;
                 next += 1;
             } else {
-                // On to the next multiple.
+                // Continue with the next multiple.
                 let behind = |family: &(i64, i64)| family.0 - other < period - beyond;
                 next += families[next..].partition_point(behind);
             }
@@ -219,7 +219,8 @@ mod tests {
     }
 
     proptest! {
-        /// A family is dropped if and only if all its edges are another's, as the edges of one common period show.
+        /// A family is dropped if and only if all its edges belong to another, as the edges within one common period
+        /// show.
         #[test]
         fn contained_families_are_dropped(families in prop::collection::vec((1i64..9, 0i64..40), 0..12)) {
             let edges = |&(period, offset): &(i64, i64)| -> Vec<bool> {
@@ -253,7 +254,7 @@ mod tests {
     }
 
     proptest! {
-        /// Slices are as few as can be: an edge is where some window starts or ends, and nowhere else.
+        /// There are as few slices as possible: an edge is where some window starts or ends, and nowhere else.
         #[test]
         fn slice_edges_are_window_edges(
             windows in prop::collection::vec(any_window(), 1..4), t in -200i64..200,

@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | needs | times of one key, with fewer slices between them than there are rows |
-//! | time | O(1) per row anywhere, if rows lie about evenly in their stretch; O(log n) per slice of n rows in order |
+//! | time | O(1) per row anywhere, if rows are distributed about evenly; O(log n) per slice of n rows in order |
 //! | space | three numbers per slice of the stretch |
 //! | first appeared | ours: interpolation by equal parts, as in bucket sort |
 
@@ -19,7 +19,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Default)]
 pub(super) struct Grid {
     key: u32,
-    /// All edges of the stretch, the one before it and the one after it included.
+    /// All edges of the stretch, including the one before it and the one after it.
     edges: Vec<i64>,
     /// The cell of each slice.
     cells: Vec<u32>,
@@ -27,19 +27,19 @@ pub(super) struct Grid {
     parts: Vec<u32>,
     least: i64,
     shift: u32,
-    /// Starts and cells of the slices of the stretch before, for the rows that belong to these.
+    /// Starts and cells of the slices of the previous stretch, for the rows that belong to these.
     known: Vec<(i64, u32)>,
     known_of: Option<u32>,
 }
 
 impl Grid {
-    /// Knows no cells any longer: a call begins.
+    /// Forgets all cells: a call begins.
     pub(super) fn forget(&mut self) {
         self.known.clear();
         self.known_of = None;
     }
 
-    /// Lays the slices from `least` to `most` out, if they are at most `limit`; whether they are.
+    /// Lays out the slices from `least` to `most`, if there are at most `limit`; returns whether that is so.
     pub(super) fn lay(
         &mut self,
         calendar: &mut Calendar,
@@ -84,8 +84,8 @@ impl Grid {
         }
     }
 
-    /// Divides the stretch evenly, into as many parts as there are slices or some more: a time's part says its slice, or
-    /// one not far before it.
+    /// Divides the stretch evenly, into at least as many parts as there are slices: the part of a time determines its
+    /// slice, or one shortly before it.
     pub(super) fn divide(&mut self, least: i64, most: i64) {
         let (span, parts) = (most.wrapping_sub(least) as u64, 2 * self.edges.len() as u64);
         self.least = least;
@@ -101,7 +101,7 @@ impl Grid {
         }
     }
 
-    /// Cuts rows of the divided stretch in any order, one by one: their cells are put into `slots`.
+    /// Cuts rows of the divided stretch in any order, one by one: their cells are written to `slots`.
     pub(super) fn cut_rows(&mut self, times: &[i64], cells: &mut Vec<Cell>, slots: &mut Vec<u32>) {
         slots.clear();
         slots.extend(times.iter().map(|&t| {

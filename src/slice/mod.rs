@@ -5,8 +5,8 @@
 //! columns. Rows out of order may open a second slot for a slice that already has one; [`SliceTable::regroup`] sorts
 //! slots by key and time and merges those (Traub et al. 2019, §5.2, merge).
 //!
-//! A stream that never ends has the same parts, made to be changed: a [`Calendar`] for the edges, a [`Cutter`] for the
-//! rows of one call, [`Timelines`] that hold each key's slices, as few as there can be, and a [`Store`] of partials.
+//! An unbounded stream has the same parts in an updatable form: a [`Calendar`] for the edges, a [`Cutter`] for the rows
+//! of one call, [`Timelines`] that hold each key's slices, as few as possible, and a [`Store`] of partials.
 
 mod calendar;
 mod cutter;

@@ -1,4 +1,4 @@
-//! Folding rows of which some are in order: those by runs, at the speed of a vector pass, and only the others one by one.
+//! Folds rows some of which are in order: those by runs, at the speed of a vector pass, and only the others one by one.
 
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_select::take::take;
@@ -7,7 +7,7 @@ use super::cutter::Parted;
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows};
 
-/// Columns in two parts, each made once however many partials read it.
+/// Columns in two parts, each built once however many partials read it.
 #[derive(Default)]
 pub(super) struct Parts {
     rows: Option<(UInt32Array, UInt32Array)>,
@@ -22,7 +22,7 @@ struct Part {
 }
 
 impl Parts {
-    /// Folds rows into their cells, of which there are `cells`, if the partial takes runs of them; whether it does.
+    /// Folds rows into their cells, of which there are `cells`, if the partial accepts runs; returns whether it does.
     pub(super) fn fold(
         &mut self,
         partial: &mut dyn Partials,
@@ -47,7 +47,7 @@ impl Parts {
         Ok(true)
     }
 
-    /// Where a column's parts are.
+    /// Where a column's parts are stored.
     fn place(&mut self, column: &ArrayRef, parted: &Parted) -> Result<usize> {
         let same = |own: &Part| own.whole.to_data().ptr_eq(&column.to_data());
         if let Some(at) = self.columns.iter().position(same) {

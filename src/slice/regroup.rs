@@ -49,7 +49,7 @@ impl SliceTable {
     pub fn regroup(&self, order: &KeyOrder, from: usize, to: usize, edges: &Edges) -> Result<SliceTable> {
         let base = order.bounds[from];
         let mut slots = order.slots[base..order.bounds[to]].to_vec();
-        // One entry per slice that stays: where its slots begin in `slots`.
+        // One entry per remaining slice: where its slots begin in `slots`.
         let mut groups: Vec<u32> = Vec::with_capacity(slots.len());
         let mut keys = Vec::with_capacity(slots.len());
         let mut starts = Vec::with_capacity(slots.len());
@@ -60,7 +60,7 @@ impl SliceTable {
             if !own.is_sorted_by_key(|&(start, _)| start) {
                 own.sort_unstable();
             }
-            // Where the slice that is being put together began, and where it must end.
+            // Where the slice that is being assembled began, and where it must end.
             let (mut began, mut end) = (i64::MIN, i64::MIN);
             for (i, &(start, slot)) in own.iter().enumerate() {
                 let joins = match &mut lasts {

@@ -1,13 +1,13 @@
-//! The stream slicer: rows to slots.
+//! The stream slicer: assigns rows to slots.
 
 use super::Edges;
 use super::table::SliceTable;
 
 /// "No slot" in the cache.
 const NONE: u32 = u32::MAX;
-/// A slice that no time lies in, and whose start no slice has.
+/// A slice that contains no time, and whose start no slice has.
 const NOWHERE: (i64, i64) = (i64::MIN, i64::MIN);
-/// Slots remembered once a stream turns out to be out of order (a power of two).
+/// Slots cached once a stream turns out to be out of order (a power of two).
 const CACHE: usize = 1 << 16;
 
 /// Where a key stands: its latest slice.
@@ -17,11 +17,11 @@ struct Cursor {
     slot: u32,
 }
 
-/// Gives each row the slot of its slice.
+/// Assigns to each row the slot of its slice.
 ///
 /// Each key keeps a cursor to its latest slice, so that a row in order costs one comparison with the current slice's
-/// edges and one with its key's cursor, whatever the number of windows. Once a row comes out of order, recent slots
-/// are remembered in a small direct-mapped cache; a row that misses it opens a new slot, to be merged later.
+/// edges and one with its key's cursor, whatever the number of windows. Once a row comes out of order, recent slots are
+/// kept in a small direct-mapped cache; a row that misses it opens a new slot, to be merged later.
 #[derive(Clone)]
 pub struct Slicer {
     edges: Edges,
@@ -36,7 +36,7 @@ impl Slicer {
         Self { edges, cursors: Vec::new(), current: NOWHERE, cache: Vec::new() }
     }
 
-    /// Forgets all slots: the next rows go to another table.
+    /// Forgets all slots: the next rows go to a new table.
     pub fn reset(&mut self) {
         self.cursors.clear();
         self.cache.clear();
@@ -47,7 +47,7 @@ impl Slicer {
     /// `times` and `keys` have one entry per row; `keys` are below `key_count`. O(1) per row.
     ///
     /// # Errors
-    /// A time outside [`Edges::bounds`], if there is one. The slots of other rows are opened nevertheless.
+    /// A time outside [`Edges::bounds`], if there is one. The slots of other rows are opened anyway.
     pub fn assign(
         &mut self,
         times: &[i64],
@@ -84,7 +84,7 @@ impl Slicer {
                 }
                 (start, end) = slice_within(edges, t, &mut outside);
             }
-            // Rows of one slice, mostly many: their times need no second look.
+            // Rows of one slice, usually many: their times need not be checked again.
             let rest = &times[row..];
             let run =
                 rest.iter().skip(1).position(|&t| t < start || t >= end).map_or(rest.len(), |more| more + 1);

@@ -1,8 +1,8 @@
 //! The aggregate store of a stream: partials of slices, in slots (Traub et al. 2019, §5.2).
 //!
-//! A call folds its rows into columns of its own, a [`Delta`]; only once all that can fail has not are they linked to the
-//! others. So a call that fails has changed nothing, and a user's function may raise whenever it likes. Slots of one
-//! slice become one when they are asked for, and are moved together once they have doubled.
+//! A call folds its rows into columns of its own, a [`Delta`]; they are linked to the others only after everything that
+//! can fail has succeeded. So a call that fails has changed nothing, and a user-defined function may raise at any time.
+//! The slots of one slice are merged when they are read, and compacted once their number has doubled.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use super::timeline::Timelines;
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows, Run, Upkeep};
 
-/// Slots that may gather before any are moved.
+/// Slots that may accumulate before any are moved.
 const FIRST: usize = 4096;
 
-/// Rows that may come before what slots hold is put together anew.
+/// Rows that may arrive before the contents of slots are rebuilt.
 const ROWS: usize = 1 << 20;
 
 /// Slices of a key: places in [`Timelines::of`].
@@ -23,7 +23,7 @@ const ROWS: usize = 1 << 20;
 pub struct Wanted {
     /// The key.
     pub key: u32,
-    /// Which of its slices.
+    /// The range of its slices.
     pub slices: Range<usize>,
 }
 
@@ -68,7 +68,7 @@ impl Delta {
         Ok(())
     }
 
-    /// Slots that were made of changed slices: their partials, and how many rows were folded for them.
+    /// Slots built from changed slices: their partials, and how many rows were folded for them.
     pub fn of(partials: Vec<Box<dyn Partials>>, slots: usize, rows: usize) -> Self {
         Self { partials, slots, rows }
     }
@@ -78,12 +78,12 @@ impl Delta {
         self.slots
     }
 
-    /// The partials; none before rows came.
+    /// The partials; none before rows arrived.
     pub(super) fn partials(&self) -> &[Box<dyn Partials>] {
         &self.partials
     }
 
-    /// Has functions raise now that would raise later.
+    /// Makes functions raise now instead of later.
     pub fn settle(&mut self) -> Result<()> {
         self.partials.iter_mut().try_for_each(|partial| partial.keep_up(Upkeep::Settle))
     }
@@ -96,17 +96,17 @@ fn slots_of(runs: &[Run]) -> Vec<u32> {
 /// Partials of all slices.
 pub struct Store {
     partials: Vec<Box<dyn Partials>>,
-    /// Of which partials the slots of a slice must be put in their order before they are made one, as they may lie in any
-    /// order; none where rows are not kept.
+    /// Which partials need the slots of a slice sorted before they are merged, as these may lie in any order; none
+    /// where rows are not kept.
     ordered: Vec<bool>,
     slots: usize,
-    /// Rows that came since slots were moved.
+    /// Rows that arrived since slots were last moved.
     rows: usize,
 }
 
 impl Store {
-    /// A store of these partials; each has `slots` slots. `ordered` says which depend on the order of a slice's slots, where
-    /// these may lie in any order.
+    /// A store of these partials; each has `slots` slots. `ordered` says which depend on the order of a slice's slots,
+    /// where these may lie in any order.
     pub fn new(partials: Vec<Box<dyn Partials>>, ordered: &[bool], slots: usize) -> Self {
         Self { partials, ordered: ordered.to_vec(), slots, rows: 0 }
     }
@@ -131,8 +131,8 @@ impl Store {
         Delta { partials: self.partials.iter().map(|partials| partials.empty()).collect(), slots: 0, rows: 0 }
     }
 
-    /// The partials `which` of these slices, a slot each, in the order given; [`Timelines`] has the slots of `delta`
-    /// already. O(slots of these slices).
+    /// The partials `which` of these slices, a slot each, in the given order; [`Timelines`] already has the slots of
+    /// `delta`. O(slots of these slices).
     pub fn gather(
         &self,
         delta: &Delta,
@@ -140,7 +140,7 @@ impl Store {
         wanted: &[Wanted],
         which: &[usize],
     ) -> Result<Vec<Box<dyn Partials>>> {
-        // Slots of the store and of the call, and where each slice's are in the one list after the other.
+        // Slots of the store and of the call, and where each slice's slots are in the two lists placed end to end.
         let (mut own, mut fresh) = (Vec::new(), Vec::new());
         let (mut slots, mut groups) = (Vec::new(), Vec::new());
         for Wanted { key, slices } in wanted {
@@ -184,7 +184,7 @@ impl Store {
         each.map(|(which, partials)| self.merged(which, partials.as_ref(), &slots, &groups)).collect()
     }
 
-    /// Groups of slots of a column of partial `which` made one each, in their order.
+    /// Merges each group of slots of a column of partial `which` into one slot, in their order.
     pub fn merged(
         &self,
         which: usize,
@@ -198,14 +198,14 @@ impl Store {
         if slots.len() == 1 || !self.ordered.get(which).copied().unwrap_or_default() {
             return partials.regroup(slots, groups);
         }
-        // A column of entries puts those of one time in the order in which they lie, or were folded.
+        // A multiset lists entries of equal time in the order in which they lie, or were folded.
         let mut each = copied(partials, slots)?;
         each.keep_up(Upkeep::Renumber)?;
         let own: Vec<u32> = (0..slots.len() as u32).collect();
         each.regroup(&own, groups)
     }
 
-    /// Takes in a call's partials.
+    /// Takes over a call's partials.
     pub fn append(&mut self, delta: Delta) {
         for (own, partials) in self.partials.iter_mut().zip(delta.partials) {
             own.append(partials);
@@ -214,16 +214,16 @@ impl Store {
         self.rows += delta.rows;
     }
 
-    /// Drops values that no slot points to, where they are most of what is held.
+    /// Drops values that no slot refers to, where they are the majority.
     ///
     /// # Errors
-    /// None but those of memory; nothing is changed then.
+    /// Only those of memory; nothing is changed then.
     pub fn drop_values(&mut self) -> Result<()> {
         self.partials.iter_mut().try_for_each(|partials| partials.keep_up(Upkeep::Compact))
     }
 
-    /// Whether slots are worth moving: they have doubled, or many rows came. Where rows are kept, `kept` of them, rows may
-    /// have been folded several times.
+    /// Whether compacting slots pays off: they have doubled, or many rows arrived. Where rows are kept, `kept` of them,
+    /// rows may have been folded several times.
     pub fn is_loose(&self, timelines: &Timelines, kept: Option<usize>) -> bool {
         let (least, rows) = match kept {
             Some(kept) => (FIRST / 4, (ROWS / 64).max(2 * kept)),
@@ -232,10 +232,10 @@ impl Store {
         self.slots > least + 2 * timelines.len() || self.rows > rows
     }
 
-    /// Makes slots and slices one and the same.
+    /// Compacts slots so that each slice has a single one.
     ///
     /// # Errors
-    /// What a user's function raises; nothing is changed then.
+    /// Errors of a user-defined function; nothing is changed then.
     pub fn compact(&mut self, timelines: &mut Timelines) -> Result<()> {
         let mut moved = self.gather_all(timelines)?;
         moved.iter_mut().try_for_each(|partials| partials.keep_up(Upkeep::Shrink))?;
@@ -246,7 +246,7 @@ impl Store {
     }
 }
 
-/// These slots of a column, each by itself.
+/// These slots of a column, as separate groups.
 pub fn copied(partials: &dyn Partials, slots: &[u32]) -> Result<Box<dyn Partials>> {
     if slots.is_empty() {
         return Ok(partials.empty());

@@ -1,8 +1,8 @@
 //! What a stream's slices must store and do: the decision trees of general stream slicing.
 //!
-//! Three questions, each answered from the workload's characteristics alone (Traub et al. 2019, §4) and never from the
-//! rows that arrive: must rows be kept (Fig. 4), can slices be split (Fig. 5), how are rows taken out of slices
-//! (Fig. 6)? A strategy is a pure function of the workload, so that adding or removing a query means to ask again.
+//! Three questions, each answered from the characteristics of the workload alone (Traub et al. 2019, §4) and never from
+//! the rows that arrive: must rows be kept (Fig. 4), can slices be split (Fig. 5), how are rows taken out of slices
+//! (Fig. 6)? A strategy is a pure function of the workload, so it is recomputed when a query is added or removed.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ pub use crate::window::{Class, WindowTraits};
 /// Whether rows may come behind others in time (§4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Time never steps back; a row that does is refused.
+    /// Time never decreases; a row that goes back in time is rejected.
     InOrder,
-    /// Rows come in any order; a watermark says how far the stream is complete.
+    /// Rows arrive in any order; a watermark says up to when the stream is complete.
     OutOfOrder,
 }
 
@@ -35,7 +35,8 @@ impl Order {
     }
 }
 
-/// What decides about an aggregate function (§4.2). Associativity is not asked: slicing needs it of all.
+/// The properties of an aggregate function that matter (§4.2). Associativity is assumed: slicing requires it of every
+/// function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FunctionTraits {
     /// `combine(a, b) == combine(b, a)`.
@@ -70,14 +71,14 @@ pub enum Removal {
     Recompute,
 }
 
-/// An answer, with the words that explain it.
+/// An answer, with its explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ruling<T> {
     /// The answer.
     pub answer: T,
     /// Why.
     pub because: &'static str,
-    /// The section and figure that decide.
+    /// The section and figure that it follows from.
     pub source: &'static str,
 }
 
@@ -258,7 +259,7 @@ mod tests {
         }
     }
 
-    /// Queries on one operator: the most demanding one decides, and nothing is kept once it is gone.
+    /// Several queries on one operator: the most demanding one decides, and nothing is kept once it is removed.
     #[test]
     fn one_demanding_query_decides_for_all() {
         let both = strategy(Order::OutOfOrder, &[CF, SESSION, COUNT], &[SUM, MAX]);

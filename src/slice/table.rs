@@ -81,13 +81,13 @@ impl SliceTable {
         slot
     }
 
-    /// Whether the slot is the slice of `key` that starts at `start`.
+    /// Whether the slot belongs to the slice of `key` that starts at `start`.
     #[inline]
     pub(super) fn is_at(&self, slot: u32, key: u32, start: i64) -> bool {
         self.keys[slot as usize] == key && self.starts[slot as usize] == start
     }
 
-    /// Widens a session's fragment to `t` if `t` is within the gap of it.
+    /// Extends a session's fragment to `t` if `t` is within the gap of it.
     #[inline]
     pub(super) fn extend(&mut self, slot: u32, t: i64, gap: i64) -> bool {
         let Some(lasts) = &mut self.lasts else {
@@ -102,7 +102,7 @@ impl SliceTable {
         true
     }
 
-    /// Refuses to grow past what 32-bit slots can count.
+    /// Rejects more slots than 32 bits can number.
     pub fn check_room(&self, rows: usize) -> Result<()> {
         if self.len() + rows >= u32::MAX as usize {
             return Err(Error::InvalidValue(format!(
@@ -122,7 +122,7 @@ impl SliceTable {
             .try_for_each(|(partial, input)| input.feed(&mut **partial, rows, len))
     }
 
-    /// Adds slots that already are partials, one per entry of `keys` (stage 2 of a distributed job).
+    /// Adds slots that are partials already, one per entry of `keys` (stage 2 of a distributed job).
     pub fn push_slices(
         &mut self,
         keys: &[u32],
@@ -141,7 +141,7 @@ impl SliceTable {
         self.partials.iter_mut().zip(states).try_for_each(|(partial, state)| partial.merge(state, rows, len))
     }
 
-    /// Appends another table's slots; `translate[k]` is this table's name for the other's key `k`.
+    /// Appends another table's slots; `translate[k]` is this table's number for the other's key `k`.
     pub fn append(&mut self, other: SliceTable, translate: &[u32]) {
         self.keys.extend(other.keys.iter().map(|&key| translate[key as usize]));
         self.starts.extend_from_slice(&other.starts);
@@ -153,12 +153,12 @@ impl SliceTable {
         }
     }
 
-    /// Gives each key another name: `names[k]` is that of key `k`.
+    /// Renumbers keys: `names[k]` is the new number of key `k`.
     pub fn rename_keys(&mut self, names: &[u32]) {
         self.keys.iter_mut().for_each(|key| *key = names[*key as usize]);
     }
 
-    /// Empties the table, handing out what it held.
+    /// Empties the table and returns its contents.
     pub fn take(&mut self) -> SliceTable {
         let empty = self.partials.iter().map(|partials| partials.empty()).collect();
         let sessions = self.lasts.is_some();

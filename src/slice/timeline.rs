@@ -1,9 +1,10 @@
-//! The slices of a stream, key by key: as few as the windows' edges allow, however rows come (Traub et al. 2019, §5.2).
+//! The slices of a stream, key by key: as few as the windows' edges allow, in whatever order rows arrive (Traub et al.
+//! 2019, §5.2).
 //!
 //! A slice knows the times of its first and last row and the slots that hold its partials, as a chain: a batch's slots
-//! are linked in when they come and made one when slots are moved together. Where rows are kept under the slices, it knows
-//! the place of its first row, too. Whatever a call changes is written to an undo log, so that a call that fails can be
-//! taken back.
+//! are linked in when they arrive and merged when slots are compacted. Where rows are kept under the slices, it also
+//! knows the place of its first row. Every change of a call is written to an undo log, so that a call that fails can be
+//! rolled back.
 
 use super::trees::Dirty;
 use crate::window::{Spans, place};
@@ -11,7 +12,7 @@ use crate::window::{Spans, place};
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// Slices of a key that may gather before those that nothing needs apart are made one.
+/// Slices of a key that may accumulate before those between which no edge is needed are merged.
 const MANY: usize = 8;
 
 /// A slice that holds rows.
@@ -33,13 +34,13 @@ impl Slice {
         Self { first: 0, last: 0, lo, chain: (slot, slot) }
     }
 
-    /// The same with its first row at another place.
+    /// The same slice with its first row at another place.
     pub fn at(self, lo: u32) -> Self {
         Self { lo, ..self }
     }
 }
 
-/// Rows on their way into a slice: a slot, and the times of its first and last row.
+/// Rows to be added to a slice: a slot, and the times of its first and last row.
 #[derive(Debug, Clone, Copy)]
 pub struct Cell {
     /// Their key.
@@ -50,7 +51,7 @@ pub struct Cell {
     pub last: i64,
 }
 
-/// The slices of one key, ascending, a column per property; those before `from` are forgotten.
+/// The slices of one key, ascending, a column per property; those before `from` were dropped.
 #[derive(Debug, Clone, Default)]
 struct Timeline {
     firsts: Vec<i64>,
@@ -59,11 +60,11 @@ struct Timeline {
     /// Empty where rows are not kept.
     los: Vec<u32>,
     from: usize,
-    /// Where the last search ended: the next one mostly ends near it.
+    /// Where the last search ended: the next one usually ends near it.
     near: usize,
-    /// How many slices were forgotten since the first.
+    /// How many slices were dropped so far.
     gone: u64,
-    /// How many slices were left when they were last made as few as can be.
+    /// How many slices remained after the last merge of slices that were no longer needed.
     merged: usize,
 }
 
@@ -120,10 +121,10 @@ impl Timeline {
             + self.los.capacity() * size_of::<u32>()
     }
 
-    /// Drops the slices before `from`, once they are most of what is there.
+    /// Removes the slices before `from` from memory, once they are the majority.
     fn tidy(&mut self) {
         if self.from == self.firsts.len() {
-            // Keys may be many, and most of them idle.
+            // There may be many keys, most of them idle.
             let Self { gone, .. } = std::mem::take(self);
             self.gone = gone;
             return;
@@ -172,7 +173,7 @@ enum Change {
 }
 
 impl Change {
-    /// The key, and the first slice that is another.
+    /// The key, and the first slice that changed.
     fn place(&self) -> (u32, usize) {
         match *self {
             Change::Added { key, at }
@@ -192,10 +193,10 @@ pub struct Timelines {
     /// The slot that follows each slot in its chain.
     next: Vec<u32>,
     undo: Vec<Change>,
-    /// Slots when the call began.
+    /// Number of slots when the call began.
     settled: usize,
     slices: usize,
-    /// How often two slices became one, and that when the call began.
+    /// How many slices were merged, and the number when the call began.
     merges: u64,
 }
 
@@ -222,13 +223,13 @@ impl Timelines {
         timeline.and_then(|timeline| timeline.los.get(timeline.from..)).unwrap_or_default()
     }
 
-    /// How many slices of a key were forgotten since the first.
+    /// How many slices of a key were dropped so far.
     pub fn gone(&self, key: u32) -> u64 {
         self.keys[key as usize].gone
     }
 
-    /// What [`Timelines::add`] changed since slices were settled: which slices have other rows, and from where on there
-    /// are others, key by key.
+    /// The changes that [`Timelines::add`] made since slices were settled, key by key: which slices have other rows,
+    /// and the place from which on slices have changed.
     pub(super) fn dirty(&self) -> Vec<Dirty> {
         let mut dirty: Vec<Dirty> = Vec::new();
         for change in &self.undo {
@@ -241,15 +242,15 @@ impl Timelines {
                     dirty.last_mut().expect("one was added")
                 }
             };
-            // What is added at the end, which most is, leaves all before as it was.
+            // A slice added at the end, as most are, leaves all earlier ones unchanged.
             known.from = known.from.min(if is_widened { usize::MAX } else { place });
             known.places.push(place);
         }
         dirty
     }
 
-    /// Where the slots went that were added since slices were settled, one by one, if all came behind what there was: the
-    /// key, how many slices it ever had before the slot's, and whether that is a new one.
+    /// Where the slots went that were added since slices were settled, one by one, if all came after the existing
+    /// slices: the key, the number of slices it ever had before the slot's, and whether that slice is new.
     pub(super) fn appended(&self) -> impl Iterator<Item = (u32, u64, bool)> + '_ {
         self.undo.iter().map(|change| {
             let (key, at) = change.place();
@@ -259,7 +260,7 @@ impl Timelines {
         })
     }
 
-    /// Keys with slices that were changed since slices were settled; some may come more than once.
+    /// Keys with slices that were changed since slices were settled, possibly with duplicates.
     pub fn changed_keys(&self) -> impl Iterator<Item = u32> + Clone + '_ {
         self.undo.iter().map(|change| change.place().0)
     }
@@ -291,7 +292,7 @@ impl Timelines {
         self.next.len()
     }
 
-    /// How often two slices became one.
+    /// How many slices were merged.
     pub fn merges(&self) -> u64 {
         self.merges
     }
@@ -311,15 +312,15 @@ impl Timelines {
         })
     }
 
-    /// A slot more.
+    /// Adds a slot.
     pub fn open(&mut self) -> u32 {
         self.next.push(NONE);
         self.next.len() as u32 - 1
     }
 
-    /// Puts the next slot where it belongs: into a slice within `[start, end)` (and within `gap`, if there is one, of the
-    /// rows), all of which it makes one, or else as a new one. O(log n) of n slices of the key, and O(n) for a new slice
-    /// among them.
+    /// Adds the next slot where it belongs: to the slices within `[start, end)` (and within `gap` of the rows, if it is
+    /// given), which it merges into one, or else as a new slice. O(log n) of n slices of the key, and O(n) for a new
+    /// slice among them.
     pub fn add(&mut self, cell: Cell, (start, end): (i64, i64), gap: Option<i64>) {
         let Cell { key, first, last } = cell;
         let slot = self.open();
@@ -333,10 +334,10 @@ impl Timelines {
                 && gap.is_none_or(|gap| {
                     first <= own_last.saturating_add(gap) && own_first <= last.saturating_add(gap)
                 });
-            // One that was made of several, whose edges nothing needs, has its rows on both sides.
+            // A slice that was merged from several, between which no edge was needed, has rows on both sides.
             within || (own_first <= last && first <= own_last)
         };
-        // Mostly it is the last one.
+        // Usually it is the last one.
         let mut near = timeline.near;
         let after = match firsts.last() {
             Some(&own) if own > first => {
@@ -373,7 +374,7 @@ impl Timelines {
         timeline.set(from, Slice { first, last, chain: (one.chain.0, slot), ..one });
     }
 
-    /// Takes the slices of a key from this place on away, to be replaced by others.
+    /// Removes the slices of a key from this place on, to be replaced by others.
     pub fn split_off(&mut self, key: u32, place: usize) -> Vec<Slice> {
         let timeline = &mut self.keys[key as usize];
         let at = timeline.from + place;
@@ -384,25 +385,25 @@ impl Timelines {
         old
     }
 
-    /// Puts a slice after all others of a key, of the slots it has or had.
+    /// Appends a slice to those of a key, with slots of its own or of removed slices.
     pub fn push(&mut self, key: u32, slice: Slice) {
         let timeline = &mut self.keys[key as usize];
         let at = timeline.firsts.len();
         timeline.push(slice, self.keeps_rows);
         self.slices += 1;
-        // What replaces others is taken back with them.
+        // Slices that replace others are rolled back with them.
         if !matches!(self.undo.last(), Some(Change::Replaced { key: own, .. }) if *own == key) {
             self.undo.push(Change::Added { key, at });
         }
     }
 
-    /// A slice that was taken away, with one slot more.
+    /// A removed slice with an additional slot.
     pub fn linked(&mut self, slice: Slice, slot: u32) -> Slice {
         self.next[slice.chain.1 as usize] = slot;
         Slice { chain: (slice.chain.0, slot), ..slice }
     }
 
-    /// Gives the last slice of a key one slot more.
+    /// Adds a slot to the last slice of a key.
     pub fn grow(&mut self, key: u32, slot: u32) {
         let timeline = &mut self.keys[key as usize];
         let at = timeline.firsts.len() - 1;
@@ -412,7 +413,7 @@ impl Timelines {
         timeline.set(at, Slice { chain: (old.chain.0, slot), ..old });
     }
 
-    /// Has the slices of a key from this place on begin and end with these rows, the times of all of which are given.
+    /// Sets the first and last times of a key's slices from this place on; `times` are those of all its rows.
     pub fn retime(&mut self, key: u32, place: usize, times: &[i64]) {
         let timeline = &mut self.keys[key as usize];
         for at in timeline.from + place..timeline.firsts.len() {
@@ -422,13 +423,13 @@ impl Timelines {
         }
     }
 
-    /// Keeps what was added since.
+    /// Commits the changes since the last commit.
     pub fn settle(&mut self) {
         self.undo.clear();
         self.settled = self.next.len();
     }
 
-    /// Takes back what was changed since the last [`Timelines::settle`].
+    /// Rolls back the changes since the last [`Timelines::settle`].
     pub fn take_back(&mut self) {
         while let Some(change) = self.undo.pop() {
             match change {
@@ -463,8 +464,8 @@ impl Timelines {
         self.next.truncate(self.settled);
     }
 
-    /// How many of a key's slices no row and no window to come needs: those before `cutoff`, unless `gap` ties them to later
-    /// ones.
+    /// How many of a key's slices no later row and no window needs: those before `cutoff`, unless `gap` ties them to
+    /// later ones.
     pub fn expired(&self, key: u32, cutoff: i64, gap: Option<i64>) -> usize {
         let Spans { firsts, lasts } = self.of(key);
         if firsts.first().is_none_or(|&first| first >= cutoff) {
@@ -472,7 +473,7 @@ impl Timelines {
         }
         let mut expired = firsts.partition_point(|&first| first < cutoff);
         if let Some(gap) = gap {
-            // A row at the cutoff may still join what is within the gap of it.
+            // A row at the cutoff may still join a fragment within the gap.
             let mut reach = cutoff;
             while expired > 0 && lasts[expired - 1].saturating_add(gap) >= reach {
                 expired -= 1;
@@ -482,7 +483,7 @@ impl Timelines {
         expired
     }
 
-    /// Forgets the first slices of a key; where rows are kept, its first `rows` rows, too.
+    /// Drops the first slices of a key; where rows are kept, its first `rows` rows, too.
     pub fn forget(&mut self, key: u32, slices: usize, rows: u32) {
         if slices == 0 {
             return;
@@ -498,8 +499,8 @@ impl Timelines {
         timeline.tidy();
     }
 
-    /// All slots, slice by slice and key by key, and where each slice's begin. Once slots have been moved into that order
-    /// and those of a slice made one, [`Timelines::renumber`] says so here.
+    /// All slots, slice by slice and key by key, and where each slice's slots begin. Once slots have been moved into
+    /// that order and those of each slice merged, [`Timelines::renumber`] records it here.
     pub fn order(&self) -> (Vec<u32>, Vec<u32>) {
         let (mut slots, mut groups) = (Vec::with_capacity(self.next.len()), Vec::with_capacity(self.slices));
         for timeline in &self.keys {
@@ -511,7 +512,7 @@ impl Timelines {
         (slots, groups)
     }
 
-    /// Slots are slices now, in the order of [`Timelines::order`].
+    /// Each slice now has a single slot, numbered in the order of [`Timelines::order`].
     pub fn renumber(&mut self) {
         let mut slot = 0;
         for timeline in &mut self.keys {
@@ -526,7 +527,7 @@ impl Timelines {
         self.settle();
     }
 
-    /// Makes slices one that other edges no longer part: `slice_of` says which slice a time lies in.
+    /// Merges slices between which there is no edge any longer: `slice_of` returns the slice of a time.
     pub fn remerge(
         &mut self,
         mut slice_of: impl FnMut(i64) -> (i64, i64),
@@ -544,9 +545,9 @@ impl Timelines {
         }
     }
 
-    /// Makes slices one, where they have become many, that lie before all that can change: `is_settled` says of the times
-    /// there, `is_needed` whether an edge after the earlier and not after the later time is. Returns the keys that have
-    /// other slices now. Amortised O(1) per slice.
+    /// Merges slices where there are many, before all rows that can still change: `is_settled` says whether a time lies
+    /// there, `is_needed` whether an edge after the earlier and not after the later time is needed. Returns the keys
+    /// whose slices changed. Amortised O(1) per slice.
     pub fn merge_settled(
         &mut self,
         mut is_settled: impl FnMut(i64) -> bool,
@@ -559,7 +560,7 @@ impl Timelines {
             if timeline.len() < 2 * timeline.merged + MANY {
                 continue;
             }
-            // No merge of the stream's: when slices are put together is upkeep, which a restart may put off.
+            // Not counted as a merge of the stream: its time is a matter of upkeep, which a restart may delay.
             let merged = self.merge_pairs(key, |one, next| {
                 let within = gap.is_none_or(|gap| next.first <= one.last.saturating_add(gap));
                 within && is_settled(one.last.max(next.last)) && !is_needed(one.last, next.first)
@@ -573,7 +574,7 @@ impl Timelines {
         changed
     }
 
-    /// Makes neighbouring slices of a key one where `joins` says so; how many there are fewer.
+    /// Merges neighbouring slices of a key where `joins` says so; returns how many fewer there are.
     fn merge_pairs(&mut self, key: usize, mut joins: impl FnMut(&Slice, &Slice) -> bool) -> usize {
         let timeline = &mut self.keys[key];
         let mut kept = timeline.from;
@@ -594,13 +595,13 @@ impl Timelines {
         merged
     }
 
-    /// Keeps these keys, which ascend, and drops the others, which have no slices: the n-th of them is key n.
+    /// Keeps these keys, which ascend, and drops the others, which have no slices: the n-th of them becomes key n.
     pub fn keep_keys(&mut self, kept: &[u32]) {
         let keep = |&key: &u32| self.keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
         self.keys = kept.iter().map(keep).collect();
     }
 
-    /// Puts slices back that were written elsewhere: slot s is a slice, of ascending keys and times.
+    /// Restores slices from a snapshot: slot s is a slice, of ascending keys and times.
     pub fn restore(cells: impl Iterator<Item = Cell>, los: Option<&[u32]>, merges: u64) -> Self {
         let mut this = Self { merges, ..Self::new(los.is_some()) };
         for (at, Cell { key, first, last }) in cells.enumerate() {
@@ -639,7 +640,7 @@ mod tests {
     }
 
     proptest! {
-        /// Slices are the fragments of the rows, whatever the order they came in, and taking back leaves no trace.
+        /// Slices are the fragments of the rows, whatever order they arrived in, and a rollback leaves no trace.
         #[test]
         fn fragments_in_any_order(
             kept in prop::collection::vec((0u32..3, -60i64..60), 0..60),

@@ -6,13 +6,13 @@ use crate::{Error, Result};
 /// Magic number, version, two bytes of 0, length of the body, its checksum.
 const HEADER: usize = 8 + 2 + 2 + 8 + 4;
 
-/// What snapshots of one kind are in.
+/// The envelope of snapshots of one kind.
 pub(crate) struct Envelope {
     /// What they begin with.
     pub(crate) magic: [u8; 8],
-    /// The version that is written and read.
+    /// The version to read and write.
     pub(crate) version: u16,
-    /// What they are snapshots of, for the error that bytes are none.
+    /// What they are snapshots of, for the error if bytes are not a snapshot.
     pub(crate) of: &'static str,
 }
 
@@ -32,7 +32,7 @@ impl Envelope {
     /// The body.
     ///
     /// # Errors
-    /// `InvalidValue`: it is no such snapshot, of another version, cut off, or damaged.
+    /// `InvalidValue` if it is not such a snapshot, has another version, is truncated, or is damaged.
     pub(crate) fn open<'a>(&self, snapshot: &'a [u8]) -> Result<Reader<'a>> {
         let refused = |why: String| Error::InvalidValue(format!("snapshot: {why}"));
         let Some(header) = snapshot.strip_prefix(&self.magic) else {

@@ -1,8 +1,8 @@
-//! Snapshots: what an operator holds, as bytes that outlive the process and are not believed blindly.
+//! Snapshots: the state of an operator, as bytes that outlive the process and are validated when read.
 //!
-//! A snapshot is a body in an `Envelope`. That of an operator is a list of numbers and of Arrow IPC streams, in an order
-//! that only its operator knows; that of a partitioner is numbers. Bytes that are no snapshot, or damaged, or of another
-//! version are refused, each with its own reason, before anything of the body is read.
+//! A snapshot is a body in an `Envelope`. That of an operator is a list of numbers and of Arrow IPC streams, in an
+//! order that only its operator knows; that of a partitioner is numbers. Bytes that are not a snapshot, are damaged, or
+//! have another version are rejected, each with its own reason, before anything of the body is read.
 
 mod envelope;
 mod reader;
@@ -19,7 +19,7 @@ pub use reader::Reader;
 
 use crate::{Error, Result};
 
-/// What a snapshot of an operator is in.
+/// The envelope of a snapshot of an operator.
 const OPERATOR: Envelope =
     Envelope { magic: *b"WKSTREAM", version: 3, of: "an operator; it is what op.snapshot() returned" };
 
@@ -35,7 +35,7 @@ impl Writer {
         self.body.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Writes a number that may not be there.
+    /// Writes an optional number.
     pub fn option(&mut self, number: Option<i64>) {
         self.number(u64::from(number.is_some()));
         self.number(number.unwrap_or_default() as u64);
@@ -81,13 +81,13 @@ impl<'a> Reader<'a> {
     /// The body of a snapshot of an operator.
     ///
     /// # Errors
-    /// `InvalidValue`: it is no snapshot, of another version, cut off, or damaged.
+    /// `InvalidValue` if it is not a snapshot, has another version, is truncated, or is damaged.
     pub fn new(snapshot: &'a [u8]) -> Result<Self> {
         OPERATOR.open(snapshot)
     }
 }
 
-/// What the checksum vouches for is not what is written.
+/// Contents with a valid checksum that no operator writes.
 pub(crate) fn broken<T>() -> Result<T> {
     Err(Error::InvalidValue("snapshot: it is damaged: its contents contradict each other".into()))
 }

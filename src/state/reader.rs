@@ -1,5 +1,5 @@
-//! Bytes that may be damaged, read from the front. Every read checks the length, and says what it was reading if there is
-//! too little.
+//! Reads bytes that may be damaged, from the front. Every read checks the length, and reports what it was reading if
+//! too little is left.
 
 use std::io::Cursor;
 use std::panic::catch_unwind;
@@ -19,7 +19,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`; errors call them `what`.
+    /// Reads `bytes`, which errors call `what`.
     pub fn of(bytes: &'a [u8], what: &'static str) -> Self {
         Self { bytes, what }
     }
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         Ok(bytes.as_chunks().0.iter().map(|&chunk| u64::from_le_bytes(chunk)).collect())
     }
 
-    /// Reads a number of bytes, or of things that follow and take at least one each.
+    /// Reads a count, of bytes or of items that follow and take at least one byte each.
     pub fn count(&mut self) -> Result<usize> {
         usize::try_from(self.number()?)
             .ok()
@@ -94,12 +94,12 @@ impl<'a> Reader<'a> {
             .map_or_else(broken, Ok)
     }
 
-    /// Reads the place of a thing among `len` ones.
+    /// Reads the place of an item among `len` items.
     pub fn place(&mut self, len: usize) -> Result<usize> {
         usize::try_from(self.number()?).ok().filter(|&place| place < len).map_or_else(broken, Ok)
     }
 
-    /// Reads a number that may not be there.
+    /// Reads an optional number.
     pub fn option(&mut self) -> Result<Option<i64>> {
         let is_there = self.number()? != 0;
         let number = self.number()? as i64;
@@ -122,11 +122,11 @@ impl<'a> Reader<'a> {
             let schema = stream.schema();
             Ok((schema, stream.collect::<std::result::Result<_, _>>()?))
         };
-        // Arrow panics at some schemas and arrays that no writer makes, and owns nothing of ours then.
+        // Arrow panics on some schemas and arrays that no writer produces, and owns none of our data at that point.
         catch_unwind(read).ok().and_then(std::result::Result::ok).map_or_else(broken, Ok)
     }
 
-    /// Whether all was read.
+    /// Checks that everything was read.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }

@@ -1,14 +1,14 @@
-//! Lengths in an Arrow IPC stream, checked against the bytes that are there before anything is allocated for them.
+//! Lengths in an Arrow IPC stream, checked against the available bytes before anything is allocated for them.
 
 use arrow_ipc::{Buffer, FieldNode, MessageHeader, RecordBatch, root_as_message};
 
-/// What comes before the length of a message.
+/// The marker before the length of a message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Most rows of an array: as many as a sum of lengths in bits cannot overflow by.
+/// Largest number of rows of an array, so that no sum of lengths in bits can overflow.
 const ROWS: i64 = 1 << 40;
 
-/// Checks that messages and their buffers lie within the stream. None if they do not.
+/// Checks that messages and their buffers lie within the stream; `None` if they do not.
 pub(super) fn check(stream: &[u8]) -> Option<()> {
     let mut rest = stream;
     while let Some(after) = rest.strip_prefix(&CONTINUATION) {

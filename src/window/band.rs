@@ -23,13 +23,13 @@ impl Band {
     /// The window `[start, end)`.
     ///
     /// # Panics
-    /// Unless `start < end`; plans check it with a proper error before.
+    /// Unless `start < end`; plans check this first and return a proper error.
     pub fn new(start: i64, end: i64) -> Self {
         assert!(start < end, "start < end");
         Self { start, end }
     }
 
-    /// `[start, end)`, of the only window there is.
+    /// `[start, end)`, the extent of the only window.
     pub fn extent(&self) -> (i64, i64) {
         (self.start, self.end)
     }

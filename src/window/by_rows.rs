@@ -1,11 +1,11 @@
-//! Windows that a key's rows in order tell, on a stream: by rank, over two measures, by punctuation, users' own.
+//! Windows determined by a key's rows in order, on a stream: by rank, over two measures, by punctuation, user-defined.
 //!
-//! Such windows are a function of a key's sorted rows. So they are listed anew from the first row that a call changes, or
-//! that some window which is not final may have, and compared with what was final before the call.
+//! Such windows are a function of a key's sorted rows. So they are listed again from the first row that a call changes,
+//! or that may belong to a window which is not final, and compared with what was final before the call.
 //!
-//! When a window is final: one by rows once the watermark is not before its last row, since rows tie by arrival; the last
-//! rows of each stretch of time once it is not before the stretch's end; one by punctuation once it is not before the mark
-//! that closes it.
+//! When a window is final: a window by rows, once the watermark reaches its last row, since rows tie by arrival; the
+//! last rows of each stretch of time, once the watermark reaches the stretch's end; a window by punctuation, once the
+//! watermark reaches the mark that closes it.
 
 use arrow_array::ArrayRef;
 
@@ -26,24 +26,24 @@ pub struct KeyRows<'a> {
 
 /// A window type that needs a key's rows in order.
 pub trait ByRows: Rules {
-    /// Adds all windows of a key. Their ends never step back, but for users' own types, whose order is any.
+    /// Adds all windows of a key. Their ends never decrease, except for user-defined types, whose order is arbitrary.
     ///
     /// # Errors
-    /// None but those of users' own types.
+    /// Only those of user-defined types.
     fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()>;
 
-    /// Adds the windows that a call made final, or changed; says when the next is final, if that is known.
+    /// Adds the windows that a call made final or changed; returns when the next one is final, if that is known.
     ///
     /// # Errors
     /// As [`ByRows::list`].
     fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>>;
 
-    /// Adds the places from `from` on before which slices are cut, as far as that does not depend on the watermark.
+    /// Adds the places from `from` on before which slices are cut, unless a cut depends on the watermark.
     fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
         let _ = (view, from, cuts);
     }
 
-    /// Adds the edges from place `from` on that windows which are final got as their rows came.
+    /// Adds the edges from place `from` on that final windows received as their rows arrived.
     ///
     /// # Errors
     /// As [`ByRows::list`].
@@ -58,18 +58,18 @@ pub trait ByRows: Rules {
         Ok(())
     }
 
-    /// The first row that a window to come needs: rows that come are at or after `call.floor`, and come after those there
-    /// are of that time.
+    /// The first row that a future window needs: new rows are at or after `call.floor`, and follow the existing rows of
+    /// that time.
     fn needed(&self, view: &View<'_>, memory: &Memory) -> usize;
 
-    /// Whether what is remembered of a key may have been remembered by an operator, as far as calls rely on it.
+    /// Whether an operator could have stored this memory of a key, as far as calls rely on it.
     fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
         let _ = view;
         memory.is_empty()
     }
 }
 
-/// What a call is about.
+/// The parameters of a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Call {
     /// The watermark before it.
@@ -78,9 +78,9 @@ pub struct Call {
     pub now: Option<i64>,
     /// Windows that ended at or before this have expired.
     pub horizon: Option<i64>,
-    /// Rows that come are at or after this, and come after those there are of that time.
+    /// New rows are at or after this, and follow the existing rows of that time.
     pub floor: Option<i64>,
-    /// The arrival number of its first row.
+    /// The arrival number of the call's first row.
     pub base: u64,
     /// Windows start after this, if it is given.
     pub since: Option<i64>,
@@ -91,7 +91,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether the watermark is not before this time, if there is one.
+    /// Whether the watermark has reached this time, if there is one.
     pub fn has_reached(&self, time: Option<i64>) -> bool {
         time.is_some_and(|time| self.now.is_some_and(|now| time <= now))
     }
@@ -124,7 +124,7 @@ impl New<'_> {
     }
 }
 
-/// Reads columns of rows, which are given by their arrival numbers.
+/// Reads columns of rows given by their arrival numbers.
 pub trait ReadRows {
     /// The columns at these positions.
     ///
@@ -133,7 +133,7 @@ pub trait ReadRows {
     fn read(&self, positions: &[usize], ats: &[u64]) -> Result<Vec<ArrayRef>>;
 }
 
-/// One query's rows of a key, and what a call did to them.
+/// One query's rows of a key, and how a call changed them.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// The key.
@@ -142,7 +142,7 @@ pub struct View<'a> {
     pub times: &'a [i64],
     /// The arrival number of each row: ascending where times are equal.
     pub ats: &'a [u64],
-    /// The marks of the first rows, a bit per column of marks; those of others have none.
+    /// The marks of the first rows, a bit per column of marks; later rows are unmarked.
     pub marks: &'a [u64],
     /// The positions of the columns of marks, by bit.
     pub mark_columns: &'a [usize],
@@ -152,9 +152,9 @@ pub struct View<'a> {
     pub base: u64,
     /// The call's rows among these.
     pub new: New<'a>,
-    /// Whether rows that were there lie where they lay, before all new ones, so that no window that was final is another.
+    /// Whether existing rows kept their places, before all new ones, so that no final window has changed.
     pub is_appended: bool,
-    /// What the call is about.
+    /// The parameters of the call.
     pub call: Call,
     /// Reads columns of rows.
     pub reader: &'a dyn ReadRows,
@@ -166,7 +166,7 @@ impl View<'_> {
         self.times.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.times.is_empty()
     }
@@ -186,7 +186,7 @@ impl View<'_> {
         self.new.before(place)
     }
 
-    /// How many rows lie at or before `t`.
+    /// How many rows are at or before `t`.
     pub fn upto(&self, t: Option<i64>) -> usize {
         t.map_or(0, |t| self.times.partition_point(|&time| time <= t))
     }
@@ -202,7 +202,7 @@ impl View<'_> {
         if self.call.closing { self.len() } else { self.upto(self.call.now) }
     }
 
-    /// How many rows stay where they are, whatever comes.
+    /// How many rows keep their places, whatever arrives.
     pub fn fixed_rows(&self) -> usize {
         self.upto(self.call.floor)
     }
@@ -212,7 +212,8 @@ impl View<'_> {
         self.times.get(self.final_rows()).copied()
     }
 
-    /// The first row that is in a window of this length, or any length, with a row that the call changed or one after it.
+    /// The first row in a window of this length, or of any length, that contains a row at or after the first changed
+    /// one.
     pub fn first_within(&self, length: Option<i64>) -> usize {
         match (self.times.get(self.changed()), length) {
             (Some(&time), Some(length)) => {
@@ -248,7 +249,7 @@ pub fn place_from(times: &[i64], ats: &[u64], (time, at): (i64, u64)) -> usize {
     from + of_time.count()
 }
 
-/// A window on its way out: places of its rows among its query's, none of a window that is withdrawn.
+/// A window to be emitted: places of its rows among its query's, empty if the window is withdrawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Emission {
     /// Place of its first row.
@@ -263,16 +264,16 @@ pub struct Emission {
     pub update: bool,
 }
 
-/// What a call comes to for windows of one type of one key.
+/// The outcome of a call for the windows of one type of one key.
 #[derive(Debug, Default)]
 pub struct Ready {
     /// Windows to be emitted.
     pub windows: Vec<Emission>,
     /// Edges of windows that the call made final or changed.
     pub edges: Vec<usize>,
-    /// Edges before this place are as they were; all are if there is none.
+    /// Edges before this place are unchanged; all are if it is `None`.
     pub from: Option<usize>,
-    /// Whether some edge is none any longer.
+    /// Whether some edge was removed.
     pub is_shrunk: bool,
 }
 
@@ -282,12 +283,12 @@ impl Ready {
         self.windows.push(Emission { lo, hi, extent, number: 0, update });
     }
 
-    /// Edges from this place on may be others.
+    /// Records that edges from this place on may have changed.
     pub fn looks_from(&mut self, place: usize) {
         self.from = Some(self.from.map_or(place, |from| from.min(place)));
     }
 
-    /// An edge is none any longer.
+    /// Records that an edge was removed.
     pub fn drop_edge(&mut self, edge: usize) {
         self.looks_from(edge);
         self.is_shrunk = true;
@@ -297,14 +298,14 @@ impl Ready {
 /// Places before which slices are cut.
 #[derive(Debug, Default)]
 pub struct RowCuts {
-    /// As a number of rows is full: rows put in before move it.
+    /// Where a number of rows is reached: rows inserted earlier move the cut.
     pub by_rank: Vec<usize>,
     /// By time, or by a mark.
     pub by_edge: Vec<usize>,
 }
 
 impl RowCuts {
-    /// Adds the places from `from` on whose rank is at least `begin`, and that much more than a multiple of `step`.
+    /// Adds the places from `from` on whose rank is `begin` plus a multiple of `step`, zero included.
     pub fn every(&mut self, view: &View<'_>, from: usize, (begin, step): (usize, usize)) {
         let (begin, step) = (begin as u64, step as u64);
         let rank = view.rank(from);

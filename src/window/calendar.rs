@@ -1,11 +1,11 @@
-//! Context-free windows of users' own: edges told by a function of time, as business days are.
+//! User-defined context-free windows: their edges are a function of time, such as business days.
 //!
 //! | | |
 //! |---|---|
 //! | class | context free |
-//! | needs | how long a window can be, so that it is known how far to look for windows of a row |
+//! | needs | the maximum length of a window, so that it is known how far to look for windows of a row |
 //! | time | one call per stretch of time with rows, none per row; O(log n) per row and per window |
-//! | space | every window that was told |
+//! | space | every window that was listed |
 //! | source | Traub et al. 2019, §5.4.2: next edge, and the windows that end up to a watermark |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,16 +17,16 @@ use super::spans::Listed;
 use super::user::UserWindow;
 use crate::{Error, Result};
 
-/// A stretch of time that is asked for is so many times as long as a window: a call costs more than some windows without
-/// rows do, and the next key may have rows there.
+/// A stretch of time is requested in multiples of the window length: a call costs more than a few windows without rows,
+/// and the next key may have rows there.
 const STRETCH: i64 = 16;
 
 /// A window type whose edges depend on nothing but the measure.
 pub trait ContextFree: Send + Sync {
-    /// How errors name it.
+    /// The name used in errors.
     fn name(&self) -> &str;
 
-    /// No window is longer.
+    /// The maximum length of a window.
     fn longest(&self) -> i64;
 
     /// The first edge after `t`, start or end of a window.
@@ -42,7 +42,7 @@ pub trait ContextFree: Send + Sync {
     fn windows(&self, since: i64, until: i64) -> Result<Vec<(i64, i64)>>;
 }
 
-/// A [`ContextFree`] type as a window type of a query; what it was asked once it is not asked again.
+/// A [`ContextFree`] type as a window type of a query; its answers are cached.
 pub struct Calendar<W> {
     source: W,
     known: Mutex<Known>,
@@ -57,12 +57,12 @@ struct Known {
 }
 
 impl<W: ContextFree> Calendar<W> {
-    /// A calendar that has been asked nothing.
+    /// A calendar that has not been queried yet.
     pub fn new(source: W) -> Self {
         Self { source, known: Mutex::default() }
     }
 
-    /// What tells the windows.
+    /// The user-defined type.
     pub fn source(&self) -> &W {
         &self.source
     }
@@ -83,8 +83,8 @@ impl<W: ContextFree> Calendar<W> {
     /// The windows with `since < end <= until`, by end and start, checked.
     ///
     /// # Errors
-    /// As [`ContextFree::windows`], and `InvalidValue` for a window that is not one of these, is empty, too long, or
-    /// begins or ends before the next edge.
+    /// As [`ContextFree::windows`], and `InvalidValue` for a window that is outside this stretch, is empty, too long,
+    /// or begins or ends before the next edge.
     pub fn windows(&self, since: i64, until: i64) -> Result<Vec<(i64, i64)>> {
         let next = self.next_edge(since)?;
         let mut windows = self.source.windows(since, until)?;
@@ -111,7 +111,7 @@ impl<W: ContextFree> Calendar<W> {
         Err(Error::InvalidValue(format!("{}: {why}", self.source.name())))
     }
 
-    /// Makes windows with ends in `(since, until]` known.
+    /// Fetches the windows with ends in `(since, until]`, unless they are known.
     fn learn(&self, known: &mut Known, since: i64, until: i64) -> Result<()> {
         let mut from = since;
         let before = known.stretches.range(..=since).next_back().map(|(_, &until)| until);
@@ -158,7 +158,7 @@ impl<W: ContextFree> UserWindow for Calendar<W> {
         let mut known = self.known.lock().map_err(poisoned)?;
         let mut first = since;
         while first < times.len() {
-            // Rows that follow each other closely: windows with one of them end between these.
+            // Rows close to each other: windows containing one of them end between these.
             let stretch = longest.saturating_mul(STRETCH);
             let apart = |pair: &[i64]| pair[1].saturating_sub(pair[0]) > stretch;
             let later = times[first..].windows(2).position(apart);
@@ -185,7 +185,7 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Windows between the triangular numbers, and one over each three of them.
+    /// Windows between the triangular numbers, and one over every three of them.
     struct Triangles(AtomicUsize);
 
     fn edges() -> impl Iterator<Item = i64> + Clone {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     proptest! {
-        /// Keys asked one after the other have the windows that rows of theirs lie in, each once.
+        /// Keys queried one after the other have the windows that contain their rows, each once.
         #[test]
         fn listings_are_the_definition(
             keys in prop::collection::vec(prop::collection::vec(-1500i64..1500, 0..12), 1..6), since in 0usize..6,
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(ask(&[2000, 4000]), 3);
     }
 
-    /// Wrong answers are refused, by name.
+    /// Wrong answers are rejected, by name.
     #[test]
     fn users_errors_are_told() {
         struct Wrong(i64, Vec<(i64, i64)>);

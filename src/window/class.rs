@@ -1,6 +1,7 @@
-//! What decides about a window type: its class, and whether it is a session or counts rows (Traub et al. 2019, §4.3-4.4).
+//! The properties of a window type: its class, and whether it is a session or counts rows (Traub et al. 2019,
+//! §4.3-4.4).
 
-/// What must be known to tell a window's edges (§4.4).
+/// What must be known to determine a window's edges (§4.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Context free (CF): nothing.
@@ -22,19 +23,19 @@ impl Class {
     }
 }
 
-/// What decides about a window type.
+/// The properties that determine how a window type is sliced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WindowTraits {
     /// Its class.
     pub class: Class,
-    /// Whether it is a session: context aware, but its fragments merge.
+    /// Whether it is a session: context aware, but fragments can be merged.
     pub session: bool,
     /// Whether it is measured by the number of rows (§4.3).
     pub count: bool,
 }
 
 impl WindowTraits {
-    /// A type of this class that is no session and counts no rows.
+    /// A type of this class that is not a session and does not count rows.
     pub const fn of(class: Class) -> Self {
         Self { class, session: false, count: false }
     }

@@ -1,8 +1,8 @@
-//! Windows of a number of rows: tumbling and sliding by rank.
+//! Windows over a number of rows: tumbling and sliding by rank.
 //!
 //! | | |
 //! |---|---|
-//! | class | context free on the count measure; on a stream out of order a late row shifts all that follow |
+//! | class | context free on the count measure; on a stream out of order a late row shifts all later rows |
 //! | stored | rows in order; in an ordered stream slices only |
 //! | time | O(1) per row and per window |
 //! | source | Li 2008, Eq. 5.4-5.6 (partitioned by key, over the rank by time); Traub et al. 2019, §4.3 |
@@ -26,10 +26,10 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Windows of `size` rows, one beginning every `slide` rows; unfinished ones only if `partial`.
+    /// Windows of `size` rows, one beginning every `slide` rows; incomplete ones only if `partial`.
     ///
     /// # Panics
-    /// Unless `0 < slide <= size`; plans check it with a proper error before.
+    /// Unless `0 < slide <= size`; plans check this first and return a proper error.
     pub fn new(size: usize, slide: usize, partial: bool) -> Self {
         assert!(0 < slide && slide <= size, "0 < slide <= size");
         Self { size, slide, partial }
@@ -45,7 +45,7 @@ impl Counted {
         self.slide
     }
 
-    /// Whether windows are listed that are not complete yet.
+    /// Whether windows are listed that are still incomplete.
     pub fn partial(&self) -> bool {
         self.partial
     }
@@ -59,7 +59,7 @@ impl Counted {
         }
     }
 
-    /// Ranks of window `k`, whether there are so many rows or not.
+    /// Ranks of window `k`, whether or not there are that many rows.
     pub fn extent(&self, k: usize) -> (usize, usize) {
         (k * self.slide, k * self.slide + self.size)
     }
@@ -74,17 +74,17 @@ impl Counted {
         if rank < self.size { 0 } else { (rank - self.size) / self.slide + 1 }
     }
 
-    /// Ranks of the windows that end after `since` rows and not after `until`.
+    /// Ranks of the windows that end after `since` rows, but not after `until`.
     pub fn ending(&self, since: u64, until: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         self.ending_after(since).take_while(move |&(_, hi)| hi <= until)
     }
 
-    /// Ranks of the windows that have begun and not ended after so many rows.
+    /// Ranks of the windows that have begun but not ended after this many rows.
     pub fn unfinished(&self, rows: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         self.ending_after(rows).take_while(move |&(lo, _)| lo < rows)
     }
 
-    /// Rank of the first row that a window needs which ends after so many rows.
+    /// Rank of the first row needed by a window that ends after this many rows.
     pub fn first_needed(&self, rows: u64) -> u64 {
         self.first_ending_after(rows) * self.slide as u64
     }
@@ -94,7 +94,7 @@ impl Counted {
         (self.first_ending_after(rows)..).map(move |k| (k * slide, k * slide + size))
     }
 
-    /// The first window that ends after so many rows.
+    /// The first window that ends after this many rows.
     fn first_ending_after(&self, rows: u64) -> u64 {
         let (size, slide) = (self.size as u64, self.slide as u64);
         if rows < size { 0 } else { (rows - size) / slide + 1 }
@@ -129,7 +129,7 @@ impl ByRows for Counted {
         Ok(())
     }
 
-    /// A row put in shifts all that follow, so that each window that ends after it is another.
+    /// An inserted row shifts all later rows, and so changes every window that ends after it.
     fn ready(&self, view: &View<'_>, _: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
         let (final_before, changed) = (view.rank(view.final_before()), view.rank(view.changed()));
         let (final_end, end) = (view.rank(view.final_rows()), view.rank(view.len()));
@@ -157,7 +157,7 @@ impl ByRows for Counted {
         needed.saturating_sub(view.base).min(view.len() as u64) as usize
     }
 
-    /// Windows that were not emitted have all their rows.
+    /// Windows that were not emitted still have all their rows.
     fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
         memory.is_empty() && self.first_needed(view.rank(view.fixed_rows())) >= view.base
     }

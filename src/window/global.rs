@@ -5,25 +5,25 @@
 //! | class | context free: it has no edges |
 //! | stored | one slice, with its first and last time |
 //! | time | O(1) per row |
-//! | source | a session whose gap is never reached; the Onyx notes and Akidau et al., VLDB 2015, §2.2 have it by this name |
+//! | source | a session whose gap is never reached; named so in the Onyx notes and by Akidau et al., VLDB 2015, §2.2 |
 
 use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
 use super::rules::{ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
-/// All rows of a key, called by the times of the first and the last of them.
+/// All rows of a key; the extent is the times of the first and the last of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Global;
 
 impl Global {
-    /// First and last time: the window is called by both.
+    /// First and last time, which are also the window's extent.
     pub fn extent(&self, first: i64, last: i64) -> (i64, i64) {
         (first, last)
     }
 }
 
-/// The watermark at which the global window is final: only a closed stream comes there.
+/// The watermark at which the global window is final: only a closed stream reaches it.
 const NEVER: i64 = i64::MAX;
 
 impl Rules for Global {
@@ -46,7 +46,7 @@ impl Rules for Global {
 
 impl ByTime for Global {
     fn cut(&self, since: Option<i64>, cuts: &mut Cuts) {
-        // As a session that nothing closes.
+        // Like a session that never closes.
         cuts.gaps.push((since, i64::MAX));
     }
 

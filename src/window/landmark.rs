@@ -1,14 +1,14 @@
-//! Landmark windows: all begin at a landmark, and end `every` units later each time.
+//! Landmark windows: all begin at a landmark, and one ends every `every` units.
 //!
 //! | | |
 //! |---|---|
 //! | class | context free |
 //! | stored | slices, cut every `every` units from the landmark on |
-//! | time | O(1) per row, and per window that is new |
-//! | source | Li 2008, Eq. 5.7-5.9 (RANGE ALL), the landmark being a time that is told and not that of the first row |
+//! | time | O(1) per row, and per new window |
+//! | source | Li 2008, Eq. 5.7-5.9 (RANGE ALL), with a given time as the landmark instead of that of the first row |
 //!
-//! A window without a row since the one before says nothing new, so that there is none: their number is at most that of
-//! slices.
+//! A window without new rows since the previous one is left out, as it would repeat that one's result: there are at
+//! most as many windows as slices.
 
 use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
@@ -20,7 +20,7 @@ use super::spans::{Cursor, Ending, Listed, Spans};
 pub struct Landmark {
     every: i64,
     start: i64,
-    /// Distance of one landmark to the next; none if there is one landmark.
+    /// Distance from one landmark to the next; `None` if there is a single landmark.
     period: Option<i64>,
 }
 
@@ -28,7 +28,7 @@ impl Landmark {
     /// The windows of one landmark.
     ///
     /// # Panics
-    /// Unless `every > 0`; plans check it with a proper error before.
+    /// Unless `every > 0`; plans check this first and return a proper error.
     pub fn at(every: i64, start: i64) -> Self {
         assert!(every > 0, "every > 0");
         Self { every, start, period: None }
@@ -37,18 +37,18 @@ impl Landmark {
     /// The windows of landmarks `offset + k·period`, each of which ends with its period.
     ///
     /// # Panics
-    /// Unless `every > 0` divides `period`; plans check it with a proper error before.
+    /// Unless `every > 0` divides `period`; plans check this first and return a proper error.
     pub fn each(every: i64, period: i64, offset: i64) -> Self {
         assert!(every > 0 && period > 0 && period % every == 0, "every divides period");
         Self { every, start: offset.rem_euclid(period), period: Some(period) }
     }
 
-    /// Distance of one window's end to the next.
+    /// Distance from one window's end to the next.
     pub fn every(&self) -> i64 {
         self.every
     }
 
-    /// The first landmark, if there is a first.
+    /// The first landmark, if there is one.
     pub fn first(&self) -> Option<i64> {
         self.period.is_none().then_some(self.start)
     }
@@ -63,7 +63,7 @@ impl Landmark {
         (self.every, self.start.rem_euclid(self.every))
     }
 
-    /// The landmark of rows at `t`; none before the first.
+    /// The landmark of rows at `t`; `None` before the first.
     #[inline]
     pub fn landmark(&self, t: i64) -> Option<i64> {
         match self.period {
@@ -86,7 +86,7 @@ impl Landmark {
         Some((landmark, t - since as i64 + self.every))
     }
 
-    /// The windows that a row at `t` belongs to, by their ends: for one landmark without end.
+    /// The windows that a row at `t` belongs to, by their ends: infinitely many for a single landmark.
     pub fn wids(&self, t: i64) -> impl Iterator<Item = i64> + use<> {
         let (every, last) = (self.every, self.period.and_then(|period| Some(self.landmark(t)? + period)));
         let first = self.first_wid(t).map(|(_, end)| end);
@@ -94,8 +94,8 @@ impl Landmark {
             .take_while(move |&end| last.is_none_or(|last| end <= last))
     }
 
-    /// The window of a landmark that ends next after the span `at`, which moves on to the first span that it has not; spans
-    /// before the first landmark are passed over. `lo` is the place of the first span of the landmark `of`.
+    /// The next window of a landmark to end after the span `at`, which advances to the first span outside the window;
+    /// spans before the first landmark are skipped. `lo` is the place of the first span of the landmark `of`.
     fn window_at(&self, spans: Spans<'_>, at: &mut usize, of: &mut Option<(i64, usize)>) -> Option<Listed> {
         if let Some(first) = self.first() {
             *at = spans.advance(*at, first);
@@ -148,7 +148,7 @@ impl ByTime for Landmark {
         }
     }
 
-    /// Of each landmark, windows with a span that no earlier one has.
+    /// For each landmark, windows with a span that no earlier one has.
     fn list(
         &self,
         spans: Spans<'_>,
@@ -187,7 +187,7 @@ impl ByTime for Landmark {
         for &t in changed {
             let Some((start, end)) = self.first_wid(t) else { continue };
             at += spans.firsts[at..].partition_point(|&first| first < end - self.every);
-            // All later windows of the landmark have it, too; those that are listed already are behind `at`.
+            // All later windows of the landmark contain it, too; those that are listed already lie before `at`.
             loop {
                 let mut next = at;
                 match self.window_at(spans, &mut next, &mut of) {
@@ -210,7 +210,7 @@ impl ByTime for Landmark {
     }
 
     fn reaches_back(&self, cutoff: i64, since: Option<i64>, (least, most): (i64, i64)) -> Option<i64> {
-        // Its windows have all rows since their landmark.
+        // Its windows contain all rows since their landmark.
         let landmark = (cutoff <= most).then(|| self.landmark(cutoff.max(least))).flatten();
         landmark.filter(|&landmark| since.is_none_or(|since| landmark > since))
     }
@@ -221,7 +221,7 @@ impl ByTime for Landmark {
 
     fn keeps_apart(&self, (earlier, later): (i64, i64), since: Option<i64>, horizon: i64) -> bool {
         let lies_between = |edge: i64| earlier < edge && edge <= later;
-        // There is a window if it has rows that the one before has not: the last edge before its end tells which.
+        // The window exists if it has rows that the previous one does not; the last edge before its end decides that.
         let next = self.first_wid(later);
         let has_more = next.is_some_and(|(_, end)| end > horizon && lies_between(end - self.every));
         let begins = self.landmark(later).is_some_and(|start| {

@@ -2,12 +2,12 @@
 //!
 //! | | |
 //! |---|---|
-//! | class | forward context aware: where a window begins is told by the rows up to its end |
+//! | class | forward context aware: the rows up to a window's end determine where it begins |
 //! | stored | rows in order |
 //! | time | O(1) per row and per window |
 //! | source | Traub et al. 2019, §4.4: "output the last 10 tuples (count-measure) every 5 seconds (time-measure)" |
 //!
-//! At edges before which no row came since the edge before, the window would be the one before, and there is none.
+//! If no row came since the previous edge, the window would equal the previous one, so it does not exist.
 
 use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View, earlier};
 use super::class::{Class, WindowTraits};
@@ -21,7 +21,7 @@ use crate::Result;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastRows {
     rows: usize,
-    /// From one edge to the next.
+    /// Distance from one edge to the next.
     between: Sliding,
 }
 
@@ -29,7 +29,7 @@ impl LastRows {
     /// The last `rows` rows before each edge `offset + k·every`.
     ///
     /// # Panics
-    /// Unless both are above zero; plans check it with a proper error before.
+    /// Unless both are above zero; plans check this first and return a proper error.
     pub fn new(rows: usize, every: i64, offset: i64) -> Self {
         assert!(rows > 0, "rows > 0");
         Self { rows, between: Sliding::new(every, every, offset) }
@@ -40,7 +40,7 @@ impl LastRows {
         self.rows
     }
 
-    /// Distance of one edge to the next.
+    /// Distance from one edge to the next.
     pub fn every(&self) -> i64 {
         self.between.size()
     }
@@ -64,7 +64,7 @@ impl LastRows {
         (hi.saturating_sub(self.rows), hi)
     }
 
-    /// The place after the rows of the stretch that the row at `from` begins or is in.
+    /// The place after the rows of the stretch that contains the row at `from`.
     fn stretch_end(&self, times: &[i64], from: usize) -> usize {
         let edge = self.edge_after(times[from]);
         from + gallop(&times[from..], |&time| time < edge)
@@ -89,7 +89,7 @@ impl Rules for LastRows {
     }
 
     fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
-        // The stretch of time that has not ended.
+        // The stretch of time that has not ended yet.
         if horizon > most { horizon } else { self.edge_after(horizon.max(least)) - self.every() }
     }
 
@@ -132,7 +132,7 @@ impl ByRows for LastRows {
             out.edges.push(lo);
             let was_final = was_final(time);
             let update = was_final && view.new_before(row) - view.new_before(first) < row - first;
-            // A row put in shifts the ranks of all that follow.
+            // An inserted row shifts the ranks of all later rows.
             if !was_final || row > changed {
                 out.emit(lo, row, (times[lo], times[row - 1]), update);
             }

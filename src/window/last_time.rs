@@ -1,13 +1,14 @@
-//! The last so much time every n rows: a multi-measure window, whose end is a rank and whose start a time.
+//! The last stretch of time every n rows: a multi-measure window, whose end is a rank and whose start a time.
 //!
 //! | | |
 //! |---|---|
-//! | class | forward context aware: where a window begins is told by the row that ends it |
+//! | class | forward context aware: the row that ends a window determines where it begins |
 //! | stored | rows in order |
 //! | time | O(1) per row and per window |
 //! | source | Li 2008, Eq. 5.16-5.18, slide-by-tuple over the logical order; with n = 1 Eq. 5.10-5.12 |
 //!
-//! Li takes times for unique. Where rows tie, a window has those up to the row that ends it, in the order of arrival.
+//! Li assumes unique times. Where rows tie, a window contains those up to the row that ends it, in the order of
+//! arrival.
 
 use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View};
 use super::class::{Class, WindowTraits};
@@ -27,7 +28,7 @@ impl LastTime {
     /// Windows `(t - size, t]` for the time t of every `rows`-th row.
     ///
     /// # Panics
-    /// Unless both are above zero; plans check it with a proper error before.
+    /// Unless both are above zero; plans check this first and return a proper error.
     pub fn new(size: i64, rows: usize) -> Self {
         assert!(size > 0 && rows > 0, "size > 0 and rows > 0");
         Self { size, rows }
@@ -43,7 +44,7 @@ impl LastTime {
         self.rows
     }
 
-    /// Ranks of the rows that end windows, of `rows` rows.
+    /// Ranks of the rows that end windows, among `rows` rows.
     pub fn windows(&self, rows: usize) -> impl Iterator<Item = usize> + use<> {
         (self.rows - 1..rows).step_by(self.rows)
     }

@@ -1,4 +1,4 @@
-//! Advancing measures: what a column must be to carry windows, and its units.
+//! Advancing measures: what type a column must have to carry windows, and its units.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Measure {
         &self.column
     }
 
-    /// The type of window starts and ends: the column's own, and int64 for every integer.
+    /// The type of window starts and ends: the column's own, and int64 for all integers.
     pub fn data_type(&self) -> DataType {
         if self.given.is_integer() { DataType::Int64 } else { self.given.clone() }
     }
@@ -64,12 +64,12 @@ impl Measure {
         }
     }
 
-    /// The finest length that this measure can tell, in nanoseconds; none for plain integers.
+    /// The finest length that this measure can represent, in nanoseconds; none for plain integers.
     pub fn resolution(&self) -> Option<i64> {
         if self.given == DataType::Date64 { Some(NANOS_PER_DAY) } else { self.nanos_per_unit() }
     }
 
-    /// How the unit is called in an error.
+    /// The name of the unit in errors.
     pub fn unit_name(&self) -> &'static str {
         match &self.given {
             DataType::Timestamp(unit, _) | DataType::Duration(unit) => match unit {

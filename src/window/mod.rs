@@ -4,8 +4,9 @@
 //! - `extent(w)`: which part of the measure window `w` covers — the definition, and what tests evaluate,
 //! - `wids(t)`: which windows a row at `t` belongs to — the inverse of `extent`, and what runs.
 //!
-//! Everything that differs from type to type is in the type's file, behind [`Rules`]: where its windows cut slices, which
-//! windows are final or changed, what must be kept for them. Nothing outside of this room asks which type a window is.
+//! Everything that differs from type to type is in the type's file, behind [`Rules`]: where its windows cut slices,
+//! which windows are final or changed, what must be kept for them. No code outside this module branches on the window
+//! type.
 //!
 //! Their class decides what must be stored (Traub et al. 2019, §4.3): a *context-free* window (CF) has all its edges
 //! known before any row; a session's edges depend on the rows (*context aware*), but its fragments merge, so no
@@ -59,7 +60,7 @@ pub use user::{User, UserWindow};
 
 use crate::Result;
 
-/// A window type over one advancing measure, in units of that measure. What is true of it its [`Rules`] say.
+/// A window type over one advancing measure, in units of that measure. Its properties are in its [`Rules`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Window {
     /// Sliding windows; tumbling ones are those whose slide is their size.
@@ -80,7 +81,7 @@ pub enum Window {
     LastTime(LastTime),
     /// Runs of rows between marked ones.
     Punctuation(Punctuation),
-    /// A user's own.
+    /// User-defined.
     User(User),
 }
 
@@ -104,17 +105,17 @@ impl Deref for Window {
 }
 
 impl Window {
-    /// Whether its windows are known by rows in order, and not by slices that are cut in advance.
+    /// Whether its windows are determined by rows in order, and not by slices that are cut in advance.
     pub fn needs_rows(&self) -> bool {
         self.by_time().is_none()
     }
 
     /// Lists all windows of a key.
     ///
-    /// Both ends of the windows of one listing never step back, but for users' own types, whose order is any.
+    /// Neither starts nor ends decrease within one listing, except for user-defined types, whose order is arbitrary.
     ///
     /// # Errors
-    /// None but those of users' own types.
+    /// Only those of user-defined types.
     pub fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
         if let Some(window) = self.by_time() {
             window.list(Spans::of_rows(rows.times), &Ending::ALL, &mut Cursor::default(), usize::MAX, out);
@@ -157,7 +158,7 @@ mod tests {
         ]
     }
 
-    /// The definition: for each window that there may be, the ranks it contains, found by looking at all rows.
+    /// The definition: the ranks that each possible window contains, found by looking at all rows.
     fn oracle(window: &Window, times: &[i64], marks: &[Option<bool>]) -> Vec<Listed> {
         let rows = times.len();
         let within = |(start, end): (i64, i64)| {
@@ -178,7 +179,7 @@ mod tests {
             Window::Landmark(w) => {
                 let (every, offset) = w.edges();
                 let ends = (-90..90).filter(|end| (end - offset).rem_euclid(every) == 0);
-                // New since the end before.
+                // Rows added since the previous end.
                 let new = |end: &i64| times.iter().any(|&t| end - every <= t && t < *end);
                 ends.filter(new).filter_map(|end| within(w.extent(end)?)).collect()
             }
@@ -219,7 +220,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is listed is what the definition says, and in an order that kernels take.
+        /// The listed windows are those of the definition, in an order that kernels accept.
         #[test]
         fn listings_are_the_definition(
             window in any_window(),
@@ -236,8 +237,8 @@ mod tests {
             prop_assert!(listed.is_sorted_by(|a, b| a.lo <= b.lo && a.hi <= b.hi));
         }
 
-        /// Of windows by time those are listed that a watermark makes final, however few at a time, and those that some
-        /// rows change, if these lie in slices that no edge cuts.
+        /// Lists windows by time as a watermark makes them final, however few at a time, and those changed by some
+        /// rows, if these lie in slices that no edge cuts.
         #[test]
         fn windows_end_between_two_watermarks(
             window in any_window().prop_filter("by time", |window| window.by_time().is_some()),

@@ -1,8 +1,9 @@
-//! Windows whose edges rows tell, and what was emitted of them, so that an update finds what it replaces.
+//! Windows whose edges are determined by rows, and which of them were emitted, so that an update finds what it
+//! replaces.
 //!
-//! Windows by time have a start and an end, windows by rows have ranks, and an update has the same. A window between marks
-//! has neither: a late mark cuts it in two, and several may have the same times. So each such window gets a number when it
-//! is emitted, and keeps it.
+//! Windows by time are identified by start and end and windows by rows by their ranks, and so are their updates. A
+//! window between marks has neither: a late mark cuts it in two, and several may have the same times. So each such
+//! window gets a number when it is emitted, and keeps it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -26,7 +27,7 @@ pub struct Emitted {
 }
 
 impl Emitted {
-    /// The places `lo..hi` of its rows among these, if they are there.
+    /// The places `lo..hi` of its rows among these, if they are all there.
     pub fn places(&self, times: &[i64], ats: &[u64]) -> Option<(usize, usize)> {
         let lo = place_from(times, ats, (self.time, self.first));
         let hi = lo.checked_add(self.rows as usize).filter(|&hi| lo < hi && hi <= times.len())?;
@@ -34,7 +35,7 @@ impl Emitted {
         is_there.then_some((lo, hi))
     }
 
-    /// Gives the arrival numbers of its rows other numbers.
+    /// Renumbers the arrivals of its rows.
     pub fn renumber(&mut self, number: impl Fn(u64) -> u64) {
         (self.first, self.last) = (number(self.first), number(self.last));
     }
@@ -45,11 +46,11 @@ impl Emitted {
 pub struct Memory {
     /// The number of the next window.
     pub next: i64,
-    /// Time and arrival number of the first row that is in no window that was forgotten.
+    /// Time and arrival number of the first row that is in no forgotten window.
     pub from: Option<(i64, u64)>,
-    /// Windows that were emitted, ascending.
+    /// Emitted windows, ascending.
     pub emitted: Vec<Emitted>,
-    /// What a user's window was shown.
+    /// The rows shown to a user-defined window, and its windows.
     pub observed: Option<Box<Observed>>,
 }
 
@@ -67,7 +68,7 @@ impl Memory {
         self.next == 0 && self.from.is_none() && self.emitted.is_empty() && self.observed.is_none()
     }
 
-    /// What is remembered, for [`Memory::take_back`].
+    /// Saves what is remembered, for [`Memory::take_back`].
     pub fn save(&mut self) -> Saved {
         if let Some(observed) = &mut self.observed {
             observed.begin();
@@ -75,7 +76,7 @@ impl Memory {
         Saved { next: self.next, from: self.from, emitted: self.emitted.clone() }
     }
 
-    /// Remembers what it did before a call.
+    /// Restores what was remembered before a call.
     pub fn take_back(&mut self, saved: Saved) {
         (self.next, self.from, self.emitted) = (saved.next, saved.from, saved.emitted);
         if let Some(observed) = &mut self.observed {
@@ -83,29 +84,29 @@ impl Memory {
         }
     }
 
-    /// Bytes held, but for what users' own objects hold.
+    /// Bytes held, except by users' own objects.
     pub fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.emitted.capacity() * size_of::<Emitted>()
             + self.observed.as_ref().map_or(0, |observed| observed.bytes())
     }
 
-    /// All windows that were emitted and may change.
+    /// All emitted windows that may still change.
     pub fn all_emitted(&self) -> impl Iterator<Item = &Emitted> {
         self.emitted.iter().chain(self.observed.iter().flat_map(|observed| observed.emitted()))
     }
 
-    /// The same to be changed.
+    /// The same, mutable.
     pub fn all_emitted_mut(&mut self) -> impl Iterator<Item = &mut Emitted> {
         self.emitted.iter_mut().chain(self.observed.iter_mut().flat_map(|observed| observed.emitted_mut()))
     }
 
-    /// The place of the first row that is in no window that was forgotten.
+    /// The place of the first row that is in no forgotten window.
     pub fn first(&self, view: &View<'_>) -> usize {
         self.from.map_or(0, |from| view.place_from(from))
     }
 
-    /// Rows before this place are in no window that is listed any longer.
+    /// Records that rows before this place are in no window that is still listed.
     pub fn settle(&mut self, view: &View<'_>, place: usize) {
         let at = place.checked_sub(1).map(|last| (view.times[last], view.ats[last] + 1));
         self.from = self.from.max(at);
@@ -113,15 +114,15 @@ impl Memory {
         self.emitted.retain(|emitted| from.is_none_or(|from| (emitted.time, emitted.first) >= from));
     }
 
-    /// Whether its numbers are such as windows have.
+    /// Whether its numbers are valid.
     pub fn has_numbers(&self) -> bool {
         (0..=MOST).contains(&self.next)
             && self.all_emitted().all(|emitted| (0..self.next).contains(&emitted.number))
             && self.emitted.is_sorted_by(|a, b| (a.time, a.first) < (b.time, b.first))
     }
 
-    /// Compares windows that are final with those of `emitted` that there were, has what is other emitted, and says which
-    /// number each has.
+    /// Compares final windows with those of `emitted`, lists those that differ for emission, and assigns each its
+    /// number.
     pub fn compare(
         &mut self,
         view: &View<'_>,
@@ -144,7 +145,7 @@ impl Memory {
     }
 }
 
-/// Greatest number of a window: what is counted from there on fits.
+/// Greatest number of a window: counting on from there cannot overflow.
 const MOST: i64 = 1 << 62;
 
 /// A numbered window that is final.
@@ -168,29 +169,29 @@ impl Final {
         Self { lo, hi, time: view.times[lo], first: view.ats[lo], last: view.ats[hi - 1] }
     }
 
-    /// The same as one that was emitted.
+    /// The same, as an emitted window.
     pub fn emitted(&self, number: i64) -> Emitted {
         let rows = (self.hi - self.lo) as u32;
         Emitted { number, time: self.time, first: self.first, last: self.last, rows }
     }
 }
 
-/// What becomes of the windows emitted so far.
+/// How the windows emitted so far relate to the current ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Matched {
-    /// Those that are emitted: which of the final ones, its number, and whether it was emitted before.
+    /// Windows to emit: which of the final ones, its number, and whether it was emitted before.
     ready: Vec<(usize, i64, bool)>,
-    /// Numbers of those that are withdrawn.
+    /// Numbers of windows to withdraw.
     withdrawn: Vec<i64>,
-    /// All there are now.
+    /// All current windows.
     emitted: Vec<(usize, i64)>,
 }
 
-/// Compares what was emitted with the windows there are.
+/// Compares emitted windows with the current ones.
 ///
-/// A window of the same rows was emitted. Else it replaces the one with the same first row, or the same last row, or the
-/// first one whose first row it has; what no window replaces is withdrawn. `is_within` says whether a window has the first
-/// row of one that was emitted.
+/// A window with the same rows was emitted already. Otherwise a window replaces the emitted one with the same first
+/// row, or the same last row, or the first one whose first row it contains; an emitted window that none replaces is
+/// withdrawn. `is_within` says whether a window contains the first row of an emitted one.
 fn matched(
     emitted: &[Emitted],
     finals: &[Final],
@@ -238,8 +239,8 @@ fn matched(
     matched
 }
 
-/// Gives windows without a number that of the first emitted one with the same key; returns those emitted that are left.
-/// O(n).
+/// Gives windows without a number that of the first emitted one with the same key; returns the remaining emitted
+/// windows. O(n).
 fn paired<'a, K: Eq + Hash>(
     mut emitted: Vec<&'a Emitted>,
     number: &mut [Option<(i64, bool)>],

@@ -1,13 +1,13 @@
-//! What a user's own window that rows tell was shown of a key's rows, and which windows it made of them.
+//! Which rows a user-defined window was shown, and the windows it determined from them.
 //!
 //! | | |
 //! |---|---|
 //! | needs | an object that is shown each row once |
-//! | time | O(1) calls of it per call of the operator; rows after a late one are shown again from the last copy before it, or all of them if it cannot be copied; O(log n) per window that is new or changed, of n windows |
-//! | space | a copy at each of [`COPIES`] places, at most, after the last row that no late one can come before; all windows emitted |
+//! | time | O(1) calls of it per call of the operator; rows after a late one are shown again from the last copy before it, or all of them if it cannot be copied; O(log n) per new or changed window, of n windows |
+//! | space | a copy at each of at most [`COPIES`] places after the last row before which no late row can come; all emitted windows |
 //! | first appeared | Traub et al., EDBT 2019, §5.4.2 |
 //!
-//! Only windows that a call touches are compared with what was emitted: any other has the rows it had.
+//! Only windows that a call touches are compared with the emitted ones: all others have the same rows as before.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,22 +19,22 @@ use super::numbered::{Emitted, Final, Memory};
 use super::user::User;
 use crate::{Error, Result};
 
-/// Rows that are shown at a time, at most.
+/// Largest number of rows shown at a time.
 const PIECE: usize = 65_536;
 
-/// Rows from one copy to the next, at least.
+/// Least number of rows from one copy to the next.
 const SPACING: usize = 4;
 
-/// Bytes of a copy that a row is worth: copies of what holds much are made more seldom.
+/// Bytes of a copy per row: large states are copied less often.
 const BYTES_PER_ROW: usize = 16;
 
-/// Copies, at most: if there are more, every second one is dropped.
+/// Largest number of copies: beyond it, every second one is dropped.
 const COPIES: usize = 32;
 
 /// Ranks of a window's rows: `lo..hi`.
 type Range = (usize, usize);
 
-/// A change of the windows, for taking it back.
+/// A change of the windows, so that it can be undone.
 #[derive(Debug, Clone, Copy)]
 struct Logged {
     /// The rows that had been shown.
@@ -43,23 +43,23 @@ struct Logged {
     is_new: bool,
 }
 
-/// What a window type of a user's own was shown of a key's rows, and the windows it made of them.
+/// The rows of a key that a user-defined window was shown, and the windows it determined from them.
 pub struct Observed {
-    /// None if it must be shown all rows again.
+    /// `None` if it must be shown all rows again.
     context: Option<Box<dyn Context>>,
     /// How many rows it was shown.
     rows: usize,
-    /// Copies, by the rows that they were shown.
+    /// Copies, with the number of rows they were shown.
     copies: Vec<(usize, Box<dyn Context>)>,
-    /// How many rows there are from one copy to the next; none if there can be no copies.
+    /// How many rows there are from one copy to the next; `None` if it cannot be copied.
     spacing: Option<usize>,
-    /// What changed since the first copy.
+    /// The changes since the first copy.
     log: Vec<Logged>,
-    /// All windows, and as what each was emitted, if it was.
+    /// All windows, with what was emitted for each, if anything.
     windows: BTreeMap<Range, Option<Emitted>>,
     /// How many windows begin or end at each edge.
     edges: BTreeMap<usize, u32>,
-    /// What the windows that a call touched were before it; absent ones are none.
+    /// The state of the windows touched by a call before that call; absent ones did not exist.
     touched: BTreeMap<Range, Option<Emitted>>,
 }
 
@@ -86,12 +86,12 @@ impl Default for Observed {
 }
 
 impl Observed {
-    /// A call begins.
+    /// Begins a call.
     pub(super) fn begin(&mut self) {
         self.touched.clear();
     }
 
-    /// Makes windows those there were before the call. What was shown rows is not used any more.
+    /// Restores the windows from before the call. The state that was shown the call's rows is discarded.
     pub(super) fn take_back(&mut self) {
         for (range, emitted) in std::mem::take(&mut self.touched) {
             self.windows.remove(&range);
@@ -105,19 +105,19 @@ impl Observed {
         edges.into_iter().for_each(|edge| *self.edges.entry(edge).or_default() += 1);
     }
 
-    /// Takes in a window that was emitted.
+    /// Records a window that was emitted.
     pub fn restore(&mut self, range: Range, emitted: Emitted) {
         if self.windows.insert(range, Some(emitted)).is_none() {
             self.count(range, true);
         }
     }
 
-    /// What was emitted.
+    /// The emitted windows.
     pub(super) fn emitted(&self) -> impl Iterator<Item = &Emitted> {
         self.windows.values().flatten()
     }
 
-    /// The same to be changed.
+    /// The same, mutable.
     pub(super) fn emitted_mut(&mut self) -> impl Iterator<Item = &mut Emitted> {
         self.windows.values_mut().flatten()
     }
@@ -127,7 +127,7 @@ impl Observed {
         self.edges.range(from..).map(|(&edge, _)| edge)
     }
 
-    /// Bytes held, but for what users' own objects hold.
+    /// Bytes held, except by users' own objects.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.windows.len() * size_of::<(Range, Option<Emitted>)>()
@@ -157,7 +157,7 @@ impl Observed {
         }
     }
 
-    /// Puts a window in, or takes it out; whether there was none, or one.
+    /// Adds or removes a window; returns whether that was possible: an added window must not exist, a removed one must.
     fn put(&mut self, range: Range, is_new: bool) -> bool {
         let known = match is_new {
             true if self.windows.contains_key(&range) => return false,
@@ -172,7 +172,7 @@ impl Observed {
         true
     }
 
-    /// Goes back to where no more than the first `rows` rows have been shown.
+    /// Goes back to a state in which at most the first `rows` rows have been shown.
     fn go_back(&mut self, kind: &User, rows: usize) -> Result<()> {
         if self.context.is_some() && self.rows <= rows {
             return Ok(());
@@ -195,7 +195,7 @@ impl Observed {
         Ok(())
     }
 
-    /// Takes in what a window says that changes, with `reached` rows shown.
+    /// Applies the changes that a window reports, with `reached` rows shown.
     fn edit(&mut self, kind: &User, what: &str, edits: Vec<Edit>, reached: usize) -> Result<()> {
         let name = kind.window().name();
         for Edit { gone, new } in edits {
@@ -228,7 +228,7 @@ impl Observed {
         }
     }
 
-    /// Makes a copy if it is time for one. Before the row of rank `fixed` none will come.
+    /// Makes a copy if one should be made now. No row can come before the row of rank `fixed`.
     fn copy(&mut self, fixed: usize) -> Result<()> {
         let (Some(spacing), Some(context)) = (self.spacing, &self.context) else { return Ok(()) };
         let last = self.copies.last().map_or(0, |&(shown, _)| shown);
@@ -241,7 +241,7 @@ impl Observed {
         };
         self.spacing = Some(SPACING.max(bytes / BYTES_PER_ROW));
         self.copies.push((self.rows, copy));
-        // Of copies before the fixed rows' end the last is enough.
+        // Of the copies before the end of the fixed rows, only the last is needed.
         let unused = self.copies.iter().filter(|&&(shown, _)| shown <= fixed).count().saturating_sub(1);
         self.copies.drain(..unused);
         if self.copies.len() > COPIES {
@@ -257,7 +257,7 @@ impl Observed {
         Ok(())
     }
 
-    /// Shows rows that were not shown, or not in this order.
+    /// Shows rows that were not yet shown, or not in this order.
     fn show(&mut self, kind: &User, view: &View<'_>) -> Result<()> {
         let rows = view.final_rows();
         let is_known = self.rows == rows && view.changed() >= rows && self.context.is_some();
@@ -298,7 +298,7 @@ impl Observed {
     }
 }
 
-/// Lists a user's own windows that rows tell: over the rows that no other can come before.
+/// Lists the windows of a user-defined type determined by rows: over the rows before which no other row can come.
 pub(super) fn observe(
     kind: &User,
     view: &View<'_>,
@@ -308,7 +308,7 @@ pub(super) fn observe(
     let mut own = memory.observed.take().unwrap_or_default();
     let done = own.show(kind, view);
     if done.is_ok() && !own.touched.is_empty() {
-        // Windows that the call touched are compared with what was emitted of them.
+        // Windows touched by the call are compared with their emitted versions.
         let mut emitted: Vec<Emitted> = own.touched.values().copied().flatten().collect();
         emitted.sort_unstable_by_key(|emitted| (emitted.time, emitted.first, emitted.number));
         let is_new = |range: &&Range| own.windows.get(range).is_some_and(Option::is_none);

@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | class | forward context free: the rows up to an edge tell it |
+//! | class | forward context free: an edge is determined by the rows up to it |
 //! | stored | rows in order; in an ordered stream slices only |
 //! | time | O(1) per row |
 //! | source | Traub et al. 2019, §4.4 (after Li et al., 2008: forward context free) |
@@ -28,7 +28,7 @@ pub enum Mark {
 
 /// Maximal runs of a key's rows that begin, or end, with a marked row.
 ///
-/// Rows before the first mark, or after the last, are a window too.
+/// Rows before the first mark, or after the last, form a window too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Punctuation {
     column: usize,
@@ -36,7 +36,7 @@ pub struct Punctuation {
 }
 
 impl Punctuation {
-    /// Windows told by the boolean column at this position.
+    /// Windows bounded by the marks in the boolean column at this position.
     pub fn new(column: usize, mark: Mark) -> Self {
         Self { column, mark }
     }
@@ -51,7 +51,7 @@ impl Punctuation {
         self.mark
     }
 
-    /// The rows that a column marks: a null marks none.
+    /// The rows that a column marks; a null does not mark a row.
     pub fn marks(column: &ArrayRef) -> BooleanBuffer {
         let column: &BooleanArray = column.as_boolean();
         match column.nulls() {
@@ -60,12 +60,13 @@ impl Punctuation {
         }
     }
 
-    /// Whether the row at this place is marked as the last of its window, so that no other can come after it.
+    /// Whether the row at this place is marked as the last of its window, so that no other row can be added after it.
     fn closes(&self, view: &View<'_>, place: usize) -> bool {
         self.mark == Mark::End && view.is_marked(self.column, place)
     }
 
-    /// Whether there is a cut before the row at this place, or after the last; the time of what cuts first.
+    /// Whether there is a cut before the row at this place, or after the last; returns the time of the first mark that
+    /// cuts.
     fn cut_before(&self, view: &View<'_>, place: usize) -> Option<i64> {
         let marked = match self.mark {
             Mark::End => place - 1,
@@ -77,7 +78,7 @@ impl Punctuation {
         }
         let before = (view.times[place - 1], view.ats[place - 1]);
         let after = (place < view.len()).then(|| (view.times[place], view.ats[place]));
-        // A row of its time that came before it lies before it.
+        // A row with the same time that arrived earlier precedes it.
         let from = view.points.partition_point(|point| (point.time, point.at) <= before);
         let point = view.points[from..]
             .iter()
@@ -87,8 +88,8 @@ impl Punctuation {
         earlier(mark, point)
     }
 
-    /// The windows of a key's rows from place `from` on, where one begins: the places where each begins and ends, and the
-    /// time of what ends it; none of the last rows if nothing has yet.
+    /// The windows of a key's rows from place `from` on, where one begins: the places where each begins and ends, and
+    /// the time of the mark that ends it, or `None` for the last rows if no mark has ended their window yet.
     fn windows<'a>(
         &'a self,
         view: &'a View<'_>,
@@ -103,14 +104,14 @@ impl Punctuation {
     }
 }
 
-/// A punctuation by a call: between the rows that had come by then, up to its time, and all others.
+/// A punctuation by a call: it separates the rows that had arrived by then, up to its time, from all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Point {
     /// Its time.
     pub time: i64,
-    /// The arrival number of the next row then.
+    /// The arrival number that the next row was to get at that moment.
     pub at: u64,
-    /// Whose; every key's if there is none.
+    /// Its key, or `None` for all keys.
     pub key: Option<u32>,
 }
 
@@ -142,7 +143,7 @@ impl Rules for Punctuation {
 
 impl ByRows for Punctuation {
     fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
-        // A mark at the start parts its row from the one before, a mark at the end from the one after.
+        // A mark at the start separates its row from the one before, a mark at the end from the one after.
         let shift = usize::from(self.mark == Mark::End);
         let edges = Self::marks(&rows.columns[0]);
         let edges = edges.set_indices().map(|at| at + shift).chain([rows.times.len()]);
@@ -163,7 +164,7 @@ impl ByRows for Punctuation {
         if !view.is_appended {
             emitted = std::mem::take(&mut memory.emitted);
         } else if let Some(last) = memory.emitted.last() {
-            // Windows that were emitted stay as they are.
+            // Emitted windows stay as they are.
             lo = lo.max(view.place_from((last.time, last.first)) + last.rows as usize);
         }
         for (window, closed) in self.windows(view, lo) {
@@ -193,7 +194,7 @@ impl ByRows for Punctuation {
         (least.max(1)..fixed).rev().find(begins).unwrap_or(least.min(view.len()))
     }
 
-    /// Windows that were emitted are among those that are final, and these begin at a mark.
+    /// Emitted windows are among the final ones, and these begin at a mark.
     fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
         let first = memory.first(view);
         let begins = first == 0 || self.cut_before(view, first).is_some();

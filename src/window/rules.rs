@@ -1,7 +1,7 @@
-//! What a window type says of itself: everything that queries, slices and operators must know of it.
+//! The rules of a window type: everything that queries, slices and operators must know about it.
 //!
-//! A type over time lists its windows over [`Spans`], so that slices answer for it and no row is kept ([`ByTime`]). Any other
-//! lists them over a key's rows in order ([`super::ByRows`]).
+//! A type over time lists its windows over [`Spans`], so that slices suffice and no row is kept ([`ByTime`]). Any other
+//! type lists them over a key's rows in order ([`super::ByRows`]).
 
 use std::fmt::Debug;
 
@@ -14,10 +14,10 @@ use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// A window type.
 pub trait Rules: Debug {
-    /// What decides about it.
+    /// Its properties.
     fn traits(&self) -> WindowTraits;
 
-    /// Where its definition is from.
+    /// The source of its definition.
     fn source(&self) -> &'static str;
 
     /// How far from its rows a window's edges can lie.
@@ -25,7 +25,7 @@ pub trait Rules: Debug {
         0
     }
 
-    /// About how many windows a row is in, or ends.
+    /// Roughly how many windows a row is in, or ends.
     fn overlap(&self) -> i64 {
         1
     }
@@ -35,68 +35,68 @@ pub trait Rules: Debug {
         Vec::new()
     }
 
-    /// Position of the boolean column that marks the rows between which its windows are, if there is one.
+    /// Position of the boolean column whose marked rows bound its windows, if there is one.
     fn mark_column(&self) -> Option<usize> {
         None
     }
 
-    /// Whether it must be shown the values of its columns as rows come.
+    /// Whether it must be shown the values of its columns as rows arrive.
     fn reads_rows(&self) -> bool {
         false
     }
 
-    /// Whether it is measured by rows, wholly or in part, so that results have the ranks of its windows' rows.
+    /// Whether it is measured by rows, entirely or in part, so that results have the ranks of its windows' rows.
     fn is_ranked(&self) -> bool {
         false
     }
 
-    /// Whether its windows have numbers in a stream's results, as neither times nor ranks tell them apart.
+    /// Whether its windows have numbers in a stream's results, as neither times nor ranks identify them.
     fn is_numbered(&self) -> bool {
         false
     }
 
-    /// Whether a window that was emitted may be withdrawn later.
+    /// Whether an emitted window may be withdrawn later.
     fn may_vanish(&self) -> bool {
         false
     }
 
-    /// Windows that ended at or before `horizon` have expired: the least time of a row that some window takes which has
-    /// not, as the row alone would open it. `bounds` are the least and the greatest time of a row.
+    /// The earliest time of a row that belongs to a window which has not expired, as the row alone would open it;
+    /// windows that ended at or before `horizon` have expired. `bounds` are the least and the greatest time of a row.
     fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
         let _ = bounds;
         horizon
     }
 
-    /// Its rules over slices, if these suffice.
+    /// Its rules over slices, if slices suffice.
     fn by_time(&self) -> Option<&dyn ByTime> {
         None
     }
 
-    /// Its rules over rows, if these are needed.
+    /// Its rules over rows, if it needs rows.
     fn by_rows(&self) -> Option<&dyn ByRows> {
         None
     }
 
-    /// The sliding windows that it is, if it is one: the next window of these is known in advance.
+    /// Its sliding windows, if it has such: their next window is known in advance.
     fn sliding(&self) -> Option<&Sliding> {
         None
     }
 
-    /// The sessions that it is, if it is one: their rows join windows that there were.
+    /// Its sessions, if it has such: new rows may join existing windows.
     fn session(&self) -> Option<&Session> {
         None
     }
 }
 
-/// A window type over time: its windows are stretches of the measure, and slices tell which there are.
+/// A window type over time: its windows are stretches of the measure, and slices determine which of them exist.
 pub trait ByTime: Rules {
     /// The edges of windows that start after `since`, if it is given: slices are cut there.
     fn cut(&self, since: Option<i64>, cuts: &mut Cuts);
 
-    /// Lists windows with rows that are asked for, ascending, from where the cursor is on; `most` at most.
+    /// Lists requested windows with rows, ascending, from the cursor on; at most `most` of them.
     ///
-    /// Fewer are listed only if there are no more. Both ends of windows never step back. O(log spans) a window, and O(1)
-    /// where the cursor is near.
+    /// Fewer are listed only if there are no more. Starts and ends never decrease. O(log spans) a window, and O(1) near
+    /// the cursor.
     fn list(
         &self,
         spans: Spans<'_>,
@@ -106,27 +106,29 @@ pub trait ByTime: Rules {
         out: &mut Vec<Listed>,
     );
 
-    /// Lists the windows asked for that contain one of the times `changed`, which ascend. Each time is one of a row.
+    /// Lists the requested windows that contain one of the times `changed`, which ascend. Each of them is the time of a
+    /// row.
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>);
 
-    /// Whether there may be a window that is asked for, whatever rows there are.
+    /// Whether a requested window may exist, whatever rows there are.
     fn may_end(&self, ending: &Ending) -> bool {
         let _ = ending;
         true
     }
 
-    /// Rows come at or after `cutoff`: from when on slices are needed nevertheless, if windows reach back further.
+    /// Rows arrive at or after `cutoff`: the earlier time from which on slices are still needed, if windows reach back
+    /// further.
     fn reaches_back(&self, cutoff: i64, since: Option<i64>, bounds: (i64, i64)) -> Option<i64> {
         let _ = (cutoff, since, bounds);
         None
     }
 
-    /// Whether windows need slices from long before the edges in use, but not the edges between them.
+    /// Whether windows need slices from long before the edges in use, but none of the edges between those slices.
     fn is_long(&self) -> bool {
         false
     }
 
-    /// Whether a window with rows on both sides of an edge between two times, the later one included, may still be emitted
-    /// or changed, with windows that ended at or before `horizon` having expired.
+    /// Whether a window that may still be emitted or changed needs an edge between two times, the later one included;
+    /// windows that ended at or before `horizon` have expired.
     fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool;
 }

@@ -5,7 +5,7 @@ use super::cuts::Cuts;
 use super::rules::{ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
-/// A session spans rows no further than `gap` apart, and ends `gap` after the last of them.
+/// A session contains rows no further than `gap` apart, and ends `gap` after the last of them.
 ///
 /// A row that falls exactly on the session's end still joins it, as in Spark's `session_window`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,13 +17,13 @@ impl Session {
     /// Sessions closed by `gap`.
     ///
     /// # Panics
-    /// Unless `gap > 0`; plans check it with a proper error before.
+    /// Unless `gap > 0`; plans check this first and return a proper error.
     pub fn new(gap: i64) -> Self {
         assert!(gap > 0, "gap > 0");
         Self { gap }
     }
 
-    /// The time without rows that closes a session.
+    /// The time without rows that ends a session.
     pub fn gap(&self) -> i64 {
         self.gap
     }
@@ -53,7 +53,7 @@ impl Session {
         Listed::new(lo, hi, self.extent(firsts[lo], last))
     }
 
-    /// The least watermark at which a session that ends at `end` is final: a row exactly on the end still joins it.
+    /// The earliest watermark at which a session that ends at `end` is final: a row exactly at the end still joins it.
     pub fn final_at(&self, end: i64) -> i64 {
         end.saturating_add(1)
     }
@@ -85,7 +85,8 @@ impl Rules for Session {
     }
 
     fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
-        // A session that takes a row then is there as a whole: it ends at or after the horizon, and such ones are kept.
+        // A session that then accepts a row is there as a whole: it ends at or after the horizon, and such sessions are
+        // kept.
         horizon.saturating_sub(self.gap)
     }
 
@@ -114,7 +115,7 @@ impl ByTime for Session {
         let Spans { firsts, lasts } = spans;
         let mut at = cursor.lo;
         if let (None, Some(after)) = (cursor.start, ending.after) {
-            // The first span that can be asked for is the last of its session.
+            // The first span that can be requested is the last of its session.
             let is_final = |&last: &i64| self.final_at(last.saturating_add(self.gap)) <= after;
             at = at.max(lasts.partition_point(is_final));
         }
@@ -126,10 +127,10 @@ impl ByTime for Session {
                 hi += 1;
             }
             if self.final_at(last + self.gap) > ending.upto {
-                // Later ones end later.
+                // Later sessions end later.
                 break;
             }
-            // Only the first may begin before.
+            // Only the first may begin earlier.
             let mut lo = at;
             while lo > 0 && self.joins(lasts[lo - 1], firsts[lo]) {
                 lo -= 1;
@@ -149,7 +150,7 @@ impl ByTime for Session {
             }
             let session = self.around(spans, after - 1);
             done = session.hi as usize;
-            // It begins where it does: what is before a query's first row is not among the spans.
+            // Its start is right: what is before a query's first row is not among the spans.
             if (Ending { since: None, ..*ending }).holds(session.start, self.final_at(session.end)) {
                 out.push(session);
             }
@@ -157,7 +158,7 @@ impl ByTime for Session {
     }
 
     fn keeps_apart(&self, _: (i64, i64), _: Option<i64>, _: i64) -> bool {
-        // Its gap does.
+        // Only the gap separates the slices of sessions.
         false
     }
 }

@@ -17,7 +17,7 @@ impl Sliding {
     /// Windows `[offset + k·slide, offset + k·slide + size)` for every integer `k`.
     ///
     /// # Panics
-    /// Unless `0 < slide <= size`; plans check it with a proper error before.
+    /// Unless `0 < slide <= size`; plans check this first and return a proper error.
     pub fn new(size: i64, slide: i64, offset: i64) -> Self {
         assert!(0 < slide && slide <= size, "0 < slide <= size");
         Self { size, slide, offset: offset.rem_euclid(slide) }
@@ -104,7 +104,7 @@ impl Rules for Sliding {
 }
 
 impl Sliding {
-    /// Start of the first window asked for of those that cover `first` or begin later.
+    /// Start of the first requested window among those that cover `first` or begin later.
     fn first_start(&self, ending: &Ending, first: i64) -> i64 {
         let mut start = self.first_covering(first);
         if let Some(after) = ending.after {
@@ -157,13 +157,13 @@ impl ByTime for Sliding {
                 break;
             };
             if next >= end {
-                // Nothing in this window: on to the first that has something.
+                // Nothing in this window: skip to the first one with rows.
                 start = self.first_covering(next);
                 continue;
             }
             hi = hi.max(lo);
             hi = match is_first {
-                // Any of a few spans: a search without branches.
+                // Any of a few spans: a branchless search.
                 true => hi + spans.firsts[hi..].partition_point(|&first| first < end),
                 false => spans.advance(hi, end),
             };

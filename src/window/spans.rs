@@ -1,7 +1,8 @@
-//! A key's rows or slices in the order of time, and which of the windows over them are asked for.
+//! A key's rows or slices in the order of time, and which of the windows over them are requested.
 //!
-//! A slice is a stretch of time with rows: it has a first and a last time. A row is a slice of its own. So a window type
-//! that lists its windows over spans does so for rows, for the slices of bounded input, and for those of a stream.
+//! A slice is a stretch of time with rows: it has a first and a last time. A row is a slice of its own. So a window
+//! type that lists its windows over spans works alike on rows, on the slices of bounded input, and on those of a
+//! stream.
 
 /// Stretches of time with rows, which do not overlap and ascend.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +24,7 @@ impl<'a> Spans<'a> {
         self.firsts.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no spans.
     pub fn is_empty(&self) -> bool {
         self.firsts.is_empty()
     }
@@ -33,15 +34,15 @@ impl<'a> Spans<'a> {
         Self { firsts: &self.firsts[place..], lasts: &self.lasts[place..] }
     }
 
-    /// How many begin before `t`, sought from place `near` on. O(log distance).
+    /// How many begin before `t`, searched from place `near` on. O(log distance).
     pub fn before(&self, t: i64, near: usize) -> usize {
         place(self.firsts, near, |&first| first < t)
     }
 
-    /// How many begin before `t`; those before `from` do. O(log distance).
+    /// How many begin before `t`; those before `from` are known to. O(log distance).
     #[inline]
     pub(super) fn advance(&self, from: usize, t: i64) -> usize {
-        // Mostly few.
+        // Usually few.
         for (at, &first) in self.firsts.iter().enumerate().skip(from).take(PROBES) {
             if first >= t {
                 return at;
@@ -58,27 +59,27 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// Spans that are looked at one by one before it is galloped over them.
+/// Spans that are examined one by one before galloping starts.
 const PROBES: usize = 4;
 
-/// Which windows are asked for: those that become final after watermark `after`, if there is one, and not after `upto`.
+/// Which windows are requested: those that become final after watermark `after`, if it is given, and not after `upto`.
 #[derive(Debug, Clone, Copy)]
 pub struct Ending {
-    /// Windows that were final at this watermark are not asked for.
+    /// Windows that were final at this watermark are left out.
     pub after: Option<i64>,
-    /// Windows that are not final at this watermark are not asked for.
+    /// Windows that are not final at this watermark are left out.
     pub upto: i64,
-    /// Only windows that start after this are asked for.
+    /// Only windows that start after this are listed.
     pub since: Option<i64>,
     /// The least and the greatest time of a row; arithmetic beyond might overflow.
     pub bounds: (i64, i64),
 }
 
 impl Ending {
-    /// All windows.
+    /// Requests all windows.
     pub const ALL: Self = Self { after: None, upto: i64::MAX, since: None, bounds: (i64::MIN, i64::MAX) };
 
-    /// Whether a window is asked for that starts at `start` and is final at watermark `last`.
+    /// Whether a window that starts at `start` and is final at watermark `last` is requested.
     #[inline]
     pub fn holds(&self, start: i64, last: i64) -> bool {
         self.after.is_none_or(|after| last > after)
@@ -86,16 +87,16 @@ impl Ending {
             && self.since.is_none_or(|since| start > since)
     }
 
-    /// `t`, or the bound that it is beyond.
+    /// `t`, clamped to the bounds.
     pub(super) fn within(&self, t: i64) -> i64 {
         t.clamp(self.bounds.0, self.bounds.1)
     }
 }
 
-/// Where a listing goes on, or where to begin to look: what is not known is as by default.
+/// Where a listing continues, or where to begin the search: unknown parts have their defaults.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
-    /// The start of the next window, or of the window listed last: which is up to the type.
+    /// The start of the next window, or of the window listed last, depending on the type.
     pub start: Option<i64>,
     /// A place near the first span of the next window.
     pub lo: usize,
@@ -103,7 +104,7 @@ pub struct Cursor {
     pub hi: usize,
 }
 
-/// A window: the spans `lo..hi`, never none, and what the result calls it.
+/// A window: the spans `lo..hi`, at least one, and its extent in the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
     /// Place of the first span.
@@ -117,22 +118,22 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// The window of spans `lo..hi` that is called by `extent`.
+    /// The window of spans `lo..hi` with this extent.
     #[inline]
     pub fn new(lo: usize, hi: usize, extent: (i64, i64)) -> Self {
         debug_assert!(lo < hi, "a window has rows");
         Self { lo: lo as u32, hi: hi as u32, start: extent.0, end: extent.1 }
     }
 
-    /// The window of rows `lo..hi` that is called by the times of its first and last row.
+    /// The window of rows `lo..hi`, whose extent is the times of its first and last row.
     #[inline]
     pub fn by_rows(lo: usize, hi: usize, times: &[i64]) -> Self {
         Self::new(lo, hi, (times[lo], times[hi - 1]))
     }
 }
 
-/// How many of the first items `holds` of, where it holds of no item after one that it does not hold of. O(log n) of
-/// an answer n; it holds of the first.
+/// The number of leading items for which `holds`, which must not hold for any item after one for which it does not.
+/// O(log n) for an answer n; it holds for the first item.
 pub fn gallop<T>(items: &[T], holds: impl Fn(&T) -> bool) -> usize {
     let mut step = 1;
     while step < items.len() && holds(&items[step]) {
@@ -142,8 +143,8 @@ pub fn gallop<T>(items: &[T], holds: impl Fn(&T) -> bool) -> usize {
     from + items[from..items.len().min(step)].partition_point(holds)
 }
 
-/// How many of the items are `before` something, where none is that follows one that is not; sought from place `near` on.
-/// O(log distance).
+/// How many items are `before` something, where none follows one that is not; searched from place `near` on. O(log
+/// distance).
 pub fn place<T>(items: &[T], near: usize, before: impl Fn(&T) -> bool) -> usize {
     let near = near.min(items.len());
     if near == 0 || before(&items[near - 1]) {

@@ -1,4 +1,4 @@
-//! Window types of users' own, from Rust: a name, what they read, and their windows over a key's sorted rows.
+//! User-defined window types in Rust: a name, what they read, and their windows over a key's sorted rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::rules::Rules;
 use super::spans::Listed;
 use crate::{Error, Result};
 
-/// A window type of a user's own.
+/// A user-defined window type.
 ///
 /// ```
 /// use windowkit::window::{Class, KeyRows, Listed, UserWindow, WindowTraits};
@@ -36,10 +36,10 @@ use crate::{Error, Result};
 /// }
 /// ```
 pub trait UserWindow: Send + Sync {
-    /// How errors name it.
+    /// The name used in errors.
     fn name(&self) -> &str;
 
-    /// What decides about it.
+    /// Its properties.
     fn traits(&self) -> WindowTraits;
 
     /// Adds the windows of a key with a row of rank `since` or after, in any order; they may overlap and be nested.
@@ -47,11 +47,11 @@ pub trait UserWindow: Send + Sync {
     /// `rows.columns` are those that the query says the window reads. Called once per key in a batch.
     ///
     /// # Errors
-    /// Whatever the window finds wrong with the rows; the message names the window.
+    /// Any problem of the window with the rows; the message names the window.
     fn list(&self, rows: &KeyRows<'_>, since: usize, out: &mut Vec<Listed>) -> Result<()>;
 
-    /// Adds the windows of a key of which these are the rows so far: what follows is not known yet. Those of
-    /// [`UserWindow::list`], unless the window depends on there being no more rows.
+    /// Adds the windows of a key whose rows so far are these, while later rows are not known yet. The same windows as
+    /// those of [`UserWindow::list`], unless a window depends on there being no more rows.
     ///
     /// # Errors
     /// As [`UserWindow::list`].
@@ -59,8 +59,9 @@ pub trait UserWindow: Send + Sync {
         self.list(rows, 0, out)
     }
 
-    /// What remembers the rows of a key of a stream, before its first row, if there is such a thing: then rows that come
-    /// in order are shown once. Without it all rows of a key are listed anew, by [`UserWindow::list_so_far`], at each call.
+    /// The state over the rows of one key of a stream, before its first row, if the type has one: then rows that arrive
+    /// in order are shown once. Without it all rows of a key are listed again, by [`UserWindow::list_so_far`], at each
+    /// call.
     ///
     /// # Errors
     /// As [`UserWindow::list`].
@@ -68,14 +69,14 @@ pub trait UserWindow: Send + Sync {
         Ok(None)
     }
 
-    /// No window is longer than this, if that is known: rows further away than that are not kept for it. Only asked of
-    /// window types whose edges depend on nothing but the measure.
+    /// The maximum length of a window, if there is one: rows further away are not kept for it. Only used for window
+    /// types whose edges depend on nothing but the measure.
     fn longest(&self) -> Option<i64> {
         None
     }
 }
 
-/// A [`UserWindow`] and the columns it reads. Told apart from others by identity.
+/// A [`UserWindow`] and the columns it reads. Compared by identity.
 #[derive(Clone)]
 pub struct User {
     window: Arc<dyn UserWindow>,
@@ -98,18 +99,18 @@ impl User {
         &self.columns
     }
 
-    /// Lists its windows, having checked them.
+    /// Lists its windows and validates them.
     ///
     /// # Errors
-    /// What the window raises; `InvalidValue` for a window that has no rows, rows that there are not, or an end before
-    /// its start.
+    /// What the window raises; `InvalidValue` for a window without rows, with rows that do not exist, or with an end
+    /// before its start.
     pub fn list(&self, rows: &KeyRows<'_>, since: usize, out: &mut Vec<Listed>) -> Result<()> {
         let before = out.len();
         self.window.list(rows, since, out)?;
         self.check(rows, &out[before..])
     }
 
-    /// Lists its windows over the rows so far, having checked them; all there are if the stream has `ended`.
+    /// Lists its windows over the rows so far and validates them; all windows if the stream has `ended`.
     ///
     /// # Errors
     /// As [`User::list`].
@@ -137,7 +138,7 @@ impl User {
 }
 
 impl User {
-    /// Whether it is one by time: start and end of its windows are known in advance.
+    /// Whether it is a calendar: start and end of its windows are known in advance.
     fn is_calendar(&self) -> bool {
         let traits = self.window.traits();
         traits.class == Class::ContextFree && !traits.count
@@ -150,13 +151,14 @@ impl User {
         Ok(listed)
     }
 
-    /// The windows of a calendar: they end when the watermark says so, and are changed by the rows they have.
+    /// The windows of a calendar: they are final as soon as the watermark reaches their end, and change with their
+    /// rows.
     fn by_calendar(&self, view: &View<'_>, out: &mut Ready) -> Result<Option<i64>> {
         let longest = self.window.longest();
         if !view.is_appended {
             out.looks_from(view.first_within(longest));
         }
-        // Windows before have none that is not final or has changed.
+        // No earlier window is not yet final or has changed.
         let since = match (view.call.before, longest) {
             (Some(before), Some(longest)) => {
                 let from = before.saturating_sub(longest);

@@ -1,4 +1,4 @@
-//! A function over whole arrays, and the types that it says it has.
+//! A function over whole arrays, and the types that it declares.
 
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_schema::DataType;
@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// An aggregate function over arrays: one entry per row, slice or window.
 pub trait ArrayFunction: Send + Sync + 'static {
-    /// How errors name it.
+    /// The name used in errors.
     fn name(&self) -> &str;
 
     /// States of single rows, none of whose inputs is null.
@@ -23,14 +23,14 @@ pub trait ArrayFunction: Send + Sync + 'static {
     /// `rest` for each `combine(part, rest)`, if there is an exact inverse.
     fn invert(&self, whole: &ArrayRef, part: &ArrayRef) -> Option<Result<ArrayRef>>;
 
-    /// What holds of it.
+    /// Its properties.
     fn properties(&self) -> Properties;
 
     /// The state of no rows, as an array of one entry, if there is one.
     fn identity(&self, states: &DataType) -> Result<Option<ArrayRef>>;
 }
 
-/// The types of a function, as it returns them of arrays without entries.
+/// The types of a function, taken from what it returns for arrays without entries.
 pub(super) struct Signature {
     pub(super) state: DataType,
     pub(super) output: DataType,
@@ -54,7 +54,7 @@ impl Signature {
     }
 }
 
-/// An array that a function returned, if it is as long and of the type that it must be.
+/// An array that a function returned, if it has the required length and type.
 pub(super) fn checked<F: ArrayFunction>(
     function: &F,
     what: &str,

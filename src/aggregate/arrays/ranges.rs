@@ -9,7 +9,7 @@ use super::{ArrayColumn, picked};
 use crate::{Error, Result};
 
 impl<F: ArrayFunction> ArrayColumn<F> {
-    /// States of ranges by the inverse: what all slots up to the end have, less those before.
+    /// States of ranges by the inverse: the state of all slots up to the end, less that of the slots before the range.
     pub(super) fn differences(&self, states: &ArrayRef, ranges: &[(u32, u32)]) -> Result<Option<ArrayRef>> {
         let mut running = states.clone();
         let mut step = 1;
@@ -69,7 +69,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
     }
 }
 
-/// What ranges have so far, on one of their sides.
+/// The state of the ranges so far, on one of their sides.
 struct Sides {
     states: ArrayRef,
     /// Where the state of each range is.
@@ -112,7 +112,7 @@ impl Sides {
             self.place[range] = Some((self.states.len() + at) as u32);
         }
         let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
-        // What was replaced is left out.
+        // Replaced states are left out.
         let rows = self.place.iter().copied().flatten().collect();
         self.states = picked(&concat(&parts)?, rows)?;
         for (at, place) in self.place.iter_mut().flatten().enumerate() {

@@ -1,4 +1,4 @@
-//! What is asked of multisets, and what they answer.
+//! The functions over multisets, and their results.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::aggregate::sorted_runs::{SortedRun, select, union, values};
 use crate::aggregate::tally::{Counter, Distinct, Modes, Ordered, slide};
 use crate::{Error, Result};
 
-/// What can be asked of multisets.
+/// What can be computed from multisets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Question {
     /// The value below which a share of the values lies, interpolated.
@@ -24,11 +24,11 @@ pub enum Question {
     Discrete(f64),
     /// The number of distinct values.
     Distinct,
-    /// The most frequent value; of several the least.
+    /// The most frequent value; the least of several.
     Mode,
 }
 
-/// Answers of all slots of a column of multisets of values of type `input`.
+/// Results of all slots of a column of multisets of values of type `input`.
 pub(in crate::aggregate) fn ask(
     sets: &dyn Partials,
     question: Question,
@@ -86,7 +86,7 @@ impl<C: Codes> Multiset<C> {
         Ok(take(&self.codes.values(codes, None)?, &UInt32Array::from(ranks), None)?)
     }
 
-    /// The answers of slots that are some sorted runs each.
+    /// The results of slots that consist of several sorted runs each.
     fn ask_runs<'a>(
         &self,
         slots: impl Iterator<Item = &'a [Arc<SortedRun<C::Key>>]>,
@@ -105,7 +105,7 @@ impl<C: Codes> Multiset<C> {
                 slots.map(|runs| value(runs).map(|k| select(runs, k).0)).collect()
             }
             Question::Mode => {
-                // Of several that are as often there the first, which is the least.
+                // Of several equally frequent values the first, which is the least.
                 let mode = |runs: &[_]| {
                     union(runs).counted().into_iter().rev().max_by_key(|item| item.1).map(|item| item.0)
                 };

@@ -1,4 +1,4 @@
-//! Values of a column of multisets as they came: each with its slot, and how often it is there.
+//! Values of a column of multisets in order of arrival: each with its slot, and how often it occurs.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ pub(super) struct Entries<K> {
     pub(super) len: usize,
     pub(super) slots: Vec<u32>,
     pub(super) codes: Vec<K>,
-    /// How often each value is there; `None` while all are once.
+    /// How often each value occurs; `None` while all occur once.
     pub(super) counts: Option<Vec<u32>>,
     pub(super) index: OnceLock<BySlot>,
 }

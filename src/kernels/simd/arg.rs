@@ -90,8 +90,8 @@ fn positions<T: Element>(
     dispatch(Extrema::<_, false> { source: &source, order: as_is, size, windows, sink: &mut sink });
 }
 
-/// Values as keys in the order asked for, with their positions below them if they are packed; the greatest key for nulls
-/// and past the end.
+/// Values as keys in the requested order, with their positions below them if they are packed; the greatest key for
+/// nulls and past the end.
 struct Keys<'a, T: Element> {
     column: Column<'a, T>,
     order: Order<T::Key>,
@@ -111,7 +111,7 @@ impl<T: Element> Keys<'_, T> {
         self.column.validity.is_none_or(|validity| validity.get(i))
     }
 
-    /// The position of the first valid value in `start..end` with the key, the least of theirs.
+    /// The position of the first valid value in `start..end` with this key, which is their least.
     fn position(&self, key: i64, start: usize, end: usize) -> u64 {
         if self.packed {
             return unpacked(key);
@@ -182,18 +182,18 @@ impl<T: Element> Kernel for MakeKeys<'_, '_, T> {
     }
 }
 
-/// Least keys on their way to positions.
+/// Receives least keys and turns them into positions.
 struct Positions<'k, 'a, T: Element> {
     source: &'k Keys<'a, T>,
     size: usize,
     slide: usize,
-    /// Windows of slide 1 before the next that is asked for.
+    /// Windows of slide 1 before the next one to be answered.
     skip: usize,
     /// The next window of slide 1.
     next: usize,
-    /// Where the walk has come to.
+    /// Where the walk has arrived.
     at: usize,
-    /// Keys from where the walk was when they were made.
+    /// Keys from where the walk was when they were computed.
     keys: Vec<i64>,
     keys_at: usize,
     out: &'k mut Vec<u64>,
@@ -220,7 +220,7 @@ impl<T: Element> Sink<i64> for Positions<'_, '_, T> {
             let mut i = 0;
             while i < windows {
                 let position = self.walk(i);
-                // It stays as long as the minimum does and the window has not passed it.
+                // The position stays the same as long as the minimum does and the window still contains it.
                 let run = if position == NONE {
                     1
                 } else {
@@ -275,7 +275,7 @@ impl<T: Element> Positions<'_, '_, T> {
     }
 }
 
-/// Keys that are made at once for the walk.
+/// Keys that are computed at once for the walk.
 const WALK: usize = 256;
 
 struct Unpack<'a> {

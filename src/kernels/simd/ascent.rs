@@ -1,8 +1,8 @@
-//! Whether values ascend, and between which two they lie: what a stream asks of its times before anything else.
+//! Whether values ascend, and their range: the first thing a stream computes of its times.
 
 use super::level::{Kernel, dispatch};
 
-/// Values compared before it is asked whether one stepped back.
+/// Values compared before checking whether one was less than its predecessor.
 const BLOCK: usize = 1024;
 
 /// Whether no value is less than the one before it.
@@ -29,7 +29,7 @@ pub fn span(values: &[i64]) -> Option<(i64, i64)> {
     (!values.is_empty()).then(|| dispatch(Span(values)))
 }
 
-/// Values looked at side by side.
+/// Values compared side by side.
 const LANES: usize = 32;
 
 struct Span<'a>(&'a [i64]);
@@ -69,7 +69,7 @@ impl Kernel for Ascent<'_> {
         for from in (0..last).step_by(BLOCK) {
             let to = last.min(from + BLOCK);
             let mut steps_back = 0u64;
-            // Without a way out, so that it is vectors that are compared.
+            // Without an early exit, so that vectors are compared.
             for (before, after) in self.0[from..to].iter().zip(&self.0[from + 1..=to]) {
                 steps_back += u64::from(before > after);
             }

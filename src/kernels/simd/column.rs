@@ -1,7 +1,7 @@
-//! What the kernels read: values of a primitive type and, maybe, a validity bitmap.
+//! What the kernels read: values of a primitive type and optionally a validity bitmap.
 
-/// A validity bitmap as Arrow has it: bit `offset + i`, counted from the lowest bit of the first byte, says whether
-/// value `i` is there.
+/// A validity bitmap as in Arrow: bit `offset + i`, counted from the lowest bit of the first byte, says whether value
+/// `i` is valid.
 #[derive(Debug, Clone, Copy)]
 pub struct Validity<'a> {
     bits: &'a [u8],
@@ -14,7 +14,7 @@ impl<'a> Validity<'a> {
         Self { bits, offset }
     }
 
-    /// How many values the bitmap speaks of, at most.
+    /// The largest number of values that the bitmap covers.
     pub fn capacity(&self) -> usize {
         (self.bits.len() * 8).saturating_sub(self.offset)
     }
@@ -43,7 +43,7 @@ impl<'a> Validity<'a> {
         (bits >> shift) as u64
     }
 
-    /// Whether value `i` is there. Panics if `i` is past the bitmap's end.
+    /// Whether value `i` is valid. Panics if `i` is past the bitmap's end.
     #[inline]
     pub fn get(&self, i: usize) -> bool {
         let bit = self.offset + i;
@@ -51,7 +51,7 @@ impl<'a> Validity<'a> {
     }
 }
 
-/// Values and, maybe, their validity. Kernels skip nulls; what is stored in a null's place does not matter.
+/// Values and optionally their validity. Kernels skip nulls; the value stored under a null does not matter.
 ///
 /// ```
 /// use windowkit::kernels::simd::{Column, Validity, sliding_min};
@@ -90,7 +90,7 @@ impl<'a, T> Column<'a, T> {
         self.values.len()
     }
 
-    /// Whether there is no value, null or not.
+    /// Whether there are no values, null or not.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }

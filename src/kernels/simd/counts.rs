@@ -1,4 +1,4 @@
-//! How many values of each sliding window are there, from the validity bitmap alone.
+//! How many valid values each sliding window has, from the validity bitmap alone.
 //!
 //! | | |
 //! |---|---|
@@ -26,7 +26,7 @@ static BEFORE: [[i8; 8]; 256] = {
     table
 };
 
-/// Counts of the windows from one to the next at slide 1.
+/// Counts of windows at slide 1, each derived from the one before.
 pub(super) struct Counts<'a> {
     validity: Validity<'a>,
     size: usize,
@@ -36,7 +36,7 @@ pub(super) struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    /// `validity` must reach to the end of the first window, and of every one asked for.
+    /// `validity` must reach to the end of the first window, and of every window that is read.
     pub(super) fn new(validity: Validity<'a>, size: usize) -> Self {
         Self { validity, size, next: 0, count: ones(validity, 0, size) }
     }
@@ -121,7 +121,8 @@ pub(super) fn fill(validity: Validity<'_>, size: usize, slide: usize, out: &mut 
     }
 }
 
-/// Counts at slides above 1: what enters is added and what leaves taken off, or each window counted if none overlap.
+/// Counts at slides above 1: the entering bits are added and the leaving ones subtracted, or each window is counted if
+/// none overlap.
 struct Spread<'a> {
     validity: Validity<'a>,
     size: usize,

@@ -1,4 +1,4 @@
-//! The element types of the kernels: all integers and floats that Arrow has.
+//! The element types of the kernels: all integer and float types of Arrow.
 
 use super::lanes::Key;
 use std::simd::Simd;
@@ -9,7 +9,7 @@ mod sealed {
 
     use std::simd::Simd;
 
-    /// What the kernels know of an element type.
+    /// The operations the kernels need on an element type.
     pub trait Sealed: Sized {
         /// The signed integer of the same width.
         #[expect(private_bounds, reason = "a sealed trait is not for others to see")]
@@ -43,9 +43,9 @@ pub(super) use sealed::Sealed;
 pub trait Element: Sealed + Copy + Send + Sync + PartialOrd + std::fmt::Debug + 'static {
     /// What values add up to: `i64`, `u64` or `f64`.
     type Sum: Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + 'static;
-    /// The greatest value, which is NaN for floats: what a minimum of no values is.
+    /// The greatest value, which is NaN for floats: the minimum of no values.
     const GREATEST: Self;
-    /// The least value: what a maximum of no values is.
+    /// The least value: the maximum of no values.
     const LEAST: Self;
     /// The lesser of two values; NaN is the greatest.
     fn lesser(self, other: Self) -> Self;
@@ -156,8 +156,8 @@ macro_rules! floats {
 }
 floats!(f32: i32, |_| None; f64: i64, Some);
 
-/// How the bits of elements become keys whose least is what is looked for: minima and maxima of all types are minima of
-/// four.
+/// How the bits of elements become keys such that the wanted value has the least key: minima and maxima of all types
+/// are minima of four key types.
 #[derive(Clone, Copy)]
 pub(super) struct Order<K> {
     /// Xored last: turns the order around for a maximum.

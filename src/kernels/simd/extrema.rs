@@ -32,9 +32,9 @@ use super::stream::{Sink, Source};
 /// Vectors of a tile, and the longest block, in vectors of runs, that is flipped at once.
 const TILE: usize = 64;
 
-/// What a minimum or maximum at slide 1 is asked for.
+/// The parameters of a minimum or maximum at slide 1.
 pub(super) struct Extrema<'a, K, const FLOAT: bool> {
-    /// What is past the end or null must be the greatest value in the order.
+    /// Values past the end or null must be the greatest value in the order.
     pub source: &'a dyn Source<K>,
     pub order: Order<K>,
     /// Values in a window, at least 1.
@@ -93,7 +93,7 @@ impl<K: Key, const FLOAT: bool> Extrema<'_, K, FLOAT> {
         let map = Map::<K::Vector, FLOAT>::new(self.order);
         let power = 1 << self.size.ilog2();
         let mut scratch = Vec::new();
-        // One vector more than the tile's is run over, as windows end in the next, and one more is read by doubling.
+        // One vector more than the tile's is processed, as windows end in the next, and one more is read by doubling.
         let mut runs = vec![K::Vector::splat(K::MAX); TILE + 2];
         let mut start = 0;
         while start < self.windows {
@@ -129,7 +129,7 @@ impl<K: Key, const FLOAT: bool> Extrema<'_, K, FLOAT> {
         let lanes = <K::Vector as Lanes>::LEN;
         let map = Map::<K::Vector, FLOAT>::new(self.order);
         let (block, last) = (self.size / lanes, self.size % lanes);
-        // Whole blocks, so that a tile ends where a flip is due.
+        // Whole blocks, so that a tile ends where a flip is needed.
         let tile = TILE.div_ceil(block) * block;
         let mut scratch = Vec::new();
         // runs[i] are those of vector `start / lanes + i`; the first `block` are known from the tile before.
@@ -150,7 +150,7 @@ impl<K: Key, const FLOAT: bool> Extrema<'_, K, FLOAT> {
                     suffix = suffix.lesser(*run);
                     *run = suffix;
                 }
-                // The suffix of one run is the run itself, so the last runs are all there still.
+                // The suffix of a single run is the run itself, so the last runs are all still there.
                 let mut prefix = K::Vector::splat(K::MAX);
                 let room = &mut room[first * lanes..(first + block) * lanes];
                 let ends = &keys(&runs)[(first + block - 1) * lanes + last..];
@@ -181,7 +181,7 @@ impl<K: Key, const FLOAT: bool> Extrema<'_, K, FLOAT> {
         let mut suffixes = [least; TILE];
         // Runs of the tile that the running minimum takes in, and of the vector before it.
         let mut runs = vec![least; TILE + 1];
-        // What is left of the block after each tile, once it is flipped.
+        // The rest of the block after each tile, once it is flipped.
         let mut tiles = vec![least; block.div_ceil(TILE)];
         for (i, tile) in tiles.iter_mut().enumerate() {
             let vectors = TILE.min(block - i * TILE);

@@ -22,7 +22,7 @@ use std::simd::prelude::*;
 /// Windows of a tile.
 const TILE: usize = 1024;
 
-/// Who takes the sums, a tile of windows after the other.
+/// Receives the sums, one tile of windows after the other.
 pub(super) trait Totals {
     /// Sums that fit: signed ones as they are, unsigned ones by their bits.
     fn fitting(&mut self, sums: &[i64]);
@@ -47,7 +47,7 @@ impl<T: Element> Kernel for Sums<'_, T> {
     fn run(self) -> Self::Output {
         let mut scratch = (Vec::new(), Vec::new());
         let mut sums = [0; TILE];
-        // The bits in use by any value so far, sign apart.
+        // The bits in use by any value so far, apart from the sign.
         let mut used = i64x8::splat(0);
         let mut sum = i64x8::splat(0);
         for start in (0..self.size).step_by(TILE) {
@@ -191,7 +191,7 @@ fn total<T: Element>(values: &[T::Key]) -> i128 {
     sum
 }
 
-/// The bits of values that are in use, sign apart.
+/// The bits of values that are in use, apart from the sign.
 #[inline(always)]
 fn in_use<T: Element>(values: i64x8) -> i64x8 {
     if T::SIGNED { values ^ values >> i64x8::splat(63) } else { values }

@@ -36,7 +36,7 @@ impl Level {
     }
 }
 
-/// The best level of this machine; 0 in the cache means that nobody has asked yet.
+/// The best level of this machine; 0 in the cache means that it is not known yet.
 #[inline]
 fn best() -> Level {
     static BEST: AtomicU8 = AtomicU8::new(0);
@@ -70,10 +70,10 @@ fn detect() -> Level {
     Level::Baseline
 }
 
-/// Work that is compiled once per level. `run` must be `#[inline(always)]`, and so must all it calls in its loops;
-/// closures are not, so there are none in loops.
+/// Work that is compiled once per level. `run` must be `#[inline(always)]`, and so must everything it calls in its
+/// loops; closures are not, so loops use none.
 pub(super) trait Kernel {
-    /// What the work answers.
+    /// The result of the work.
     type Output;
     /// Does the work.
     fn run(self) -> Self::Output;

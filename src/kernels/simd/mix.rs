@@ -15,7 +15,7 @@ pub fn mix(value: u64) -> u64 {
 /// Writes `mix(seed ^ value)` of each value.
 ///
 /// # Panics
-/// If there are not as many hashes as values.
+/// If the numbers of hashes and values differ.
 pub fn mix_words<T: Word>(values: &[T], seed: u64, hashes: &mut [u64]) {
     assert_eq!(values.len(), hashes.len(), "one hash a value");
     dispatch(MixWords { values, seed, hashes });

@@ -2,10 +2,10 @@
 //!
 //! Windows are `values[k * slide..k * slide + size]` for `k` in `0..window_count(len, size, slide)`; a slide beyond
 //! the size samples. Answers are appended to `out`. Nulls are skipped; NaN is the greatest value and -0.0 equals 0.0.
-//! A window without values gets what each function says; [`sliding_valid_count`] and [`sliding_validity`] tell which
-//! windows those are.
+//! The result of a window without values is described at each function; [`sliding_valid_count`] and
+//! [`sliding_validity`] identify these windows.
 //!
-//! A size or slide of 0 is a caller's fault and panics; see [`window_count`].
+//! A size or slide of 0 is an error of the caller and panics; see [`window_count`].
 //!
 //! | | slide 1 | larger slides |
 //! |---|---|---|
@@ -16,10 +16,10 @@
 //! | variances | `moments`, by `rows` | `moments`, by `pieces` |
 //! | counts | `counts` | `counts` |
 //!
-//! Every kernel is compiled for each [`Level`] of instructions and chosen at run time (`level`); all share how values are
-//! read and answers written, tile by tile (`stream`, `numbers`). No result depends on the level.
+//! Every kernel is compiled for each [`Level`] of instructions and chosen at run time (`level`); all share the way
+//! values are read and answers written, tile by tile (`stream`, `numbers`). No result depends on the level.
 //!
-//! This is the only room with `unsafe`; each use says why it is sound.
+//! This is the only module with `unsafe`; each use says why it is sound.
 
 #![allow(unsafe_code)]
 

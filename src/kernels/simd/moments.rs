@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | needs | nothing of the values: neither an offset nor an outlier before the window costs precision |
-//! | time | at slide 1 two additions and a product per value and direction, see `rows`; at larger ones a join per slide |
+//! | time | at slide 1 two additions and a product per value and direction, see `rows`; at larger slides one join per slide |
 //! | space | see `rows` and `pieces` |
 //! | first appeared | sums relative to a value of the sample: Chan, Golub, LeVeque, *Algorithms for computing the sample variance*, 1983, §3; the join of two moments: the same, Eq. 2.1 |
 //!
@@ -25,7 +25,7 @@ use std::mem::MaybeUninit;
 use std::simd::prelude::*;
 use std::simd::{Select, StdFloat};
 
-/// The variance of each window with `ddof` degrees of freedom taken off, appended to `out`; NaN for a window of `ddof`
+/// The variance of each window with `ddof` degrees of freedom subtracted, appended to `out`; NaN for a window of `ddof`
 /// values or fewer, and for one with an infinity or NaN. 64-bit integers are rounded to `f64` first.
 ///
 /// The relative error is a small multiple of `(n + 1) u` with `u = 2⁻⁵³` and `n` the window's size, at worst times `n + 1` if
@@ -134,7 +134,7 @@ fn deviations<T: Element>(
     }
 }
 
-/// A value that all windows which start in a block have in common, as far as they contain one of the block's.
+/// A value that all windows starting in a block have in common, as far as they contain any value of the block.
 fn reference<T: Element>(column: Column<'_, T>, block: usize, size: usize) -> f64 {
     let end = (block + size).min(column.len());
     let found = match column.validity {
@@ -147,13 +147,13 @@ fn reference<T: Element>(column: Column<'_, T>, block: usize, size: usize) -> f6
     found.map_or(0.0, |i| column.values[i].to_f64())
 }
 
-/// Sums and squares of deviations on their way to variances.
+/// Receives sums and squares of deviations and turns them into variances.
 struct Deviations<'a, T> {
     out: &'a mut Vec<f64>,
     column: Column<'a, T>,
     size: usize,
     slide: usize,
-    /// Windows of slide 1 before the next that is asked for.
+    /// Windows of slide 1 before the next one to be answered.
     skip: usize,
     ddof: usize,
     root: bool,
@@ -216,10 +216,10 @@ impl<T: Element> Rooms for Deviations<'_, T> {
     }
 }
 
-/// The nulls a block ends in, and the sums of those windows that hold nothing else of it.
+/// The nulls at the end of a block, and the sums of those windows that contain nothing else of it.
 struct Gap {
     block: usize,
-    /// Where they start: windows from here on hold only values of the next block.
+    /// Where they start: windows from here on contain only values of the next block.
     start: usize,
     /// The value of the next block that its deviations are taken from.
     reference: Option<f64>,
@@ -230,7 +230,7 @@ struct Gap {
 }
 
 impl<T: Element> Deviations<'_, T> {
-    /// Sums anew the windows from `start` on that hold nothing of the block they start in.
+    /// Recomputes the sums of the windows from `start` on that contain no value of the block they start in.
     fn mend(&mut self, start: usize, windows: usize) {
         let Some(validity) = self.column.validity else { return };
         let size = self.size;
@@ -306,7 +306,7 @@ impl Kernel for Finish<'_> {
 struct Shares {
     /// 1 by the count.
     mean: Row,
-    /// 1 by the count less the degrees of freedom taken off; NaN if that is not above 0.
+    /// 1 by the count less the degrees of freedom subtracted; NaN if that is not above 0.
     variance: Row,
 }
 
@@ -346,10 +346,10 @@ impl<T: Element> Kernel for MomentsOf<'_, '_, T> {
         let mut scratch = (Vec::new(), Vec::new());
         for piece in 0..count {
             let start = at + piece * every;
-            // Whole rows, of which the last may go on past the piece.
+            // Whole rows, the last of which may extend past the piece.
             let padded = len.next_multiple_of(LANES);
             let values = numbers.tile(start, padded, &mut scratch.0);
-            // Past the piece's end there is nothing.
+            // Past the piece's end all values count as missing.
             let weights = self.column.validity.map(|validity| Weights { validity, len: start + len });
             let (count, first) = match self.column.validity {
                 None => (len, 0),
@@ -381,8 +381,8 @@ impl<T: Element> Kernel for MomentsOf<'_, '_, T> {
     }
 }
 
-/// Number, mean and sum of squared deviations. The mean is relative to one of the values: two means near 1e9 would not
-/// tell their difference well.
+/// Number, mean and sum of squared deviations. The mean is relative to one of the values: the difference of two means
+/// near 1e9 would lose too much precision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
     /// Number of values.
@@ -396,7 +396,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Those of no value.
+    /// Those of no values.
     pub const NONE: Moments = Moments { count: 0.0, reference: 0.0, mean: 0.0, m2: 0.0 };
 
     /// From the sums of deviations from `reference` and of their squares.
@@ -410,7 +410,7 @@ impl Moments {
         Self { count, reference, mean, m2: if m2 < 0.0 { 0.0 } else { m2 } }
     }
 
-    /// Those of one value.
+    /// Those of a single value.
     #[inline]
     pub fn of(value: f64) -> Self {
         // The deviation of a value from itself is 0, but of an infinity or NaN it is NaN, as in Spark.
@@ -436,7 +436,7 @@ impl Moments {
         Self { count, mean: self.mean + apart * share, m2: self.m2 + other.m2 + between, ..self }
     }
 
-    /// The variance, or its root, with `ddof` degrees of freedom taken off; none of no more than `ddof` values.
+    /// The variance, or its root, with `ddof` degrees of freedom subtracted; `None` for at most `ddof` values.
     #[inline]
     pub fn variance(self, ddof: f64, root: bool) -> Option<f64> {
         let variance = self.m2 / (self.count - ddof);

@@ -6,8 +6,8 @@
 //! | first appeared | MurmurHash3 (x64, 128 bits): Appleby, 2011, public domain; coupons: Apache DataSketches |
 //!
 //! A coupon is 26 bits of address, from the first word of the hash, and above them 6 bits of rank: one plus the leading
-//! zeros of the second word, 63 at most. The seed is the one that all DataSketches share. A coupon of 0 is none: no
-//! value has rank 0.
+//! zeros of the second word, 63 at most. The seed is the one that all DataSketches share. A coupon of 0 means "no
+//! coupon": no value has rank 0.
 
 use super::Word;
 use super::level::{Kernel, dispatch};
@@ -21,7 +21,7 @@ pub const ADDRESS_BITS: u32 = 26;
 /// Writes the coupon of each value's 8 bytes.
 ///
 /// # Panics
-/// If there are not as many coupons as values.
+/// If the numbers of coupons and values differ.
 pub fn coupons_of_words<T: Word>(values: &[T], coupons: &mut [u32]) {
     assert_eq!(values.len(), coupons.len(), "one coupon a value");
     dispatch(Coupons { values, coupons });
@@ -49,7 +49,7 @@ pub fn coupon_of_word(value: impl Word) -> u32 {
     coupon(SEED ^ first(value.word()), SEED, 8)
 }
 
-/// The coupon of bytes; none of no bytes: DataSketches, and Spark with it, do not count empty strings.
+/// The coupon of bytes; 0 for no bytes: DataSketches, and Spark with it, do not count empty strings.
 #[inline]
 pub fn coupon_of_bytes(bytes: &[u8]) -> u32 {
     if bytes.is_empty() {
@@ -65,7 +65,7 @@ pub fn coupon_of_bytes(bytes: &[u8]) -> u32 {
         h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5AB5);
     }
     if !rest.is_empty() {
-        // Zeros, which missing bytes count as, mix to zeros.
+        // Zeros, which stand for missing bytes, mix to zeros.
         let block = last_block(bytes, rest.len());
         h1 ^= first(block as u64);
         h2 ^= second((block >> 64) as u64);

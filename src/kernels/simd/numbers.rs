@@ -36,7 +36,7 @@ impl<T: Element> Source<f64> for Numbers<'_, T> {
     }
 }
 
-/// 1 for each value that is there, 0 past the end and for nulls.
+/// 1 for each valid value, 0 past the end and for nulls.
 pub(super) struct Weights<'a> {
     pub validity: Validity<'a>,
     pub len: usize,
@@ -55,7 +55,7 @@ impl Source<f64> for Weights<'_> {
     fn expect(&self, _: usize, _: usize) {}
 }
 
-/// The first `len` values of scratch that never shrinks, as only what is new would be written twice.
+/// The first `len` values of a scratch buffer that never shrinks, so that only new values are written twice.
 fn grown(scratch: &mut Vec<f64>, len: usize) -> &mut [f64] {
     if scratch.len() < len {
         scratch.resize(len, 0.0);

@@ -1,21 +1,21 @@
 //! Room for answers in huge pages.
 //!
 //! The first touch of each page of 4 KiB goes through the kernel, which for a long column's answers can cost more than
-//! to compute them. Where the system gives huge pages to those who ask (Linux with transparent huge pages set to
-//! `madvise`), there are fewer pages to touch; NumPy asks for its arrays as well.
+//! computing them. Where the system provides huge pages on request (Linux with transparent huge pages set to
+//! `madvise`), there are fewer pages to touch; NumPy requests them for its arrays as well.
 
-/// Bytes from which on it pays to ask.
+/// Bytes from which on requesting huge pages pays off.
 #[cfg(all(target_os = "linux", not(miri)))]
 const LARGE: usize = 4 << 20;
 
-/// A vector with room for `len` values, in huge pages if that is much.
+/// A vector with room for `len` values, in huge pages if that is large.
 pub fn room<T>(len: usize) -> Vec<T> {
     let mut out = Vec::new();
     reserve(&mut out, len);
     out
 }
 
-/// Reserves room for exactly `additional` more values, in huge pages if that is much.
+/// Reserves room for exactly `additional` more values, in huge pages if that is large.
 pub(super) fn reserve<T>(out: &mut Vec<T>, additional: usize) {
     if out.capacity() - out.len() >= additional {
         return;

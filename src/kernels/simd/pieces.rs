@@ -25,7 +25,7 @@ impl Pieces {
     /// Values that are reduced before the next pieces are, so that the two pieces of a slide are read from memory once.
     const CHUNK: usize = 1 << 14;
 
-    /// Some pieces after the others, `CHUNK` values at a time.
+    /// Some pieces after others, `CHUNK` values at a time.
     fn chunks(self) -> impl Iterator<Item = Pieces> {
         let step = (Self::CHUNK / self.every).max(1);
         (0..self.count).step_by(step).map(move |first| Pieces {
@@ -36,7 +36,7 @@ impl Pieces {
     }
 }
 
-/// Answers `windows` windows of `size` at `slide` from reductions of pieces, which `reduce` appends to its vector.
+/// Computes `windows` windows of `size` at `slide` from reductions of pieces, which `reduce` appends to its vector.
 pub(super) fn windows_of_pieces<S: Copy>(
     size: usize,
     slide: usize,

@@ -19,7 +19,7 @@ const TILE: usize = 1 << 14;
 
 /// The least keys of pieces, as keys of [`Order`].
 pub(super) struct Least<'a, K, const FLOAT: bool> {
-    /// What is past the end or null must be the greatest value in the order.
+    /// Values past the end or null must be the greatest value in the order.
     pub source: &'a dyn Source<K>,
     pub order: Order<K>,
     pub pieces: Pieces,
@@ -47,7 +47,7 @@ impl<K: Key, const FLOAT: bool> Kernel for Least<'_, K, FLOAT> {
             }
             return;
         }
-        // A vector more, so that the last piece can be read past its end.
+        // One more vector, so that the last piece can be read past its end.
         let bits = self.source.tile(at, (count - 1) * every + len + lanes, &mut scratch);
         for piece in 0..count {
             self.out.push(lowest(map, &bits[piece * every..], len).least());
@@ -55,7 +55,7 @@ impl<K: Key, const FLOAT: bool> Kernel for Least<'_, K, FLOAT> {
     }
 }
 
-/// The lane-wise least of the first `len` values, and at least a vector more can be read.
+/// The lane-wise least of the first `len` values; at least one more vector must be readable.
 #[inline(always)]
 fn lowest<V: Lanes, const FLOAT: bool>(map: Map<V, FLOAT>, bits: &[V::Key], len: usize) -> V {
     let greatest = V::splat(V::Key::MAX);

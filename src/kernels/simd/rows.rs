@@ -16,8 +16,8 @@
 //! - Longer windows: a block is cut in tiles, a tile in lanes. A lane starts with the total of what lies between: the
 //!   lanes and tiles behind it in its block, and those before it in the next.
 //!
-//! No state is ever taken off another, so nothing outside a window can spoil it, and errors do not add up along the
-//! column. Eight lanes at every level: sums associate alike on every machine.
+//! No state is ever subtracted from another, so nothing outside a window can affect it, and errors do not accumulate
+//! along the column. Eight lanes at every level: sums associate alike on every machine.
 
 use super::level::Kernel;
 use super::stream::{Source, ahead};
@@ -172,7 +172,7 @@ fn store(rows: [Row; LANES], room: &mut [MaybeUninit<f64>], stride: usize, first
     for (j, lane) in transpose(rows).into_iter().enumerate() {
         ahead(room, (LANES + j) * stride + first);
         let room = &mut room[j * stride + first..][..LANES];
-        // SAFETY: `room` is eight values long, and a row is eight values without padding; no alignment is asked for.
+        // SAFETY: `room` is eight values long, and a row is eight values without padding; no alignment is required.
         unsafe { room.as_mut_ptr().cast::<Row>().write_unaligned(lane) }
     }
 }
@@ -181,7 +181,7 @@ fn store(rows: [Row; LANES], room: &mut [MaybeUninit<f64>], stride: usize, first
 #[derive(Clone, Copy)]
 struct Tile<'t> {
     values: &'t [f64],
-    /// 1 for what is there, 0 for nulls, if there are any.
+    /// 1 for valid values, 0 for nulls, if there are any.
     weights: Option<&'t [f64]>,
     stride: usize,
     reference: Row,
@@ -321,7 +321,7 @@ fn lanes_before<O: Op>(op: O, lanes: State, before: State) -> (State, State) {
     (lanes.map(|half| half.reverse()), total)
 }
 
-/// Where the answers of a tile go.
+/// The destination of the answers of a tile.
 pub(super) trait Rooms {
     /// Room for `len` values of each answer, at least.
     fn rooms(&mut self, len: usize) -> [&mut [MaybeUninit<f64>]; 2];
@@ -337,7 +337,7 @@ pub(super) struct Slide<'a, O> {
     pub op: O,
     /// 0 past the end and for nulls.
     pub source: &'a dyn Source<f64>,
-    /// 1 for what is there, 0 for nulls, if there are any and the identity of the values is not enough.
+    /// 1 for valid values, 0 for nulls, if there are any and the identity of the values is not enough.
     pub weights: Option<&'a dyn Source<f64>>,
     /// Where to find what the values of the block of `size` from a position on are taken relative to.
     pub reference: &'a dyn Fn(usize) -> f64,
@@ -419,7 +419,7 @@ impl<O: Op> Slide<'_, O> {
         let mut afters = totals.clone();
         let mut start = 0;
         while start < windows {
-            // Padded lanes go on with what counts as nothing.
+            // Padded lanes continue with values that have no effect.
             let nil = if O::RELATIVE { reference(start) } else { 0.0 };
             let reference = Row::splat(nil);
             if start == 0 || O::RELATIVE {

@@ -1,4 +1,4 @@
-//! The public functions over sliding windows: which kernel answers which windows.
+//! The public functions over sliding windows: which kernel computes which windows.
 
 use super::element::{self, Order};
 use super::extrema::Extrema;
@@ -63,14 +63,14 @@ fn slide_one<T: Element>(
     }
 }
 
-/// Up to this slide, all windows of slide 1 are answered and some are picked: pieces would be too short.
+/// Up to this slide, all windows of slide 1 are computed and some are picked: pieces would be too short.
 pub(super) const FEW: usize = 24;
 
 /// Takes every `slide`-th answer.
 struct Pick<'a, T: Element> {
     out: &'a mut Vec<T>,
     slide: usize,
-    /// Answers to come before the next one to take.
+    /// Number of answers before the next one to take.
     skip: usize,
     room: Vec<T::Key>,
 }

@@ -1,5 +1,5 @@
-//! How kernels get values and give answers: tile by tile, so that types, nulls and the edges of a column are met once
-//! per tile and not in the loops.
+//! How kernels read values and write answers: tile by tile, so that types, nulls and the edges of a column are handled
+//! once per tile and not in the loops.
 
 use super::Validity;
 use super::lanes::{Key, Lanes};
@@ -9,15 +9,15 @@ use std::mem::MaybeUninit;
 
 /// Where a kernel reads.
 pub(super) trait Source<K> {
-    /// The `len` values from position `start` on, in `scratch` if they do not lie in memory as they are wanted. What
-    /// is past the column's end, or null, is the identity of the kernel's function.
+    /// The `len` values from position `start` on, in `scratch` if they are not in memory in the required form. Values
+    /// past the column's end, and nulls, are the identity of the kernel's function.
     fn tile<'s>(&'s self, start: usize, len: usize, scratch: &'s mut Vec<K>) -> &'s [K];
-    /// Says that these values will be asked for soon.
+    /// Hints that these values will be read soon.
     fn expect(&self, start: usize, len: usize);
 }
 
-/// Asks for the cache lines of `values` at once. Kernels that go through a tile backwards and do little to each value
-/// need it: processors foresee reads that go on in one direction only.
+/// Prefetches all cache lines of `values` at once. Kernels that go through a tile backwards and do little work per
+/// value need it: processors only predict reads that continue in one direction.
 #[inline]
 pub(super) fn prefetch<T>(values: &[T]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -30,8 +30,8 @@ pub(super) fn prefetch<T>(values: &[T]) {
     let _ = values;
 }
 
-/// Asks for the cache line of `values[at]`, which may lie past their end, but not in the first-level cache: that is full
-/// of what is used now. Spread over the loops of a kernel that does much to each value.
+/// Prefetches the cache line of `values[at]`, which may lie past their end, but not into the first-level cache, which
+/// is full of data in use. Spread over the loops of a kernel that does much work per value.
 #[inline(always)]
 pub(super) fn ahead<T>(values: &[T], at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -55,7 +55,7 @@ pub(super) trait Sink<K> {
     unsafe fn commit(&mut self, windows: usize);
 }
 
-/// A column, with something else in the place of its nulls.
+/// A column whose nulls are replaced by another value.
 pub(super) struct Values<'a, K> {
     pub keys: &'a [K],
     pub validity: Option<Validity<'a>>,

@@ -1,4 +1,4 @@
-//! Sums and means of sliding windows: which kernel computes them, and what is done to its answers.
+//! Sums and means of sliding windows: which kernel computes them, and how its answers are finished.
 //!
 //! | | |
 //! |---|---|
@@ -110,7 +110,7 @@ pub fn sliding_mean<T: Element>(column: Column<'_, T>, size: usize, slide: usize
     }
 }
 
-/// Computes those of `answers` again that are not finite although all values of their windows are.
+/// Recomputes those of `answers` that are not finite although all values of their windows are.
 pub(super) fn mend<T: Element>(
     column: Column<'_, T>,
     size: usize,
@@ -134,8 +134,8 @@ pub(super) fn mend<T: Element>(
     Ok(())
 }
 
-/// The sum of `values` in two parts, `(sum, lost)`: `sum + lost`, not yet added up, errs by what Knuth's compensation of
-/// every single value leaves. What is lost of a sum that is not finite is NaN.
+/// The sum of `values` in two parts, `(sum, lost)`: `sum + lost`, not yet added up, errs by what Knuth's compensation
+/// of every single value leaves. The lost part of a sum that is not finite is NaN.
 ///
 /// ```
 /// use windowkit::kernels::simd::reduce_compensated;
@@ -151,7 +151,7 @@ pub fn reduce_compensated(values: &[f64]) -> (f64, f64) {
     out.pop().map_or((0.0, 0.0), |[sum, lost]| (sum, lost))
 }
 
-/// Sums of floats at slides that are worth a reduction of their own.
+/// Sums of floats at slides for which a separate reduction pays off.
 fn float_pieces<T: Element>(
     column: Column<'_, T>,
     size: usize,
@@ -202,7 +202,7 @@ fn integers<T: Element>(
     dispatch(Sums::<T> { source: &source, size, windows, totals })
 }
 
-/// Sums of integers on their way to a vector.
+/// Receives sums of integers and appends them to a vector.
 struct IntegerSums<'a, T: Element> {
     out: &'a mut Vec<T::Sum>,
     pick: Pick,
@@ -226,10 +226,10 @@ impl<T: Element> Totals for IntegerSums<'_, T> {
     }
 }
 
-/// Takes every `slide`-th answer, if pieces of slides would be too short to be worth it.
+/// Takes every `slide`-th answer, where pieces of slides would be too short to pay off.
 struct Pick {
     slide: usize,
-    /// Answers to come before the next one to take.
+    /// Number of answers before the next one to take.
     skip: usize,
 }
 
@@ -245,7 +245,7 @@ impl Pick {
     }
 }
 
-/// Sums of floats, or means, on their way to a vector.
+/// Receives sums of floats, or means, and appends them to a vector.
 struct Floats<'a> {
     out: &'a mut Vec<f64>,
     pick: Pick,
@@ -296,7 +296,7 @@ impl Rooms for Floats<'_> {
     }
 }
 
-/// Sums of integers on their way to means.
+/// Receives sums of integers and turns them into means.
 struct IntegerMeans<'a> {
     out: &'a mut Vec<f64>,
     pick: Pick,
@@ -361,7 +361,7 @@ struct Divisor<'a> {
     validity: Validity<'a>,
     size: usize,
     slide: usize,
-    /// At slide 1 each count is made of the one before it.
+    /// At slide 1 each count is derived from the previous one.
     counts: Counts<'a>,
     next: usize,
     tile: Vec<i64>,

@@ -5,7 +5,7 @@ use super::*;
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-/// Cases of a property: few where an interpreter runs them, or code that is not optimised.
+/// Cases of a property: few when interpreted or compiled without optimisation.
 const CASES: u32 = match (cfg!(miri), cfg!(debug_assertions)) {
     (true, _) => 3,
     (false, true) => 20,
@@ -22,7 +22,7 @@ fn windows<T>(column: Column<'_, T>, size: usize, slide: usize) -> Vec<Vec<usize
         .collect()
 }
 
-/// An element type and the values that are hard about it.
+/// An element type and its difficult values.
 trait Hard: Element {
     fn hard() -> BoxedStrategy<Self>;
     /// Equal as SQL has it: NaN to NaN, -0.0 to 0.0.
@@ -60,7 +60,7 @@ macro_rules! hard_floats {
 }
 hard_floats!(f32, f64);
 
-/// A column with room before and after it, maybe with nulls, and windows over it.
+/// A column with room before and after it, possibly with nulls, and windows over it.
 #[derive(Debug, Clone)]
 struct Case<T> {
     values: Vec<T>,
@@ -113,7 +113,7 @@ fn check<T: Hard>(check: impl Fn(&Case<T>)) {
     proptest!(config, |(case in case::<T>())| at_each_level(|_| check(&case)));
 }
 
-/// `out` of a kernel that appends to what is there already.
+/// `out` of a kernel that appends to existing values.
 fn appended<R: Debug + Clone + PartialEq>(first: R, kernel: impl FnOnce(&mut Vec<R>)) -> Vec<R> {
     let mut out = vec![first.clone()];
     kernel(&mut out);

@@ -2,7 +2,7 @@
 
 use super::{Column, Element, SumOverflow, sliding_max, sliding_min, sliding_sum};
 
-/// The answer for the one window that is the column, if it has a valid value.
+/// The answer for the single window that is the column, if it has a valid value.
 fn one<T: Element, R>(
     column: Column<'_, T>,
     kernel: impl FnOnce(Column<'_, T>, usize, usize, &mut Vec<R>),
@@ -31,7 +31,7 @@ pub fn reduce_max<T: Element>(column: Column<'_, T>) -> Option<T> {
     one(column, sliding_max)
 }
 
-/// The sum of the valid values; 0 if there is none. Its error is that of [`sliding_sum`].
+/// The sum of the valid values; 0 if there are none. Its error is that of [`sliding_sum`].
 ///
 /// # Errors
 /// A true sum that its type cannot hold.

@@ -1,20 +1,20 @@
-//! Answers that are not finite although all values of their window are: partial results left the range of a float. They
-//! are computed again from smaller values.
+//! Answers that are not finite although all values of their window are: intermediate results left the range of a float.
+//! They are recomputed from scaled-down values.
 //!
-//! Scaling by a power of two rounds nothing but what is smaller by hundreds of binary digits than the values that made
-//! the answer overflow. So an answer is infinite only if the true one is beyond the range, and NaN only if a value is
+//! Scaling by a power of two is exact except for values that are smaller by hundreds of binary digits than those that
+//! made the answer overflow. So an answer is infinite only if the true one is out of range, and NaN only if a value is
 //! infinite or NaN.
 //!
 //! | | |
 //! |---|---|
-//! | needs | an answer that is not finite; else a column passes with one test a vector |
-//! | time | the kernel's once more, and a sum of the values that are infinite or NaN themselves |
+//! | needs | an answer that is not finite; otherwise a column costs one test per vector |
+//! | time | the kernel once more, and a sum of the values that are themselves infinite or NaN |
 //! | space | two columns |
 
 use super::level::{Kernel, dispatch};
 use std::simd::prelude::*;
 
-/// What is computed of values, as far as its range matters.
+/// What is computed from values, as far as its range matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Degree {
     /// Sums and means.
@@ -26,17 +26,17 @@ pub enum Degree {
 }
 
 impl Degree {
-    /// Values below this never overflow, be they 2³² many.
+    /// Values below this never overflow, even 2³² of them.
     fn harmless(self) -> f64 {
         if self == Degree::Sum { power(990) } else { power(490) }
     }
 
-    /// What brings all values below that.
+    /// The factor that brings all values below that.
     fn scale(self) -> f64 {
         if self == Degree::Sum { power(-64) } else { power(-600) }
     }
 
-    /// The answer for values that were not scaled.
+    /// The answer for unscaled values.
     fn back(self, answer: f64) -> f64 {
         match self {
             Degree::Sum => answer * power(64),
@@ -61,7 +61,7 @@ pub struct Shrunk {
 }
 
 impl Shrunk {
-    /// None if no sum of the values can overflow. O(n).
+    /// `None` if no sum of the values can overflow. O(n).
     pub fn new(values: impl Iterator<Item = f64> + Clone, degree: Degree) -> Option<Self> {
         let largest = values.clone().map(f64::abs).filter(|value| value.is_finite()).fold(0.0, f64::max);
         if largest < degree.harmless() {
@@ -71,7 +71,8 @@ impl Shrunk {
         Some(Self { values: values.map(|value| value * degree.scale()).collect(), strange, degree })
     }
 
-    /// Puts the answers for these values where `answers` are not finite, but for windows with a `strange` value.
+    /// Replaces those of `answers` that are not finite by the answers for these values, except for windows with a
+    /// `strange` value.
     pub fn mend(&self, answers: &mut [f64], again: &[f64], strange: impl Iterator<Item = bool>) {
         for ((answer, &again), strange) in answers.iter_mut().zip(again).zip(strange) {
             if !answer.is_finite() && !strange {

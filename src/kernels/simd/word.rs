@@ -1,4 +1,4 @@
-//! Numbers as the 8 bytes that are hashed of them.
+//! Numbers as the 8 bytes that are hashed.
 
 /// A number that is hashed as 8 bytes: equal numbers have equal bytes.
 pub trait Word: Copy + Send + Sync {

@@ -42,7 +42,7 @@ pub struct Daba<M: Monoid> {
 }
 
 impl<M: Monoid> Daba<M> {
-    /// Does the piece of work that each change owes.
+    /// Does the bounded piece of work that each change requires.
     #[inline]
     fn step(&mut self) {
         if self.l == self.b {
@@ -123,7 +123,7 @@ mod tests {
     use super::super::tests::{Op, Spans, compare_with_a_deque, config, operations};
     use super::*;
 
-    /// What the module's picture says, place by place.
+    /// The contents of the module's diagram, place by place.
     fn check_invariants(window: &Daba<Spans>, naive: &VecDeque<u64>) {
         let Daba { queue, l, r, a, b, mid, back, .. } = window;
         let (head, tail) = (queue.head(), queue.tail());
@@ -135,7 +135,7 @@ mod tests {
         assert!(head < *l && l <= r && r <= a && a <= b && *b <= tail);
         assert_eq!(r - l, a - r);
         assert_eq!(b - l + 1, (b - head) - (tail - b));
-        // Places and values are numbered alike but for what was cleared between.
+        // Places and values have the same numbers except for those skipped when the window was cleared.
         let value = |at: u64| naive[(at - head) as usize];
         let span = |from: u64, to: u64| (from < to).then(|| (value(from), value(to - 1) + 1));
         for at in head..tail {

@@ -1,7 +1,7 @@
-//! The functions of a window: which monoid, over which values, and what its partials come to.
+//! The functions of a window: which monoid, over which values, and how its partials become results.
 //!
-//! None of them subtracts, so nothing that has left a window can spoil its answer. Nulls never get here. Code is compiled
-//! for widths rather than types, where a function does no more with values than to compare or to return them.
+//! None of them subtracts, so a value that has left a window cannot affect its result. Nulls are removed beforehand.
+//! Code is compiled per width rather than per type, where a function only compares or returns values.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ use crate::kernels::Function as Asked;
 use crate::kernels::simd::Moments;
 use crate::{Error, Result};
 
-/// A window of a function over values of type `input`, with answers of type `output`; none if it cannot hold those.
+/// A window of a function over values of type `input`, with answers of type `output`; `None` if it does not support
+/// them.
 pub(super) fn rows(
     function: Asked,
     input: &DataType,
@@ -129,14 +130,14 @@ where
     let unit = mean_unit(input, output);
     let lower = move |sum: S, count| {
         let answer = if mean { divided(sum, unit, count as i64) } else { sum.narrow() };
-        // No answer is as great as that.
+        // No answer can be this large.
         Some(answer.unwrap_or(i128::MAX))
     };
     let most = match output {
         DataType::Decimal128(precision, _) => 10f64.powi((*precision).into()),
         _ => 2f64.powi(63),
     };
-    // The rounding of three floats is far smaller than the factor of 2 kept in hand.
+    // The rounding of three floats is far smaller than the margin of a factor of 2.
     let reach = match (mean, output) {
         (false, _) => Reach::Sum(most / 2.0),
         (true, DataType::Decimal128(..)) => Reach::Value(most / 2.0 / unit as f64),

@@ -1,9 +1,9 @@
-//! Sliding windows over a stream: rows come in at one end and leave at the other, and the aggregate of what lies
-//! between can be asked for at any time.
+//! Sliding windows over a stream: rows enter at one end and leave at the other, and the aggregate of the rows in
+//! between is available at any time.
 //!
-//! [`Fifo`] is what an algorithm promises: [`Daba`] bounds each single operation, [`TwoStacksLite`] only their mean.
-//! Both take any [`Monoid`]; neither needs its identity, an inverse or commutativity. [`StreamWindow`] puts Arrow's types,
-//! nulls and the functions of [`crate::algebra`] on top.
+//! [`Fifo`] is the interface of an algorithm: [`Daba`] bounds the time of each single operation, [`TwoStacksLite`] only
+//! their mean. Both take any [`Monoid`]; neither needs its identity, an inverse or commutativity. [`StreamWindow`] adds
+//! Arrow's types, nulls and the functions of [`crate::algebra`].
 
 mod daba;
 mod functions;
@@ -39,10 +39,10 @@ pub trait Fifo<M: Monoid>: Clone {
     /// Adds a value at the back.
     fn insert(&mut self, state: M::State);
 
-    /// Takes the oldest value out; whether there was one.
+    /// Removes the oldest value; returns whether there was one.
     fn evict(&mut self) -> bool;
 
-    /// The aggregate of all values, oldest first; none of an empty window.
+    /// The aggregate of all values, oldest first; `None` for an empty window.
     fn query(&self) -> Option<M::State>;
 
     /// How many values are in the window.
@@ -53,7 +53,7 @@ pub trait Fifo<M: Monoid>: Clone {
         self.len() == 0
     }
 
-    /// Takes all values out.
+    /// Removes all values.
     fn clear(&mut self);
 }
 
@@ -66,7 +66,7 @@ fn join<M: Monoid>(monoid: &M, earlier: Option<M::State>, later: Option<M::State
     }
 }
 
-/// What the tests of both algorithms share.
+/// Shared by the tests of both algorithms.
 #[cfg(test)]
 pub(super) mod tests {
     use std::cell::Cell;
@@ -77,8 +77,8 @@ pub(super) mod tests {
 
     use super::{Fifo, Monoid};
 
-    /// Text put together: associative, not commutative, and its result shows each value and their order. It counts how
-    /// often it is asked.
+    /// Concatenated text: associative, not commutative, and its result shows each value and their order. It counts its
+    /// calls.
     #[derive(Clone, Default)]
     pub struct Spans {
         pub combines: Rc<Cell<u64>>,
@@ -107,7 +107,7 @@ pub(super) mod tests {
         Clear,
     }
 
-    /// Runs of operations in which windows grow to some hundred values, shrink, and are emptied.
+    /// Runs of operations in which windows grow to a few hundred values, shrink, and are emptied.
     pub fn operations() -> impl Strategy<Value = Vec<Op>> {
         let most = if cfg!(miri) { 20 } else { 400usize };
         let run = prop_oneof![
@@ -119,7 +119,7 @@ pub(super) mod tests {
         prop::collection::vec(run, 1..12).prop_map(|runs| runs.concat())
     }
 
-    /// As few cases as an interpreter has the patience for.
+    /// Few enough cases for an interpreter.
     pub fn config() -> ProptestConfig {
         ProptestConfig {
             cases: if cfg!(miri) { 4 } else { 96 },

@@ -6,7 +6,7 @@
 
 use std::mem::size_of;
 
-/// Bytes of a chunk, about: large enough that few operations meet an edge, small enough to be allocated at once.
+/// Approximate bytes of a chunk: large enough that few operations meet an edge, small enough to be allocated at once.
 const CHUNK_BYTES: usize = 4096;
 
 /// Directory entries moved per chunk added. Twice as many chunks as there were must come before the next growth, so
@@ -25,7 +25,7 @@ pub struct ChunkedQueue<T> {
     /// The directory before it grew, while chunks below `moved` are still in it.
     old: Vec<Chunk<T>>,
     moved: u64,
-    /// The last chunk used up: a window that slides needs no allocator.
+    /// The last chunk that was freed: a sliding window needs no allocator.
     spare: Chunk<T>,
 }
 
@@ -61,7 +61,7 @@ impl<T: Copy> ChunkedQueue<T> {
         self.tail - self.head
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
@@ -78,7 +78,7 @@ impl<T: Copy> ChunkedQueue<T> {
         self.set(tail, value);
     }
 
-    /// Takes the oldest value out.
+    /// Removes the oldest value.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.is_empty() {
@@ -111,9 +111,9 @@ impl<T: Copy> ChunkedQueue<T> {
         *self.place(number >> Self::SHIFT, number & Self::within()) = value;
     }
 
-    /// Takes all values out; numbers go on.
+    /// Removes all values; numbers continue.
     pub fn clear(&mut self) {
-        // Numbers start anew at a chunk's edge, which is where a push expects to add a chunk.
+        // Numbers continue at a chunk's edge, which is where a push expects to add a chunk.
         let next = (self.tail + Self::within()) & !Self::within();
         *self = Self { head: next, tail: next, ..Self::new() };
     }
@@ -186,7 +186,7 @@ mod tests {
     use super::super::tests::{Op, config, operations};
     use super::*;
 
-    /// So large that a chunk holds 4 of them, and some hundred make the directory grow.
+    /// So large that a chunk holds 4 of them, and a few hundred make the directory grow.
     type Large = [u64; 128];
 
     fn large(number: u64) -> Large {

@@ -1,4 +1,4 @@
-//! One function by one algorithm over one type, behind a face that has none of these in its type.
+//! One function by one algorithm over one type, behind a trait object that hides all three.
 
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, cast::AsArray};
 use arrow_buffer::NullBuffer;
@@ -7,7 +7,7 @@ use super::{ChunkedQueue, Fifo};
 use crate::algebra::Lift;
 use crate::{Error, Result};
 
-/// How a window is kept.
+/// The algorithm of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// [`super::Daba`]: each operation in constant time.
@@ -36,37 +36,37 @@ impl Algorithm {
     }
 }
 
-/// A window of one function and algorithm, whatever they are.
+/// A window of any function and algorithm.
 pub(super) trait Rows: Send {
     fn len(&self) -> u64;
     fn null_count(&self) -> u64;
     /// Values as [`Rows::insert`] and [`Rows::slide`] take them.
     fn read(&self, values: &ArrayRef) -> Result<ArrayRef>;
     fn insert(&mut self, values: &ArrayRef);
-    /// There must be so many.
+    /// This many rows must exist.
     fn evict(&mut self, rows: u64);
     fn query(&self) -> Result<ArrayRef>;
     fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef>;
     fn clear(&mut self);
 }
 
-/// How values of Arrow become those of a monoid, and its partials answers.
+/// How Arrow values are converted to those of a monoid, and its partials to answers.
 pub(super) struct Function<L, A> {
-    /// Values as those that the monoid is over.
+    /// Values, as the type that the monoid is over.
     pub read: fn(&ArrayRef) -> Result<ArrayRef>,
-    /// The answer for so many values that combine to a state; none where it is null.
+    /// The answer for this many values that combine to a state; `None` where it is null.
     pub lower: L,
-    /// Answers as the user gets them, or an overflow.
+    /// Answers in the output type, or an overflow.
     pub finish: Finish<A>,
     /// The answer of no values.
     pub of_none: Option<A>,
-    /// From where on an answer may not fit its type.
+    /// The number of values from which on an answer may not fit its type.
     pub reach: Reach,
 }
 
 type Finish<A> = Box<dyn Fn(Vec<A>, Option<NullBuffer>) -> Result<ArrayRef> + Send>;
 
-/// What bounds answers that may not fit their type. It must not say wrongly that they do.
+/// A bound for answers that may not fit their type. It must never report an overflow that does not occur.
 #[derive(Clone, Copy)]
 pub(super) enum Reach {
     /// All fit.
@@ -87,7 +87,7 @@ impl Reach {
     }
 }
 
-/// Values, as far as their magnitude bounds answers.
+/// Values whose magnitude bounds the answers.
 pub(super) trait Magnitude: Copy {
     fn magnitude(self) -> f64;
 }
@@ -104,7 +104,7 @@ macro_rules! magnitude {
 }
 magnitude!(i8, i64, u64, f64, i128);
 
-/// Values in a [`Fifo`], nulls beside it: the algorithm sees only what is to be aggregated.
+/// Values in a [`Fifo`], with nulls kept separately: the algorithm only sees what is aggregated.
 #[derive(Clone)]
 struct Held<Q> {
     values: Q,

@@ -86,7 +86,7 @@ impl StreamWindow {
         self.rows.len()
     }
 
-    /// Whether there is none.
+    /// Whether it has no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -134,10 +134,10 @@ impl StreamWindow {
         self.insert(&value)
     }
 
-    /// Takes the `rows` oldest rows out.
+    /// Removes the `rows` oldest rows.
     ///
     /// # Errors
-    /// `InvalidValue` if there are not so many; then none is taken out.
+    /// `InvalidValue` if there are fewer; then none is removed.
     pub fn evict(&mut self, rows: u64) -> Result<()> {
         if rows > self.len() {
             return Err(Error::InvalidValue(format!(
@@ -157,8 +157,8 @@ impl StreamWindow {
         self.rows.query()
     }
 
-    /// Adds rows one after the other, keeps the `size` newest, and answers after each: null where there are fewer than
-    /// `min_periods` values.
+    /// Adds rows one after the other, keeps the `size` newest, and returns the answer after each: null where there are
+    /// fewer than `min_periods` values.
     ///
     /// # Errors
     /// `InvalidType` as for [`StreamWindow::insert`], `InvalidValue` for a size of 0, `Overflow` if an answer does not
@@ -171,7 +171,7 @@ impl StreamWindow {
         self.rows.slide(&values, size, min_periods)
     }
 
-    /// Takes all rows out; the next one has the number after the last.
+    /// Removes all rows; the numbering continues.
     pub fn clear(&mut self) {
         self.rows.clear();
     }

@@ -5,13 +5,13 @@ use crate::kernels::Ranges;
 use crate::slice::SliceTable;
 use crate::window::{self, ByTime, Ending, Listed, Spans};
 
-/// Windows on their way out, as columns.
+/// Windows to be emitted, as columns.
 pub(in crate::operator) struct Windows {
     pub(super) keys: Vec<u32>,
     pub(super) starts: Vec<i64>,
     pub(super) ends: Vec<i64>,
     pub(super) ranges: Ranges,
-    /// First and last ranks; none if there are none to tell.
+    /// First and last ranks; empty if no window is measured by rows.
     pub(super) ranks: (Vec<i64>, Vec<i64>),
 }
 
@@ -38,7 +38,7 @@ impl Windows {
         }
     }
 
-    /// Adds the ranks of the rows of the window that was added last.
+    /// Adds the ranks of the rows of the last window added.
     #[inline]
     pub(in crate::operator) fn push_ranks(&mut self, ranks: (i64, i64)) {
         self.ranks.0.push(ranks.0);
@@ -71,7 +71,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Steps to the next key; whether there is one.
+    /// Moves to the next key; returns whether there is one.
     fn next_key(&mut self, keys: &[u32]) -> bool {
         let from = self.to;
         let Some(&key) = keys.get(from) else { return false };
@@ -85,7 +85,7 @@ impl Cursor {
     /// listed. O(slices + windows).
     pub(super) fn list(&mut self, window: &dyn ByTime, slices: &SliceTable, windows: &mut Windows) {
         let (keys, firsts) = (slices.keys(), slices.starts());
-        // Without sessions nobody asks for last times.
+        // Without sessions nothing reads the last times.
         let lasts = slices.lasts().unwrap_or(firsts);
         while !windows.is_full() {
             if self.from == self.to && !self.next_key(keys) {

@@ -1,11 +1,11 @@
-//! When each window type has its next window: what a watermark need not ask one by one.
+//! When each window type has its next window, so that a watermark need not visit every type.
 //!
 //! | | |
 //! |---|---|
-//! | needs | a time that never steps back: a watermark, or the time up to which windows have expired |
-//! | time | one comparison per window type whenever it is asked or moved, and a few additions for each that has a window |
+//! | needs | a time that never decreases: a watermark, or the time up to which windows have expired |
+//! | time | one comparison per window type for each query and each move of the time, and a few additions for each type with a window |
 //! | space | three numbers per sliding window type |
-//! | first appeared | the window edges that general stream slicing keeps in mind (Traub et al. 2019, §5.3.1), here for ends |
+//! | first appeared | the window edges that general stream slicing caches (Traub et al. 2019, §5.3.1), here for ends |
 
 use super::queries::Queries;
 use crate::window::Sliding;
@@ -15,12 +15,12 @@ use crate::window::Sliding;
 pub(super) struct Agenda {
     /// The sliding windows, query by query.
     sliding: Vec<Entry>,
-    /// The least end of a window of each that lies behind the time; [`UNKNOWN`] before there is one.
+    /// The earliest end of a window of each that lies after the time; [`UNKNOWN`] before it is computed.
     ends: Vec<i64>,
     /// The starts of these windows.
     starts: Vec<i64>,
-    /// How many slices a key ever had before those of the next window of each, or about so many: where there is one key,
-    /// the next search begins there.
+    /// Roughly how many slices a key ever had before those of the next window of each; with a single key, the next
+    /// search begins there.
     near: Vec<u64>,
     /// All other windows.
     others: Vec<Topic>,
@@ -33,7 +33,7 @@ pub(super) struct Agenda {
 pub(super) struct Topic {
     pub(super) query: u32,
     pub(super) window: u32,
-    /// Its place among the sliding windows, if it is one.
+    /// Its place among the sliding windows, if it is one of them.
     pub(super) sliding: Option<u32>,
 }
 
@@ -43,13 +43,13 @@ struct Entry {
     kind: Sliding,
 }
 
-/// Not known, so that it must be asked: no window ends here.
+/// Not known, so that it must be computed: no window ends here.
 const UNKNOWN: i64 = i64::MIN;
 
-/// Windows that a time may pass at once before the next one is computed and not counted.
+/// Windows that the time may pass at once before the next one is computed directly instead of step by step.
 const STEPS: usize = 4;
 
-/// Times compared before it is asked whether there was any.
+/// Times compared in one block, before checking whether any was reached.
 const BLOCK: usize = 32;
 
 impl Agenda {
@@ -75,12 +75,12 @@ impl Agenda {
         this
     }
 
-    /// Window types that may have a window that ends at or before `now`, in the order of the queries: all others are
-    /// certain not to.
+    /// Window types that may have a window that ends at or before `now`, in the order of the queries: all others
+    /// certainly have none.
     pub(super) fn upto(&self, now: i64) -> Vec<Topic> {
         let mut topics = Vec::new();
         for (block, ends) in self.ends.chunks(BLOCK).enumerate() {
-            // Without a way out: most blocks have none.
+            // Without an early exit: most blocks have none.
             if ends.iter().fold(false, |any, &end| any | (end <= now)) {
                 let entries = &self.sliding[block * BLOCK..][..ends.len()];
                 let due = entries.iter().zip(ends).filter(|&(_, &end)| end <= now);
@@ -101,17 +101,17 @@ impl Agenda {
         (start != UNKNOWN).then_some(start)
     }
 
-    /// Where the slices of the next window of a sliding window type may begin: a hint to search by.
+    /// Where the slices of the next window of a sliding window type may begin: a hint for the search.
     pub(super) fn near(&self, sliding: u32) -> u64 {
         self.near[sliding as usize]
     }
 
-    /// Keeps such a hint.
+    /// Stores such a hint.
     pub(super) fn set_near(&mut self, sliding: u32, slices: u64) {
         self.near[sliding as usize] = slices;
     }
 
-    /// The least start of the next windows of all sliding window types of a query, if it has any and all are known.
+    /// The earliest start of the next windows of all sliding window types of a query, if it has any and all are known.
     pub(super) fn least_start(&self, query: usize) -> Option<i64> {
         let from = query.checked_sub(1).map_or(0, |before| self.queries[before]);
         let own = &self.starts[from..self.queries[query]];
@@ -119,7 +119,7 @@ impl Agenda {
         (!own.is_empty() && least != UNKNOWN).then_some(least)
     }
 
-    /// The windows of a query that are not sliding: their numbers.
+    /// The window types of a query that are not sliding, by number.
     pub(super) fn others(&self, query: usize) -> impl Iterator<Item = usize> + '_ {
         let from = self.others.partition_point(|topic| (topic.query as usize) < query);
         let own = self.others[from..].iter().take_while(move |topic| topic.query as usize == query);
@@ -148,7 +148,7 @@ impl Agenda {
                     steps -= 1;
                 }
                 if *end <= t {
-                    // Of the windows that cover `t` the first ends first of all that end later.
+                    // Of the windows that cover `t`, the first is the first to end after `t`.
                     *end = kind.first_covering(t) + kind.size();
                 }
                 *start = *end - kind.size();
@@ -166,7 +166,7 @@ mod tests {
     use std::sync::Arc;
 
     proptest! {
-        /// However time goes on: the next window of a type is the first, by definition, that ends later.
+        /// However time advances, the next window of a type is by definition the first that ends later.
         #[test]
         fn the_next_window_is_the_first_that_ends_later(
             windows in prop::collection::vec((1i64..30, 1i64..30, 0i64..30), 1..80),

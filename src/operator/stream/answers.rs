@@ -1,4 +1,4 @@
-//! Results of windows that are ready, from slices or from what is kept above them.
+//! Results of windows that are ready, from slices or from the aggregate store above them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 
 impl Engine {
-    /// The results for windows on their way out, query by query.
+    /// The results of the windows to be emitted, query by query.
     pub(super) fn answer(&mut self, mut outgoing: Vec<Outgoing>, delta: &Delta) -> Result<Vec<RecordBatch>> {
         if outgoing.iter().all(|outgoing| outgoing.windows.is_empty()) {
             return Ok(Vec::new());
@@ -31,7 +31,7 @@ impl Engine {
             let (own, rows) = (self.queries.asked()[query].partials.clone(), &outgoing.of_rows);
             let all = &outgoing.windows[..];
             if !all.is_empty() && own.iter().all(|&at| self.eager.has(at)) {
-                // What lies above the slices answers windows in any order.
+                // The aggregate store above the slices answers windows in any order.
                 let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, all, delta)?.into();
                 results.push(self.batch(query, (all, rows), &keys, Some(&answers))?);
             } else {
@@ -54,7 +54,7 @@ impl Engine {
         Ok(results)
     }
 
-    /// Those of the partials `own` of windows that come from above the slices.
+    /// Those of the partials `own` of windows that the aggregate store above the slices answers.
     fn answers_above(
         &mut self,
         own: &[usize],
@@ -66,7 +66,7 @@ impl Engine {
         self.eager.answer((&self.store, delta), &self.slices, own, windows.iter().map(wanted))
     }
 
-    /// The slices that windows need, of those partials that nothing above the slices answers for.
+    /// The slices that windows need, for those partials that the aggregate store above the slices does not answer.
     fn gather(&self, outgoing: &[Outgoing], delta: &Delta) -> Result<Gathered> {
         let mut which: Vec<usize> = Vec::new();
         let own = self.queries.asked().iter().zip(outgoing);
@@ -100,7 +100,7 @@ impl Engine {
         Ok(Gathered { which, partials, places, slices })
     }
 
-    /// A batch of results; of windows that are withdrawn if there are no answers.
+    /// A batch of results, or of withdrawn windows if there are no answers.
     fn batch(
         &self,
         query: usize,
@@ -147,7 +147,7 @@ impl Engine {
     }
 }
 
-/// Takes out windows that are withdrawn; puts the others in the order of windows and keys, if rows tell some of them.
+/// Removes withdrawn windows; sorts the others by window and key, if some are determined by rows.
 fn withdrawn(outgoing: &mut Outgoing) -> Vec<Outgoer> {
     if outgoing.of_rows.is_empty() {
         return Vec::new();
@@ -157,7 +157,7 @@ fn withdrawn(outgoing: &mut Outgoing) -> Vec<Outgoer> {
     withdrawn
 }
 
-/// The columns of ranks and of numbers; `has` says which of them a window type has.
+/// The columns of ranks and of numbers; `has` says which of them each window type has.
 fn rank_columns(
     windows: &[Outgoer],
     of_rows: &[Ranks],
@@ -184,7 +184,7 @@ struct Gathered {
     /// Which partials these are.
     which: Vec<usize>,
     partials: Vec<Box<dyn Partials>>,
-    /// Where slice 0 of each key would be: may be below zero.
+    /// Where slice 0 of each key would be: may be negative.
     places: Vec<i64>,
     slices: usize,
 }
@@ -202,18 +202,18 @@ impl Gathered {
     }
 }
 
-/// Whether a range may come after another, both ends not before its.
+/// Whether a range may follow another: neither of its ends lies before the other's.
 fn follows(before: (u32, u32), after: (u32, u32)) -> bool {
     before.0 <= after.0 && before.1 <= after.1
 }
 
-/// Windows of one query whose partials are answered together: all of them, or those of one window type. Which is less
-/// work follows from how many types, slices and windows there are.
+/// Groups the windows of one query whose partials are computed together: all of them, or those of one window type,
+/// whichever is less work given the number of types, slices and windows.
 fn batches(windows: &[Outgoer], slices: usize, range: impl Fn(&Outgoer) -> (u32, u32)) -> Vec<&[Outgoer]> {
     let types: Vec<&[Outgoer]> = windows.chunk_by(|a, b| follows(range(a), range(b))).collect();
     let height = (usize::BITS - slices.leading_zeros()) as usize;
-    // Type by type each goes over its slices; together there is one tree over the slices, of which a window asks its
-    // height, twice.
+    // Type by type, each pass reads its slices; together, there is one tree over the slices, and a window visits twice
+    // its height in nodes.
     match types.len() * slices > slices + 2 * height * windows.len() && !windows.is_empty() {
         true => vec![windows],
         false => types,

@@ -1,9 +1,9 @@
 //! The stream engine: one timeline of slices per key, and rows under the slices only where some query needs them (Traub et
 //! al. 2019, §5.3).
 //!
-//! The pipeline of the paper: the stream slicer is [`Cutter`] or, over rows, [`Tuples`]; the slice manager is [`Timelines`]
-//! with [`Store`]; and the window manager is `ready` with `answers`. A call first does all that can fail and then all that
-//! cannot: what it changes is written to undo logs, and partials are linked in last.
+//! The pipeline of the paper: the stream slicer is [`Cutter`] or, over rows, [`Tuples`]; the slice manager is
+//! [`Timelines`] with [`Store`]; and the window manager is `ready` with `answers`. A call first does everything that
+//! can fail and then everything that cannot: its changes are written to undo logs, and partials are linked in last.
 
 use arrow_array::{ArrayRef, RecordBatch};
 
@@ -19,21 +19,21 @@ use crate::slice::{Cell, Cutter, Delta, Eager, Store, Timelines};
 use crate::window::Call;
 use crate::{Error, Result};
 
-/// Slices, what they hold, and what is known of windows to come.
+/// Slices, their partials, and what is known of upcoming windows.
 pub(super) struct Engine {
     pub(super) options: Options,
     pub(super) queries: Queries,
     pub(super) keys: Keyed,
     pub(super) slices: Timelines,
     pub(super) store: Store,
-    /// What is kept above the slices.
+    /// The aggregate store above the slices.
     pub(super) eager: Eager,
     pub(super) cutter: Cutter,
     /// Rows under the slices, if some query needs them.
     pub(super) tuples: Option<Tuples>,
-    /// What each window type has next, seen from the watermark.
+    /// The next window of each window type, seen from the watermark.
     pub(super) agenda: Agenda,
-    /// The same seen from where windows have expired, if that is not the watermark.
+    /// The same seen from the time up to which windows have expired, if that is not the watermark.
     pub(super) expiring: Option<Agenda>,
     pub(super) watermark: Option<i64>,
     pub(super) reopened: Vec<Reopened>,
@@ -41,7 +41,7 @@ pub(super) struct Engine {
     pub(super) ids: Vec<u32>,
 }
 
-/// What a call did beside what the undo logs have, to be kept if no engine fails.
+/// The effects of a call that are not in the undo logs, to be kept if no engine fails.
 pub(super) struct Outcome {
     delta: Delta,
     results: Vec<RecordBatch>,
@@ -54,7 +54,7 @@ pub(super) struct Outcome {
     recomputed: u64,
 }
 
-/// What a call brings: its slots, what it did to slices, and where rows came behind the watermark.
+/// The input of a call: its slots, the slices it changed, and where rows arrived behind the watermark.
 struct Brought {
     changed: Changed,
     /// Keys and times, ascending.
@@ -64,7 +64,8 @@ struct Brought {
 }
 
 impl Engine {
-    /// An engine for these queries, with rows under its slices or without; what has come before is as the watermark says.
+    /// An engine for these queries, with or without rows under its slices; the watermark says how far the stream has
+    /// come.
     pub(super) fn new(
         queries: Queries,
         options: Options,
@@ -93,7 +94,7 @@ impl Engine {
         })
     }
 
-    /// What it holds and did.
+    /// What it holds and has done.
     pub(super) fn stats(&self) -> Stats {
         let keys = (0..self.slices.keys() as u32).filter(|&key| !self.slices.of(key).is_empty()).count();
         let of_rows = self.tuples.as_ref().map_or(0, Tuples::bytes);
@@ -107,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// What a call is about that has windows emitted up to watermark `now`.
+    /// The parameters of a call that emits windows up to watermark `now`.
     pub(super) fn call(&self, now: Option<i64>, closing: bool) -> Call {
         Call {
             before: self.watermark,
@@ -140,7 +141,7 @@ impl Engine {
         self.outcome(brought, now, outgoing)
     }
 
-    /// Finds the windows that are ready once the watermark is there; all that are left if the stream ends.
+    /// Finds the windows that become ready as the watermark moves; all that are left if the stream ends.
     ///
     /// # Errors
     /// As [`Engine::try_push`].
@@ -158,7 +159,7 @@ impl Engine {
         self.outcome(brought, watermark, outgoing)
     }
 
-    /// Puts a punctuation, of a key or of all, after the rows up to its time that have come.
+    /// Puts a punctuation, of one key or of all, after the rows up to its time that have arrived.
     ///
     /// # Errors
     /// As [`Engine::try_push`].
@@ -180,7 +181,7 @@ impl Engine {
         self.queries.asked().iter().map(|_| Outgoing::default()).collect()
     }
 
-    /// Folds rows into slices that are cut at edges known before.
+    /// Folds rows into slices that are cut at edges known in advance.
     fn cut(&mut self, accepted: &[Accepted]) -> Result<Brought> {
         let mut delta = self.store.delta();
         self.cutter.begin();
@@ -189,7 +190,7 @@ impl Engine {
         }
         delta.settle()?;
         let (mut late, mut reopened) = (Vec::new(), Vec::new());
-        // Before any cell is added: the call's own rows are no session that was emitted.
+        // Before any cell is added: the call's own rows do not belong to any emitted session yet.
         for &cell in self.cutter.cells() {
             if self.watermark.is_some_and(|watermark| cell.first < watermark) {
                 late.push((cell.key, cell.first));
@@ -253,7 +254,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What a call comes to, with the windows that are ready once the watermark is at `now`.
+    /// The outcome of a call, with the windows that are ready once the watermark is at `now`.
     fn outcome(
         &mut self,
         brought: Brought,
@@ -275,7 +276,7 @@ impl Engine {
         Ok(Outcome { delta, results, watermark: now, reopened, rows, windows, updates, moves, recomputed })
     }
 
-    /// Keeps what a call did.
+    /// Commits a call.
     pub(super) fn keep(&mut self, outcome: Outcome) -> Vec<RecordBatch> {
         self.store.append(outcome.delta);
         self.slices.settle();
@@ -299,7 +300,7 @@ impl Engine {
         outcome.results
     }
 
-    /// Takes back what a call did.
+    /// Rolls back a call.
     pub(super) fn take_back(&mut self) {
         self.eager.invalidate(self.slices.changed_keys());
         self.slices.take_back();

@@ -1,4 +1,4 @@
-//! Rows on their way in: which are taken, and what they are folded into.
+//! Incoming rows: which are accepted, and what they are folded into.
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
@@ -16,10 +16,10 @@ use crate::slice::{Delta, Keys};
 use crate::window::Measure;
 use crate::{Error, Result};
 
-/// Rows that go through slicer and partials at a time: their columns stay in the cache.
+/// Rows that pass through slicer and partials at a time, so that their columns stay in the cache.
 const CHUNK_ROWS: usize = 16_384;
 
-/// Which rows are taken.
+/// Which rows are accepted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gate {
     /// Whether rows may come out of order.
@@ -28,23 +28,23 @@ pub(super) struct Gate {
     pub(super) latest: Option<i64>,
     /// The time of the latest row.
     pub(super) latest_row: Option<i64>,
-    /// The least time of a row that is taken; none while every row is.
+    /// The least time of a row that is accepted; `None` while every row is.
     pub(super) cutoff: Option<i64>,
     /// The least and the greatest time whose windows' edges fit int64.
     pub(super) bounds: (i64, i64),
 }
 
-/// Rows that are taken.
+/// Accepted rows.
 #[derive(Debug, Clone)]
 pub(super) struct Accepted {
     pub(super) rows: RecordBatch,
     pub(super) times: ScalarBuffer<i64>,
-    /// Whether times never step back.
+    /// Whether times never decrease.
     pub(super) is_sorted: bool,
 }
 
 impl Accepted {
-    /// Those of these rows that are not before `cutoff`, and the others, if there are some.
+    /// Those of these rows that are not before `cutoff`, and the others, if there are any.
     fn split(self, cutoff: i64) -> Result<(Self, Option<RecordBatch>)> {
         let Self { rows, times, is_sorted } = self;
         let taken = BooleanBuffer::collect_bool(times.len(), |row| times[row] >= cutoff);
@@ -58,7 +58,7 @@ impl Accepted {
     }
 }
 
-/// Refuses a call after the end of the stream.
+/// Rejects a call after the end of the stream.
 pub(super) fn check_open(closed: bool, call: &str) -> Result<()> {
     match closed {
         false => Ok(()),
@@ -68,7 +68,7 @@ pub(super) fn check_open(closed: bool, call: &str) -> Result<()> {
     }
 }
 
-/// Refuses a watermark before the last one.
+/// Rejects a watermark before the last one.
 pub(super) fn check_watermark(measure: &Measure, last: Option<i64>, watermark: i64) -> Result<()> {
     match last.filter(|&last| watermark < last) {
         None => Ok(()),
@@ -80,7 +80,7 @@ pub(super) fn check_watermark(measure: &Measure, last: Option<i64>, watermark: i
     }
 }
 
-/// Refuses a batch of another schema.
+/// Rejects a batch of another schema.
 pub(super) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
     let (own, given) = (input.fields(), batch.schema_ref().fields());
     if own.len() != given.len() {
@@ -105,7 +105,7 @@ pub(super) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
 }
 
 impl Gate {
-    /// The rows of a batch that are taken; the others go to `refused`. `before` rows of the same call come before it, and
+    /// The accepted rows of a batch; the others go to `refused`. `before` rows of the same call come before it, and
     /// `latest` is the time of the latest row.
     pub(super) fn accept(
         &mut self,
@@ -152,7 +152,7 @@ impl Gate {
     }
 }
 
-/// Which row of a column is its row `row` of those that are not null.
+/// Which row of a column is row `row` of those that are not null.
 fn nth_valid(column: &ArrayRef, row: usize) -> usize {
     match column.logical_nulls() {
         Some(nulls) => nulls.inner().set_indices().nth(row).unwrap_or(row),
@@ -160,7 +160,8 @@ fn nth_valid(column: &ArrayRef, row: usize) -> usize {
     }
 }
 
-/// Refuses rows that step back behind each other, or behind `last`; `place` is where the caller of the operator finds one.
+/// Rejects times that decrease from row to row, or from `last` on; `place` is where the caller of the operator finds a
+/// row.
 fn check_order(
     plan: &Plan,
     times: &[i64],
@@ -187,7 +188,7 @@ fn check_order(
 }
 
 impl Engine {
-    /// Those of the rows that are taken which some query of this engine takes.
+    /// Those of the accepted rows that some query of this engine accepts.
     pub(super) fn own_rows(&self, accepted: &[Accepted]) -> Result<Vec<Accepted>> {
         let Some(cutoff) = self.cutoff() else { return Ok(accepted.to_vec()) };
         accepted.iter().map(|batch| Ok(batch.clone().split(cutoff)?.0)).collect()

@@ -1,4 +1,4 @@
-//! The keys of a stream: their numbers, and what they are as columns.
+//! The keys of a stream: their numbers and their columns.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_select::take::take;
@@ -9,15 +9,15 @@ use crate::keys::KeyIndex;
 use crate::operator::plan::Plan;
 use crate::state::{Reader, Writer, broken};
 
-/// The keys that a stream has had, but for those that were forgotten.
+/// The keys that the stream has seen, except those that were forgotten.
 pub(in crate::operator) struct Keyed {
     index: KeyIndex,
-    /// The keys as columns, as many as there were when they were last asked for.
+    /// The keys as columns, as of the last time they were read.
     columns: Option<(usize, Vec<ArrayRef>)>,
 }
 
 impl Keyed {
-    /// None yet, of the columns that a plan groups by.
+    /// No keys yet, of the columns that a plan groups by.
     pub(in crate::operator) fn new(plan: &Plan) -> Result<Self> {
         let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
         Ok(Self { index: KeyIndex::new(types.collect())?, columns: None })
@@ -51,10 +51,10 @@ impl Keyed {
         Ok(columns)
     }
 
-    /// Forgets all keys but these, which ascend: the n-th of them is key n. Whether that could be done: else all stay as
-    /// they are.
+    /// Forgets all keys but these, which ascend: the n-th of them becomes key n. Returns whether that was possible;
+    /// otherwise nothing changes.
     pub(in crate::operator) fn keep(&mut self, kept: &[u32]) -> bool {
-        // Keys that once were assigned can be assigned again.
+        // Keys that were assigned once can be assigned again.
         let only = self.index.only(kept);
         only.map(|index| *self = Self { index, columns: None }).is_ok()
     }
@@ -82,15 +82,15 @@ impl Keyed {
         to.columns(self.index.plain_values()?, self.index.len())
     }
 
-    /// Reads what [`Keyed::save`] wrote, and how many there are.
+    /// Reads what [`Keyed::save`] wrote; also returns the number of keys.
     ///
     /// # Errors
-    /// `InvalidValue` if they are of other columns, or some are equal.
+    /// `InvalidValue` if they have other columns, or some are equal.
     pub(in crate::operator) fn load(&mut self, from: &mut Reader<'_>) -> Result<usize> {
         let (columns, count) = from.columns()?;
         let own = self.index.values()?;
         let types = own.iter().map(|column| plain(column.data_type()));
-        // Without columns, or where they are of types that have one value, there is one key.
+        // Without columns, or with types that have a single value, there is one key.
         let held: usize = columns.iter().map(|column| column.get_array_memory_size()).sum();
         if !columns.iter().map(|column| column.data_type()).eq(types)
             || u32::try_from(count).is_err()

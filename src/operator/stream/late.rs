@@ -1,4 +1,4 @@
-//! Rows that no window takes: kept until they are asked for, so that none vanishes unnoticed.
+//! Rows that no window accepts: kept until the caller collects them, so that no row is lost silently.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// None yet, of a stream of this schema.
+    /// No rows yet, for a stream of this schema.
     pub(crate) fn new(input: &Schema) -> Self {
         let mut fields: Vec<Field> = input.fields().iter().map(|field| field.as_ref().clone()).collect();
         let mut name = "late_reason".to_owned();
@@ -46,7 +46,7 @@ impl Late {
         Self { schema: Arc::new(Schema::new(fields)), batches: Vec::new(), count: 0 }
     }
 
-    /// As written elsewhere.
+    /// Restores rows written by another operator.
     pub(crate) fn restore(input: &Schema, batches: Vec<RecordBatch>, count: u64) -> Self {
         Self { batches, count, ..Self::new(input) }
     }
@@ -56,17 +56,17 @@ impl Late {
         &self.schema
     }
 
-    /// How many there were, those handed out included.
+    /// How many there were, including those already collected.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Those not handed out.
+    /// Those not collected yet.
     pub(crate) fn batches(&self) -> &[RecordBatch] {
         &self.batches
     }
 
-    /// Bytes of those not handed out; a buffer that several batches share is counted once.
+    /// Bytes of those not collected yet; a buffer shared by several batches is counted once.
     pub(crate) fn bytes(&self) -> usize {
         held_bytes(self.batches.iter().flat_map(RecordBatch::columns))
     }
@@ -84,7 +84,7 @@ impl Late {
         self.batches.extend(batches);
     }
 
-    /// Hands out those there are.
+    /// Returns the rows collected so far, and removes them.
     pub(crate) fn take(&mut self) -> Vec<RecordBatch> {
         std::mem::take(&mut self.batches)
     }

@@ -7,9 +7,10 @@
 //! | space | slices that some window or row to come may need; rows only for queries that need them |
 //! | first appeared | Traub et al., EDBT 2019; with the watermarks of Akidau et al., *The Dataflow Model*, VLDB 2015 |
 //!
-//! Whether a query needs rows follows from the decision tree of Traub et al. (2019, Fig. 4) and from its windows. Queries
-//! that do and queries that do not are two instances of one [`Engine`]: a query that needs rows costs the others nothing, and
-//! once it is gone its rows are, too. Both see every row and every watermark, and a call takes place in both or in none.
+//! Whether a query needs rows follows from the decision tree of Traub et al. (2019, Fig. 4) and from its windows.
+//! Queries that do and queries that do not are run by two instances of one [`Engine`]: a query that needs rows costs
+//! the others nothing, and its rows are dropped with it. Both see every row and every watermark, and a call takes
+//! effect in both or in neither.
 
 mod agenda;
 mod answers;
@@ -44,24 +45,24 @@ pub use snapshot::Contents;
 /// A stream operator.
 pub struct Operator {
     options: Options,
-    /// All queries in the order they came; `own` are those that slices answer.
+    /// All queries in the order they were added; `own` are those answered from slices.
     entries: Vec<Entry>,
     /// Whether there ever was more than one.
     several: bool,
     strategy: Strategy,
-    /// Of queries that slices answer, and of those that need rows; one of them at least.
+    /// The engine of queries answered from slices, and that of queries that need rows; at least one of them exists.
     engines: [Option<Engine>; 2],
     late: Late,
-    /// How far the stream is complete.
+    /// Up to when the stream is complete.
     watermark: Option<i64>,
     /// The time of the latest row.
     latest: Option<i64>,
-    /// What engines that are gone did, and rows taken in.
+    /// What removed engines did, and the number of rows accepted.
     past: Stats,
     closed: bool,
 }
 
-/// Whether slices answer a query: no window is told by rows, and no function needs them in order.
+/// Whether a query can be answered from slices: no window is determined by rows, and no function needs them in order.
 fn is_sliced(plan: &Plan, order: Order) -> Result<bool> {
     Ok(!plan.needs_rows() && !strategy(std::iter::once(plan), order)?.keep_rows.answer)
 }
@@ -110,10 +111,10 @@ impl Operator {
     }
 
     /// The schema of results: keys, `query_name` once there was more than one query, `window_name` if a query has more
-    /// than one window, the window, `window_rows` if a window is measured by rows, `window_number` if one is told by rows,
-    /// all queries' aggregates, and `update`.
+    /// than one window, the window, `window_rows` if a window is measured by rows, `window_number` if one is determined
+    /// by rows, all queries' aggregates, and `update`.
     pub fn schema(&self) -> &SchemaRef {
-        // Each engine knows of all queries' columns.
+        // Each engine knows the columns of all queries.
         let mut schemas = self.engines().map(|engine| engine.queries.schema());
         schemas.next().unwrap_or_else(|| self.late.schema())
     }
@@ -132,7 +133,7 @@ impl Operator {
         &self.strategy
     }
 
-    /// How the stream comes.
+    /// The options of the stream.
     pub fn options(&self) -> Options {
         self.options
     }
@@ -147,22 +148,22 @@ impl Operator {
         self.entries.iter().filter(|entry| !entry.own).map(|entry| entry.name.as_str()).collect()
     }
 
-    /// How slices are held, and why; none if there are only slices with rows.
+    /// How slices are stored, and why; `None` if there are only slices with rows.
     pub fn store_form(&self) -> Option<(&'static str, &'static str)> {
         self.engines[0].as_ref().map(Engine::store_form)
     }
 
-    /// How far the stream is complete.
+    /// Up to when the stream is complete.
     pub fn watermark(&self) -> Option<i64> {
         self.watermark
     }
 
-    /// Takes in rows, all or (if it fails) none of them, and emits the windows that this makes final, and those that late
-    /// rows change.
+    /// Takes in all of these rows or, if it fails, none of them, and emits the windows that become final and those that
+    /// late rows change.
     ///
     /// # Errors
-    /// `InvalidValue` after [`Operator::close`], for batches of another schema, and for rows out of order where order was
-    /// promised; `Overflow` where a result does not fit its type; what a user's function raises.
+    /// `InvalidValue` after [`Operator::close`], for batches of another schema, and for rows out of order where order
+    /// was promised; `Overflow` where a result does not fit its type; what a user-defined function raises.
     pub fn push(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
         check_open(self.closed, "push")?;
         let input = self.input().clone();
@@ -177,7 +178,7 @@ impl Operator {
         let watermark = self.options.watermark(gate.latest_row);
         let has_one = self.engines().count() == 1;
         let results = self.all(watermark.max(self.watermark), |engine| {
-            // A row is late if no engine takes it: each has its own least time.
+            // A row is late if no engine accepts it: each has its own earliest time.
             let own = if has_one { accepted.clone() } else { engine.own_rows(&accepted)? };
             engine.try_push(own, watermark)
         })?;
@@ -187,11 +188,12 @@ impl Operator {
         Ok(results)
     }
 
-    /// Moves the watermark: no window that ends at or before it is waited for any longer. Emits those.
+    /// Moves the watermark, so that no window that ends at or before it waits for rows any longer, and emits those
+    /// windows.
     ///
     /// # Errors
-    /// `InvalidValue` after [`Operator::close`], and for a watermark before the last one; `Overflow` where a result does
-    /// not fit its type; what a user's function raises.
+    /// `InvalidValue` after [`Operator::close`], and for a watermark before the last one; `Overflow` where a result
+    /// does not fit its type; what a user-defined function raises.
     pub fn advance(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
         check_open(self.closed, "advance")?;
         check_watermark(self.leader().measure(), self.watermark, watermark)?;
@@ -199,7 +201,7 @@ impl Operator {
         self.all(watermark, |engine| engine.try_move(watermark, false))
     }
 
-    /// Ends the stream: emits all windows that are left.
+    /// Ends the stream: emits all remaining windows.
     ///
     /// # Errors
     /// As [`Operator::advance`].
@@ -212,12 +214,12 @@ impl Operator {
         Ok(results)
     }
 
-    /// Puts a punctuation after the rows up to this time that have come: of the key that these columns of one row tell,
-    /// or of all. In order it is a row, too: nothing comes before it any more.
+    /// Puts a punctuation after the rows up to this time that have arrived: of the key given by these columns of one
+    /// row, or of all keys. On a stream in order it counts as a row: nothing may come before it any more.
     ///
     /// # Errors
-    /// `InvalidValue` after [`Operator::close`], if no window is bounded by punctuation, and for a time that no row could
-    /// have any longer; what a user's function raises.
+    /// `InvalidValue` after [`Operator::close`], if no window is bounded by punctuation, and for a time at which no row
+    /// would be accepted any longer; what a user-defined function raises.
     pub fn punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
         check_open(self.closed, "punctuate")?;
         let mut windows = self.entries.iter().flat_map(|entry| entry.plan.windows());
@@ -247,7 +249,7 @@ impl Operator {
         self.all(watermark, |engine| engine.try_punctuate(time, key, watermark))
     }
 
-    /// Tries a call in all engines, and keeps it if none fails.
+    /// Tries a call in all engines, and commits it if none fails.
     fn all(
         &mut self,
         watermark: Option<i64>,
@@ -267,20 +269,20 @@ impl Operator {
         }
     }
 
-    /// Which rows are taken.
+    /// Which rows are accepted.
     fn gate(&self) -> Gate {
         let bounds = self.engines().map(|engine| engine.queries.edges().bounds());
         Gate {
             order: self.options.order,
             latest: self.latest.max(self.watermark),
             latest_row: self.latest,
-            // If an engine has none it takes every row.
+            // An engine without such a limit accepts every row.
             cutoff: self.engines().map(Engine::cutoff).min().flatten(),
             bounds: bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).unwrap_or((i64::MIN, i64::MAX)),
         }
     }
 
-    /// Rows that came too late or without a time, with the reason, those taken before left out.
+    /// Rows that came too late or without a time, with the reason; each row is returned once.
     pub fn take_late(&mut self) -> Vec<RecordBatch> {
         self.late.take()
     }
@@ -290,13 +292,13 @@ impl Operator {
         self.late.schema()
     }
 
-    /// What the operator holds and did.
+    /// What the operator holds and has done.
     pub fn stats(&self) -> Stats {
         let all = self.engines().map(Engine::stats).fold(self.past, Stats::with);
         Stats { late: self.late.count(), late_bytes: self.late.bytes(), ..all }
     }
 
-    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those that rows are kept of come last.
+    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those with rows under them come last.
     pub fn slices(&mut self) -> Result<RecordBatch> {
         let all = self.engines.iter_mut().flatten().map(Engine::all_slices).collect::<Result<Vec<_>>>()?;
         match &all[..] {
@@ -306,11 +308,11 @@ impl Operator {
         }
     }
 
-    /// Adds a query. Its stream is that of times after all rows and watermarks so far, and its windows are those that
-    /// begin there: of others it has not seen all rows.
+    /// Adds a query. It sees only times after all rows and watermarks so far, and its windows are those that begin
+    /// there, as it has not seen all rows of earlier ones.
     ///
     /// # Errors
-    /// `InvalidValue` after [`Operator::close`], for a name that there is, and for other keys or another time.
+    /// `InvalidValue` after [`Operator::close`], for a name that is in use, and for other keys or another time.
     pub fn add(&mut self, name: String, plan: Arc<Plan>) -> Result<()> {
         check_open(self.closed, "add")?;
         let own = is_sliced(&plan, self.options.order)?;
@@ -319,10 +321,10 @@ impl Operator {
         self.change(entries, true, own)
     }
 
-    /// Removes a query; what only it needed is stored no longer.
+    /// Removes a query and everything stored only for it.
     ///
     /// # Errors
-    /// `InvalidValue` after [`Operator::close`], for a name that there is not, and for the only query.
+    /// `InvalidValue` after [`Operator::close`], for an unknown name, and for the only query.
     pub fn remove(&mut self, name: &str) -> Result<()> {
         check_open(self.closed, "remove")?;
         let Some(at) = self.entries.iter().position(|entry| entry.name == name) else {
@@ -342,12 +344,12 @@ impl Operator {
         self.change(entries, self.several, gone.own)
     }
 
-    /// Has other queries, of which those of one engine are others: the one without rows if `sliced`.
+    /// Replaces the queries; only those of one engine differ: the one without rows if `sliced`.
     fn change(&mut self, entries: Vec<Entry>, several: bool, sliced: bool) -> Result<()> {
         let strategy = strategy(entries.iter().map(|entry| &*entry.plan), self.options.order)?;
         let which = usize::from(!sliced);
         let mut queries = parts(&entries, several)?;
-        // What can fail comes first, and only in the engine whose queries are others.
+        // Everything that can fail comes first, and only in the engine whose queries change.
         match (&mut self.engines[which], queries[which].take()) {
             (Some(engine), Some(queries)) => {
                 let place = |name: &str| queries.asked().iter().position(|other| other.name == name);
@@ -374,7 +376,7 @@ impl Operator {
 
 /// The queries of each engine, if it has any.
 fn parts(entries: &[Entry], several: bool) -> Result<[Option<Queries>; 2]> {
-    // Whatever is wrong with the queries is wrong with all of them together.
+    // An error in any query is reported for all of them together.
     let of = |sliced: bool| -> Result<Option<Queries>> {
         let own = entries.iter().cloned().map(|entry| Entry { own: entry.own == sliced, ..entry });
         let queries = Queries::among(own.collect(), several)?;

@@ -7,7 +7,7 @@ use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
 use crate::{Error, Result};
 
-/// Names no longer than this are copied as one block of this length, with what follows: that is a store, not a loop.
+/// Names up to this length are copied as one block of this length, including what follows: a store instead of a loop.
 const SHORT: usize = 16;
 
 /// Names by number.
@@ -15,7 +15,7 @@ const SHORT: usize = 16;
 pub(super) struct Names {
     /// Where each begins, and its length.
     places: Vec<(u32, u32)>,
-    /// All of them, and a block.
+    /// All names, followed by one block.
     bytes: Vec<u8>,
 }
 

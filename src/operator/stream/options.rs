@@ -1,27 +1,27 @@
-//! How a stream comes and is held, and what an operator tells of itself.
+//! The options of a stream, and the statistics of an operator.
 
 use crate::slice::strategy::Order;
 use crate::window::Measure;
 use crate::{Error, Result};
 
-/// How a stream comes, and how long it is waited for.
+/// The order of a stream, how long late rows are accepted, and how slices are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Whether rows may come out of order.
     pub order: Order,
-    /// For how long after its end a window is mended when rows come late, in units of the measure.
+    /// For how long after its end a window is updated when late rows arrive, in units of the measure.
     pub allowed_lateness: i64,
     /// The watermark follows the latest row at this distance, if at all.
     pub max_delay: Option<i64>,
-    /// How slices are held.
+    /// How slices are stored.
     pub store: StoreKind,
 }
 
 impl Options {
-    /// Refuses options that contradict each other.
+    /// Rejects options that contradict each other.
     ///
     /// # Errors
-    /// `InvalidValue` for rows that may be late in a stream in order.
+    /// `InvalidValue` for late rows on a stream in order.
     pub(in crate::operator) fn check(&self) -> Result<()> {
         if self.order == Order::InOrder && self.allowed_lateness != 0 {
             return Err(Error::InvalidValue(format!(
@@ -33,7 +33,7 @@ impl Options {
         Ok(())
     }
 
-    /// Where the watermark is by rows alone, of which this is the time of the latest.
+    /// The watermark that follows from rows alone, the latest of which has this time.
     pub(in crate::operator) fn watermark(&self, latest: Option<i64>) -> Option<i64> {
         match self.order {
             Order::InOrder => latest,
@@ -42,19 +42,19 @@ impl Options {
     }
 }
 
-/// How slices are held (Traub et al. 2019, §5.2).
+/// How slices are stored (Traub et al. 2019, §5.2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StoreKind {
-    /// As it fits the queries.
+    /// Whichever suits the queries.
     #[default]
     Auto,
-    /// In order of time; a window combines its slices when it is due.
+    /// In order of time; a window combines its slices when it is ready.
     Lazy,
     /// With a tree above them; a window combines O(log n) of n slices and of nodes.
     Eager,
 }
 
-/// What an operator holds and did.
+/// What an operator holds and has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Keys with slices.
@@ -65,28 +65,28 @@ pub struct Stats {
     pub rows_kept: usize,
     /// Bytes of slices and partials.
     pub bytes: usize,
-    /// Rows taken in.
+    /// Rows accepted.
     pub rows: u64,
-    /// Slices cut in two.
+    /// Slices split.
     pub splits: u64,
-    /// Slices made one.
+    /// Slices merged.
     pub merges: u64,
-    /// Rows moved from one slice to the next, as a row was put in before.
+    /// Rows moved from one slice to the next because a row was inserted earlier.
     pub shifts: u64,
-    /// Slices computed anew from rows.
+    /// Slices recomputed from rows.
     pub recomputations: u64,
     /// Rows that came too late or without a time.
     pub late: u64,
-    /// Bytes of those that were not handed out yet.
+    /// Bytes of those that were not collected yet.
     pub late_bytes: usize,
-    /// Windows handed out.
+    /// Windows emitted.
     pub windows: u64,
     /// Those of them that were updates.
     pub updates: u64,
 }
 
 impl Stats {
-    /// What two engines hold and did.
+    /// What two engines hold and have done.
     pub(super) fn with(self, other: Self) -> Self {
         Self {
             keys: self.keys.max(other.keys),
@@ -97,7 +97,7 @@ impl Stats {
         }
     }
 
-    /// The same, with what another did.
+    /// The same, plus what another engine did.
     pub(super) fn and_did(self, other: Self) -> Self {
         Self {
             splits: self.splits + other.splits,
@@ -114,7 +114,7 @@ impl Stats {
 /// A length in units of the measure: `length` is in nanoseconds if `is_time`, else in units of an integer column.
 ///
 /// # Errors
-/// `InvalidType` for a duration of an integer column and the other way round; `InvalidValue` for a length below zero, too
+/// `InvalidType` for a duration of an integer column and vice versa; `InvalidValue` for a length that is negative, too
 /// long, or finer than the measure.
 pub fn length(measure: &Measure, argument: &str, length: i128, is_time: bool) -> Result<i64> {
     let column = measure.column();

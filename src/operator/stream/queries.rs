@@ -1,4 +1,4 @@
-//! The queries of a stream: what their slices store together, where these are cut, and the columns of the results.
+//! The queries of a stream: what their slices store together, where slices are cut, and the columns of the results.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub(in crate::operator) struct Asked {
     pub(in crate::operator) name: String,
     pub(in crate::operator) plan: Arc<Plan>,
-    /// Its rows and windows are those that begin after this; all if it was there from the start.
+    /// Only rows and windows that begin after this belong to it; all of them if it was there from the start.
     pub(in crate::operator) since: Option<i64>,
     /// Which of the stream's partials are its own.
     pub(in crate::operator) partials: Vec<usize>,
@@ -29,29 +29,29 @@ pub(in crate::operator) struct Asked {
 }
 
 impl Asked {
-    /// The place of the first of a key's slices that are its own.
+    /// The place of the first of a key's slices that belong to it.
     pub(super) fn first_place(&self, spans: Spans<'_>) -> usize {
         self.since.map_or(0, |since| spans.firsts.partition_point(|&first| first <= since))
     }
 
-    /// Whether a row at `t` is its own.
+    /// Whether a row at `t` belongs to it.
     pub(super) fn has(&self, t: i64) -> bool {
         self.since.is_none_or(|since| t > since)
     }
 }
 
-/// A query of an operator, whoever runs it.
+/// A query of an operator, whichever engine runs it.
 #[derive(Debug, Clone)]
 pub(in crate::operator) struct Entry {
     pub(in crate::operator) name: String,
     pub(in crate::operator) plan: Arc<Plan>,
-    /// Its rows and windows are those that begin after this; all if it was there from the start.
+    /// Only rows and windows that begin after this belong to it; all of them if it was there from the start.
     pub(in crate::operator) since: Option<i64>,
-    /// Whether it is run here, and not elsewhere: then it only has columns in the schema of results.
+    /// Whether this engine runs it: otherwise it only has columns in the schema of results.
     pub(in crate::operator) own: bool,
 }
 
-/// What results say of windows beside their keys and aggregates, an entry per window.
+/// What results say of windows besides their keys and aggregates, one entry per window.
 #[derive(Debug, Clone)]
 pub(in crate::operator) struct WindowColumns {
     pub(in crate::operator) extents: ArrayRef,
@@ -60,11 +60,11 @@ pub(in crate::operator) struct WindowColumns {
     pub(in crate::operator) updates: BooleanArray,
     /// The ranks of their rows; null where a window is not measured by rows.
     pub(in crate::operator) ranks: Option<ArrayRef>,
-    /// Their numbers; null where a window needs none.
+    /// Their numbers; null where a window has none.
     pub(in crate::operator) numbers: Option<ArrayRef>,
 }
 
-/// Which columns results have, beside keys, extents and aggregates.
+/// Which columns results have, besides keys, extents and aggregates.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     window_names: bool,
@@ -85,15 +85,15 @@ pub(in crate::operator) struct Queries {
     /// Of sessions.
     widest_gap: Option<i64>,
     results: Columns,
-    /// Whether there ever was more than one, so that results say whose they are.
+    /// Whether there ever was more than one query, so that results name the query.
     several: bool,
 }
 
 impl Queries {
-    /// Those of these queries that are run here.
+    /// Binds the queries that this engine runs.
     ///
     /// # Errors
-    /// Two queries of one name, of other keys or time, or with columns of one name and different types.
+    /// Two queries of one name, with different keys or time, or with columns of one name and different types.
     pub(in crate::operator) fn among(entries: Vec<Entry>, several: bool) -> Result<Self> {
         let Some(Entry { plan: leader, .. }) = entries.first() else {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
@@ -154,7 +154,7 @@ impl Queries {
         Ok(Self { asked, stored, edges, aggregates, schema, extents, widest_gap, results, several })
     }
 
-    /// The queries, in the order they came.
+    /// The queries, in the order they were added.
     pub(in crate::operator) fn asked(&self) -> &[Asked] {
         &self.asked
     }
@@ -164,7 +164,7 @@ impl Queries {
         &self.asked[0].plan
     }
 
-    /// The distinct partials of all.
+    /// The distinct partials of all queries.
     pub(in crate::operator) fn stored(&self) -> &[Stored] {
         &self.stored
     }
@@ -174,7 +174,7 @@ impl Queries {
         &self.edges
     }
 
-    /// The greatest gap of all sessions: no two rows further apart are in one.
+    /// The greatest gap of all sessions: rows further apart are never in one session.
     pub(in crate::operator) fn widest_gap(&self) -> Option<i64> {
         self.widest_gap
     }
@@ -189,7 +189,7 @@ impl Queries {
         &self.schema
     }
 
-    /// Columns for `slots` slots of the partials; those that `old` has are moved over.
+    /// Columns for `slots` slots of the partials; partials that `old` also has are moved over.
     pub(in crate::operator) fn columns(
         &self,
         old: Option<(&Self, &[Box<dyn Partials>])>,
@@ -275,13 +275,13 @@ impl Queries {
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 
-    /// Extents of windows that are withdrawn.
+    /// Extents of withdrawn windows.
     pub(in crate::operator) fn no_extents(&self, rows: usize) -> ArrayRef {
         new_null_array(&DataType::Struct(extent_fields(self.leader().measure())), rows)
     }
 }
 
-/// The place of an item that is like `item`, which is added if there is none.
+/// The place of an item equal to `item`, which is added if it is missing.
 fn place<T: Clone>(items: &mut Vec<T>, item: &T, alike: impl Fn(&T) -> bool) -> usize {
     items.iter().position(alike).unwrap_or_else(|| {
         items.push(item.clone());
@@ -289,7 +289,7 @@ fn place<T: Clone>(items: &mut Vec<T>, item: &T, alike: impl Fn(&T) -> bool) -> 
     })
 }
 
-/// The strategy for queries, in a stream of this order (Traub et al. 2019, Figs. 4-6).
+/// The strategy for queries on a stream of this order (Traub et al. 2019, Figs. 4-6).
 pub(in crate::operator) fn strategy<'a>(
     plans: impl Iterator<Item = &'a Plan> + Clone,
     order: Order,
@@ -379,7 +379,7 @@ fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<Sche
             !all_windows(entries).all(|window| window.is_numbered()),
         ));
     }
-    // A query that lacks a column has null there.
+    // A query without a column has nulls there.
     let nullable = |field: &Field| {
         let everywhere = entries
             .iter()
@@ -403,7 +403,7 @@ fn extent_field(measure: &Measure, name: &str) -> Field {
     Field::new(name, DataType::Struct(extent_fields(measure)), false)
 }
 
-/// Whether taking a row out changes the partial only if the row is its extremum.
+/// Whether removing a row changes the partial only if the row is its extremum.
 fn is_extremum(partial: &Partial) -> bool {
     use Partial::{ArgMax, ArgMin, Max, MaxCount, Min, MinCount};
     matches!(partial, Min | Max | ArgMin | ArgMax | MinCount | MaxCount)

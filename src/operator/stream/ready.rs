@@ -5,7 +5,7 @@ use super::queries::Asked;
 use crate::slice::Cell;
 use crate::window::{Cursor, Ending, Listed, Session, Spans};
 
-/// A session that was emitted and that a late row opened again: emitted once more when it is final, as an update.
+/// A session that was emitted and then reopened by a late row: it is emitted again, as an update, once it is final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Reopened {
     pub(super) query: usize,
@@ -15,21 +15,21 @@ pub(super) struct Reopened {
     pub(super) at: i64,
 }
 
-/// A window on its way out: slices `lo..hi` of a key; none of a window that is withdrawn.
+/// A window to be emitted: slices `lo..hi` of a key, or none if the window is withdrawn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outgoer {
     pub(super) window: u32,
     pub(super) key: u32,
     pub(super) found: Listed,
     pub(super) update: bool,
-    /// Place of its ranks and its number among [`Outgoing::of_rows`]; [`NONE`] of a window by time.
+    /// Place of its ranks and its number among [`Outgoing::of_rows`]; [`NONE`] for a window by time.
     pub(super) of_rows: u32,
 }
 
 /// No ranks and no number.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A window that rows tell.
+/// A window determined by rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OfRows {
     pub(super) window: u32,
@@ -46,16 +46,16 @@ pub(super) struct OfRows {
 /// The ranks of a window's rows, and its number.
 pub(super) type Ranks = ((u64, u64), i64);
 
-/// Windows of a query on their way out.
+/// Windows of a query to be emitted.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     pub(super) windows: Vec<Outgoer>,
-    /// Ranks and numbers of those that rows tell.
+    /// Ranks and numbers of the windows determined by rows.
     pub(super) of_rows: Vec<Ranks>,
 }
 
 impl Outgoing {
-    /// Adds a window that rows tell.
+    /// Adds a window determined by rows.
     pub(super) fn push_of_rows(&mut self, key: u32, window: OfRows) {
         let OfRows { window, lo, hi, extent: (start, end), ranks, number, update } = window;
         let found = Listed { lo: lo as u32, hi: hi as u32, start, end };
@@ -76,14 +76,14 @@ impl Outgoing {
     }
 }
 
-/// The session of a query that place `at` of a key's slices lies in, if the query has that.
+/// The session of a query that contains slice `at` of a key, if there is one.
 fn session_around(session: &Session, asked: &Asked, spans: Spans<'_>, at: usize) -> Option<Listed> {
     let from = asked.first_place(spans);
     (at >= from).then(|| session.around(spans.from(from), at - from))
 }
 
 impl Engine {
-    /// Notes sessions that were emitted and that a late cell, not added yet, joins.
+    /// Records emitted sessions that are joined by a late cell, which has not been added yet.
     pub(super) fn note_reopened(&self, cell: Cell, reopened: &mut Vec<Reopened>) {
         let (Some(watermark), spans) = (self.watermark, self.slices.of(cell.key)) else { return };
         let after = spans.firsts.partition_point(|&first| first <= cell.first);
@@ -105,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// Leaves those sessions that late rows opened again indeed: others are emitted at once.
+    /// Keeps only those sessions that late rows did reopen: the others are still final, and emitted at once.
     pub(super) fn keep_open(&self, reopened: &mut Vec<Reopened>) {
         reopened.sort_unstable();
         reopened.dedup();
@@ -149,7 +149,7 @@ impl Engine {
         let Self { agenda, queries, slices, watermark, .. } = self;
         let bounds = queries.edges().bounds();
         let keys = slices.keys() as u32;
-        // Where the slices of each key begin that windows may end before.
+        // Where each key's slices begin that the ending windows may contain.
         let mut fresh: Vec<usize> = Vec::new();
         let mut found = Vec::new();
         for topic in agenda.upto(now) {

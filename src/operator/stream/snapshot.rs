@@ -25,16 +25,16 @@ use crate::{Error, Result};
 pub struct Contents {
     /// The schema of the stream.
     pub schema: SchemaRef,
-    /// The names of its queries, in the order they came.
+    /// The names of its queries, in the order they were added.
     pub names: Vec<String>,
-    /// How the stream comes.
+    /// The options of the stream.
     pub options: Options,
 }
 
 /// A query of a snapshot: its name, its fingerprint, and the time after which its windows begin.
 type Known = (String, u64, Option<i64>);
 
-/// What [`Stats`] has of what was done, in a snapshot's order.
+/// The counters of [`Stats`], in a snapshot's order.
 const DONE: usize = 6;
 
 fn done(stats: &Stats) -> [u64; DONE] {
@@ -52,7 +52,7 @@ fn read_done(from: &mut Reader<'_>) -> Result<Stats> {
 }
 
 impl Operator {
-    /// All that the operator holds, as bytes for [`Operator::restore`]. O(slices + rows kept).
+    /// The whole state of the operator, as bytes for [`Operator::restore`]. O(slices + rows kept).
     ///
     /// # Errors
     /// `Overflow` if the partial of a slice does not fit the type in which it travels; what a user's function raises.
@@ -71,19 +71,19 @@ impl Operator {
         Ok(to.finish())
     }
 
-    /// What a snapshot is of.
+    /// Describes the contents of a snapshot.
     ///
     /// # Errors
-    /// `InvalidValue`: it is no snapshot, of another version, cut off, or damaged.
+    /// `InvalidValue` if it is not a snapshot, has another version, is truncated, or is damaged.
     pub fn contents(snapshot: &[u8]) -> Result<Contents> {
         let (schema, options, known) = head(&mut Reader::new(snapshot)?)?;
         Ok(Contents { schema, options, names: known.into_iter().map(|(name, ..)| name).collect() })
     }
 
-    /// The operator that a snapshot is of; `queries` are its queries, bound to the schema of [`Operator::contents`].
+    /// Restores the operator of a snapshot; `queries` are its queries, bound to the schema of [`Operator::contents`].
     ///
     /// # Errors
-    /// `InvalidValue`: it is no snapshot, of another version, cut off, damaged, or of other queries.
+    /// `InvalidValue` if it is not a snapshot, has another version, is truncated, is damaged, or has other queries.
     pub fn restore(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
         let mut from = Reader::new(snapshot)?;
         let (schema, options, known) = head(&mut from)?;
@@ -114,7 +114,7 @@ impl Operator {
 }
 
 impl Engine {
-    /// Writes all that is held. O(slices + rows kept).
+    /// Writes everything it holds. O(slices + rows kept).
     fn save(&self, to: &mut Writer) -> Result<()> {
         done(&self.stats()).into_iter().for_each(|count| to.number(count));
         self.keys.save(to)?;
@@ -148,7 +148,7 @@ impl Engine {
         self.tuples.as_ref().map_or(Ok(()), |tuples| tuples.save(to))
     }
 
-    /// Reads what [`Engine::save`] wrote of the same queries.
+    /// Reads what [`Engine::save`] wrote for the same queries.
     fn load(&mut self, from: &mut Reader<'_>, watermark: Option<i64>) -> Result<()> {
         self.watermark = watermark;
         self.counts = read_done(from)?;
@@ -170,7 +170,7 @@ impl Engine {
         let cells: Vec<Cell> = (0..slots)
             .map(|slot| Cell { key: keys.value(slot), first: firsts.value(slot), last: lasts.value(slot) })
             .collect();
-        // Where rows are kept, a slice may end at the time at which the next begins.
+        // Where rows are kept, a slice may end at the time when the next one begins.
         let follows = |a: &Cell, b: &Cell| match los {
             None => (a.key, a.last) < (b.key, b.first),
             Some(_) => (a.key, a.last) <= (b.key, b.first),
@@ -221,7 +221,7 @@ fn read_partials(
     if count != rows.slots.len() || states.iter().any(|state| state.len() != count) {
         return broken();
     }
-    // The states of a function of the user's own are what it makes them; it says itself what is wrong with them.
+    // The states of a user-defined function have a format of its own, and it reports what is wrong with them.
     let is_own = matches!(kind, Partial::User(_));
     let types =
         |states: &[ArrayRef]| states.iter().map(|state| state.data_type().clone()).collect::<Vec<_>>();
@@ -240,13 +240,13 @@ fn read_partials(
     })
 }
 
-/// Reads which window of which query is meant.
+/// Reads which window type of which query is meant.
 pub(super) fn read_window(from: &mut Reader<'_>, queries: &Queries) -> Result<(usize, usize)> {
     let query = from.place(queries.asked().len())?;
     Ok((query, from.place(queries.asked()[query].plan.windows().len())?))
 }
 
-/// Writes what must be known to bind queries again: the schema, how the stream comes, names and fingerprints.
+/// Writes what is needed to bind queries again: the schema, the options of the stream, names and fingerprints.
 fn write_head(to: &mut Writer, input: &Schema, options: Options, queries: &[Entry]) -> Result<()> {
     to.batches(input, &[])?;
     to.number(u64::from(options.order == Order::OutOfOrder));
@@ -269,7 +269,7 @@ fn write_head(to: &mut Writer, input: &Schema, options: Options, queries: &[Entr
 /// A query of a snapshot, bound again.
 type Bound = (String, Arc<Plan>, Option<i64>);
 
-/// The queries that are given, if they are those that a snapshot is of; with the times after which they begin.
+/// The given queries, if they match those of a snapshot, with the times after which they begin.
 fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>) -> Result<Vec<Bound>> {
     if known.len() != queries.len() {
         return Err(Error::InvalidValue(format!(
@@ -313,7 +313,7 @@ fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
     Ok((schema, options, queries))
 }
 
-/// Whether names and zones in a schema are such as Arrow can hand over: as texts that a zero ends.
+/// Whether names and time zones in a schema contain no zero byte, which would end the text when Arrow exports it.
 fn has_texts(schema: &Schema) -> bool {
     let zone = |field: &Field| match field.data_type() {
         DataType::Timestamp(_, zone) => zone.clone().unwrap_or_default(),
@@ -322,7 +322,7 @@ fn has_texts(schema: &Schema) -> bool {
     schema.flattened_fields().iter().all(|field| !field.name().contains('\0') && !zone(field).contains('\0'))
 }
 
-/// A number that tells queries and schemas apart, and that no release changes.
+/// A fingerprint that distinguishes queries and schemas and stays the same across releases.
 fn fingerprint(plan: &Plan) -> u64 {
     let schema: &Schema = plan.input();
     let fields = schema.fields().iter().map(|field| format!("{:?}: {}", field.name(), field.data_type()));

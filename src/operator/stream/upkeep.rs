@@ -12,17 +12,16 @@ use crate::slice::strategy::Order;
 use crate::slice::{Calendar, Cutter, Eager, Store, Timelines, Wants};
 use crate::window::Window;
 
-/// Keys of which nothing is left that may gather before they are forgotten.
+/// Keys without any state that may accumulate before they are dropped.
 const IDLE_KEYS: usize = 4096;
 
-/// So many window types ask so often for slices that a tree above these pays.
+/// This many window types read slices so often that a tree above them pays off.
 const MANY_WINDOWS: usize = 16;
 
 impl Engine {
-    /// Other queries, with the slices and rows there are. `places` has the place of each former query among them, if it
-    /// stays.
+    /// Changes the queries and keeps slices and rows. `places` has the new place of each former query, if it stays.
     ///
-    /// # Errors
+    /// `InvalidValue` for queries that are incompatible; nothing is changed then.
     /// `InvalidValue` for queries that do not go together; nothing is changed then.
     pub(super) fn change(&mut self, queries: Queries, places: &[Option<usize>]) -> Result<()> {
         let partials = queries.columns(Some((&self.queries, self.store.partials())), self.slices.slots())?;
@@ -46,15 +45,15 @@ impl Engine {
         Ok(())
     }
 
-    /// The same queries among others.
+    /// The same queries, now among others.
     pub(super) fn set_queries(&mut self, queries: Queries) {
         self.queries = queries;
-        // What was known of windows to come may be of others.
+        // What was known of upcoming windows may concern former queries.
         self.agenda = Agenda::new(&self.queries);
         self.expiring = self.expiring.is_some().then(|| Agenda::new(&self.queries));
     }
 
-    /// Fits slices to the windows there are now, where rows are kept.
+    /// Fits slices to the current windows, where rows are kept.
     fn refit(&mut self) {
         let call = self.call(self.watermark, false);
         let Some(mut tuples) = self.tuples.take() else { return };
@@ -69,19 +68,19 @@ impl Engine {
                     tuples.settle(0);
                 }
             }
-            // A user's function that fails here fails again where a window needs it, in the call that asks for that.
+            // A user-defined function that fails here fails again in the call where a window needs the result.
             Err(_) => self.take_back(),
         }
     }
 
-    /// Begins anew above the slices, if the store is eager.
+    /// Rebuilds the aggregate store above the slices, if it is eager.
     pub(super) fn plant(&mut self) {
         self.eager = eager(&self.queries, self.options, &self.store, self.tuples.is_some());
         let slices = &self.slices;
         self.eager.invalidate((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
     }
 
-    /// Up to when windows have expired.
+    /// The time up to which windows have expired.
     pub(super) fn horizon(&self) -> Option<i64> {
         Some(self.watermark?.saturating_sub(self.options.allowed_lateness))
     }
@@ -97,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// How slices are held, and why.
+    /// How slices are stored, and why.
     pub(super) fn store_form(&self) -> (&'static str, &'static str) {
         let all = self.store.partials().len();
         let plain = self.store.partials().iter().filter(|partials| partials.is_plain()).count();
@@ -129,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// Forgets slices that no row and no window to come needs. `rows` came with the call.
+    /// Drops slices that no later row and no window needs. `rows` came with the call.
     pub(super) fn forget(&mut self, rows: u64) {
         let is_worth_it = self.tuples.as_mut().is_none_or(|tuples| tuples.is_worth_sweeping(rows));
         if let Some(needed) = self.first_needed().filter(|_| is_worth_it) {
@@ -155,11 +154,12 @@ impl Engine {
         self.merge_settled();
     }
 
-    /// Makes slices one that no window needs apart, once they are many.
+    /// Merges slices between which no window needs an edge, once there are many.
     ///
-    /// A window that began long ago, as those of a landmark, a long band or the global one do, needs what lies between its
-    /// start and its end, but none of the edges that others had there. So once those have expired, their slices are made
-    /// one, and the number of slices is that of the edges in use (Traub et al. 2019, §5.2: "we merge slices").
+    /// A window that began long ago, such as a landmark window, a long band or the global window, needs what lies
+    /// between its start and its end, but none of the edges that other windows had there. So once those have expired,
+    /// their slices are merged, and the number of slices is that of the edges in use (Traub et al. 2019, §5.2: "we
+    /// merge slices").
     fn merge_settled(&mut self) {
         let asked = self.queries.asked();
         let by_time = |(query, window): (usize, &'_ Window)| -> bool {
@@ -171,7 +171,7 @@ impl Engine {
             return;
         };
         let is_needed = |earlier: i64, later: i64| {
-            // No slice has rows of before and after a query came.
+            // No slice has rows from before and after a query was added.
             let comes_between =
                 |asked: &Asked| asked.since.is_some_and(|since| earlier <= since && since < later);
             let keeps_apart = |(query, window): (usize, &Window)| {
@@ -185,7 +185,7 @@ impl Engine {
         self.eager.invalidate(merged.into_iter());
     }
 
-    /// Ends it: nothing of it is needed any longer.
+    /// Clears the engine at the end of the stream: nothing is needed any longer.
     pub(super) fn end(&mut self) -> Result<()> {
         self.slices = Timelines::restore(
             std::iter::empty(),
@@ -204,14 +204,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Moves slots together, and forgets keys, once that is worth it.
+    /// Compacts slots and drops keys, once that pays off.
     pub(super) fn tidy(&mut self) {
         let kept = self.tuples.as_ref().map(Tuples::len);
         if self.store.is_loose(&self.slices, kept) {
-            // A user's function that fails here fails again where a window needs it, in the call that asks for that.
+            // A user-defined function that fails here fails again in the call where a window needs the result.
             let _ = self.store.compact(&mut self.slices);
         }
-        // What could not be dropped now is by the next call.
+        // What could not be dropped now is dropped by the next call.
         let _ = self.store.drop_values();
         if let Some(tuples) = &mut self.tuples {
             tuples.tidy();
@@ -222,7 +222,7 @@ impl Engine {
         }
     }
 
-    /// Gives keys of which something is left new numbers, and forgets the others.
+    /// Renumbers the keys that still have state, and drops the others.
     fn drop_keys(&mut self) {
         let mut live = self.tuples.as_ref().map(Tuples::live_keys).unwrap_or_default();
         live.resize(self.keys.len(), false);
@@ -243,8 +243,8 @@ impl Engine {
         });
     }
 
-    /// The least time of a row that is taken: that of the earliest window, as a row alone would open it, which has not
-    /// expired, or else the time at which windows have expired. None while every row is taken.
+    /// The earliest time of a row that is accepted: that of the earliest window, as a row alone would open it, which
+    /// has not expired, or else the time up to which windows have expired. `None` while every row is accepted.
     pub(super) fn cutoff(&self) -> Option<i64> {
         let (bounds, horizon) = (self.queries.edges().bounds(), self.horizon()?);
         let agenda = self.expiring.as_ref().unwrap_or(&self.agenda);
@@ -261,20 +261,20 @@ impl Engine {
         self.queries.asked().iter().enumerate().filter_map(of_query).min()
     }
 
-    /// Rows that come are at or after this time, and rows before it are in no window that is still to be emitted but as the
-    /// watermark has found them.
+    /// Future rows are at or after this time. Windows still to be emitted contain no rows before it other than those
+    /// present when the watermark moved.
     pub(super) fn floor(&self) -> Option<i64> {
         let (watermark, cutoff) = (self.watermark?, self.cutoff()?);
         Some(match self.options.order {
             Order::InOrder => watermark,
-            // Queries that came late may take no row before them, and yet the watermark is behind them: what it has not
-            // reached is in windows that are not emitted.
+            // Queries that were added late may accept no row before they begin, although the watermark is behind that
+            // time: windows that the watermark has not reached are not emitted yet.
             Order::OutOfOrder => cutoff.min(watermark),
         })
     }
 
-    /// The time from which on slices are needed: by rows that are still taken, and by windows that have or will have one
-    /// of these. None while all are.
+    /// The time from which on slices are needed: by rows that are still accepted, and by windows that contain or will
+    /// contain one of them. `None` while all slices are.
     fn first_needed(&self) -> Option<i64> {
         let (bounds, cutoff) = (self.queries.edges().bounds(), self.cutoff()?);
         let of_query = |(query, asked): (usize, &Asked)| {
@@ -286,8 +286,8 @@ impl Engine {
         Some(reaching.fold(cutoff, i64::min))
     }
 
-    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a mark,
-    /// its first and last row are its start and end.
+    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a
+    /// mark, it starts and ends with its first and last row.
     pub(super) fn all_slices(&mut self) -> Result<RecordBatch> {
         let (least, most) = self.queries.edges().bounds();
         let keeps_rows = self.tuples.is_some();
@@ -301,7 +301,7 @@ impl Engine {
                 let (mut start, end_of_slice) = self.cutter.slice_of(first);
                 let mut end = self.cutter.slice_of(last).1.max(end_of_slice);
                 let gap = self.queries.edges().gap_at(first);
-                // Where there is no edge, its rows are what it begins or ends with.
+                // Where there is no edge, the slice begins or ends with its rows.
                 let is_open = end > most && gap.is_none_or(|gap| gap == i64::MAX);
                 if start == least || keeps_rows && before.is_some_and(|before| before >= start) {
                     start = first;
@@ -329,8 +329,8 @@ impl Engine {
     }
 }
 
-/// What is kept above the slices of these queries. Sorted runs are, unless they are not wanted, as what a window costs
-/// without is all its values.
+/// What the aggregate store keeps above the slices of these queries. Unless nothing is wanted, sorted runs are kept:
+/// without them each window would have to read all of its values.
 pub(super) fn eager(queries: &Queries, options: Options, store: &Store, keeps_rows: bool) -> Eager {
     let windows = queries.asked().iter().map(|asked| asked.plan.windows().len());
     let above = match options.store {
@@ -346,7 +346,7 @@ pub(super) fn eager(queries: &Queries, options: Options, store: &Store, keeps_ro
 /// What cuts slices and rows.
 pub(super) fn cutter(queries: &Queries) -> Cutter {
     let edges = queries.edges();
-    // What was there when a query came is none of its: no slice has rows of before and after.
+    // Rows from before a query was added do not belong to it: no slice has rows from before and after.
     let cuts: Vec<i64> =
         queries.asked().iter().filter_map(|asked| asked.since).map(|since| since.saturating_add(1)).collect();
     let slices = edges.gap().map(|_| Calendar::new(edges, &cuts));

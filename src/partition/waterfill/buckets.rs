@@ -7,18 +7,19 @@ use crate::Result;
 use crate::keys::remix;
 use crate::state::Reader;
 
-/// Rows per bucket before the first look at the loads of buckets.
+/// Rows per bucket before the loads of buckets are first checked.
 const ROWS: u64 = 32;
-/// The time from one look to the next doubles so many times.
+/// The interval between checks doubles this many times.
 const DOUBLINGS: u32 = 10;
-/// Excess of a worker's cold rows that is let be: a part of the mean, and so many standard deviations of a count.
+/// Excess of a worker's cold rows that is tolerated: a fraction of the mean, and a number of standard deviations of a
+/// count.
 const LET_BE: f64 = 0.005;
 const DEVIATIONS: f64 = 1.5;
 
 /// Eight bytes, so that a row touches one cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bucket {
-    /// Recent cold rows: halved at each look.
+    /// Recent cold rows: halved at each check.
     rows: u32,
     /// Cold rows in this epoch, up to 2^16 - 1.
     lately: u16,
@@ -78,7 +79,7 @@ impl Buckets {
         self.buckets[bucket as usize].worker.into()
     }
 
-    /// Counts a row; the worker of its bucket, and how many rows the bucket got in this epoch.
+    /// Counts a row; returns the worker of its bucket, and how many rows the bucket received in this epoch.
     #[inline]
     pub(super) fn add(&mut self, bucket: u32) -> (u32, u16) {
         let bucket = &mut self.buckets[bucket as usize];
@@ -87,7 +88,7 @@ impl Buckets {
         (bucket.worker.into(), bucket.lately)
     }
 
-    /// From here on, rows are of another epoch.
+    /// Starts a new epoch of rows.
     pub(super) fn end_epoch(&mut self) {
         self.buckets.iter_mut().for_each(|bucket| bucket.lately = 0);
     }

@@ -109,12 +109,12 @@ impl HeavyKeys {
         self.entries[place] = Entry { tag: (hash >> 32) as u32, slot };
     }
 
-    /// Whether a key may get to know one more worker.
+    /// Whether a key may be given one more worker.
     pub(super) fn has_room(&self) -> bool {
         self.known < self.most_known
     }
 
-    /// The key knows a worker from now on; whether that is new.
+    /// Adds a worker to the key's known ones; returns whether it is new.
     pub(super) fn learn(&mut self, slot: usize, worker: u32) -> bool {
         let known = &mut self.keys[slot].known;
         let new = !known.contains(&worker);
@@ -150,8 +150,8 @@ impl HeavyKeys {
         (best, least)
     }
 
-    /// Lets go of keys with fewer than `least` rows in this epoch; how many of them return to a home they do not know,
-    /// which is one more pair of key and worker. Beyond `most` of those the others stay.
+    /// Drops keys with fewer than `least` rows in this epoch; returns how many of them return to a home they do not
+    /// know, which is one more pair of key and worker. Beyond `most` of those the others stay.
     pub(super) fn end_epoch(&mut self, least: u32, most: u64, home: impl Fn(u64) -> u32) -> u64 {
         let mut strangers = 0;
         self.keys.retain_mut(|key| {

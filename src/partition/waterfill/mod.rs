@@ -1,5 +1,5 @@
-//! Waterfill: every key stays where its hash sends it, but the few heavy ones, whose rows fill up the workers that are
-//! below the mean.
+//! Waterfill: every key stays where its hash sends it, except the few heavy ones, whose rows fill up the workers that
+//! are below the mean.
 //!
 //! | | |
 //! |---|---|
@@ -9,12 +9,12 @@
 //! | space | O(workers), some 5 KiB a worker, whatever the number of keys |
 //! | first appeared | here; splitting only what is heavy: Azar et al., *Balanced Allocations*, SIAM J. Comput. 1999 (key splitting), and the weakness of every method of Katsipoulakis et al. 2017 that it answers |
 //!
-//! A key is *heavy* once it has brought more than [`HEAVY`] of a worker's fair share of recent rows, which a
-//! [`HeavyHitters`] sketch over the other rows tells. All other keys are *cold*: their hash gives a bucket, and the bucket
-//! a worker ([`Buckets`]), so that they cost nothing in aggregation and keep no state. Rows of heavy keys are a *liquid*:
-//! a heavy key stays on its worker while that worker's load is below the *brim*, `(1 + ε) · mean + c`, and moves on when
-//! it is not: to a worker that the key knows already, if one of them is below the mean, or else to the lowest of some
-//! workers that a cursor passes. A new worker is one more partial result to aggregate, so it must be within an
+//! A key is *heavy* once it has brought more than [`HEAVY`] of a worker's fair share of recent rows, as counted by a
+//! [`HeavyHitters`] sketch over the other rows. All other keys are *cold*: their hash gives a bucket, and the bucket a
+//! worker ([`Buckets`]), so that they cost nothing in aggregation and keep no state. Rows of heavy keys are a *liquid*:
+//! a heavy key stays on its worker while that worker's load is below the *brim*, `(1 + ε) · mean + c`, and moves on
+//! when it is not: to a worker that the key knows already, if one of them is below the mean, or else to the lowest of
+//! some workers that a cursor passes. A new worker is one more partial result to aggregate, so it must be within an
 //! allowance.
 //!
 //! **Aggregation.** Cold keys have one worker each, unless their bucket was moved; a heavy key has the workers it knows,
@@ -68,9 +68,9 @@ const DIRE: f64 = 0.05;
 const LEAST_ROWS: u64 = 8;
 /// Rows per worker after which counts of heavy keys start anew, so that heavy is what was heavy lately.
 const EPOCH: u64 = 512;
-/// Rows between two looks at thresholds.
+/// Rows between two updates of thresholds.
 const LOOK: u64 = 64;
-/// Known workers tried, and new workers looked at, for one row.
+/// Known workers tried, and new workers considered, for one row.
 const TRIED: usize = 8;
 const LOOKED_AT: u32 = 16;
 /// 2^12 registers: 1.3 % standard error.
@@ -84,7 +84,7 @@ pub(super) struct Waterfill {
     rows: u64,
     /// Rows since the start.
     total: u64,
-    /// When to look at thresholds again, in rows since the start.
+    /// When to update thresholds again, in rows since the start.
     look: u64,
     epoch: u64,
     heavy: HeavyKeys,
@@ -137,7 +137,7 @@ impl Waterfill {
         self.mean() * (1.0 + SLACK) + SLACK_ROWS
     }
 
-    /// What must follow the rows, but not each of them.
+    /// Work that depends on all rows, but need not be done for each of them.
     #[cold]
     fn look(&mut self) {
         let workers = f64::from(self.workers);
@@ -265,7 +265,7 @@ impl Decide for Waterfill {
     }
 
     fn end_window(&mut self) {
-        // What is heavy, and where buckets are, was learnt; what is full and what was split is another window's.
+        // Which keys are heavy, and where buckets are, is kept; loads and split keys belonged to the previous window.
         self.distinct.clear();
         self.heavy.end_window();
         (self.rows, self.extra, self.poured, self.spilled) = (0, 0, 0, 0);
@@ -398,7 +398,8 @@ mod tests {
         }
     }
 
-    /// Keys that were heavy return to their homes within the allowance, though each window forgets who knows whom.
+    /// Keys that were heavy return to their homes within the allowance, although each window forgets which keys know
+    /// which workers.
     #[test]
     fn keys_that_fade_stay_within_the_allowance_of_each_window() {
         const WORKERS: u32 = 32;

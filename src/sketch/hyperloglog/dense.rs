@@ -1,4 +1,4 @@
-//! The registers of a sketch of many values, one byte each, and what its estimates need of them.
+//! The registers of a sketch of many values, one byte each, and the sums that its estimates need.
 
 use crate::kernels::simd::murmur::ADDRESS_BITS;
 
@@ -7,8 +7,8 @@ use crate::kernels::simd::murmur::ADDRESS_BITS;
 pub(in crate::sketch) struct Dense {
     pub(in crate::sketch) ranks: Vec<u8>,
     pub(super) sums: Sums,
-    /// The running (HIP) estimate: when a value raises a register, it grows by the inverse of the probability that a new
-    /// one would have. None once sketches were merged, whose order of values nobody knows.
+    /// The running (HIP) estimate: when a value raises a register, it grows by the inverse of the probability that a
+    /// new one would have done so. `None` once sketches were merged, as the order of values is then unknown.
     pub(in crate::sketch) running: Option<f64>,
 }
 
@@ -35,7 +35,7 @@ impl Dense {
         }
     }
 
-    /// Has a register be of this rank at least; whether it was of a lower one.
+    /// Raises a register to at least this rank; returns whether it was lower.
     #[inline]
     pub(in crate::sketch) fn raise(&mut self, index: usize, rank: u8) -> bool {
         let is_raised = rank > self.ranks[index];
@@ -59,11 +59,11 @@ impl Dense {
 /// The register of a coupon, of so many, and the rank it raises it to.
 #[inline]
 pub(super) fn place(coupon: u32, registers: usize) -> (usize, u8) {
-    // No precision takes all bits of an address.
+    // No precision uses all bits of an address.
     (coupon as usize & (registers - 1), (coupon >> ADDRESS_BITS) as u8)
 }
 
-/// The sums that an estimate of registers is made of, kept as registers change.
+/// The sums from which registers are estimated, updated as registers change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sums {
     /// The sum of 2^-rank over ranks below 32, and over those above: each is exact in a double.
@@ -85,7 +85,7 @@ impl Sums {
         Self { inverses, zeros: ranks.iter().map(|&rank| u32::from(rank == 0)).sum() }
     }
 
-    /// A register changed. All sums are exact in doubles, so that they can be taken back.
+    /// A register changed. All sums are exact in doubles, so that changes can be undone.
     #[inline]
     pub(super) fn change(&mut self, old: u8, new: u8) {
         self.inverses[usize::from(old >= 32)] -= inverse(old);

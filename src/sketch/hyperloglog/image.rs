@@ -10,8 +10,8 @@
 //! | 8 | coupons | number of coupons, coupons | running estimate, two sums of 2^-rank, number of least ranks, number of exceptions; then registers, exceptions |
 //!
 //! Apache's crate reads and writes the format, but trusts what it reads. There is no checksum; the two sums serve as
-//! one, as they are exact and change with any register. What is not verifiable are swapped registers, the running
-//! estimate's last digits, and which coupons there are.
+//! one, as they are exact and change with any register. Swapped registers, the running estimate's last digits, and the
+//! coupons themselves cannot be verified.
 
 use datasketches::hll::{HllSketch, HllType, HllUnion};
 
@@ -38,7 +38,7 @@ const LIST_PLACES: usize = 8;
 /// Where registers of 8 bits begin.
 pub(super) const REGISTERS_FROM: usize = 40;
 
-/// The image that Apache's crate reads and everyone else too, with registers of 8 bits.
+/// The image that Apache's crate and all other implementations read, with registers of 8 bits.
 pub(super) fn write(precision: u32, state: &State) -> Vec<u8> {
     match state {
         State::Sparse(sparse) => write_few(precision, sparse.iter(), sparse.len()),
@@ -89,21 +89,21 @@ pub(super) fn estimate_of_few(sparse: &Sparse) -> f64 {
     HllSketch::deserialize(&image).expect("an image of our own").estimate()
 }
 
-/// The same of so many coupons, whichever they are.
+/// The same for this many coupons, whichever they are.
 pub(super) fn estimate_of_so_many(coupons: usize) -> f64 {
     let any = (0..coupons as u32).map(|address| 1 << ADDRESS_BITS | address);
     let image = write_few(*PRECISIONS.end(), any, coupons);
     HllSketch::deserialize(&image).expect("an image of our own").estimate()
 }
 
-/// Writes what an estimate takes of registers into an image of them.
+/// Writes the parts of registers that an estimate needs into an image of them.
 pub(super) fn set_sums(image: &mut [u8], Sums { inverses: [low, high], zeros }: Sums) {
     image[16..24].copy_from_slice(&low.to_le_bytes());
     image[24..32].copy_from_slice(&high.to_le_bytes());
     image[32..36].copy_from_slice(&zeros.to_le_bytes());
 }
 
-/// The coupons in an image that looks as [`write_few`] writes those of this precision; none if it looks different.
+/// The coupons in an image in the format that [`write_few`] uses for this precision; `None` for any other image.
 pub(super) fn coupons(image: &[u8], precision: u32) -> Option<&[[u8; 4]]> {
     let (&[_, 1, 7, written, _, COMPACT, count, mode], rest) = image.split_first_chunk::<8>()? else {
         return None;
@@ -120,9 +120,9 @@ pub(super) fn coupons(image: &[u8], precision: u32) -> Option<&[[u8; 4]]> {
     (u32::from(written) == precision && coupons.len() == count as usize).then_some(coupons)
 }
 
-/// A sketch as Apache's crate has it, which estimates, merges and writes other types.
+/// A sketch in the representation of Apache's crate, which estimates, merges and writes other types.
 pub(super) fn apache(precision: u32, state: &State) -> HllSketch {
-    // What we write is tested to be read, here and in other languages.
+    // Tests check that our images can be read, here and in other languages.
     HllSketch::deserialize(&write(precision, state)).expect("an image of our own")
 }
 
@@ -145,7 +145,7 @@ pub(super) fn from_union(union: &HllUnion) -> (u32, State) {
     (precision, State::Sparse(sparse))
 }
 
-/// Reads an image of any mode and type, after looking at everything in it that can be known to be wrong.
+/// Reads an image of any mode and type, after checking everything in it that can be checked.
 pub(super) fn read(image: &[u8]) -> Result<(u32, State)> {
     let header = Header::read(image)?;
     let sketch = HllSketch::deserialize(image).map_err(|error| damaged(&error.to_string()))?;
@@ -198,7 +198,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Refuses ranks above 63, which no hash has, before Apache's crate shifts by them.
+    /// Rejects ranks above 63, which no hash has, before Apache's crate shifts by them.
     fn check_ranks(&self, image: &[u8]) -> Result<()> {
         let registers = 1_usize << self.precision;
         let highest = match (self.mode, self.kind) {

@@ -1,17 +1,17 @@
-//! HyperLogLog that is Apache DataSketches' to the bit: the same hashes, registers, estimates and bytes.
+//! HyperLogLog, bit-compatible with Apache DataSketches: the same hashes, registers, estimates and bytes.
 //!
 //! | | |
 //! |---|---|
 //! | needs | Arrow columns of integers, floats, booleans, times, strings or binary |
-//! | time | O(1) a value; O(2^p) a merge, and an estimate of what was merged |
+//! | time | O(1) per value; O(2^p) per merge, and per estimate of a merged sketch |
 //! | space | 4 bytes a value at first, 2^p bytes at most |
-//! | error | 0.83 / sqrt(2^p) relative standard error; 1.04 / sqrt(2^p) for what was merged |
+//! | error | 0.83 / sqrt(2^p) relative standard error; 1.04 / sqrt(2^p) for merged sketches |
 //! | first appeared | Flajolet et al., *HyperLogLog*, AofA 2007; sketches of few values as coupons: Heule et al., *HyperLogLog in practice*, EDBT 2013; running estimate: Cohen, PODS 2014, and Ting, KDD 2014 |
 //!
-//! Values become coupons ([`crate::kernels::simd::murmur`]) in batches, and coupons raise registers ([`dense`]) or, as long as they are few,
-//! are kept ([`sparse`]). Where sketches of slices are put together, their order is forgotten ([`union`]), so that windows can slide
-//! over them ([`sliding`]). Estimates, error bounds, unions and the reading of other representations are Apache's own
-//! crate's, which a sketch is handed to in its bytes ([`image`]).
+//! Values become coupons ([`crate::kernels::simd::murmur`]) in batches, and coupons raise registers ([`dense`]) or, as
+//! long as they are few, are kept ([`sparse`]). Where sketches of slices are merged, their order is forgotten
+//! ([`union`]), so that windows can slide over them ([`sliding`]). Estimates, error bounds, unions and the reading of
+//! other representations are left to Apache's own crate, which receives a sketch as its bytes ([`image`]).
 
 mod dense;
 mod image;
@@ -33,10 +33,10 @@ pub(crate) use sliding::Sliding;
 pub(crate) use union::{Estimates, Union};
 pub(crate) use values::coupons_by_row;
 
-/// What DataSketches allows.
+/// The precisions that DataSketches allows.
 pub(crate) const PRECISIONS: std::ops::RangeInclusive<u32> = 4..=21;
 
-/// How many distinct values there were, in the format of Apache DataSketches.
+/// The number of distinct values, in the format of Apache DataSketches.
 ///
 /// ```
 /// use arrow_array::Int64Array;
@@ -81,7 +81,7 @@ impl HyperLogLog {
         self.precision
     }
 
-    /// Whether no value was counted.
+    /// Whether no value was counted yet.
     pub fn is_empty(&self) -> bool {
         matches!(&self.state, State::Sparse(sparse) if sparse.len() == 0)
     }
@@ -104,7 +104,7 @@ impl HyperLogLog {
         values::coupons(&new_empty_array(data_type), &mut |_| {}).is_ok()
     }
 
-    /// The estimated number of distinct values. O(1) but for merged sketches: O(2^p).
+    /// The estimated number of distinct values. O(1), except for merged sketches: O(2^p).
     pub fn estimate(&self) -> f64 {
         match &self.state {
             State::Sparse(sparse) => image::estimate_of_few(sparse),
@@ -132,8 +132,8 @@ impl HyperLogLog {
         Ok((sketch.lower_bound(deviations), sketch.upper_bound(deviations)))
     }
 
-    /// The relative standard error of an estimate: what it is for large numbers, and 0 while values are so few that
-    /// they are known by their hashes.
+    /// The relative standard error of an estimate: its limit for large numbers, and 0 while values are so few that they
+    /// are known by their hashes.
     pub fn relative_error(&self) -> f64 {
         let registers = f64::from(1_u32 << self.precision);
         match &self.state {
@@ -143,8 +143,8 @@ impl HyperLogLog {
         }
     }
 
-    /// Takes in what the other counted, as DataSketches' unions do: the result has the lower precision of the two, or
-    /// this sketch's if the other has but a few values.
+    /// Merges the other sketch, as DataSketches' unions do: the result has the lower precision of the two, or this
+    /// sketch's if the other has only a few values.
     pub fn merge(&mut self, other: &HyperLogLog) {
         let mut union = HllUnion::new(self.precision as u8).expect("a precision that was checked");
         union.update(&image::apache(self.precision, &self.state));
@@ -176,7 +176,7 @@ impl HyperLogLog {
     /// Reads a sketch in the format of Apache DataSketches, of any mode and type, compact or updatable.
     ///
     /// # Errors
-    /// `InvalidValue` for bytes that are no such sketch. The format has no checksum, but the sums that come with
+    /// `InvalidValue` for bytes that are not such a sketch. The format has no checksum, but the sums stored with
     /// registers reveal any damage to these.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (precision, state) = image::read(bytes)?;

@@ -2,17 +2,17 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | windows whose ends never step back |
+//! | needs | windows neither of whose ends decreases |
 //! | time | O(1) amortised per coupon of a sketch that enters, or O(2^p) per one of registers; per window an estimate |
 //! | space | 2 * 2^p bytes, 8 per register that was raised, and some 20 per coupon in the window |
-//! | first appeared | Two-Stacks: folklore; here its front is one sketch and a log of what raised it, which is taken back slice by slice, instead of a sketch per slice |
+//! | first appeared | Two-Stacks: folklore; here its front is one sketch and a log of what raised it, which is undone slice by slice, instead of a sketch per slice |
 //!
-//! A register of a window is the greatest of two: of the front's, which holds the sketches that the window had when it
-//! was last turned over, less those that left since; and of the back's, which holds those that came since. The front
-//! was put together from its end to its beginning, so that what the oldest sketch raised was raised last.
+//! A register of a window is the greater of two: that of the front, which holds the sketches that the window had when
+//! it was last flipped, less those that left since; and that of the back, which holds those that entered since. The
+//! front was built from its end to its beginning, so that the registers raised by the oldest sketch were raised last.
 //!
-//! Coupons are counted apart, as those of few values are estimated by their number: a coupon is in the window if the last
-//! sketch that has it is.
+//! Coupons are counted separately, as windows with few values are estimated by their number: a coupon is in the window
+//! if the last sketch that has it is.
 
 use std::ops::Range;
 
@@ -24,19 +24,19 @@ use super::image;
 use super::sparse::limit;
 use super::union::{Estimates, Union};
 
-/// Coupons that are remembered at least before those that left are forgotten.
+/// Least number of coupons to remember before those that left are forgotten.
 const REMEMBERED: usize = 1 << 12;
 
-/// The union of the sketches that a window has.
+/// The union of the sketches in a window.
 pub(crate) struct Sliding<'a> {
     precision: u32,
     sketches: &'a [Union],
     window: Range<usize>,
     /// Sketches in the window that hold registers.
     many: usize,
-    /// Unless all windows have registers.
+    /// `None` if all windows have registers.
     recent: Option<Recent>,
-    /// Unless none has.
+    /// `None` if no window has.
     registers: Option<Registers>,
 }
 
@@ -64,7 +64,7 @@ struct Registers {
 }
 
 impl<'a> Sliding<'a> {
-    /// No window yet, of those that are to come.
+    /// Before the first of these windows.
     pub(crate) fn new(precision: u32, sketches: &'a [Union], windows: &[(u32, u32)]) -> Self {
         let mut before = Vec::with_capacity(sketches.len() + 1);
         before.push((0, 0));
@@ -92,7 +92,7 @@ impl<'a> Sliding<'a> {
         }
     }
 
-    /// Moves on to the window of these sketches; neither end steps back.
+    /// Moves on to the window of these sketches; neither end decreases.
     pub(crate) fn slide(&mut self, lo: usize, hi: usize) {
         let Range { start: from, end: to } = self.window;
         let left = from..lo.min(to);
@@ -145,7 +145,7 @@ impl<'a> Sliding<'a> {
         }
     }
 
-    /// The window's coupons, if they are so few that it has nothing else.
+    /// The window's coupons, if there are so few that it has nothing else.
     fn few(&self) -> Option<&Recent> {
         self.recent.as_ref().filter(|recent| self.many == 0 && recent.live <= limit(self.precision))
     }
@@ -201,7 +201,7 @@ impl Registers {
         });
     }
 
-    /// The oldest `count` sketches leave, and these are left.
+    /// Removes the oldest `count` sketches; these are the remaining ones.
     fn leave(&mut self, count: usize, kept: &[Union], precision: u32) {
         if count > self.marks.len() {
             self.turn_over(kept, precision);
@@ -216,7 +216,7 @@ impl Registers {
         }
     }
 
-    /// Forgets everything, and puts the front together again.
+    /// Forgets everything, and rebuilds the front.
     fn turn_over(&mut self, kept: &[Union], precision: u32) {
         self.log.drain(..).for_each(|(index, _)| self.front[index as usize] = 0);
         self.raised.drain(..).for_each(|index| self.back[index as usize] = 0);

@@ -1,8 +1,8 @@
-//! The coupons of a sketch of few values: exact but for collisions of hashes.
+//! The coupons of a sketch of few values: exact except for collisions of hashes.
 
-/// Up to so many coupons are a list.
+/// Up to this many coupons are a list.
 const LIST: usize = 8;
-/// Places of the least table.
+/// Places of the smallest table.
 const TABLE: usize = 32;
 
 /// Distinct coupons: a list as long as they are a handful, as in most slices of a stream, and else a table with open
@@ -27,7 +27,7 @@ impl Sparse {
         self.precision.into()
     }
 
-    /// Takes in coupons, up to the one after which the sketch has to become dense; how many that were.
+    /// Takes in coupons, up to the one after which the sketch has to become dense; returns how many that were.
     pub(super) fn extend(&mut self, coupons: &[u32]) -> usize {
         for (taken, &coupon) in coupons.iter().enumerate() {
             if self.insert(coupon) && self.is_over() {
@@ -49,7 +49,7 @@ impl Sparse {
         size_of_val(&self.places[..])
     }
 
-    /// Takes in a coupon; whether it is new.
+    /// Takes in a coupon; returns whether it is new.
     #[inline]
     pub(super) fn insert(&mut self, coupon: u32) -> bool {
         if coupon == 0 {

@@ -1,8 +1,8 @@
-//! Sketches of values in any order: what DataSketches' unions hold, without a running estimate.
+//! Sketches of values in any order: the contents of DataSketches' unions, without a running estimate.
 //!
-//! A sketch that knows the order of its values estimates a little better, but no two ways to put the same values
-//! together would estimate the same. Of a union everything follows from the set of its values: whether it has coupons
-//! or registers, its bytes, and its estimate. So slices may be merged in any order, and any number of times.
+//! A sketch that knows the order of its values estimates slightly better, but different ways to merge the same values
+//! would give different estimates. For a union everything is determined by the set of its values: whether it has
+//! coupons or registers, its bytes, and its estimate. So slices may be merged in any order, and any number of times.
 
 use datasketches::hll::HllSketch;
 
@@ -12,7 +12,7 @@ use super::{State, image};
 use crate::kernels::simd::murmur::ADDRESS_BITS;
 use crate::{Error, Result};
 
-/// Registers that are looked at together: where none is raised, none is looked at alone.
+/// Registers that are compared together: a block in which none is raised is skipped.
 const BLOCK: usize = 16;
 
 /// A set of values, as far as a sketch knows it. 24 bytes, and 4 to 8 a value at first, 2^precision at most.
@@ -31,7 +31,7 @@ impl Union {
         Self(Held::Few(Sparse::new(precision)))
     }
 
-    /// Whether there was no value.
+    /// Whether it has no values.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(&self.0, Held::Few(few) if few.len() == 0)
     }
@@ -41,7 +41,7 @@ impl Union {
         matches!(self.0, Held::Many(_))
     }
 
-    /// How many coupons it holds; none once it holds registers.
+    /// How many coupons it holds; `None` once it holds registers.
     pub(super) fn coupons(&self) -> usize {
         match &self.0 {
             Held::Few(few) => few.len(),
@@ -65,7 +65,7 @@ impl Union {
         }
     }
 
-    /// Takes in what another of the same precision holds.
+    /// Takes in the values of another of the same precision.
     pub(crate) fn merge(&mut self, other: &Union) {
         match (&mut self.0, &other.0) {
             (_, Held::Few(theirs)) => theirs.iter().for_each(|coupon| self.insert(coupon)),
@@ -116,7 +116,7 @@ impl Union {
     /// Reads a sketch of this precision, of any mode and type, compact or updatable.
     ///
     /// # Errors
-    /// `InvalidValue` for bytes that are no such sketch, or a damaged one, and for a sketch of another precision.
+    /// `InvalidValue` for bytes that are not such a sketch, or are damaged, and for a sketch of another precision.
     pub(crate) fn from_bytes(bytes: &[u8], precision: u32) -> Result<Self> {
         if let Some(coupons) = image::coupons(bytes, precision) {
             let mut few = Sparse::new(precision);
@@ -160,7 +160,7 @@ impl Union {
         }
     }
 
-    /// Raises registers to what this union has, telling `each` of index, rank before and rank after.
+    /// Raises registers to those of this union, and calls `each` with index, rank before and rank after.
     pub(super) fn raise(&self, registers: &mut [u8], mut each: impl FnMut(usize, u8, u8)) {
         let mut raise = |registers: &mut [u8], index: usize, rank: u8| {
             let old = registers[index];
@@ -197,11 +197,11 @@ fn registers(few: &Sparse) -> Box<[u8]> {
     ranks
 }
 
-/// What Apache's crate estimates of unions of one precision, asked for as little as is needed.
+/// The estimates of Apache's crate for unions of one precision, computed as rarely as possible.
 pub(crate) struct Estimates {
-    /// Of numbers of coupons; NaN where it was not asked for yet.
+    /// By number of coupons; NaN where it was not computed yet.
     few: Vec<f64>,
-    /// Of registers, of which the estimate takes nothing but three numbers that go before them.
+    /// Registers, for which an estimate only reads three numbers stored before them.
     many: Vec<u8>,
 }
 
@@ -215,7 +215,8 @@ impl Estimates {
         }
     }
 
-    /// Of so many coupons, no more than a sketch of few values holds. O(1) once it was asked for, else O(coupons).
+    /// For this many coupons, at most as many as a sparse sketch holds. O(1) once it was computed, otherwise
+    /// O(coupons).
     pub(super) fn of_few(&mut self, coupons: usize) -> f64 {
         if self.few[coupons].is_nan() {
             self.few[coupons] = image::estimate_of_so_many(coupons);
@@ -223,7 +224,7 @@ impl Estimates {
         self.few[coupons]
     }
 
-    /// Of registers with these sums. O(2^precision), but of copying only.
+    /// For registers with these sums. O(2^precision), but only for copying.
     pub(super) fn of_many(&mut self, sums: Sums) -> f64 {
         image::set_sums(&mut self.many, sums);
         HllSketch::deserialize(&self.many).expect("an image of our own").composite_estimate()

@@ -13,10 +13,10 @@ use crate::{Error, Result};
 /// Values of a chunk: their coupons stay in the nearest cache.
 const CHUNK: usize = 1024;
 
-/// Hands the coupons of a column's values to `sink`, in order; those of nulls are 0.
+/// Passes the coupons of a column's values to `sink`, in order; those of nulls are 0.
 ///
 /// # Errors
-/// `InvalidType`, before anything was handed over.
+/// `InvalidType`, before anything was passed on.
 pub(super) fn coupons(column: &dyn Array, sink: &mut dyn FnMut(&[u32])) -> Result<()> {
     use DataType::*;
     let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
@@ -98,7 +98,7 @@ pub(crate) fn coupons_by_row(column: &dyn Array) -> Result<Vec<u32>> {
     }
     let mut all = Vec::with_capacity(column.len());
     coupons(column, &mut |coupons| all.extend_from_slice(coupons))?;
-    // A column of nothing but nulls may have handed over none.
+    // A column of only nulls may have passed on none.
     all.resize(column.len(), 0);
     Ok(all)
 }
@@ -148,7 +148,7 @@ fn chunks(
     }
 }
 
-/// A column of integers that mean something, as these integers.
+/// A column of values stored as integers, as these integers.
 fn stored(column: &dyn Array, integers: DataType) -> Result<arrow_array::ArrayRef> {
     Ok(arrow_array::make_array(column.to_data().into_builder().data_type(integers).build()?))
 }

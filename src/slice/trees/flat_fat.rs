@@ -4,13 +4,13 @@
 //! | | |
 //! |---|---|
 //! | needs | an associative `combine` over plain states |
-//! | time | O(log n) combinations per slice changed and per window, of n slices; O(n) for a slice put among others |
-//! | space | two states a leaf, and room for twice the leaves |
+//! | time | O(log n) combinations per changed slice and per window, of n slices; O(n) for a slice inserted among others |
+//! | space | two states per leaf, and room for twice the leaves |
 //! | first appeared | FlatFAT, Tangwongsan et al., VLDB 2015 |
 //!
 //! A tree is an array: node 1 is the root, the children of node i are 2i and 2i + 1, and the leaves are the last level,
-//! used as a ring: the n-th slice that a key ever had is leaf n modulo their number, so that slices are forgotten for
-//! nothing. A node that spans the ring's seam is of no use, and no window asks for it.
+//! used as a ring: the n-th slice that a key ever had is leaf n modulo their number, so that dropping slices costs
+//! nothing. A node that spans the ring's seam is meaningless, and no window reads it.
 
 use std::ops::Range;
 
@@ -23,14 +23,14 @@ use crate::aggregate::Partials;
 /// The least number of leaves.
 const LEAST: usize = 4;
 
-/// Leaves to be computed anew: single ones, and all from one place on.
+/// Leaves to be recomputed: single ones, and all from one place on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dirty {
     /// The key.
     pub key: u32,
     /// Places of single slices.
     pub places: Vec<usize>,
-    /// The place from which on slices are others than before.
+    /// The place from which on slices have changed.
     pub from: usize,
 }
 
@@ -43,11 +43,11 @@ struct Tree {
 
 /// The trees of all keys.
 pub struct FlatFat {
-    /// The partials that are plain states: which they are, and a slot per node.
+    /// The partials that are plain states: their numbers, and a slot per node.
     which: Vec<usize>,
     nodes: Vec<Box<dyn Partials>>,
     rooms: Rooms,
-    /// Keys whose trees must be built anew.
+    /// Keys whose trees must be rebuilt.
     stale: Vec<u32>,
 }
 
@@ -68,14 +68,14 @@ impl FlatFat {
         self.nodes.iter().map(|nodes| nodes.bytes()).sum::<usize>() + self.rooms.bytes()
     }
 
-    /// Has the trees of these keys built anew before they are asked next.
+    /// Invalidates the trees of these keys: they are rebuilt before they are next used.
     pub fn invalidate(&mut self, keys: impl Iterator<Item = u32>) {
         if !self.which.is_empty() {
             self.stale.extend(keys);
         }
     }
 
-    /// Computes the leaves of changed slices anew, and what is above them.
+    /// Recomputes the leaves of changed slices and the nodes above them.
     pub fn update(
         &mut self,
         dirty: Vec<Dirty>,
@@ -88,7 +88,7 @@ impl FlatFat {
         }
         let stale = std::mem::take(&mut self.stale).into_iter();
         let mut dirty: Vec<Dirty> = stale.map(|key| Dirty { key, ..Dirty::default() }).chain(dirty).collect();
-        // One entry a key, the one that says most first.
+        // One entry per key, the most extensive one first.
         dirty.sort_by_key(|dirty| (dirty.key, dirty.from));
         dirty.dedup_by(|later, kept| {
             later.key == kept.key && {
@@ -131,7 +131,7 @@ impl FlatFat {
         Ok(())
     }
 
-    /// The nodes that make up windows, each slices of a key, and where each window's begin.
+    /// The nodes that make up windows, each a range of a key's slices, and where each window's nodes begin.
     pub fn nodes(
         &self,
         timelines: &Timelines,
@@ -190,8 +190,8 @@ impl FlatFat {
     }
 }
 
-/// What to combine once these leaves, given by the bases of their trees, are others: node, left and right child, level by
-/// level.
+/// What to combine once these leaves, given by the bases of their trees, have changed: node, left and right child,
+/// level by level.
 fn above(mut level: Vec<(usize, usize)>) -> Vec<(u32, u32, u32)> {
     let mut program = Vec::new();
     while !level.is_empty() {
@@ -247,12 +247,13 @@ mod tests {
             self.invalidate(keys.into_iter());
         }
 
-        /// Trees are mended by what the next call changes.
+        /// Trees are updated with the changes of the next call.
         fn forget(&mut self, _: &Timelines) {}
     }
 
     proptest! {
-        /// Whatever comes, goes, fails, or is put in between: a window is the sum of its slices, null if they have no value.
+        /// Whatever is added, dropped, rolled back, or inserted, a window is the sum of its slices, null if they have
+        /// no value.
         #[test]
         fn windows_are_sums_of_their_slices(calls in out_of_order()) {
             tried::<FlatFat>(calls)?;

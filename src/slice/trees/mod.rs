@@ -1,6 +1,6 @@
-//! The eager aggregate store: what is kept above the slices, so that a window need not combine all of its own (Traub et
-//! al. 2019, §5.2). Of plain states running totals, where the stream is in order and the function invertible, or else
-//! trees; of multisets sorted runs.
+//! The eager aggregate store: what is kept above the slices, so that a window need not combine all of its slices (Traub
+//! et al. 2019, §5.2). For plain states these are running totals, where the stream is in order and the function
+//! invertible, or otherwise trees; for multisets, sorted runs.
 
 mod flat_fat;
 mod rings;
@@ -20,14 +20,14 @@ use flat_fat::FlatFat;
 use run_tree::RunTree;
 use running_totals::RunningTotals;
 
-/// What is to be kept above the slices.
+/// What should be kept above the slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wants {
-    /// Nothing: windows are combined from slices.
+    /// Nothing: windows are combined from their slices.
     Nothing,
     /// Sorted runs of multisets.
     Runs,
-    /// These, and totals or trees of plain states.
+    /// Sorted runs, and totals or trees of plain states.
     All,
 }
 
@@ -37,11 +37,11 @@ pub struct Eager {
     totals: RunningTotals,
     flat_fat: FlatFat,
     run_tree: Option<RunTree>,
-    /// What answers for each partial of the store.
+    /// The structure that answers for each partial of the store.
     above: Vec<Above>,
 }
 
-/// What is above the slices of a partial, and its number there.
+/// The structure above the slices of a partial, and the partial's number in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Above {
     Totals(usize),
@@ -73,7 +73,7 @@ impl Eager {
         Self { wants, totals, flat_fat, run_tree, above }
     }
 
-    /// Whether totals or trees are kept where partials are plain states.
+    /// Whether totals or trees are kept for plain states.
     pub fn has_states(&self) -> bool {
         self.wants == Wants::All
     }
@@ -83,7 +83,7 @@ impl Eager {
         self.run_tree.as_ref().map_or(0, |run_tree| run_tree.which().len())
     }
 
-    /// Whether it answers for this partial of the store.
+    /// Whether it can answer for this partial of the store.
     pub fn has(&self, partial: usize) -> bool {
         self.above[partial] != Above::Nothing
     }
@@ -93,7 +93,7 @@ impl Eager {
         self.totals.bytes() + self.flat_fat.bytes() + self.run_tree.as_ref().map_or(0, RunTree::bytes)
     }
 
-    /// Has what it knows of these keys computed anew before it is asked next.
+    /// Invalidates what it holds of these keys: it is recomputed before it is next used.
     pub fn invalidate(&mut self, keys: impl Iterator<Item = u32> + Clone) {
         self.totals.invalidate(keys.clone());
         self.flat_fat.invalidate(keys.clone());
@@ -102,7 +102,7 @@ impl Eager {
         }
     }
 
-    /// Takes in what a call changed.
+    /// Applies the changes of a call.
     pub fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) -> Result<()> {
         self.totals.update(store, delta, timelines)?;
         if self.run_tree.is_none() && self.flat_fat.is_empty() {
@@ -115,15 +115,15 @@ impl Eager {
         self.flat_fat.update(dirty, store, delta, timelines)
     }
 
-    /// Drops what slices that were forgotten have part in.
+    /// Drops what covers dropped slices.
     pub fn forget(&mut self, timelines: &Timelines) {
         if let Some(run_tree) = &mut self.run_tree {
             run_tree.forget(timelines);
         }
     }
 
-    /// The partials `wanted` of windows, each slices of a key; those that it has not are left out. [`Timelines`] has the slots
-    /// of `delta` already.
+    /// The partials `wanted` of windows, each a range of a key's slices; partials that it does not hold are left out.
+    /// [`Timelines`] already has the slots of `delta`.
     pub fn answer(
         &mut self,
         (store, delta): (&Store, &Delta),

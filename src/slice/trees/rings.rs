@@ -1,4 +1,4 @@
-//! Where the nodes or totals of each key are: rooms of one shared column, as large as the key needs.
+//! Where the nodes or totals of each key are stored: rooms of one shared column, sized to the key's needs.
 
 /// A key's room: slots `base..base + len`; none yet if `len` is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(super) struct Room {
 pub(super) struct Rooms {
     rooms: Vec<Room>,
     slots: usize,
-    /// Bases of rooms given up, by the logarithm of their lengths.
+    /// Bases of released rooms, by the logarithm of their lengths.
     free: Vec<Vec<usize>>,
 }
 
@@ -23,7 +23,7 @@ impl Rooms {
         self.rooms[key as usize]
     }
 
-    /// Slots of all rooms, those given up included.
+    /// Slots of all rooms, including released ones.
     pub(super) fn slots(&self) -> usize {
         self.slots
     }
@@ -33,8 +33,8 @@ impl Rooms {
         self.rooms.capacity() * size_of::<Room>()
     }
 
-    /// Gives a key a room of at least `needed` slots and `least`, a power of two; the one it had before, if it is another
-    /// now. It is given up if it is too small, or much too large.
+    /// Gives a key a room of at least `needed` slots and `least`, a power of two; returns its former room if it has
+    /// moved. A room is released if it is too small, or much too large.
     pub(super) fn make(&mut self, key: u32, needed: usize, least: usize) -> Option<Room> {
         if self.rooms.len() <= key as usize {
             self.rooms.resize(key as usize + 1, Room::default());

@@ -3,14 +3,14 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | values whose order needs nothing else: numbers, times, decimals |
+//! | needs | values ordered by themselves: numbers, times, decimals |
 //! | time | O(log n) merges of a row over all windows, of n slices; O(log n) runs a window |
-//! | space | a run a level for what windows asked for: at most O(log n) times the values |
+//! | space | a run per level for the windows queried: at most O(log n) times the values |
 //! | first appeared | here: the nodes of FlatFAT (Tangwongsan et al., VLDB 2015), which are states, made sorted runs |
 //!
-//! Node i of level l is slices i * 2^l up to (i + 1) * 2^l, counted from the first that the key ever had, so that slices
-//! are forgotten, and others come, without a tree being built anew. A node is there only if both below it are: whatever
-//! changes a slice takes away what is above it and stops where nothing is.
+//! Node i of level l covers slices i * 2^l to (i + 1) * 2^l (exclusive), counted from the first that the key ever had,
+//! so that slices are dropped and added without rebuilding the tree. A node exists only if both of its children do: a
+//! changed slice invalidates the nodes above it up to the first missing one.
 
 use std::collections::VecDeque;
 
@@ -59,17 +59,17 @@ impl Level {
 
 /// The levels of all keys.
 pub struct RunTree {
-    /// Which partials have nodes, and these: the same numbers of all.
+    /// Which partials have nodes, and their nodes, numbered alike for all.
     which: Vec<usize>,
     nodes: Vec<Box<dyn RunNodes>>,
     keys: Vec<Vec<Level>>,
-    /// Numbers of nodes that are free below `len`.
+    /// Free node numbers below `len`.
     free: Vec<u32>,
     len: u32,
 }
 
 impl RunTree {
-    /// No nodes yet, for those partials of a store that can be sorted runs; `None` if there are none.
+    /// No nodes yet, for those partials of a store that can be sorted runs; `None` if no partial can.
     pub fn new(store: &Store) -> Option<Self> {
         let runs = store.partials().iter().enumerate();
         let runs = runs.filter_map(|(at, partials)| Some((at, partials.run_nodes()?)));
@@ -90,7 +90,7 @@ impl RunTree {
             + self.free.capacity() * size_of::<u32>()
     }
 
-    /// Drops all nodes of these keys.
+    /// Invalidates all nodes of these keys.
     pub fn invalidate(&mut self, keys: impl Iterator<Item = u32>) {
         for key in keys {
             for level in self.keys.get_mut(key as usize).map(std::mem::take).into_iter().flatten() {
@@ -99,7 +99,7 @@ impl RunTree {
         }
     }
 
-    /// Drops what slices that were forgotten have part in.
+    /// Drops nodes that cover dropped slices.
     pub fn forget(&mut self, timelines: &Timelines) {
         let mut dropped = Vec::new();
         for (key, levels) in self.keys.iter_mut().enumerate().filter(|(_, levels)| !levels.is_empty()) {
@@ -117,7 +117,7 @@ impl RunTree {
         self.release(dropped);
     }
 
-    /// Drops what slices that changed have part in.
+    /// Invalidates nodes that cover changed slices.
     pub fn update(&mut self, dirty: &[Dirty], timelines: &Timelines) {
         for Dirty { key, places, from } in dirty {
             let Some(levels) = self.keys.get_mut(*key as usize) else { continue };
@@ -139,8 +139,8 @@ impl RunTree {
         }
     }
 
-    /// The partials of windows, each slices of a key: those of `which` that have nodes, in this order. [`Timelines`] has the
-    /// slots of `delta` already.
+    /// The partials of windows, each a range of a key's slices: those of `which` that have nodes, in this order.
+    /// [`Timelines`] already has the slots of `delta`.
     pub fn answer(
         &mut self,
         (store, delta): (&Store, &Delta),
@@ -156,7 +156,7 @@ impl RunTree {
             let gone = timelines.gone(key);
             let (mut lo, hi) = (gone + slices.start as u64, gone + slices.end as u64);
             while lo < hi {
-                // The largest node that begins here and ends in time.
+                // The largest node that begins here and does not end too late.
                 let height = lo.trailing_zeros().min((hi - lo).ilog2()) as usize;
                 nodes.push(self.node((store, delta), timelines, key, height, lo >> height));
                 lo += 1 << height;
@@ -167,7 +167,7 @@ impl RunTree {
         own.map(|own| self.nodes[own].answer(&nodes, &offsets)).collect()
     }
 
-    /// A node, which is made if it is not there.
+    /// A node, which is built if it does not exist.
     fn node(
         &mut self,
         given: (&Store, &Delta),
@@ -198,7 +198,7 @@ impl RunTree {
         node
     }
 
-    /// Makes a node of a slice.
+    /// Builds a node from a slice.
     fn lift(
         &mut self,
         (store, delta): (&Store, &Delta),
@@ -287,7 +287,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, goes, fails, or is put in between: a window has the values of its slices; no node is left over.
+        /// Whatever is added, dropped, rolled back, or inserted, a window has the values of its slices, and no node
+        /// leaks.
         #[test]
         fn windows_have_the_values_of_their_slices(calls in out_of_order()) {
             let run_tree: RunTree = tried(calls)?;

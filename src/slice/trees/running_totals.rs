@@ -1,15 +1,15 @@
 //! The eager aggregate store of streams in order: running totals over each key's slices, so that a window of an
-//! invertible function is one inversion, however many slices it has.
+//! invertible function takes a single inversion, however many slices it has.
 //!
 //! | | |
 //! |---|---|
-//! | needs | plain states with an exact inverse; slices that only ever change at the end |
+//! | needs | plain states with an exact inverse; slices that only change at the end |
 //! | time | O(1) per slice and per window |
 //! | space | a total per slice, and room for twice as many |
 //! | first appeared | prefix sums, over the slices of Traub et al. 2019, §5.2 |
 //!
-//! Total n of a key is that of all slices it had before its n-th since it came, so that slices are forgotten for nothing.
-//! Totals are used as a ring: total n lies at n modulo the length of the key's room.
+//! Total n of a key covers all slices before the n-th it ever had, so that dropping slices costs nothing. Totals are
+//! used as a ring: total n lies at n modulo the length of the key's room.
 
 use super::super::store::{Delta, Store, Wanted};
 use super::super::timeline::Timelines;
@@ -22,13 +22,13 @@ const LEAST: usize = 4;
 
 /// The running totals of all keys.
 pub struct RunningTotals {
-    /// The partials that have totals, and these, a slot each.
+    /// The partials that have totals, and their totals, a slot each.
     which: Vec<usize>,
     totals: Vec<Box<dyn Totals>>,
     rooms: Rooms,
-    /// Keys whose totals must be computed anew.
+    /// Keys whose totals must be recomputed.
     stale: Vec<u32>,
-    /// What is to be added up: the total, the one before it, and the slot.
+    /// The additions to be made: the total, the one before it, and the slot.
     program: Vec<(u32, u32, u32)>,
 }
 
@@ -44,14 +44,14 @@ impl RunningTotals {
         self.totals.iter().map(|totals| totals.bytes()).sum::<usize>() + self.rooms.bytes()
     }
 
-    /// Has the totals of these keys computed anew before they are asked next.
+    /// Invalidates the totals of these keys: they are recomputed before they are next used.
     pub fn invalidate(&mut self, keys: impl Iterator<Item = u32>) {
         if !self.which.is_empty() {
             self.stale.extend(keys);
         }
     }
 
-    /// Adds up what a call brought.
+    /// Adds the slots of a call to the totals.
     pub fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) -> Result<()> {
         if self.which.is_empty() {
             return Ok(());
@@ -81,7 +81,7 @@ impl RunningTotals {
         Ok(())
     }
 
-    /// Runs the program over the slots of a call.
+    /// Runs the additions of a call.
     fn add_up(&mut self, delta: &Delta) {
         if self.program.is_empty() {
             return;
@@ -92,7 +92,7 @@ impl RunningTotals {
         self.program.clear();
     }
 
-    /// Moves the totals before these slices, and the one behind them, to another room.
+    /// Copies the totals before these slices, and the one after them, to another room.
     fn move_in(&mut self, old: Room, new: Room, slices: std::ops::Range<u64>) {
         if old.len == 0 {
             let first = [place(new, slices.start)];
@@ -197,12 +197,13 @@ mod tests {
             self.invalidate(keys.into_iter());
         }
 
-        /// Totals of slices that are gone are dropped by the next call.
+        /// Totals of dropped slices are removed by the next call.
         fn forget(&mut self, _: &Timelines) {}
     }
 
     proptest! {
-        /// Whatever comes in order, goes, or is taken back: a window is the sum of its slices, null if they have no value.
+        /// Whatever is added in order, dropped, or rolled back, a window is the sum of its slices, null if they have no
+        /// value.
         #[test]
         fn windows_are_sums_of_their_slices(calls in in_order()) {
             tried::<RunningTotals>(calls)?;

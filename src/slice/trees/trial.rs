@@ -1,4 +1,5 @@
-//! What is kept above slices, tried on a stream: rows that come, go, or are taken back, and all windows after each call.
+//! Tests what is kept above slices on a stream: rows are added, dropped, or rolled back, and all windows compared after
+//! each call.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,15 +18,15 @@ const LENGTH: i64 = 4;
 
 /// What is kept above slices.
 pub(super) trait Above: Sized {
-    /// What a window is answered with.
+    /// The result of a window.
     type Answer: Debug + PartialEq;
 
-    /// What it is kept of: a partial of int64 values.
+    /// The partial that it is tested with, of int64 values.
     const PARTIAL: Partial;
 
     fn new(store: &Store) -> Self;
 
-    /// Takes in what a call changed.
+    /// Applies the changes of a call.
     fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines);
 
     fn answers(
@@ -35,20 +36,20 @@ pub(super) trait Above: Sized {
         windows: &[Wanted],
     ) -> Vec<Self::Answer>;
 
-    /// What the definition says of a window with these values.
+    /// The result of a window with these values, by definition.
     fn defined(values: &[i64]) -> Self::Answer;
 
-    /// A call that had to do with these keys is taken back.
+    /// A call that affected these keys is rolled back.
     fn invalidate(&mut self, keys: Vec<u32>);
 
-    /// Slices were forgotten.
+    /// Slices were dropped.
     fn forget(&mut self, timelines: &Timelines);
 }
 
 /// A key, a time and a value.
 type Row = (u32, i64, Option<i64>);
 
-/// Rows that come; whether they are taken back, and before which time all are forgotten then.
+/// Rows of a call; whether they are rolled back, and the time before which everything is dropped afterwards.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     rows: Vec<Row>,
@@ -64,7 +65,7 @@ fn floor(time: i64) -> i64 {
     time.div_euclid(LENGTH) * LENGTH
 }
 
-/// Calls whose rows come out of order, but not after they would be forgotten.
+/// Calls whose rows come out of order, but not after the time when they would be dropped.
 pub(super) fn out_of_order() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec((rows(0..60, 8), 0i64..6, any::<bool>()), 1..25).prop_map(|calls| {
         let mut base = 0;
@@ -97,7 +98,7 @@ pub(super) fn in_order() -> impl Strategy<Value = Vec<Call>> {
     })
 }
 
-/// Compares all windows after each call with the definition; what is left once all slices are forgotten.
+/// Compares all windows after each call with the definition; returns what remains once all slices are dropped.
 pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
     let mut store = Store::new(vec![A::PARTIAL.column(&[DataType::Int64]).unwrap()], &[], 0);
     let mut timelines = Timelines::default();
@@ -157,7 +158,7 @@ fn forget(timelines: &mut Timelines, cutoff: i64) {
     }
 }
 
-/// The sum of values; none of no values.
+/// The sum of values; `None` of no values.
 pub(super) fn sum(values: &[i64]) -> Option<i64> {
     (!values.is_empty()).then(|| values.iter().sum())
 }

@@ -1,7 +1,8 @@
-//! Slices of a key whose rows of a call all come after those it had: slices that are there go on, and new ones follow.
+//! Slices of a key whose rows of a call all come after its existing ones: the last slice is extended, and new ones
+//! follow.
 //!
-//! That is what an ordered stream is made of, and most of one with some disorder. Nothing that was there is looked at but
-//! the last slice, and those in which a window begins that is only known now (Traub et al. 2019, §5.3.2, Step 2).
+//! This is the common case: all of an ordered stream, and most of one with some disorder. Only the last slice is
+//! visited, and those in which a window begins that has only become known now (Traub et al. 2019, §5.3.2, Step 2).
 
 use super::Tuples;
 use super::fresh::{Fresh, Own};
@@ -11,7 +12,7 @@ use crate::operator::stream::queries::Queries;
 use crate::slice::{Slice, Timelines};
 
 impl Tuples {
-    /// Puts a key's rows from place `old` on into slices, those of `own`; `edges` are those of windows that are new.
+    /// Puts a key's rows from place `old` on into slices, those of `own`; `edges` are those of new windows.
     pub(super) fn extend(
         &self,
         (queries, slices): (&Queries, &mut Timelines),
@@ -44,7 +45,8 @@ impl Tuples {
         slices.retime(key, first, &tuples.times);
     }
 
-    /// Splits slices of the first `old` rows at these edges, which ascend (Fig. 5); the place of the first that is another.
+    /// Splits slices of the first `old` rows at these edges, which ascend (Fig. 5); returns the place of the first
+    /// changed slice.
     fn split(
         &self,
         slices: &mut Timelines,
@@ -85,8 +87,8 @@ impl Tuples {
     }
 }
 
-/// What becomes of a slice of rows `lo..hi` and slots `bases` in rows `from..to` of it: the part with most of its rows has
-/// its partials, less the others' rows.
+/// Distributes a slice of rows `lo..hi` and slots `bases` over its rows `from..to`: the part with most of its rows
+/// takes over its partials, less the rows of the other parts.
 fn part_of(
     (key, tuples): (u32, &KeyTuples),
     bases: Vec<u32>,

@@ -1,10 +1,11 @@
-//! Slices of a key, kept as few as there can be while rows come: split, merge, shift and update (Traub et al. 2019, §5.2).
+//! Keeps the slices of a key as few as possible while rows arrive: split, merge, shift and update (Traub et al. 2019,
+//! §5.2).
 //!
-//! Where slices are cut follows from the rows and the windows that are final. After a call the cuts are found anew from
-//! the first change on, and the slices there were are fitted to them. A slice passes its partials on to the one that has
-//! most of its rows: rows that it lost are taken out of them, rows that it has not are put in, and a slice of the same
-//! rows is left alone. So one row among windows of a hundred rows moves one row from slice to slice (Fig. 6), and a mark
-//! splits one slice.
+//! The rows and the final windows determine where slices are cut. After a call the cuts are recomputed from the first
+//! change on, and the old slices are fitted to them. A slice passes its partials on to the new slice that has most of
+//! its rows: the rows that slice does not have are taken out of them, additional rows are put in, and a slice whose
+//! rows are unchanged is left alone. So one row among windows of a hundred rows moves one row from slice to slice (Fig.
+//! 6), and a mark splits one slice.
 
 use super::Tuples;
 use super::rows::KeyTuples;
@@ -13,10 +14,10 @@ use crate::operator::stream::queries::Queries;
 use crate::slice::{Slice, Timelines};
 use crate::window::{Call, New, RowCuts, gallop};
 
-/// A slice is cut here as a number of rows is full: rows put in before move it.
+/// A slice is cut here because a number of rows is reached: rows inserted earlier move the cut.
 const BY_RANK: u8 = 1;
 
-/// A slice is cut here by time, a mark, or where a final window begins or ends.
+/// A slice is cut here by time, by a mark, or where a final window begins or ends.
 const BY_EDGE: u8 = 2;
 
 /// Rows of an old slice that lie in one new slice: those at places `lo..hi` that are not new.
@@ -28,12 +29,12 @@ struct Piece {
     rows: usize,
 }
 
-/// Slots that a slice may have before those of rows put in among others are made one with them.
+/// Slots that a slice may have before those of rows inserted among others are merged.
 const CHAIN: usize = 8;
 
 impl Tuples {
-    /// Where slices begin from place `from` on, ascending, and why. `edges` are those of final windows. O(cuts) and a
-    /// little per cut, but O(rows) for marks and gaps.
+    /// Where slices begin from place `from` on, ascending, and why. `edges` are those of final windows. O(cuts) and
+    /// little work per cut, but O(rows) for marks and gaps.
     pub(super) fn cuts(
         &self,
         queries: &Queries,
@@ -91,8 +92,8 @@ impl Tuples {
         cuts
     }
 
-    /// Fits a key's slices to its rows, from place `from` on. `tuples` has the call's rows, those from arrival number
-    /// `base` on. `edges` are those of final windows, from there on. What becomes of slices is added to the work.
+    /// Fits a key's slices to its rows, from place `from` on. `tuples` has the call's rows, which begin at arrival
+    /// number `base`. `edges` are those of final windows, from there on. The resulting changes are added to the work.
     pub(super) fn fit(
         &self,
         (queries, slices): (&Queries, &mut Timelines),
@@ -105,7 +106,8 @@ impl Tuples {
         if tuples.len() == 0 {
             return;
         }
-        // The slice that the first change lies in, or follows: a row put in before a slice may belong to the one before.
+        // The slice that contains or precedes the first change: a row inserted before a slice may belong to the one
+        // before.
         let los = slices.los(key);
         let first = los.partition_point(|&lo| (lo as usize) < from).saturating_sub(1);
         let start = los.get(first).map_or(0, |&lo| lo as usize);
@@ -143,13 +145,13 @@ impl Tuples {
     }
 }
 
-/// How the rows of slices that there were lie in those that there are to be.
+/// How the rows of old slices are distributed over new slices.
 struct Fit {
     old: Vec<Slice>,
     /// Places where new slices begin, and why.
     starts: Vec<usize>,
     why: Vec<u8>,
-    /// Rows before this place, and from the first new slice's on, are of the first old slice.
+    /// All rows from the start of the first new slice up to this place belong to the first old slice.
     from: usize,
     /// The place after all rows.
     end: usize,
@@ -159,7 +161,7 @@ struct Fit {
     pieces: Vec<Vec<Piece>>,
     /// The new slice that takes over each old one's partials: the one with most of its rows.
     heirs: Vec<Option<usize>>,
-    /// The old slices whose heir each new slice is.
+    /// The old slices whose partials each new slice takes over.
     bases: Vec<Vec<usize>>,
 }
 
@@ -232,7 +234,7 @@ impl Fit {
         }
     }
 
-    /// Counts what took place.
+    /// Counts what happened.
     fn count(&self, moves: &mut Moves) {
         moves.merges += self.bases.iter().map(|bases| bases.len().saturating_sub(1) as u64).sum::<u64>();
         for (pieces, heir) in self.pieces.iter().zip(&self.heirs) {
@@ -247,7 +249,7 @@ impl Fit {
         }
     }
 
-    /// What becomes of a new slice. `refolded` is the time of the last row before it that is folded again.
+    /// The change for a new slice. `refolded` is the time of the last row before it that is folded again.
     fn change(
         &self,
         (key, tuples, slices): (u32, &KeyTuples, &Timelines),
@@ -258,7 +260,7 @@ impl Fit {
         let hi = self.starts.get(new + 1).copied().unwrap_or(self.end);
         let is_new = |place: &usize| tuples.ats[*place] >= self.base;
         let mut change = Change { key, lo, hi, ..Change::default() };
-        // Rows before `body` are the first old slice's.
+        // Rows before `body` belong to the first old slice.
         let body = self.from.clamp(lo, hi);
         let keeps = self.bases[new].contains(&0);
         let (mut taken, mut last_taken) = (vec![false; hi - body], body.saturating_sub(1).max(lo));

@@ -1,4 +1,4 @@
-//! Which rows are kept, and for how long: those that no row and no window to come needs are forgotten, slice by slice.
+//! Which rows are kept, and for how long: rows that no later row and no window needs are dropped, slice by slice.
 
 use super::Tuples;
 use super::rows::KeyTuples;
@@ -7,8 +7,8 @@ use crate::slice::Timelines;
 use crate::window::{Call, New};
 
 impl Tuples {
-    /// Whether it is worth looking for what is not needed any longer: as much work as there are keys and rows, at most.
-    /// `rows` came with the call.
+    /// Whether looking for rows that are no longer needed pays off: it takes at most as much work as there are keys and
+    /// rows. `rows` came with the call.
     pub(in crate::operator::stream) fn is_worth_sweeping(&mut self, rows: u64) -> bool {
         self.unswept += rows;
         if rows > 0 && 8 * self.unswept < self.kept.max(self.keys.len()) as u64 {
@@ -18,7 +18,7 @@ impl Tuples {
         true
     }
 
-    /// Forgets what is not needed of a key; of its slices, no more than the first `expired`.
+    /// Drops what is no longer needed of a key, but at most its first `expired` slices.
     pub(in crate::operator::stream) fn forget(
         &mut self,
         (queries, slices): (&Queries, &mut Timelines),
@@ -32,7 +32,7 @@ impl Tuples {
         }
         let mut tuples = std::mem::take(tuples);
         let needed = self.first_needed(queries, key, &mut tuples, call);
-        // Whole slices, and many at a time: what is left is moved.
+        // Whole slices, and many at a time, as the rest is moved.
         let los = slices.los(key);
         let of_rows = match los.partition_point(|&lo| lo as usize <= needed) {
             all if needed == tuples.len() => all,
@@ -49,7 +49,7 @@ impl Tuples {
         self.keys[key as usize] = tuples;
     }
 
-    /// The first of a key's rows that a window which rows tell still needs.
+    /// The first of a key's rows that a window determined by rows still needs.
     fn first_needed(&self, queries: &Queries, key: u32, tuples: &mut KeyTuples, call: Call) -> usize {
         let mut needed = tuples.len();
         for (query, asked) in queries.asked().iter().enumerate() {
@@ -73,7 +73,7 @@ impl Tuples {
         needed
     }
 
-    /// Drops punctuations before all rows there are, if none can come before them.
+    /// Drops punctuations before all remaining rows, if no row can still arrive before them.
     pub(in crate::operator::stream) fn forget_points(&mut self, floor: i64) {
         if self.points.is_empty() {
             return;
@@ -87,7 +87,7 @@ impl Tuples {
         });
     }
 
-    /// Which keys something is left of.
+    /// Which keys still have any state.
     pub(in crate::operator::stream) fn live_keys(&self) -> Vec<bool> {
         let mut is_live: Vec<bool> = self.keys.iter().map(|tuples| !tuples.is_done()).collect();
         for key in self.points.iter().filter_map(|point| point.key) {
@@ -96,7 +96,7 @@ impl Tuples {
         is_live
     }
 
-    /// Keeps these keys, which ascend, and drops the others: the n-th of them is key n.
+    /// Keeps these keys, which ascend, and drops the others: the n-th of them becomes key n.
     pub(in crate::operator::stream) fn keep_keys(&mut self, live: &[u32]) {
         let keep = |&key: &u32| self.keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
         self.keys = live.iter().map(keep).collect();

@@ -11,22 +11,22 @@ pub(super) struct Own {
     hi: u32,
 }
 
-/// Rows that came with a call, in the order they came; and which comes where if they are put key by key, and of a key in
-/// the order of time and arrival.
+/// Rows that came with a call, in order of arrival, and their order by key, time and arrival.
 #[derive(Debug, Default)]
 pub(in crate::operator::stream) struct Fresh {
     /// The arrival number of the first.
     pub(super) base: u64,
     pub(super) times: Vec<i64>,
-    /// The columns of marks, as bits; none if there are none.
+    /// The columns of marks, as bits; empty if no column marks rows.
     marks: Vec<u64>,
-    /// None if they are of one key and came in order.
+    /// `None` if they are of one key and came in order.
     order: Option<Vec<u32>>,
     keys: Vec<Own>,
 }
 
 impl Fresh {
-    /// Rows of keys `ids`, of which there are `keys`. O(rows), and O(log rows) a row where keys are many more than rows.
+    /// Rows of keys `ids`, of which there are `keys`. O(rows), and O(log rows) a row where there are many more keys
+    /// than rows.
     pub(super) fn new(base: u64, times: Vec<i64>, marks: Vec<u64>, ids: &[u32], keys: usize) -> Self {
         let rows = times.len() as u32;
         let Some(&first) = ids.first() else { return Self { base, ..Self::default() } };
@@ -64,7 +64,7 @@ impl Fresh {
         self.order.is_none()
     }
 
-    /// The rows of a key, in order: numbers in the order they came.
+    /// The rows of a key, in order: their places in the order of arrival.
     pub(super) fn rows_of(&self, own: Own) -> impl ExactSizeIterator<Item = usize> + '_ {
         (own.lo..own.hi).map(|row| self.order.as_ref().map_or(row, |order| order[row as usize]) as usize)
     }
@@ -74,19 +74,19 @@ impl Fresh {
         self.rows_of(own).next().map(|row| self.times[row])
     }
 
-    /// A row of this number.
+    /// The row at this place in the order of arrival.
     pub(super) fn row(&self, row: usize) -> Row {
         let marks = self.marks.get(row).copied().unwrap_or_default();
         Row { time: self.times[row], at: self.base + row as u64, marks }
     }
 
-    /// The marks of rows, if any column marks some.
+    /// The marks of rows, if any row may be marked.
     pub(super) fn marks(&self) -> Option<&[u64]> {
         (!self.marks.is_empty()).then_some(&self.marks)
     }
 }
 
-/// Rows by key, those of a key as they came.
+/// Rows by key, those of one key in order of arrival.
 fn by_key(ids: &[u32], keys: usize) -> Vec<u32> {
     let rows = ids.len();
     if rows < keys / 8 {
@@ -119,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Each key's rows are there once, in the order of time and arrival, whichever way they are sorted.
+        /// Each key's rows are there once, in the order of time and arrival, however they are sorted.
         #[test]
         fn rows_are_by_key_and_time(rows in prop::collection::vec((0u32..5, 0i64..6), 0..40), keys in 5usize..2000) {
             let ids: Vec<u32> = rows.iter().map(|row| row.0).collect();

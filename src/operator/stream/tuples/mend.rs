@@ -1,7 +1,7 @@
-//! The partials of changed slices: how they come from those there were, and from rows.
+//! The partials of changed slices: how they are derived from the old ones and from rows.
 //!
-//! Nothing that is there is changed by a call: what becomes of slices gets slots of its own, and is linked in once nothing
-//! can fail any more.
+//! A call changes nothing that exists: changed slices get slots of their own, which are linked in once nothing can fail
+//! any more.
 
 use super::Tuples;
 use super::fresh::Fresh;
@@ -14,12 +14,12 @@ use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, copied};
 use arrow_array::{ArrayRef, cast::AsArray};
 
-/// What decides how a partial is mended.
+/// What determines how a partial is updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// Whether rows of one time must be folded in their order.
+    /// Whether rows of one time must be folded in order of arrival.
     pub(super) ordered: bool,
-    /// Whether rows may be folded in any order otherwise.
+    /// Whether rows may otherwise be folded in any order.
     pub(super) commutative: bool,
 }
 
@@ -37,9 +37,10 @@ impl Kind {
 }
 
 impl Tuples {
-    /// The partials of changed slices. O(rows added and removed), and O(rows of a slice) where partials cannot be mended.
+    /// The partials of changed slices. O(rows added and removed), and O(rows of a slice) where partials cannot be
+    /// updated.
     ///
-    /// Beside them, how many of them were computed anew.
+    /// Also returns how many of them were recomputed.
     pub(super) fn derive(
         &self,
         stored: &[Stored],
@@ -54,7 +55,7 @@ impl Tuples {
             change.added.iter().map(|&place| (tuples.ats[place], tuples.times[place])).collect()
         };
         let added: Vec<Vec<(u64, i64)>> = changes.iter().map(added).collect();
-        // New slices of rows that were in others.
+        // New slices with rows from other slices.
         let mut recomputed: Vec<bool> =
             changes.iter().map(|change| change.bases.is_empty() && !change.chained && change.known).collect();
         let mut derived = Vec::with_capacity(stored.len());
@@ -86,7 +87,7 @@ impl Tuples {
         Ok((delta, recomputed.into_iter().filter(|&recomputed| recomputed).count() as u64))
     }
 
-    /// One partial of changed slices, a slot each; says which of them were computed anew.
+    /// One partial of changed slices, a slot each; says which of them were recomputed.
     fn mended(
         &self,
         column: Stretch<'_>,
@@ -104,10 +105,10 @@ impl Tuples {
             let in_order = !kind.ordered || !change.refolds;
             !change.bases.is_empty() && in_order && (kind.commutative || change.appended)
         };
-        // The slices that keep what they had, less what they lost.
+        // The slices that keep their partials, less the rows they lost.
         let mended: Vec<usize> = (0..changes.len()).filter(|&at| mends(&changes[at])).collect();
         let mut kept = merged(column, mended.iter().map(|&at| &changes[at].bases[..]))?;
-        // The slot of each change among them, if it is mended indeed.
+        // The slot of each change among them, if it is in fact updated and not recomputed.
         let mut place: Vec<Option<u32>> = vec![None; changes.len()];
         mended.iter().zip(0..).for_each(|(&at, slot)| place[at] = Some(slot));
         let losing: Vec<usize> = mended.into_iter().filter(|&at| !changes[at].removed.is_empty()).collect();
@@ -131,7 +132,7 @@ impl Tuples {
         let rows: Vec<&[(u64, i64)]> =
             (0..changes.len()).map(|at| if is_anew(at) { &whole[at][..] } else { &added[at] }).collect();
         let filled: Vec<&[(u64, i64)]> = rows.iter().copied().filter(|rows| !rows.is_empty()).collect();
-        // A slot for each change, as far as it keeps something, and then those of rows.
+        // One slot for each change that keeps something, followed by those of rows.
         let slots: Vec<u32> = place.iter().copied().flatten().collect();
         let mut both = copied(kept.as_ref(), &slots)?;
         let kept_slots = slots.len() as u32;
@@ -179,7 +180,7 @@ impl Stretch<'_> {
 }
 
 impl Stretch<'_> {
-    /// Whether some row that a slice takes over has a value. Mostly it is the first one.
+    /// Whether some row that a slice takes over has a value. Usually the first one does.
     fn is_left(&self, change: &Change, tuples: &KeyTuples) -> bool {
         let mut added = change.added.iter().peekable();
         let mut taken = (change.lo..change.hi).filter(|place| added.next_if_eq(&place).is_none());
@@ -210,7 +211,7 @@ fn fold(column: Stretch<'_>, rows: &[&[(u64, i64)]]) -> Result<Box<dyn Partials>
     Ok(partials)
 }
 
-/// A column with a slot for each group of a call's rows, which are folded in the order they came.
+/// A column with a slot for each group of a call's rows, which are folded in order of arrival.
 fn grouped(column: Stretch<'_>, work: &Work, fresh: &Fresh) -> Result<Box<dyn Partials>> {
     let (store, groups) = (column.rows, work.groups.len());
     let mut partials = column.like.empty();
@@ -232,8 +233,8 @@ fn grouped(column: Stretch<'_>, work: &Work, fresh: &Fresh) -> Result<Box<dyn Pa
     reduced(partials, column.kind, &times)
 }
 
-/// Slots of functions that do not commute as one state each: what they are made of will not come apart again. `times` are
-/// those of their first rows.
+/// Merges the slots of functions that do not commute into one state each, as their parts will not be separated again.
+/// `times` are those of their first rows.
 fn reduced(partials: Box<dyn Partials>, kind: &Kind, times: &[i64]) -> Result<Box<dyn Partials>> {
     if kind.commutative {
         return Ok(partials);

@@ -1,17 +1,17 @@
-//! Rows under the slices: for windows that rows tell, and for functions that depend on the order of rows, on streams in
-//! which a row may come late (Traub et al. 2019, §5.1, Fig. 4).
+//! Rows under the slices: for windows determined by rows, and for functions that depend on the order of rows, on
+//! streams in which a row may be late (Traub et al. 2019, §5.1, Fig. 4).
 //!
 //! | | |
 //! |---|---|
 //! | needs | nothing but associative functions |
-//! | time | O(1) per row in order; a row out of order moves those of its key that lie after it, and one row of each later slice between edges that count; O(1) per window beside the combinations |
-//! | space | the rows that some window or row to come may need |
+//! | time | O(1) per row in order; a row out of order moves the later rows of its key, and one row of each later slice between edges at ranks; O(1) per window besides the combinations |
+//! | space | the rows that some window or future row may need |
 //! | first appeared | Traub et al., EDBT 2019, §5.2-5.3 |
 //!
-//! Windows that rows tell are a function of a key's rows in the order of time and arrival. So after each call they are
-//! listed anew from the first row on that the call changed. Where its rows all come after those there were, slices go on
-//! (`extend`); else slices are fitted to the edges there are now (`fit`), and only slices whose rows are others get other
-//! partials (`mend`).
+//! Windows determined by rows are a function of a key's rows in the order of time and arrival. So after each call they
+//! are listed anew from the first row on that the call changed. Where the new rows all come after the existing ones,
+//! slices are extended (`extend`); otherwise slices are fitted to the current edges (`fit`), and only slices whose rows
+//! changed get new partials (`mend`).
 
 mod extend;
 mod fit;
@@ -43,7 +43,7 @@ use store::TupleStore;
 pub(super) use work::Moves;
 use work::Work;
 
-/// Columns of marks, at most: they are kept as bits.
+/// Largest number of columns of marks: they are kept as bits.
 const MARKS: usize = 64;
 
 /// The rows of all keys.
@@ -52,32 +52,32 @@ pub(super) struct Tuples {
     keys: Vec<KeyTuples>,
     /// Rows of all keys.
     kept: usize,
-    /// Keys by the watermark that makes a window of theirs final.
+    /// Keys by the watermark that makes one of their windows final.
     waiting: BTreeSet<(i64, u32)>,
     kinds: Vec<Kind>,
     /// Positions of the columns that mark rows, by bit.
     mark_columns: Vec<usize>,
     /// Punctuations by calls, ascending.
     points: Vec<Point>,
-    /// Rows that came since what is not needed was last forgotten.
+    /// Rows that arrived since rows were last dropped.
     unswept: u64,
     undo: Vec<Before>,
-    /// The arrival number of the first row of the call that is under way.
+    /// The arrival number of the first row of the current call.
     base: Option<u64>,
-    /// The punctuation of the call.
+    /// The punctuation of the current call.
     point: Option<Point>,
 }
 
-/// What a call comes to for slices.
+/// The changes a call makes to slices.
 pub(super) struct Changed {
     pub(super) delta: Delta,
     pub(super) moves: Moves,
-    /// How many slices were computed anew from rows.
+    /// How many slices were recomputed from rows.
     pub(super) recomputed: u64,
 }
 
 impl Changed {
-    /// Nothing.
+    /// No changes.
     pub(super) fn none() -> Self {
         Self { delta: Delta::default(), moves: Moves::default(), recomputed: 0 }
     }
@@ -101,7 +101,7 @@ impl Tuples {
         })
     }
 
-    /// Which partials depend on the order in which rows of one time are folded.
+    /// Which partials depend on the order in which rows with equal times are folded.
     pub(super) fn ordered(&self) -> Vec<bool> {
         self.kinds.iter().map(|kind| kind.ordered).collect()
     }
@@ -111,7 +111,7 @@ impl Tuples {
         self.kinds.iter().any(|kind| kind.ordered)
     }
 
-    /// Whether rows may be folded in any order but for ties in time.
+    /// Whether rows may be folded in any order except for ties in time.
     fn commutes(&self) -> bool {
         self.kinds.iter().all(|kind| kind.commutative)
     }
@@ -131,7 +131,7 @@ impl Tuples {
         self.store.next()
     }
 
-    /// Takes in rows of these keys, batch by batch with their times: whose they are.
+    /// Takes in rows, batch by batch with their times; also returns the key of each row.
     pub(super) fn put(
         &mut self,
         mut batches: Vec<(RecordBatch, Vec<i64>)>,
@@ -170,7 +170,7 @@ impl Tuples {
         Fresh::new(base, Vec::new(), Vec::new(), &[], 0)
     }
 
-    /// Puts a punctuation, of a key or of all, after the rows up to its time that have come.
+    /// Puts a punctuation, of one key or of all, after the rows up to its time that have arrived.
     pub(super) fn punctuate(&mut self, time: i64, key: Option<u32>) {
         let point = Point { time, at: self.store.next(), key };
         let at = self.points.partition_point(|other| *other <= point);
@@ -178,7 +178,7 @@ impl Tuples {
         self.point = Some(point);
     }
 
-    /// Keys that a call may have to do with, ascending, with their rows.
+    /// Keys that a call may affect, ascending, with their rows.
     fn visited(&self, fresh: &Fresh, call: Call) -> Vec<(u32, Option<Own>)> {
         let mut visited: Vec<(u32, Option<Own>)> =
             fresh.keys().iter().map(|&own| (own.key, Some(own))).collect();
@@ -192,13 +192,13 @@ impl Tuples {
                 visited.extend(self.waiting.range(..=(now, u32::MAX)).map(|&(_, key)| (key, None)));
             }
         }
-        // Of two entries of a key, that with rows stays.
+        // Of two entries of a key, the one with rows is kept.
         visited.sort_by_key(|&(key, own)| (key, own.is_none()));
         visited.dedup_by_key(|&mut (key, _)| key);
         visited
     }
 
-    /// Puts rows where they belong, fits slices to them, and lists windows that rows tell.
+    /// Inserts rows in order, fits slices to them, and lists the windows determined by rows.
     pub(super) fn process(
         &mut self,
         (queries, slices): (&Queries, &mut Timelines),
@@ -231,7 +231,7 @@ impl Tuples {
         Ok(Changed { delta, moves: work.moves, recomputed })
     }
 
-    /// Puts a key's rows in, lists windows, and fits slices.
+    /// Inserts a key's rows, lists windows, and fits slices.
     #[allow(clippy::too_many_arguments, reason = "a struct of them would have one user")]
     fn process_key(
         &self,
@@ -247,7 +247,7 @@ impl Tuples {
         let cut = self.point.filter(|point| old > 0 && point.key.is_none_or(|own| own == key));
         let first = own.and_then(|own| fresh.first_time(own));
         let mut changed = tuples.place_of(first);
-        // A row before a punctuation goes to the window that this ends, which may have been emitted.
+        // A row before a punctuation belongs to the window that this ends, which may have been emitted.
         let is_ended = first.is_some_and(|first| self.points.last().is_some_and(|point| point.time > first));
         let is_appended = changed == old && cut.is_none() && !is_ended;
         let mut places = Vec::new();
@@ -308,7 +308,8 @@ impl Tuples {
         }
     }
 
-    /// Lists what is ready of a key, query by query, and notes when there is more. `new` are the places of the call's rows.
+    /// Lists the ready windows of a key, query by query, and records when the next will be final. `new` are the places
+    /// of the call's rows.
     fn list(
         &self,
         queries: &Queries,
@@ -364,7 +365,7 @@ impl Tuples {
         Ok(listed)
     }
 
-    /// All edges from place `from` on that final windows got as their rows came.
+    /// All edges from place `from` on that final windows received as their rows arrived.
     fn final_edges(
         &self,
         queries: &Queries,
@@ -391,7 +392,7 @@ impl Tuples {
         Ok(edges)
     }
 
-    /// Keeps what a call did. `rows` came with it.
+    /// Commits a call, which brought `rows` rows.
     pub(super) fn settle(&mut self, rows: u64) {
         (self.point, self.base) = (None, None);
         for before in self.undo.drain(..) {
@@ -404,7 +405,7 @@ impl Tuples {
         self.kept += rows as usize;
     }
 
-    /// Takes a call back.
+    /// Rolls back a call.
     pub(super) fn take_back(&mut self) {
         while let Some(before) = self.undo.pop() {
             self.keys[before.key as usize].take_back(before);
@@ -416,14 +417,14 @@ impl Tuples {
         self.base.take().into_iter().for_each(|base| self.store.take_back(base));
     }
 
-    /// Moves rows together once that is worth it.
+    /// Compacts the stored rows once that pays off.
     pub(super) fn tidy(&mut self) {
         self.store.join();
         if !self.store.is_loose(self.kept) {
             return;
         }
         let numbers = self.store.renumbered(self.keys.iter().flat_map(|tuples| tuples.ats.iter().copied()));
-        // Should Arrow not be able to, rows stay where they are.
+        // If Arrow fails to do so, rows stay where they are.
         let Ok(store) = self.store.squeezed(&numbers) else { return };
         self.store = store;
         let renumber = |at: &mut u64| *at = numbers.of(*at);
@@ -437,13 +438,13 @@ impl Tuples {
         self.points.iter_mut().for_each(|point| renumber(&mut point.at));
     }
 
-    /// Notes anew which keys wait for which watermark.
+    /// Records anew which keys wait for which watermark.
     fn wait(&mut self) {
         let waits = (0..).zip(&self.keys).filter_map(|(key, tuples)| tuples.next.map(|next| (next, key)));
         self.waiting = waits.collect();
     }
 
-    /// Other queries, with the rows there are. `places` has the place of each former query among them, if it stays.
+    /// Changes the queries and keeps the rows. `places` has the new place of each former query, if it stays.
     pub(super) fn change(
         &mut self,
         queries: &Queries,
@@ -459,7 +460,7 @@ impl Tuples {
         Ok(())
     }
 
-    /// Fits all slices to the windows there are now: those that were cut for others become one.
+    /// Fits all slices to the current windows: slices cut for windows that are gone are merged.
     pub(super) fn refit(
         &mut self,
         (queries, slices): (&Queries, &mut Timelines),
@@ -484,7 +485,7 @@ impl Tuples {
         Ok(Changed { delta, moves: work.moves, recomputed })
     }
 
-    /// Rows of the call's that came before the watermark, key by key.
+    /// Rows of the call that came before the watermark, key by key.
     pub(super) fn late(&self, fresh: &Fresh, watermark: Option<i64>) -> Vec<(u32, i64)> {
         let Some(watermark) = watermark else { return Vec::new() };
         let mut late = Vec::new();
@@ -497,16 +498,16 @@ impl Tuples {
     }
 }
 
-/// What a call comes to for a key.
+/// The outcome of a call for one key.
 #[derive(Default)]
 struct Listed {
     /// Windows to be emitted, each with its query: places of rows.
     windows: Vec<(usize, OfRows)>,
-    /// Edges; windows are not among it.
+    /// Edges, as in the output of one window type; its windows are unused.
     ready: Ready,
 }
 
-/// The slice that begins at this place of a key's rows, or all of them at their end.
+/// The slice that begins at this place of a key's rows, or the number of slices at their end.
 fn slice_at(slices: &Timelines, key: u32, tuples: &KeyTuples, place: usize) -> Result<usize> {
     let los = slices.los(key);
     let at = los.partition_point(|&lo| (lo as usize) < place);
@@ -521,7 +522,7 @@ fn kinds(stored: &[Stored], partials: &[Box<dyn Partials>]) -> Vec<Kind> {
     stored.iter().zip(partials).map(|(stored, partials)| Kind::of(stored, &**partials)).collect()
 }
 
-/// The columns that rows are kept of.
+/// The columns that the tuple store keeps.
 fn store_of(queries: &Queries) -> TupleStore {
     let of_partials =
         queries.stored().iter().flat_map(|stored| stored.inputs.iter().copied().chain(stored.filter));

@@ -3,7 +3,7 @@
 use super::fresh::{Fresh, Own};
 use crate::window::{Memory, Saved, place_from};
 
-/// A row on its way in.
+/// A row to be inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Row {
     pub(super) time: i64,
@@ -13,7 +13,7 @@ pub(super) struct Row {
     pub(super) marks: u64,
 }
 
-/// Which window of which query it is of.
+/// Identifies a window type of a query.
 pub(super) type WindowAt = (usize, usize);
 
 /// A key's rows.
@@ -21,13 +21,13 @@ pub(super) type WindowAt = (usize, usize);
 pub(super) struct KeyTuples {
     pub(super) times: Vec<i64>,
     pub(super) ats: Vec<u64>,
-    /// Marks of the first rows; those of others have none.
+    /// Marks of the first rows; later rows are unmarked.
     pub(super) marks: Vec<u64>,
-    /// How many rows were forgotten of each query whose windows have ranks: the rank of its first row.
+    /// How many rows were dropped for each query whose windows have ranks: the rank of its first row.
     pub(super) gone: Vec<u64>,
     /// What is remembered of windows that have numbers.
     pub(super) memories: Vec<(WindowAt, Memory)>,
-    /// No watermark before this one makes a window that rows tell final.
+    /// No watermark before this one makes a window determined by rows final.
     pub(super) next: Option<i64>,
 }
 
@@ -55,16 +55,16 @@ impl KeyTuples {
             + self.memories.iter().map(|(_, memory)| memory.bytes()).sum::<usize>()
     }
 
-    /// How many rows lie at or before `t`.
+    /// How many rows are at or before `t`.
     fn upto(&self, t: i64) -> usize {
-        // Mostly all of them.
+        // Usually all of them.
         match self.times.last() {
             Some(&last) if last > t => self.times.partition_point(|&time| time <= t),
             _ => self.len(),
         }
     }
 
-    /// The place of the first row of a query whose stream begins after `since`.
+    /// The place of the first row of a query that only sees rows after `since`.
     pub(super) fn first_of(&self, since: Option<i64>) -> usize {
         since.map_or(0, |since| self.times.partition_point(|&time| time <= since))
     }
@@ -87,7 +87,7 @@ impl KeyTuples {
     /// What is remembered of a window.
     pub(super) fn memory(&mut self, of: WindowAt) -> &mut Memory {
         let at = self.memories.iter().position(|(own, _)| *own == of).unwrap_or_else(|| {
-            // There are few, and many keys.
+            // There are few window types, and many keys.
             self.memories.reserve_exact(1);
             self.memories.push((of, Memory::default()));
             self.memories.len() - 1
@@ -95,7 +95,7 @@ impl KeyTuples {
         &mut self.memories[at].1
     }
 
-    /// What it is now, so far as rows put in at place `at` or after may change it.
+    /// Records the current state, as far as rows inserted at place `at` or later may change it.
     pub(super) fn before(&mut self, key: u32, at: usize) -> Before {
         Before {
             key,
@@ -106,7 +106,7 @@ impl KeyTuples {
         }
     }
 
-    /// Becomes what it was.
+    /// Restores the recorded state.
     pub(super) fn take_back(&mut self, before: Before) {
         self.truncate(before.at);
         before.rows.into_iter().for_each(|row| self.push(row));
@@ -132,12 +132,12 @@ impl KeyTuples {
         self.ats.push(row.at);
     }
 
-    /// The place of a row of this time that comes after all there are; that after all rows if there is none.
+    /// The place after all rows at or before this time; after all rows if no time is given.
     pub(super) fn place_of(&self, time: Option<i64>) -> usize {
         time.map_or(self.len(), |time| self.upto(time))
     }
 
-    /// Puts a key's rows, none of which comes before any there is, at the end. O(rows).
+    /// Appends a key's rows, none of which comes before an existing one. O(rows).
     pub(super) fn append(&mut self, fresh: &Fresh, own: Own) {
         let old = self.len();
         self.times.extend(fresh.rows_of(own).map(|row| fresh.times[row]));
@@ -148,7 +148,7 @@ impl KeyTuples {
         }
     }
 
-    /// Puts rows, which ascend and came after all there are, where they belong. O(rows from the first of them on).
+    /// Inserts rows, which ascend and arrived after all existing ones, in order. O(rows from the first of them on).
     pub(super) fn insert(&mut self, rows: impl Iterator<Item = Row>) {
         let mut rows = rows.peekable();
         let at = self.place_of(rows.peek().map(|row| row.time));
@@ -164,7 +164,8 @@ impl KeyTuples {
         later.for_each(|row| self.push(row));
     }
 
-    /// Becomes one of `queries` queries: `places` has the place of each former one, and `bits` that of each column of marks.
+    /// Adapts to `queries` queries: `places` has the new place of each former one, and `bits` that of each column of
+    /// marks.
     pub(super) fn change(&mut self, queries: usize, places: &[Option<usize>], bits: &[Option<usize>]) {
         let mut gone = vec![0; queries];
         for (place, &rows) in places.iter().zip(&self.gone) {
@@ -182,7 +183,8 @@ impl KeyTuples {
         }
     }
 
-    /// Forgets its first `rows` rows. `own` says after which time each query's rows lie, and whether its windows have ranks.
+    /// Drops its first `rows` rows. `own` says after which time each query's rows begin, and whether its windows have
+    /// ranks.
     pub(super) fn forget(&mut self, rows: usize, own: impl Iterator<Item = (Option<i64>, bool)>) {
         for (query, (since, _)) in own.enumerate().filter(|(_, (_, is_ranked))| *is_ranked) {
             if self.gone.len() <= query {
@@ -212,7 +214,7 @@ impl KeyTuples {
         }
     }
 
-    /// Whether nothing is left of it that a row to come may need: no rows, no ranks and no numbers.
+    /// Whether it has no state that a future row may need: no rows, no ranks and no numbers.
     pub(super) fn is_done(&self) -> bool {
         let has_rank = self.gone.iter().any(|&gone| gone > 0);
         let has_number = self.memories.iter().any(|(_, memory)| memory.next > 0);
@@ -226,7 +228,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Rows lie in the order of (time, arrival), and a call that is taken back leaves no trace.
+        /// Rows are in the order of (time, arrival), and a call that is rolled back leaves no trace.
         #[test]
         fn rows_are_in_order(calls in prop::collection::vec((prop::collection::vec(0i64..20, 0..6), any::<bool>()), 0..12)) {
             let (mut tuples, mut kept, mut next) = (KeyTuples::default(), Vec::new(), 0);

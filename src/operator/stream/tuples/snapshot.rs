@@ -1,8 +1,8 @@
 //! Snapshots of rows: rows by key and time, their values in the order of arrival, and what is remembered of windows.
 //!
-//! The checksum of a snapshot says that it is what was written, not who wrote it. What numbers say is another's; but a call
-//! would fail where the rows of a window are not cut off by slices, or where a window was emitted that is none: such
-//! contents are refused.
+//! The checksum of a snapshot shows that it is unchanged, not who wrote it, so its contents are not trusted. A call
+//! would fail if the rows of a window did not begin and end at slices, or if an emitted window did not exist: such
+//! contents are rejected.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::slice::Timelines;
 use crate::state::{Reader, Writer, broken};
 use crate::window::{Call, Emitted, Memory, New, Point};
 
-/// Where the last row of no slice is.
+/// Marks a slice without a last row.
 const LIMIT: usize = u32::MAX as usize;
 
-/// Greatest rank of a row: what is counted from there on fits.
+/// Greatest rank of a row: counting on from there cannot overflow.
 const MOST: u64 = 1 << 62;
 
 fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
@@ -29,7 +29,7 @@ fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
 }
 
 impl Tuples {
-    /// Writes all that is held. O(rows).
+    /// Writes everything it holds. O(rows).
     pub(in crate::operator::stream) fn save(&self, to: &mut Writer) -> Result<()> {
         let each =
             || (0u32..).zip(&self.keys).flat_map(|(key, own)| (0..own.len()).map(move |at| (key, own, at)));
@@ -76,7 +76,7 @@ impl Tuples {
         Ok(())
     }
 
-    /// Reads what [`Tuples::save`] wrote of these queries and so many keys.
+    /// Reads what [`Tuples::save`] wrote for these queries and this number of keys.
     ///
     /// # Errors
     /// `InvalidValue` if the contents contradict each other.
@@ -137,13 +137,13 @@ impl Tuples {
             };
             self.points.push(Point { time, at, key });
         }
-        // What is ready is found by the next watermark.
+        // The next watermark finds what is ready.
         self.keys.iter_mut().for_each(|own| own.next = (own.len() > 0).then_some(i64::MIN));
         self.wait();
         Ok(())
     }
 
-    /// What is remembered of a window of a key's.
+    /// What is remembered of one window type of a key.
     fn read_memory(
         &self,
         from: &mut Reader<'_>,
@@ -179,7 +179,7 @@ impl Tuples {
         Ok(((query, window), memory))
     }
 
-    /// Refuses what no operator holds: `call` is one that only asks. O(rows).
+    /// Rejects contents that no operator can hold; `call` brings no rows and no watermark. O(rows).
     ///
     /// # Errors
     /// `InvalidValue` if the contents contradict each other.
@@ -220,8 +220,8 @@ impl Tuples {
             && (0..queries.asked().len()).all(is_sound)
     }
 
-    /// Whether slices begin wherever rows tell that they do. Other edges are those of windows that a call emits, which cuts
-    /// slices there.
+    /// Whether slices begin at every edge determined by rows. The other edges belong to windows that a call emits,
+    /// which cuts slices there.
     fn is_cut(&self, queries: &Queries, slices: &Timelines, key: u32, own: &KeyTuples) -> bool {
         let los = slices.los(key);
         let begins = |place: usize| los.binary_search(&(place as u32)).is_ok();

@@ -1,8 +1,7 @@
-//! The tuple store: the rows of all keys in the order they came, column by column.
+//! The tuple store: the rows of all keys in order of arrival, column by column.
 //!
-//! A row is known by its arrival number, which grows from row to row: so it also says which of two rows of one time comes
-//! first. Chunks next to each other become one while they are small; rows that no key has any longer are dropped once
-//! they are most of what is held.
+//! A row is identified by its arrival number, which increases from row to row and so also orders rows with equal times.
+//! Small neighbouring chunks are merged; rows that no key needs any longer are dropped once they are the majority.
 
 use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, new_empty_array, new_null_array};
 use arrow_cast::cast;
@@ -14,13 +13,13 @@ use arrow_select::take::take;
 use crate::Result;
 use crate::window::ReadRows;
 
-/// Rows of a chunk, at most, that was put together from others.
+/// Largest number of rows of a merged chunk.
 const CHUNK: usize = 1 << 20;
 
-/// Rows without a key that may gather.
+/// Rows without a key that may accumulate.
 const SLACK: usize = 4096;
 
-/// Rows that came one after the other.
+/// Rows that arrived one after the other.
 #[derive(Debug, Clone)]
 struct Chunk {
     first: u64,
@@ -70,7 +69,7 @@ impl TupleStore {
         columns.map(|column| column.get_array_memory_size()).sum()
     }
 
-    /// Takes in rows: batch by batch its columns, in the order of `read`, which become one chunk.
+    /// Takes in rows: the columns of each batch, in the order of `read`; all batches become one chunk.
     pub(super) fn push(&mut self, batches: &[Vec<ArrayRef>], rows: usize) -> Result<()> {
         let one = |(column, wanted): (usize, &DataType)| -> Result<ArrayRef> {
             let own = batches.iter().map(|batch| match &batch[column] {
@@ -91,7 +90,7 @@ impl TupleStore {
         Ok(())
     }
 
-    /// The same rows with the columns of another store; those that these rows have not are null.
+    /// The same rows with the columns of another store; columns missing from these rows are null.
     pub(super) fn with(&self, other: &Self) -> Self {
         let column =
             |chunk: &Chunk, position: &usize, wanted: &DataType| match self.read.binary_search(position) {
@@ -110,7 +109,7 @@ impl TupleStore {
         Self { chunks: chunks.collect(), next: self.next, ..other.clone() }
     }
 
-    /// Takes back the rows from arrival number `from` on, which is that of a chunk's first row, or of the next row.
+    /// Removes the rows from arrival number `from` on, which is that of a chunk's first row, or of the next row.
     pub(super) fn take_back(&mut self, from: u64) {
         self.chunks.retain(|chunk| chunk.first < from);
         self.next = from;
@@ -177,7 +176,7 @@ impl TupleStore {
         self.chunks.partition_point(|chunk| chunk.first <= at) - 1
     }
 
-    /// Joins small chunks; amortised O(log n) per row. Should Arrow not be able to, they stay as they are.
+    /// Merges small chunks; amortised O(log n) per row. If Arrow fails to do so, they stay as they are.
     pub(super) fn join(&mut self) {
         while let [.., a, b] = &self.chunks[..] {
             if a.rows > 2 * b.rows || a.rows + b.rows > CHUNK {
@@ -191,13 +190,13 @@ impl TupleStore {
         }
     }
 
-    /// Whether rows without a key are most of the rows, if `live` have one.
+    /// Whether most rows are without a key, if `live` have one.
     pub(super) fn is_loose(&self, live: usize) -> bool {
         self.rows() > 2 * live + SLACK
     }
 
-    /// The number of each row, and of the next, once those are dropped that `ats` has not; a dropped one has that of the
-    /// next one there is.
+    /// The new number of each row, and of the next one, once rows missing from `ats` are dropped; a dropped row maps to
+    /// the number of the next remaining one.
     pub(super) fn renumbered(&self, ats: impl Iterator<Item = u64>) -> Renumbered {
         let first = self.chunks.first().map_or(self.next, |chunk| chunk.first);
         let mut numbers = vec![0; (self.next - first) as usize + 1];
@@ -259,7 +258,7 @@ mod tests {
         Arc::new(Int64Array::from_iter_values(values))
     }
 
-    /// Whatever is joined, taken back and dropped, a row is found by its number.
+    /// Rows are found by their numbers after any sequence of merges, rollbacks and drops.
     #[test]
     fn rows_are_found_by_their_numbers() {
         let mut store = TupleStore::new(vec![3], vec![DataType::Int64]);

@@ -1,4 +1,4 @@
-//! What becomes of slices by a call, key by key.
+//! The changes a call makes to slices, key by key.
 
 use super::fresh::{Fresh, Own};
 use crate::aggregate::Run;
@@ -6,7 +6,7 @@ use crate::aggregate::Run;
 /// No group.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A slice that is others' heir, or new.
+/// A slice that is new, or takes over other slices' partials.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) key: u32,
@@ -17,22 +17,22 @@ pub(super) struct Change {
     pub(super) bases: Vec<u32>,
     /// Places of rows that it does not take over.
     pub(super) added: Vec<usize>,
-    /// Rows of `bases` that it has not: arrival numbers and times.
+    /// Rows of `bases` that it does not contain: arrival numbers and times.
     pub(super) removed: Vec<(u64, i64)>,
-    /// Whether its rows go to one slot more of a slice that keeps its own.
+    /// Whether its rows go to an additional slot of a slice that keeps its own slots.
     pub(super) chained: bool,
     /// Whether all added rows come after those of the bases.
     pub(super) appended: bool,
     /// Whether rows that were in other slices are added.
     pub(super) folds_again: bool,
-    /// Whether rows that were folded before must be folded again where the order of folding matters: rows of one time must
-    /// be folded in their order.
+    /// Whether rows that were folded before must be folded again where the order of folding matters: rows with equal
+    /// times must be folded in order of arrival.
     pub(super) refolds: bool,
     /// Whether some of its rows were in slices before.
     pub(super) known: bool,
 }
 
-/// What took place with slices.
+/// What happened to slices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::operator::stream) struct Moves {
     pub(in crate::operator::stream) splits: u64,
@@ -40,20 +40,21 @@ pub(in crate::operator::stream) struct Moves {
     pub(in crate::operator::stream) shifts: u64,
 }
 
-/// What a call comes to.
+/// The outcome of a call.
 ///
-/// Each changed slice gets a slot. Most are of rows that came after all there were of their key: these are folded as they
-/// came, all keys in one go. Others are [`Change`]s.
+/// Each changed slice gets a slot. Most contain only rows that came after all others of their key: these are folded in
+/// order of arrival, all keys in one pass. The others are [`Change`]s.
 pub(super) struct Work {
     pub(super) moves: Moves,
     pub(super) changes: Vec<Change>,
     /// The slot of each change, of those of this call.
     pub(super) of_changes: Vec<u32>,
-    /// Rows at the end of a key's, a group per slice: its slot, of those of this call, and the time of its first row.
+    /// Rows at the end of a key's rows, one group per slice: its slot among those of this call, and the time of its
+    /// first row.
     pub(super) groups: Vec<(u32, i64)>,
     /// The group of each of the call's rows; [`NONE`] of those in changes.
     pub(super) group_of: Vec<u32>,
-    /// The groups as runs of rows as they came, if the rows are of one key and came in order.
+    /// The groups as runs of consecutive rows, if the rows are of one key and came in order.
     pub(super) runs: Vec<Run>,
     /// Rows that have a group.
     pub(super) grouped: usize,
@@ -62,7 +63,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// None yet, of so many rows; slots count from `base`.
+    /// No changes yet, for so many rows; slots count from `base`.
     pub(super) fn new(rows: usize, base: usize) -> Self {
         Self {
             moves: Moves::default(),
@@ -81,14 +82,14 @@ impl Work {
         self.changes.len() + self.groups.len()
     }
 
-    /// Has a change go to a slot.
+    /// Assigns a slot to a change.
     pub(super) fn change(&mut self, slot: u32, change: Change) -> u32 {
         self.changes.push(change);
         self.of_changes.push(slot - self.base);
         slot
     }
 
-    /// Has a group go to a slot: rows `lo..hi` of a key's in this call.
+    /// Assigns a slot to a group: rows `lo..hi` of a key's rows in this call.
     pub(super) fn group(&mut self, slot: u32, fresh: &Fresh, own: Own, (lo, hi): (usize, usize), first: i64) {
         let group = self.groups.len() as u32;
         self.groups.push((slot - self.base, first));
