@@ -29,7 +29,7 @@
 //! changes, and is emitted again if it is final.
 //!
 //! This is the rule of windowkit's operator: whether a row is too late depends on its time alone. A row that is not too late
-//! may therefore join a session that has expired; that session is emitted again if it is then so long that it has not.
+//! may therefore join a session that has expired; that session is emitted again if the row extends it past that point.
 
 mod aggregate_buckets;
 mod aggregate_tree;

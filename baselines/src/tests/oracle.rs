@@ -116,7 +116,7 @@ impl<'a> Oracle<'a> {
         self.windows.iter().any(alive)
     }
 
-    /// Windows whose end is ready; with `fresh` rows those that have one and have not expired, as updates.
+    /// The windows that are ready; given `fresh` rows, those windows that contain one of them and have not expired, as updates.
     fn emit(
         &mut self,
         ready: impl Fn(&Window, i64) -> bool,

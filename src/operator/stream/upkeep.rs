@@ -162,14 +162,9 @@ impl Engine {
     /// merge slices").
     fn merge_settled(&mut self) {
         let asked = self.queries.asked();
-        let by_time = |(query, window): (usize, &'_ Window)| -> bool {
-            let _ = query;
-            window.by_time().is_some_and(|rules| rules.is_long())
-        };
-        let Some(horizon) = self.horizon().filter(|_| self.tuples.is_none() && windows(asked).any(by_time))
-        else {
-            return;
-        };
+        let is_long = |window: &Window| window.by_time().is_some_and(|rules| rules.is_long());
+        let has_long = self.tuples.is_none() && windows(asked).any(|(_, window)| is_long(window));
+        let Some(horizon) = self.horizon().filter(|_| has_long) else { return };
         let is_needed = |earlier: i64, later: i64| {
             // No slice has rows from before and after a query was added.
             let comes_between =
