@@ -33,7 +33,7 @@ from windowkit.spark.parquet.types import conformed, is_readable
 __all__ = ["batches", "fragment", "int96_in", "unopened"]
 
 BATCH_ROWS: Final = 1 << 16
-BATCH_BYTES: Final = 32 << 20
+BATCH_BYTES: Final = 16 << 20
 """Rows of a batch, and about their bytes at most."""
 WIDE_GROUP: Final = 64 << 20
 """Bytes of the columns of a row group from which they are read piece by piece rather than at once."""
