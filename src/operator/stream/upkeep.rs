@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 
 use super::agenda::Agenda;
-use super::engine::Engine;
+use super::engine::{Emptied, Engine};
 use super::options::{Options, StoreKind};
 use super::queries::{Asked, Queries, windows};
 use super::tuples::Tuples;
@@ -21,7 +21,7 @@ const MANY_WINDOWS: usize = 16;
 impl Engine {
     /// Changes the queries and keeps slices and rows. `places` has the new place of each former query, if it stays.
     ///
-    /// `InvalidValue` for queries that are incompatible; nothing is changed then.
+    /// # Errors
     /// `InvalidValue` for queries that do not go together; nothing is changed then.
     pub(super) fn change(&mut self, queries: Queries, places: &[Option<usize>]) -> Result<()> {
         let partials = queries.columns(Some((&self.queries, self.store.partials())), self.slices.slots())?;
@@ -180,23 +180,22 @@ impl Engine {
         self.eager.invalidate(merged.into_iter());
     }
 
-    /// Clears the engine at the end of the stream: nothing is needed any longer.
-    pub(super) fn end(&mut self) -> Result<()> {
-        self.slices = Timelines::restore(
-            std::iter::empty(),
-            self.tuples.is_some().then_some(&[][..]),
-            self.slices.merges(),
-        );
+    /// What remains of the engine at the end of the stream, when nothing is needed any longer.
+    pub(super) fn emptied(&self) -> Result<Emptied> {
         let partials: Vec<_> = self.store.partials().iter().map(|partials| partials.empty()).collect();
-        if self.tuples.is_some() {
-            self.tuples = Some(Tuples::new(&self.queries, &partials)?);
-        }
-        let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
-        self.store = Store::new(partials, &ordered, 0);
+        let tuples = self.tuples.as_ref().map(|_| Tuples::new(&self.queries, &partials)).transpose()?;
+        let ordered = tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
+        Ok(Emptied { store: Store::new(partials, &ordered, 0), tuples })
+    }
+
+    /// Ends the stream.
+    pub(super) fn end(&mut self, emptied: Emptied) {
+        let los = emptied.tuples.as_ref().map(|_| &[][..]);
+        self.slices = Timelines::restore(std::iter::empty(), los, self.slices.merges());
+        (self.store, self.tuples) = (emptied.store, emptied.tuples);
         self.plant();
         self.reopened.clear();
         self.keys.keep(&[]);
-        Ok(())
     }
 
     /// Compacts slots and drops keys, once that pays off.
