@@ -242,7 +242,7 @@ class TestRefusals:
                 {"--agg": "middle(v)"},
                 "aggregate: 'middle(v)' is no aggregate; aggregates are count(*) and f(col",
             ),
-            ({"--agg": "sum(device)"}, "aggs: sum has no meaning for column 'device'"),
+            ({"--agg": "sum(device)"}, "aggs: sum is not defined for column 'device'"),
             ({"--agg": "sum(v) as ts2", "--by": "ts2"}, "query: two of them are named 'ts2'; "),
             (
                 {"--agg": "m4(v)", "--output": "out.csv"},

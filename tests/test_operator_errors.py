@@ -45,7 +45,7 @@ def test_a_watermark_never_goes_back() -> None:
     op = QUERY.operator(order="out-of-order", schema=SCHEMA)
     op.advance(10)
     op.advance(10)
-    says = "watermark: 9 is before the last one, 10 (both in units of 't'); a watermark never goes back"
+    says = "watermark: 9 is before the last one, 10 (both in units of 't'); a watermark must not decrease"
     unchanged(op, lambda: op.advance(9), wk.InvalidValue, says)
 
 
@@ -112,7 +112,7 @@ def test_the_schema_of_a_stream_does_not_change() -> None:
     op = QUERY.operator()
     op.push(rows([1]))
     other = rows([2]).set_column(2, "v", pa.array([1.5]))
-    says = "batch: its column 'v' of Float64 is 'v' of Int64 in those before it"
+    says = "batch: its column 'v' of Float64 was 'v' of Int64 in earlier batches"
     unchanged(op, lambda: op.push(other), wk.InvalidType, says)
     unchanged(op, lambda: op.push(rows([2]).drop_columns(["v"])), wk.InvalidValue, "it has 2 columns")
     renamed = rows([2]).rename_columns(["k", "t", "w"])
@@ -245,7 +245,7 @@ def test_a_function_that_raises_changes_nothing(where: str) -> None:
 @pytest.mark.parametrize(
     ("lower", "says"),
     [
-        (lambda s: s.slice(1), "total: lower returned 0 entries of 1"),
+        (lambda s: s.slice(1), "total: lower returned 0 entries for 1"),
         (lambda s: pc.cast(s, pa.string()) if len(s) else s, "total: lower returned Utf8"),
     ],
 )

@@ -386,7 +386,7 @@ def test_damaged_contents_are_refused() -> None:
     whole = op.snapshot()
     other = by_rows(wk.sum("v"), wk.last("v"))
     with pytest.raises(
-        wk.InvalidValue, match=re.escape("queries: 'q1' is not 'q1', which the snapshot is of")
+        wk.InvalidValue, match=re.escape("queries: 'q1' differs from 'q1' of the snapshot")
     ):
         wk.Operator.restore(whole, other)
     with pytest.raises(wk.InvalidValue, match="snapshot: it is damaged: its checksum does not match"):

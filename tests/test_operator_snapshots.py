@@ -91,14 +91,14 @@ def test_damaged_bytes_are_refused() -> None:
 def test_cut_off_bytes_are_refused() -> None:
     whole = filled().snapshot()
     for length in [8, 11, 12, 19, 20, 23, 24, 30, len(whole) // 2, len(whole) - 1]:
-        with pytest.raises(wk.InvalidValue, match="snapshot: it is cut off"):
+        with pytest.raises(wk.InvalidValue, match="snapshot: it is truncated"):
             wk.Operator.restore(whole[:length], QUERY)
 
 
 def test_other_bytes_are_refused() -> None:
     whole = filled().snapshot()
     for other in [b"", b"WK", b"PAR1" + whole[4:]]:
-        with pytest.raises(wk.InvalidValue, match="snapshot: these bytes are no snapshot"):
+        with pytest.raises(wk.InvalidValue, match="snapshot: these bytes are not a snapshot"):
             wk.Operator.restore(other, QUERY)
     with pytest.raises(wk.InvalidValue, match="snapshot: it is damaged: 1 bytes follow it"):
         wk.Operator.restore(whole + b"x", QUERY)
@@ -123,7 +123,7 @@ def test_other_versions_are_refused() -> None:
     ],
 )
 def test_other_queries_are_refused(other: wk.Query) -> None:
-    with pytest.raises(wk.InvalidValue, match="queries: 'q1' is not 'q1', which the snapshot is of"):
+    with pytest.raises(wk.InvalidValue, match="queries: 'q1' differs from 'q1' of the snapshot"):
         wk.Operator.restore(filled().snapshot(), other)
 
 
@@ -356,5 +356,5 @@ def test_a_snapshot_is_of_functions_of_the_same_properties() -> None:
     bytes_ = op.snapshot()
     assert wk.Operator.restore(bytes_, query(commutative=True)).close()["total"].to_pylist() == [3]
     for other in (query(commutative=False), query(commutative=True, invert=pc.subtract)):
-        with pytest.raises(wk.InvalidValue, match="queries: 'q1' is not 'q1', which the snapshot is of"):
+        with pytest.raises(wk.InvalidValue, match="queries: 'q1' differs from 'q1' of the snapshot"):
             wk.Operator.restore(bytes_, other)

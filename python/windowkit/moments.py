@@ -221,7 +221,7 @@ class Clock:
                 f"{'an int' if self.unit is None else 'a duration'}"
             )
         if self._in_units(argument, given) <= 0:
-            raise InvalidValue(f"{argument}: {given} is not positive; it is greater than zero")
+            raise InvalidValue(f"{argument}: {given} is not positive; it must be greater than zero")
         return self._in_units(argument, given)
 
     def _in_units(self, what: str, given: Place) -> int:

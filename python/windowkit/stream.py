@@ -592,7 +592,7 @@ class Operator:
 
     def _check_open(self, call: str) -> None:
         if self._closed:
-            raise InvalidValue(f"{call}: the operator is closed; nothing comes after close()")
+            raise InvalidValue(f"{call}: the operator is closed; no call may follow close()")
         if self._pusher == threading.get_ident():
             raise InvalidValue(
                 f"{call}: the operator is called by a function that it has called itself; an operator does "

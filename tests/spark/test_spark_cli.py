@@ -112,7 +112,7 @@ class TestSpark:
             assert f"windows out: {wanted.num_rows}" in told
         explained = ["--input", source, *ASKED, *self.OPTIONS, "--explain", "--filter", "v >= 3"]
         assert "(v >= 3)" in run(capsys, explained)[1]
-        assert "route: rows, as asked" in run(capsys, [*explained, "--route", "rows"])[1]
+        assert "route: rows, as requested" in run(capsys, [*explained, "--route", "rows"])[1]
 
     def test_filters_and_routes_that_are_refused(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -309,7 +309,7 @@ def test_what_is_refused_before_spark_runs(spark, path, tmp_path):
     scan = windowkit.spark.scan
     with pytest.raises(wk.UnknownColumn, match=r"devise.*there are ts, v, row, device"):
         scan(spark, path, query(by="devise"))
-    with pytest.raises(wk.InvalidType, match="sum has no meaning for column 'coded'"):
+    with pytest.raises(wk.InvalidType, match="sum is not defined for column 'coded'"):
         scan(spark, path, query(aggs=wk.sum("coded")))
     with pytest.raises(wk.InvalidValue, match=r"Spark does not read /nowhere/at/all \(\[PATH_NOT_FOUND\]"):
         scan(spark, "/nowhere/at/all", query())

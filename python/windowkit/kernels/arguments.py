@@ -130,7 +130,7 @@ def timed_of(
     }
     for name in ("size", "slide"):
         if units.get(name, 1) <= 0:
-            raise InvalidValue(f"{name}: {given[name]!r} is not positive; a {name} is greater than zero")
+            raise InvalidValue(f"{name}: {given[name]!r} is not positive; a {name} must be greater than zero")
     ends = "both" if closed is None else text("closed", closed)
     return (units["size"], units.get("slide"), units.get("start_time", 0), ends, is_time)
 

@@ -55,7 +55,7 @@ def table_of(keys: Any, times: Any = None) -> pa.Table:
         column = column_of("times", times)
         if len(column) != len(columns[0]):
             raise InvalidValue(
-                f"times: there are {len(column)}, and {len(columns[0])} keys; every row has one time"
+                f"times: {len(column)} times for {len(columns[0])} keys; every row has one time"
             )
         columns = [*columns, column]
     return pa.table(columns, names=[f"column {position}" for position in range(len(columns))])

@@ -162,7 +162,7 @@ def cost(
         raise InvalidValue(f"assignment: {error}; workers are 0 to {MOST_WORKERS - 1}") from None
     if len(assigned) != reader.num_rows:
         raise InvalidValue(
-            f"assignment: it has {len(assigned)} rows, and keys have {reader.num_rows}; each row has one"
+            f"assignment: {len(assigned)} workers for {reader.num_rows} keys; each row has one"
         )
     count, starts, costs = _native.partition_cost(
         reader,

@@ -136,7 +136,7 @@ def one(argument: str) -> str:
 def require_positive(argument: str, measure: Measure) -> None:
     if units(measure) <= 0:
         raise InvalidValue(
-            f"{argument}: {shown(measure)} is not positive; {one(argument)} is greater than zero"
+            f"{argument}: {shown(measure)} is not positive; {one(argument)} must be greater than zero"
         )
 
 

@@ -299,7 +299,7 @@ def which_way(df: DataFrame, method: str, way: str) -> tuple[str, str]:
         raise InvalidValue(
             f"way: 'streaming' is for methods with a state, and {method!r} has none; its way is 'planned'"
         )
-    return way, "as asked"
+    return way, "as requested"
 
 
 def planned(

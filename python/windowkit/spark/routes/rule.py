@@ -99,7 +99,7 @@ def choose(job: Job, asked: str | None, expects: Expected) -> Choice:
         `asked` is no route, or one that refuses the job.
     """
     if asked is not None:
-        return Choice(named(job, asked), "as asked", expects)
+        return Choice(named(job, asked), "as requested", expects)
     if catalyst.ROUTE.refusal(job) is None:
         return Choice(catalyst.ROUTE, "as Spark answers one tumbling window itself", expects)
     held = panes.ROUTE.refusal(job)
