@@ -177,13 +177,13 @@ class TestQueries:
     )
     def test_output_columns_have_different_names(self, changed: dict[str, Any], name: str) -> None:
         with refused(
-            wk.InvalidValue, f"query: two of them are named {name!r}; output columns have different"
+            wk.InvalidValue, f"query: two of them are named {name!r}; output columns must have different"
         ):
             query(**changed)
 
     def test_windows_have_different_names(self) -> None:
         with refused(
-            wk.InvalidValue, "windows: two of them are named 'tumbling(1 minute)'; windows have differ"
+            wk.InvalidValue, "windows: two of them are named 'tumbling(1 minute)'; windows must have differ"
         ):
             query(windows=[wk.tumbling("1 minute"), wk.tumbling("60 seconds")])
 

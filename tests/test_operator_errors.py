@@ -57,7 +57,7 @@ def test_a_watermark_never_goes_back() -> None:
         (True, "watermark: True is a bool"),
         (None, "watermark: None is a NoneType"),
         (datetime.datetime(2026, 1, 1), "is a datetime"),
-        (pa.scalar("x"), "watermark: <pyarrow.StringScalar: 'x'> is no time of type int64"),
+        (pa.scalar("x"), "watermark: <pyarrow.StringScalar: 'x'> is not a time of type int64"),
     ],
 )
 def test_watermarks_of_other_types_are_refused(watermark: object, says: str) -> None:
@@ -80,9 +80,9 @@ def test_watermarks_of_times_are_what_the_column_can_hold() -> None:
     assert op.advance(noon).num_rows == 0
     assert op.watermark.as_py() == noon
     assert op.advance("2026-01-01T12:01:00Z").num_rows == 1
-    with pytest.raises(wk.InvalidType, match="is no time of type timestamp"):
+    with pytest.raises(wk.InvalidType, match="is not a time of type timestamp"):
         op.advance("noonish")
-    with pytest.raises(wk.InvalidType, match="is no time of type timestamp"):
+    with pytest.raises(wk.InvalidType, match="is not a time of type timestamp"):
         op.advance(noon + datetime.timedelta(hours=1, microseconds=1))
 
 
@@ -238,8 +238,8 @@ def test_a_function_that_raises_changes_nothing(where: str) -> None:
     assert isinstance(raised.value.__cause__, RefusalError)
     user.broken = False
     assert op.stats() == before
-    told = op.push(rows([3, 11], [4, 8]))
-    assert (told["total(v)"].to_pylist(), told["sum(v)"].to_pylist()) == ([7], [7])
+    emitted = op.push(rows([3, 11], [4, 8]))
+    assert (emitted["total(v)"].to_pylist(), emitted["sum(v)"].to_pylist()) == ([7], [7])
 
 
 @pytest.mark.parametrize(
@@ -361,8 +361,8 @@ def test_the_schema_of_a_stream_has_all_columns_of_the_first_push(library: str) 
     late = op.take_late()
     assert late.column_names == ["k", "t", "v", "note", "late_reason"]
     assert late["note"].to_pylist() == ["n3"]
-    told = op.close().to_pylist()
-    assert [row["note"] for row in told if row["query_name"] == "notes"] == ["n41"]
+    emitted = op.close().to_pylist()
+    assert [row["note"] for row in emitted if row["query_name"] == "notes"] == ["n41"]
 
 
 UTC = datetime.timezone.utc
@@ -387,8 +387,8 @@ UTC = datetime.timezone.utc
         (pa.timestamp("us"), "2026-01-01T12:00:00Z", "allowed are times without a zone or an offset"),
         (pa.date32(), datetime.datetime(2026, 1, 1, 12), "has a time of day; allowed are dates without"),
         (pa.date32(), datetime.datetime(2026, 1, 1, tzinfo=UTC), "has a zone"),
-        (pa.duration("s"), "1.5 seconds", "is no time of type duration[s]"),
-        (pa.duration("s"), datetime.timedelta(milliseconds=1), "is no time of type duration[s]"),
+        (pa.duration("s"), "1.5 seconds", "is not a time of type duration[s]"),
+        (pa.duration("s"), datetime.timedelta(milliseconds=1), "is not a time of type duration[s]"),
     ],
 )
 def test_watermarks_that_would_be_changed_are_refused(

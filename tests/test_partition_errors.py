@@ -114,12 +114,12 @@ def test_a_dict_is_columns_and_never_its_names():
     assert by_dict == Partitioner(64, "hash").assign(pa.table(columns))
     with pytest.raises(wk.InvalidValue, match=r"keys: columns have different lengths \('a': 1, 'b': 2\)"):
         Partitioner(4).assign({"a": [1], "b": [1, 2]})
-    with pytest.raises(wk.InvalidType, match=r"keys\['a'\]: a int is no column"):
+    with pytest.raises(wk.InvalidType, match=r"keys\['a'\]: a int is not a column"):
         Partitioner(4).assign({"a": 5})
 
 
 def test_several_arrays_are_told_how_to_be_columns():
-    with pytest.raises(wk.InvalidType, match="keys: a list of arrays is no column; several columns are"):
+    with pytest.raises(wk.InvalidType, match="keys: a list of arrays is not a column; several columns are"):
         Partitioner(4).assign([pa.array([1, 2]), pa.array([3, 4])])
     with pytest.raises(wk.InvalidType, match="keys: a set has no order of rows"):
         cost({1, 2}, [0, 0])

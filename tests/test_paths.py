@@ -1,4 +1,4 @@
-"""Paths and their files where Spark is not asked: no network, no Spark.
+"""Paths and their files without Spark's help: no network, no Spark.
 
 What patterns and URIs mean to Spark is for Spark to say, and tested there; paths here are names.
 """

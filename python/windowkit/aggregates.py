@@ -518,7 +518,7 @@ def quantile(column: str, q: float, discrete: bool = False) -> Aggregate:
     Raises
     ------
     InvalidType, InvalidValue
-        `q` is no number from 0 to 1.
+        `q` is not a number from 0 to 1.
 
     Examples
     --------
@@ -544,7 +544,7 @@ def approx_quantile(column: str, q: float) -> Aggregate:
     -------
     Aggregate
         ``approx_quantile(<column>, <q>)`` of the column's type: a value whose rank is, with 99 % confidence,
-        within 1.33 % of the number of values from the one asked for; exact up to some 200 values. Null
+        within 1.33 % of the number of values from the requested one; exact up to some 200 values. Null
         without values. Algebraic: a KLL sketch per slice (Karnin, Lang and Liberty 2016; Apache DataSketches
         with k = 200) of some 5 kB at most, shared by all approximate quantiles of the column. Which of the
         values within the error is returned is not specified.
@@ -552,7 +552,7 @@ def approx_quantile(column: str, q: float) -> Aggregate:
     Raises
     ------
     InvalidType, InvalidValue
-        `q` is no number from 0 to 1.
+        `q` is not a number from 0 to 1.
 
     Examples
     --------

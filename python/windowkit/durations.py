@@ -244,13 +244,13 @@ def _from_text(argument: str, text: str) -> Duration:
     if not prefix and after[:1].isspace():
         rest = after.strip()
     if not rest:
-        raise refuse("is no duration")
+        raise refuse("is not a duration")
 
     total, at = 0, 0
     while at < len(rest):
         pair = PAIR.match(rest, at)
         if pair is None:
-            raise refuse("is no duration")
+            raise refuse("is not a duration")
         at = pair.end()
         unit = pair["unit"].removesuffix("s")
         if unit in CALENDAR:

@@ -215,12 +215,12 @@ def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> s
 
 def sizes(query: Query, planned: _native.Plan) -> list[str]:
     """Return what distinguishes sketches of one column, as ``", 14"``, of each partial; mostly nothing."""
-    told = [""] * len(planned.partials)
+    parameters = [""] * len(planned.partials)
     for aggregate, sources in zip(query.aggs, planned.sources, strict=True):
         for at in sources:
             if planned.partials[at][0] == "hyperloglog":
-                told[at] = f", {aggregate.parameters[0]:g}"
-    return told
+                parameters[at] = f", {aggregate.parameters[0]:g}"
+    return parameters
 
 
 def partial(kind: str, columns: Sequence[str], where: str | None, size: str = "") -> str:

@@ -94,9 +94,9 @@ class HyperLogLog:
         Raises
         ------
         InvalidValue
-            The bytes are no such sketch or a damaged one. The format has no checksum, but the lengths, counts
-            and sums in it must agree; undetected is only damage to the coupons of a sketch of few values,
-            and slight damage to the running estimate.
+            The bytes are not such a sketch, or are damaged. The format has no checksum, but the lengths,
+            counts and sums in it must agree; only damage to the coupons of a sketch of few values and slight
+            damage to the running estimate remain undetected.
         InvalidType
             `data` is not bytes.
 
@@ -181,7 +181,7 @@ class HyperLogLog:
         Raises
         ------
         InvalidType
-            `other` is no HyperLogLog.
+            `other` is not a HyperLogLog.
 
         Examples
         --------

@@ -36,7 +36,7 @@ LEAST: Final = 1e-4
 
 
 class MissingMatplotlibError(WindowKitError, ImportError):
-    """A picture was asked for where matplotlib cannot be imported."""
+    """A picture was requested, but matplotlib cannot be imported."""
 
 
 def partitioning(

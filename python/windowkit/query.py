@@ -387,7 +387,7 @@ def query(
         windows=items(
             "windows",
             windows,
-            Window,  # type: ignore[type-abstract]  # only isinstance is asked of it
+            Window,  # type: ignore[type-abstract]  # only used by isinstance
             "tumbling(...), sliding(...), session(...) or another window, or a sequence of them",
         ),
         aggs=items("aggs", aggs, Aggregate, "an aggregate like windowkit.sum('v'), or a sequence of them"),
@@ -414,7 +414,7 @@ def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
     for name in names:
         if name in seen:
             raise InvalidValue(
-                f"{argument}: two of them are named {name!r}; {what}s have different names, see .alias()"
+                f"{argument}: two of them are named {name!r}; {what}s must have different names, see .alias()"
             )
         seen.add(name)
 
@@ -422,6 +422,6 @@ def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
 def refuse_processing_time(time: str, call: str) -> None:
     if isinstance(time, ProcessingTime):
         raise InvalidValue(
-            f"time: PROCESSING_TIME is given for {call}, where all rows are there at once; it is for "
+            f"time: PROCESSING_TIME is given for {call}, where all rows are given at once; it is for "
             "query.operator()"
         )

@@ -59,7 +59,7 @@ def aggregate(
     Raises
     ------
     InvalidType, InvalidValue
-        `name` is no name, or another argument is not what it should be. What a function itself raises when a
+        `name` is not a name, or another argument is not what it should be. What a function raises when a
         query runs, or a wrong length or type that it returns, raises `windowkit.InvalidValue` with its name,
         and the exception it raised as cause.
 

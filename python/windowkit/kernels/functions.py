@@ -81,7 +81,7 @@ def sliding(
     Raises
     ------
     InvalidType
-        The function means nothing for the type, or an argument is of a wrong type.
+        The function is not defined for the type, or an argument is of a wrong type.
     InvalidValue
         An argument is out of its range, there are 2**32 rows or more, or `algorithm` cannot answer `agg`.
     Overflow
@@ -268,7 +268,7 @@ def extents(
     windows = (rows_of("size", size), rows_of("slide", slide), text("partial", partial))
     count = integer("rows", rows, "it is a number of rows, an int")
     if not 0 <= count <= MOST_ROWS:
-        raise InvalidValue(f"rows: {count} is no number of rows of a call; it is at least 0 and below 2**32")
+        raise InvalidValue(f"rows: {count} is out of range; a call takes at least 0 and below 2**32 rows")
     return pa.record_batch(_native.extents(count, windows, groups_of(segments)))
 
 
@@ -320,7 +320,9 @@ def explain(
         name, reason = _native.explain_sliding(column, rolling, question, groups)
     else:
         if partial is not None:
-            raise InvalidValue(f"partial: {partial!r} was given with times; windows of time are as they are")
+            raise InvalidValue(
+                f"partial: {partial!r} was given with times; partial is for windows of a number of rows"
+            )
         timed = timed_of(size, slide, start_time, closed)
         name, reason = _native.explain_sliding_by(column, column_of("times", times), timed, question, groups)
     return f"{name}: {reason}"

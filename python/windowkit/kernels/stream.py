@@ -53,7 +53,7 @@ class Window:
     Notes
     -----
     Types of answers are those of `windowkit.kernels.sliding`: sums of integers are 64 bits wide, and a true
-    sum that does not fit raises `Overflow` when it is asked for, which leaves the window as it was. NaN is
+    sum that does not fit raises `Overflow` when it is requested, which leaves the window as it was. NaN is
     the greatest value; -0.0 equals 0.0, and an extreme that is zero may have either sign; of equal extrema
     `argmin` and `argmax` give the oldest. Float sums are kept in two
     float64, so that they err by at most ``2**-53 * abs(sum) + n * 2**-103 * sum(abs(x))``, means and
@@ -136,7 +136,7 @@ class Window:
     def __reduce__(self) -> NoReturn:
         """Refuse: a shallow copy would share its rows with the original, unseen."""
         raise InvalidType(
-            "window: a Window cannot be copied or pickled; make another one and insert the same rows"
+            "window: a Window cannot be copied or pickled; create another one and insert the same rows"
         )
 
     def insert(self, values: Any) -> None:
@@ -237,10 +237,10 @@ class Window:
         """
         chunks = _chunks(values)
         if chunks is None:
-            raise InvalidType(f"values: a {kind(values)} is no column; {COLUMNS}")
+            raise InvalidType(f"values: a {kind(values)} is not a column; {COLUMNS}")
         size = _count("size", size)
         if size < 1:
-            raise InvalidValue(f"size: {size}; allowed are 1 and more rows")
+            raise InvalidValue(f"size: {size} is given; a window has at least 1 row")
         usual = 0 if self._agg == "count" else 1
         least = usual if min_periods is None else _count("min_periods", min_periods)
         if least > size:
@@ -265,13 +265,13 @@ class Window:
             raise InvalidType(f"values: {value} in a window over {self._type}; cast it first")
         elif pa.types.is_integer(self._type) and not hasattr(value, "__index__"):
             # pyarrow would drop a fraction.
-            raise InvalidType(f"values: {value!r} is no {self._type}; allowed are whole numbers")
+            raise InvalidType(f"values: {value!r} is not {self._type}; allowed are whole numbers")
         try:
             array = pa.array([value], self._type)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             if isinstance(error, OverflowError) or isinstance(value, _kindred(self._type)):
                 raise InvalidValue(f"values: {value!r:.60} does not fit {self._type} ({error})") from error
-            raise InvalidType(f"values: {value!r:.60} is no {self._type} ({error})") from error
+            raise InvalidType(f"values: {value!r:.60} is not {self._type} ({error})") from error
         is_given = value is not None and not isinstance(value, pa.Scalar)
         # pyarrow makes an infinity of what is too great.
         if pa.types.is_floating(self._type) and is_given and math.isinf(array[0].as_py()) > math.isinf(value):
@@ -314,7 +314,7 @@ def _data_type(kind: Any) -> pa.DataType:
         try:
             return pa.type_for_alias(kind)
         except ValueError as error:
-            raise InvalidValue(f"type: {kind!r} is no name that pyarrow has for a type") from error
+            raise InvalidValue(f"type: {kind!r} is not the name of a pyarrow type") from error
     raise InvalidType(f"type: {kind!r}; allowed is a pyarrow DataType or its name, like 'float64'")
 
 

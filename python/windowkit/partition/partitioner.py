@@ -240,14 +240,14 @@ class Partitioner:
         Raises
         ------
         InvalidType, InvalidValue
-            The bytes are no snapshot, damaged, of another version, or of other parameters.
+            The bytes are not a snapshot, are damaged, or are of another version or of other parameters.
 
         Examples
         --------
         >>> Partitioner.restore(Partitioner(4).snapshot(), workers=8)
         Traceback (most recent call last):
         ...
-        windowkit.errors.InvalidValue: snapshot: it was taken with workers=4; it was asked to have workers=8
+        windowkit.errors.InvalidValue: snapshot: it was taken with workers=4; but workers=8 is given
         """
         if not isinstance(snapshot, bytes | bytearray | memoryview):
             raise InvalidType(
@@ -269,13 +269,14 @@ class Partitioner:
         unknown = sorted(set(expected) - set(own))
         if unknown:
             raise InvalidType(
-                f"parameters: {unknown[0]!r} is no parameter of a Partitioner; they are {', '.join(own)}"
+                f"parameters: {unknown[0]!r} is not a parameter of a Partitioner; "
+                f"allowed are {', '.join(own)}"
             )
         wanted = Partitioner(**{"workers": own["workers"], "method": own["method"], **expected})
         for name, other in zip(PARAMETERS, wanted._parameters(), strict=True):
             if name in expected and other != own[name]:
                 raise InvalidValue(
-                    f"snapshot: it was taken with {name}={own[name]!r}; it was asked to have {name}={other!r}"
+                    f"snapshot: it was taken with {name}={own[name]!r}; but {name}={other!r} is given"
                 )
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:

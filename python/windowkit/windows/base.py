@@ -185,15 +185,15 @@ def require_partial(partial: bool, by_rows: bool) -> None:
     boolean("partial", partial)
     if partial and not by_rows:
         raise InvalidValue(
-            "partial: True is given for windows that are not of a number of rows every number of rows; only "
-            "these have unfinished ones at the end"
+            "partial: True is given; only windows whose size and slide are numbers of rows can be unfinished "
+            "at the end"
         )
 
 
 def refuse_both(argument: str, value: object, rows: object) -> None:
     """Refuse a length that is given in rows and otherwise."""
     if value is not None and rows is not None:
-        raise InvalidValue(f"{argument}: {value!r} is given beside rows={rows!r}; one of the two is given")
+        raise InvalidValue(f"{argument}: {value!r} is given beside rows={rows!r}; give one of the two")
 
 
 def row_count(argument: str, rows: int) -> Rows:

@@ -61,7 +61,7 @@ def punctuation(column: str, *, at: Literal["end", "start"] = "end") -> Punctuat
     Raises
     ------
     InvalidType, InvalidValue
-        `column` is no name, or `at` something else.
+        `column` is not a name, or `at` something else.
 
     Examples
     --------

@@ -49,14 +49,14 @@ def fragment(
     Raises
     ------
     InvalidValue
-        It is no Parquet file, or has a name twice.
+        It is not a Parquet file, or has duplicate column names.
     """
     opened = unopened(filesystem, file, partitioned)
     try:
         opened.ensure_complete_metadata()
     except FileNotFoundError as error:
         raise InvalidValue(
-            f"paths: {file.path!r} is there no longer; files of a scan stay until it is done"
+            f"paths: {file.path!r} no longer exists; files must stay in place until a scan is done"
         ) from error
     except (pa.ArrowException, OSError) as error:
         raise InvalidValue(f"paths: {file.path!r} cannot be read as Parquet: {error}") from error
@@ -64,8 +64,8 @@ def fragment(
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidValue(
-            f"paths: {file.path!r} has {names.count(twice[0])} columns {twice[0]!r}; a file that is read has "
-            "every name once"
+            f"paths: {file.path!r} has {names.count(twice[0])} columns {twice[0]!r}; column names of a "
+            "file must be unique"
         )
     return opened
 
@@ -148,7 +148,7 @@ def batches(
             else:
                 yield from pa.Table.from_batches([rows]).filter(chosen.rows).to_batches()
     except (pa.ArrowException, OSError) as error:
-        # Of a file that was written anew meanwhile the footer tells of bytes that are not there.
+        # If a file was rewritten meanwhile, its old footer describes bytes that no longer exist.
         check_unchanged(filesystem, part.file)
         raise InvalidValue(f"paths: {part.file.path!r} cannot be read: {error}") from error
     check_unchanged(filesystem, part.file)
@@ -187,14 +187,14 @@ def check_column(field: pa.Field, own: pa.Schema, file: File) -> None:
         others = [each.name for each in own if each.name.lower() == field.name.lower()]
         if others:
             raise InvalidValue(
-                f"query: column {field.name!r} is {others[0]!r} in {file.path!r}; files of one scan name "
-                "columns alike"
+                f"query: column {field.name!r} is {others[0]!r} in {file.path!r}; files of one scan must "
+                "use the same case"
             )
     elif not is_readable(own.field(field.name).type, field.type):
         raise InvalidType(
             f"query: column {field.name!r} is {own.field(field.name).type} in {file.path!r} and {field.type} "
-            "in others; files of one scan have the same types, or narrower integers and floats than the "
-            "first; with merge_schema=True the widest of all files counts"
+            "in others; files of one scan must have the same types, or narrower integers and floats than "
+            "the first; with merge_schema=True the widest of all files counts"
         )
 
 

@@ -45,7 +45,7 @@ class ReadAndPack:
     pack : Pack
     filesystem : pyarrow.fs.FileSystem
     tasks : tuple of tuple of Part
-        Of every task; a task is told its number.
+        Of every task; a task gets its number.
     names : tuple of str
         How files call the columns of ``pack.schema``.
     read : pyarrow.Schema
@@ -151,8 +151,8 @@ def scan(
     spark : SparkSession
         Classic or Connect.
     paths : str or sequence of str
-        What ``spark.read.parquet(*paths)`` takes: Spark is asked which files these are, which columns they
-        have and what their directories add. This process and all workers read them by Spark's names. A file
+        What ``spark.read.parquet(*paths)`` takes: Spark says which files these are, which columns they have
+        and what their directories add. This process and all workers read them by Spark's names. A file
         is read once, however many of the paths lead to it.
     query : Query
         Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values.
@@ -167,8 +167,8 @@ def scan(
         as ``isin`` takes nulls in. Row groups whose statistics say that they have no such row are left out,
         as far as these can say so: they leave NaN out. Files whose directories say so are not opened.
     filesystem : pyarrow.fs.FileSystem, optional
-        Where files lie of which Spark is not asked, if it can be pickled; `paths` are then names of files or
-        directories, and directories ``name=value`` are of whole numbers, dates or text.
+        The file system of files that Spark does not open, which must be picklable; `paths` are then names of
+        files or directories, and values of directories ``name=value`` are whole numbers, dates or text.
     merge_schema : bool, optional
         Take the columns of all files; by default as ``spark.sql.parquet.mergeSchema`` has it.
     rows_per_slice : float, optional
@@ -244,7 +244,7 @@ def explain_scan(
     if made.chosen is not None:
         lines.append(f"  filter: {made.chosen.rows}")
         if str(made.chosen.groups) != str(made.chosen.rows):
-            lines.append(f"  statistics, which leave NaN out, are asked for: {made.chosen.groups}")
+            lines.append(f"  statistics, which leave NaN out, are tested for: {made.chosen.groups}")
         if source.partitioned.names:
             ruled_out = made.listed - len(source.files)
             lines.append(f"  directories rule out {ruled_out:,} of {counted(made.listed, 'file')}")
@@ -273,18 +273,18 @@ def few(expects: Expected) -> bool:
 
 
 def groups(made: Scan) -> str:
-    """Say how many row groups the files that are asked have, and how many their statistics rule out."""
+    """Say how many row groups a sample of the files has, and how many their statistics rule out."""
     every = made.source.files
-    asked = every[:: max(len(every) // SAMPLE, 1)][:SAMPLE]
+    sampled = every[:: max(len(every) // SAMPLE, 1)][:SAMPLE]
     number, left = 0, 0
     silent: set[str] = set()
-    for file in asked:
+    for file in sampled:
         opened = reading.fragment(made.source.filesystem, file, made.source.partitioned)
         number += opened.num_row_groups
         if made.chosen is not None and opened.num_row_groups:
             left += pruning.pruned(opened, made.read, made.chosen).num_row_groups
             silent |= pruning.silent(opened, made.read, made.chosen)
-    where = counted(len(asked), "file") if asked == every else f"{len(asked):,} of {len(every):,} files"
+    where = counted(len(sampled), "file") if sampled == every else f"{len(sampled):,} of {len(every):,} files"
     text = f"row groups: {number:,} in {where}"
     if made.chosen is not None:
         text += f", of which statistics rule out {number - left:,}"
@@ -315,7 +315,7 @@ def checked(
     if filesystem is None:
         frame, source = tables.of_spark(session, paths, merge_schema)
     else:
-        frame, source = tables.unasked(session, paths, filesystem, merge_schema)
+        frame, source = tables.of_pyarrow(session, paths, filesystem, merge_schema)
     made = job(frame, query)
     fields = {field.name: field for field in frame.schema}
     columns = columns_of(frame.schema)
@@ -328,8 +328,8 @@ def checked(
     numbers = [name for name in read.names if FIELD_ID in fields[name].json()]
     if numbers and str(session.conf.get(BY_NUMBER, "false")).lower() == "true":
         raise InvalidValue(
-            f"query: {BY_NUMBER} is true, and column {numbers[0]!r} has a number in files; scan finds "
-            "columns by their names"
+            f"query: {BY_NUMBER} is true, and column {numbers[0]!r} has a field id; scan finds columns by "
+            "name"
         )
     return Scan(
         made.query,
@@ -356,7 +356,7 @@ def is_session(given: object) -> bool:
 
 
 def parallelism(session: SparkSession) -> int:
-    """Return how many tasks run at once, as far as the session tells."""
+    """Return how many tasks run at once, as far as the session says."""
     said = session.conf.get("spark.sql.leafNodeDefaultParallelism", None)
     if said is not None:
         return int(said)

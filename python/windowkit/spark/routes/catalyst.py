@@ -46,7 +46,7 @@ def refusal(job: Job) -> str | None:
 
 
 def unheld(job: Job, aggregate: Aggregate) -> str | None:
-    """Say why Spark's own functions are not asked for an aggregate, if so."""
+    """Say why Spark's own functions do not compute an aggregate, if so."""
     if aggregate.user is not None:
         return f"{aggregate} is a user's own function"
     if aggregate.function == "approx_quantile":
