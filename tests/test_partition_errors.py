@@ -250,7 +250,7 @@ def test_impossible_statistics(statistics, message):
         ({"bucket_loads": [1.5]}, wk.InvalidType, "bucket_loads: it is double"),
         ({"heavy_counts": [11]}, wk.InvalidValue, "heavy_counts: the heavy keys of bucket 1 have more rows"),
         ({"heavy_counts": [0]}, wk.InvalidValue, "heavy_counts: key 0 has no rows"),
-        ({"heavy_counts": [1, 2]}, wk.InvalidValue, "heavy_buckets: there are 1, and 2"),
+        ({"heavy_counts": [1, 2]}, wk.InvalidValue, "heavy_buckets: 1 are given with 2"),
         ({"heavy_buckets": [2]}, wk.InvalidValue, "heavy_buckets: key 0 is in bucket 2"),
         ({"workers": 0}, wk.InvalidValue, "workers"),
         ({"slack": -1}, wk.InvalidValue, "slack"),

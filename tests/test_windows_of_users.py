@@ -274,14 +274,14 @@ def test_nested_and_repeated_windows_of_rows() -> None:
         (Answering(None), "notify: it returned None"),
         (Answering([(0, 1)]), r"notify: it returned \(0, 1\)"),
         (Answering([wk.Add(0, 4)]), r"notify: \[0, 4\) is not a range of the 3 rows shown so far"),
-        (Answering([wk.Add(1, 1)]), r"notify: \[1, 1\) is no range"),
-        (Answering([wk.Add(-1, 1)]), r"notify: \[-1, 1\) is no range"),
+        (Answering([wk.Add(1, 1)]), r"notify: \[1, 1\) is not a range"),
+        (Answering([wk.Add(-1, 1)]), r"notify: \[-1, 1\) is not a range"),
         (Answering([wk.Add(0.0, 1)]), "notify: rank 0.0 is a float"),  # type: ignore[arg-type]
         (
             Answering([wk.Remove(0, 1)]),
             r"notify: Remove\(start=0, end=1\) refers to a window that was not reported before",
         ),
-        (Answering([wk.Add(0, 1), wk.Shift(0, 1, (2, 2))]), r"notify: \[2, 2\) is no range"),
+        (Answering([wk.Add(0, 1), wk.Shift(0, 1, (2, 2))]), r"notify: \[2, 2\) is not a range"),
         (
             Answering([], [wk.Shift(0, 1, (2, 3))]),
             "finish: Shift.* refers to a window that was not reported before",

@@ -568,7 +568,7 @@ def count_distinct(column: str) -> Aggregate:
     Parameters
     ----------
     column : str
-        Any type that `min` takes. NaN equals NaN, -0.0 equals 0.0, null is no value.
+        Any type that `min` takes. NaN equals NaN, -0.0 equals 0.0, null does not count as a value.
 
     Returns
     -------
@@ -590,7 +590,7 @@ def approx_count_distinct(column: str, log2_k: int = 12) -> Aggregate:
     ----------
     column : str
         Numbers but decimals, booleans, dates, times, timestamps, durations, strings or binary. What is
-        equal is as for `windowkit.HyperLogLog`: as in Spark, an empty string is no value.
+        equal is as for `windowkit.HyperLogLog`: as in Spark, an empty string does not count as a value.
     log2_k : int, default 12
         Logarithm to the base 2 of the number of registers, from 4 to 21: Spark's ``lgConfigK``.
 
@@ -608,7 +608,7 @@ def approx_count_distinct(column: str, log2_k: int = 12) -> Aggregate:
     Raises
     ------
     InvalidType, InvalidValue
-        `log2_k` is no whole number from 4 to 21.
+        `log2_k` is not a whole number from 4 to 21.
 
     Examples
     --------
@@ -638,7 +638,7 @@ def hll_sketch(column: str, log2_k: int = 12) -> Aggregate:
     Raises
     ------
     InvalidType, InvalidValue
-        `log2_k` is no whole number from 4 to 21.
+        `log2_k` is not a whole number from 4 to 21.
 
     Examples
     --------

@@ -194,7 +194,7 @@ class Aggregate:
         Raises
         ------
         InvalidType, InvalidValue
-            `name` is no string, or empty.
+            `name` is not a string, or is empty.
 
         Examples
         --------

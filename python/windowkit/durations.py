@@ -113,7 +113,7 @@ def rows(count: int) -> Rows:
     Raises
     ------
     InvalidType, InvalidValue
-        `count` is no int, or out of range.
+        `count` is not an int, or out of range.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def duration(argument: str, value: str | timedelta | np.timedelta64 | Duration) 
     Raises
     ------
     InvalidValue
-        The string is no such interval, the unit is a calendar's (a month has no fixed length), missing or
+        The string is not such an interval, the unit is a calendar's (a month has no fixed length), missing or
         finer than a nanosecond, or the length is not below 2**63 nanoseconds (292 years).
 
     Examples

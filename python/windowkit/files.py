@@ -1,6 +1,6 @@
 """Data files of one table: which there are, what their directories say, and which task reads which part.
 
-`found` lists files by itself, for where there is no Spark to ask: the command line, the data source, and file
+`found` lists files by itself, for cases without Spark: the command line, the data source, and file
 systems that only pyarrow opens.
 """
 

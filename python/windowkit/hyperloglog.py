@@ -148,7 +148,7 @@ class HyperLogLog:
         Raises
         ------
         InvalidType
-            `values` is no column, or of a type that is not counted, like decimals and lists. Nothing is
+            `values` is not a column, or of a type that is not counted, like decimals and lists. Nothing is
             counted then.
 
         Notes

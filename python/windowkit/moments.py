@@ -72,7 +72,7 @@ def place(argument: str, value: PlaceLike) -> Place:
     Raises
     ------
     InvalidType, InvalidValue
-        `value` is none; the message names `argument`.
+        `value` is not a place on a time column; the message names `argument`.
 
     Examples
     --------

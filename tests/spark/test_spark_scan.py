@@ -229,7 +229,7 @@ def test_row_groups_that_statistics_rule_out_are_not_read(path):
     assert left(ds.field("small") >= 100, schema) == 3
     chosen = (ds.field("row") >= 79) & (ds.field("small") < 100)
     both = pruning.Chosen(chosen, chosen, ("row", "small"), False)
-    found = reading.batches(source.filesystem, whole, schema, both, pa.schema([]))
+    found = reading.Reader(source.filesystem, schema, pa.schema([]), both).batches(whole)
     wanted = [row for row in range(79, 300) if row % 200 < 100]
     assert [row for batch in found for row in batch["row"].to_pylist()] == wanted
 

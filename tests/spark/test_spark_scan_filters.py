@@ -171,7 +171,7 @@ def test_tuples_choose_the_rows_that_spark_does(spark, folder, oracle, file):
         chosen, needed = chosen_of([comparison], COLUMNS, zone="Europe/Berlin")
         read = pa.schema(list(({"row": pa.int64()} | needed).items()))
         part = files.Part(whole, 0, whole.size)
-        batches = reading.batches(fs.LocalFileSystem(), part, read, chosen, pa.schema([]))
+        batches = reading.Reader(fs.LocalFileSystem(), read, pa.schema([]), chosen).batches(part)
         found[str(comparison)] = [row for batch in batches for row in batch["row"].to_pylist()]
     assert found == oracle
 
@@ -335,7 +335,7 @@ def read(path, schema, chosen):
     source = files.found(str(path))
     (whole,) = source.files
     part = files.Part(whole, 0, whole.size)
-    batches = reading.batches(source.filesystem, part, schema, chosen, pa.schema([]))
+    batches = reading.Reader(source.filesystem, schema, pa.schema([]), chosen).batches(part)
     return pa.Table.from_batches(batches, schema)
 
 
@@ -452,7 +452,7 @@ def test_files_that_change_are_refused(tmp_path, same_size):
     part = files.Part(whole, 0, whole.size)
 
     def batches():
-        return reading.batches(source.filesystem, part, rows.schema, None, pa.schema([]))
+        return reading.Reader(source.filesystem, rows.schema, pa.schema([])).batches(part)
 
     assert sum(batch.num_rows for batch in batches()) == 100
     begun = batches()

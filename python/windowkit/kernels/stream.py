@@ -319,7 +319,7 @@ def _data_type(kind: Any) -> pa.DataType:
 
 
 def _chunks(values: Any) -> list[pa.Array] | None:
-    """Return the arrays that a column is made of, or none of what is no column."""
+    """Return the arrays of a column; none if it is not a column."""
     if is_table(values):
         raise InvalidType(f"values: a {kind(values)} is a table; give one of its columns")
     values = from_library("values", values)

@@ -34,7 +34,7 @@ def rows(size: int) -> Rows:
     Raises
     ------
     InvalidType, InvalidValue
-        `size` is no int, or below 1.
+        `size` is not an int, or is below 1.
 
     Examples
     --------

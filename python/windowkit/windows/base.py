@@ -45,7 +45,7 @@ class Window(ABC):
         Raises
         ------
         InvalidType, InvalidValue
-            `name` is no string, or empty.
+            `name` is not a string, or is empty.
 
         Examples
         --------

@@ -102,7 +102,7 @@ def sliding(
         ``[k * slide, k * slide + size)`` (Li 2008, Eq. 5.4-5.6).
 
         ``sliding("10 rows", "5 seconds")``: at each edge ``start_time + k * slide`` the last 10 rows of a key
-        before it, if one of them came since the edge before; fewer while a key has not so many (Traub et al.
+        before it, if one of them came since the edge before; fewer while a key has fewer rows (Traub et al.
         2019, §4.4). ``sliding("10 seconds", "100 rows")``: after each 100th row of a key, at a time t, the
         rows up to it with times in ``(t - 10 seconds, t]`` (Li 2008, Eq. 5.16-5.18).
 

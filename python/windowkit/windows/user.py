@@ -213,7 +213,7 @@ def custom(definition: Definition) -> Custom:
     Custom
         Its default name is ``custom(<class>)``; it has no text form that `parse` could read. Rows are kept
         until all are there (Traub et al. 2019, §5.4.2). What your code raises when a query runs, or what it
-        returns that is no window, raises `windowkit.InvalidValue` with the window's name, the exception as
+        returns that is not a window, raises `windowkit.InvalidValue` with the window's name, the exception as
         its cause.
 
     Raises
@@ -298,7 +298,7 @@ class Aware:
 
 
 Edit = tuple[tuple[int, int] | None, tuple[int, int] | None]
-"""A change: the window that is no more, and the one that there was not."""
+"""A change: the window that was removed, and the one that was added."""
 
 
 class Opened:

@@ -28,8 +28,8 @@ from windowkit.query import Query, query
 from windowkit.spark.jobs import representative
 from windowkit.spark.parquet import footers
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of
-from windowkit.spark.parquet.pruning import Chosen, left_over
-from windowkit.spark.parquet.reading import batches
+from windowkit.spark.parquet.pruning import left_over
+from windowkit.spark.parquet.reading import Reader
 from windowkit.spark.routes import finished
 from windowkit.spark.shipping import described, importing, packed_task
 from windowkit.windows import COMMA, SEMICOLON, Session, Sliding, quoted, unquoted
@@ -191,7 +191,8 @@ def whole_of(given: Mapping[str, str]) -> Whole:
     schema = pa.schema([(name, kinds[name]) for name in own.values()])
     # A column that both read is read once.
     both = pa.schema(list((kinds | needed).items()))
-    return Whole(wanted, schema, both, chosen, left_over(source, chosen, both), int(number))
+    reader = Reader(source.filesystem, both, source.partitioned, chosen)
+    return Whole(wanted, schema, reader, left_over(source, chosen, both).files, int(number))
 
 
 def paths_of(options: Mapping[str, str]) -> str | list[str]:
@@ -244,14 +245,13 @@ def filter_of(text: str | None) -> Filter | None:
 class Whole:
     """A query over all files.
 
-    `schema` has its columns as files call them, `read` also those of the filter.
+    `schema` has its columns as files call them, `reader` reads also those of the filter.
     """
 
     query: Query
     schema: pa.Schema
-    read: pa.Schema
-    chosen: Chosen | None
-    source: files.Source
+    reader: Reader
+    listed: tuple[files.File, ...]
     partitions: int
 
     def planned(self) -> Plan:
@@ -293,11 +293,8 @@ class Whole:
         """Read all files, and yield the windows of the keys of partition `number`."""
         planned = self.planned()
         engine = planned.engine()
-        for file in self.source.files:
-            whole = files.Part(file, 0, file.size)
-            for each in batches(
-                self.source.filesystem, whole, self.read, self.chosen, self.source.partitioned
-            ):
+        for file in self.listed:
+            for each in self.reader.batches(files.Part(file, 0, file.size)):
                 rows = each.select(self.schema.names).rename_columns(self.query.inputs)
                 if self.partitions == 1:
                     engine.push(rows)

@@ -55,7 +55,7 @@ def parse(text: str) -> tuple[str, str, str | list[str]]:
     Raises
     ------
     InvalidValue
-        `text` is no comparison.
+        `text` is not a comparison.
     """
     found = COMPARISON.fullmatch(text)
     operator = "" if found is None else " ".join(found["operator"].lower().split())
@@ -108,7 +108,7 @@ def chosen_of(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        It is no filter, or does not fit the columns.
+        It is not a filter, or does not fit the columns.
     """
     if given is None:
         return None, {}

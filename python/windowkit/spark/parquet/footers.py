@@ -1,4 +1,4 @@
-"""Columns of Parquet files by their footers, where there is no Spark to ask.
+"""Columns of Parquet files by their footers, without Spark.
 
 Spark writes a schema of its own into the footer, as JSON, and where that is there it is the table's: it alone
 says which integers are intervals, and how strings are compared.
@@ -96,7 +96,7 @@ def in_spark(kind: pa.DataType) -> Any:
 
 
 def fields_said(opened: ds.ParquetFileFragment, file: File) -> list[StructField] | None:
-    """Return the columns of Spark's schema in a footer; None where there is none, or none that is read."""
+    """Return the columns of Spark's schema in a footer; None if there is none, or none that can be read."""
 
     def known(found: dict[str, Any]) -> dict[str, Any]:
         if found.get("type") == "udt":

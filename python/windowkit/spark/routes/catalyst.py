@@ -41,7 +41,7 @@ def refusal(job: Job) -> str | None:
         if reason is not None:
             return reason
     if not job.is_timestamp:
-        return f"Spark's window() takes timestamps, and {identifier(job.query.time)} is no timestamp"
+        return f"Spark's window() takes timestamps, and {identifier(job.query.time)} is not a timestamp"
     return None
 
 
