@@ -200,8 +200,8 @@ class Window:
     def slide(self, values: Any, size: int, *, min_periods: int | None = None) -> pa.Array:
         """Add rows one after the other, keep the `size` newest, and answer after each.
 
-        For batches of one stream: the window is carried on from batch to batch, so the answers put together
-        are those of `windowkit.kernels.sliding` over the whole stream with ``partial="start"``.
+        For batches of one stream: the window continues from batch to batch, so the concatenated answers are
+        those of `windowkit.kernels.sliding` over the whole stream with ``partial="start"``.
 
         Parameters
         ----------
@@ -250,7 +250,7 @@ class Window:
         return pa.array(self._native.slide(array, size, least))
 
     def clear(self) -> None:
-        """Take all rows out. The next one is numbered after the last, as if all had been evicted."""
+        """Remove all rows. The next row is numbered after the last, as if all had been evicted."""
         self._native.clear()
 
     def _one(self, value: Any) -> pa.Array:

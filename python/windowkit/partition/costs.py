@@ -123,8 +123,8 @@ def cost(
     assignment : Arrow array
         The rows' workers: integers from 0.
     workers : int, optional
-        Number of workers; by default the largest in `assignment` and one, which overlooks workers without
-        rows.
+        Number of workers; by default the largest in `assignment` plus one, which overlooks trailing workers
+        without rows.
     window, times
         As in `Partitioner` and `Partitioner.assign`, except that times may come in any order.
     bias : float, default 0.5

@@ -1,4 +1,4 @@
-"""Windows of users' own: by a calendar of edges, or by what rows say."""
+"""User-defined windows: by a calendar of edges, or by the contents of rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ContextFree(ABC):
     A subclass says how long a window can be, what the next edge after a time is, and which windows end within
     a stretch of time. It is called once per stretch of time that has rows, not once per row or key. Times are
     ``datetime.datetime`` for columns of timestamps (in the column's zone, if it has one), ``datetime.date``
-    for dates, ``datetime.timedelta`` for durations, ``int`` for integers. It is to be picklable for Spark.
+    for dates, ``datetime.timedelta`` for durations, ``int`` for integers. It must be picklable for Spark.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class ContextAware(ABC):
     """Base of windows whose edges depend on rows.
 
     Per key `open` makes an object, which is notified of the key's rows in the order of time, and then of
-    arrival, many at a time. It answers with what changes in the windows it has reported so far. It is to be
+    arrival, many at a time. It answers with what changes in the windows it has reported so far. It must be
     picklable for Spark.
 
     Attributes
@@ -122,8 +122,9 @@ class ContextAware(ABC):
         ``finish(rows)`` gets the number of rows of the key, once there are no more, and returns the last such
         changes.
 
-        In a stream it is shown each row once, while rows come in order. Where one comes late, a copy of it
-        that was pickled before is shown the rows from there on, a new one all of them if there is no copy.
+        In a stream the object is shown each row once, while rows come in order. When a row comes late, an
+        earlier pickled copy of the object is shown the rows from there on; without a copy, a new object is
+        shown all rows.
         """
 
 
@@ -132,7 +133,7 @@ Definition = ContextFree | ContextAware
 
 @dataclass(frozen=True)
 class Add:
-    """A window of rows that there was not: ranks ``[start, end)``."""
+    """A new window of rows: ranks ``[start, end)``."""
 
     start: int
     end: int
@@ -165,7 +166,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Custom(Window):
-    """Windows of a user's own; see `custom`."""
+    """User-defined windows; see `custom`."""
 
     kind: ClassVar[str] = "custom"
     implementation: Definition
@@ -196,12 +197,12 @@ class Custom(Window):
         return tuple(columns)
 
     def definition(self) -> Adapter:
-        """Return what lists the windows, as the core requests them."""
+        """Return the object from which the core gets the windows."""
         return Adapter(self.implementation, self.name)
 
 
 def custom(definition: Definition) -> Custom:
-    """Windows of your own.
+    """User-defined windows.
 
     Parameters
     ----------
@@ -212,9 +213,9 @@ def custom(definition: Definition) -> Custom:
     -------
     Custom
         Its default name is ``custom(<class>)``; it has no text form that `parse` could read. Rows are kept
-        until all are there (Traub et al. 2019, §5.4.2). What your code raises when a query runs, or what it
-        returns that is not a window, raises `windowkit.InvalidValue` with the window's name, the exception as
-        its cause.
+        until all have arrived (Traub et al. 2019, §5.4.2). What your code raises when a query runs, or what
+        it returns that is not a window, raises `windowkit.InvalidValue` with the window's name, the exception
+        as its cause.
 
     Raises
     ------
