@@ -23,8 +23,8 @@ class Window:
     """The aggregate of a window over a stream, kept up to date as rows enter and leave it.
 
     Rows enter at the back and leave at the front, in the order they came. `query` gives the aggregate of the
-    rows in between, nulls skipped, in constant time. Nothing is ever subtracted: what has left the window,
-    even an infinity, leaves no trace in a floating-point answer.
+    rows in between, nulls skipped, in constant time. Nothing is ever subtracted: a value that has left
+    the window, even an infinity, does not affect a floating-point answer.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class Window:
         functions that compare or pick; any type for ``count``.
     algorithm : {"daba", "two_stacks"}
         ``"daba"`` bounds the time of every single operation (DABA Lite: at most 3 combines per insert, 2 per
-        evict, 1 per query). ``"two_stacks"`` bounds only their average, at less work in total: now and then
-        an evict takes as long as the window has rows.
+        evict, 1 per query). ``"two_stacks"`` bounds only their average, at less work in total: an
+        occasional evict takes O(rows in the window).
     ddof : int, optional
         For ``"var"`` and ``"std"`` only, which are over the number of values less this; 1 if not given.
 
@@ -48,13 +48,13 @@ class Window:
     InvalidValue
         The function or the algorithm is unknown, or `ddof` is negative or given for another function.
     InvalidType
-        The function has no meaning for the type.
+        The function is not defined for the type.
 
     Notes
     -----
     Types of answers are those of `windowkit.kernels.sliding`: sums of integers are 64 bits wide, and a true
     sum that does not fit raises `Overflow` when it is requested, which leaves the window as it was. NaN is
-    the greatest value; -0.0 equals 0.0, and an extreme that is zero may have either sign; of equal extrema
+    the greatest value; -0.0 equals 0.0, and an extremum that is zero may have either sign; of equal extrema
     `argmin` and `argmax` give the oldest. Float sums are kept in two
     float64, so that they err by at most ``2**-53 * abs(sum) + n * 2**-103 * sum(abs(x))``, means and
     variances accordingly.
@@ -118,7 +118,7 @@ class Window:
 
     @property
     def algorithm(self) -> str:
-        """How the window is kept."""
+        """The algorithm that maintains the window."""
         return self._algorithm
 
     @property
@@ -167,12 +167,12 @@ class Window:
             self._native.insert(chunk)
 
     def evict(self, n: int = 1) -> None:
-        """Take the `n` oldest rows out.
+        """Evict the `n` oldest rows.
 
         Raises
         ------
         InvalidValue
-            There are not so many, of which then none is taken out.
+            The window has fewer rows; none is evicted then.
 
         Notes
         -----

@@ -86,7 +86,7 @@ class Partitioning:
     ordered: bool = False
 
     def repartition(self, df: DataFrame) -> DataFrame:
-        """Return `df` in exactly so many partitions, lazily.
+        """Return `df` in exactly `partitions` partitions, lazily.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class Partitioning:
         return by_content(self, df, codes.by_name(df))
 
     def explain(self) -> str:
-        """Say how rows are partitioned, and why so."""
+        """Say how rows are partitioned, and why."""
         return "\n".join(lines(self))
 
 

@@ -42,14 +42,14 @@ def aggregate(
         ``spark.sql.caseSensitive`` has it. A name is that of a column, not a path into a struct.
     query : Query, optional
         Of timestamps, with or without zone, dates or integers (whose windows keep the type: bigint for all
-        integers). Spark's times are microseconds, and so no length is finer.
+        integers). Spark's times are microseconds, so no length may be finer.
     route : str, optional
         ``"catalyst"``, ``"catalyst-panes"``, ``"packed"`` or ``"rows"``; see `explain`. By default a rule
         chooses: see `windowkit.spark.routes.rule`.
     rows_per_slice : float, optional
         A hint for that rule: about how many rows of one key lie between neighbouring edges of windows (of a
-        session: within a gap). Without, where the rule depends on it and there are many rows, some of them
-        are looked at, in one or two Spark jobs of one task. With `route` only
+        session: within a gap). If it is not given, the rule depends on it and there are many rows, some of
+        them are sampled, in one or two Spark jobs of one task. With `route` only
         `explain` mentions it.
     metrics : Metrics, optional
         Counts rows, slices and windows while the result is computed.
