@@ -73,8 +73,8 @@ class Calls:
         this = threading.get_ident()
         if self._caller == this:
             raise InvalidValue(
-                f"{call}: the operator is called by a function that it has called itself; an operator does "
-                "one call at a time, so that functions and windows of one's own must leave it alone"
+                f"{call}: the operator was called by a function that it was itself calling; an operator runs "
+                "one call at a time, so user-defined functions and windows must not use it"
             )
         try:
             with self._queue:
@@ -85,7 +85,7 @@ class Calls:
                 self._settle()
                 self._delivered = False
                 if self.state.closed and not closed:
-                    raise InvalidValue(f"{call}: the operator is closed; nothing comes after close()")
+                    raise InvalidValue(f"{call}: the operator is closed; no call may follow close()")
                 following, result = work(self.state)
         except BaseException:
             if self._caller == this:

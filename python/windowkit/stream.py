@@ -30,7 +30,7 @@ T = TypeVar("T")
 ORDERS: Final = ("in-order", "out-of-order")
 STORES: Final = ("auto", "lazy", "eager")
 MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
-LAZILY: Final = "their slices are combined when a window is due, whatever store= says"
+LAZILY: Final = "their slices are combined when a window is ready, whatever store= says"
 KEPT: Final = {
     "in-order": (
         "as long as a window that is not final may need them, in the order of time and arrival",
@@ -46,23 +46,23 @@ KEPT: Final = {
 
 @dataclass(frozen=True)
 class Stats:
-    """What an operator holds, and what it did since it was made.
+    """What an operator holds, and what it has done since it was created.
 
     Parameters
     ----------
     keys, slices, rows_kept, bytes : int
-        What is there now: keys with slices, slices, rows beside slices (none where partial aggregates do),
-        and the memory of slices, their partial aggregates and what these point to. A buffer that a partial
-        aggregate points into counts as a whole, since it is held as a whole, and once.
+        The current state: keys with slices, slices, rows stored beside slices (none where partial aggregates
+        suffice), and the memory of slices, their partial aggregates and what these point to. A buffer that
+        partial aggregates point into is held as a whole, so it counts as a whole, once.
     rows, late, windows, updates : int
-        Rows taken in, rows that came too late or without a time, windows handed out, and how many of these
-        were updates.
+        Rows pushed, rows that came too late or without a time, windows emitted, and how many of these were
+        updates.
     splits, merges, shifts, recomputations : int
-        Slices that were cut in two or made one, rows that were moved to the next slice as a row came before
-        them, and slices computed anew from rows (Traub et al. 2019, §5.2). Slices that are put together as
-        no window needs them apart any longer are not counted: when that is done is no one's concern.
+        Slices that were split or merged, rows that were moved to the next slice because a row came before
+        them, and slices recomputed from rows (Traub et al. 2019, §5.2). Merges of slices whose edges no
+        window needs any more are not counted, since their time is an implementation detail.
     late_bytes : int
-        The memory of late rows that `Operator.take_late` has not handed out, which are held until it does.
+        The memory of late rows, which are held until `Operator.take_late` returns them.
     """
 
     keys: int
@@ -85,12 +85,12 @@ class Operator:
 
     Rows go in by `push`, batch by batch. `advance` says how far the stream is complete (its *watermark*), and
     `close` that it has ended. Each returns a table of the windows that became final by it, one row per query,
-    key and window: columns as of `windowkit.Query.run`, before the window ``query_name`` once there was more
-    than one query, and last ``update``. That is true where a window is told again as rows came late, or a
-    session again that late rows made longer; such a row replaces those of the same query, key and window that
-    it covers.
+    key and window. Its columns are those of `windowkit.Query.run`, with ``query_name`` before the window once
+    there has been more than one query, and ``update`` at the end. ``update`` is true where late rows changed
+    a window that was emitted before, or extended a session; such a row replaces the earlier rows of the same
+    query and key whose windows it covers.
 
-    A call that raises leaves the operator as it was before.
+    A call that raises leaves the operator as it was.
 
     Notes
     -----
@@ -165,20 +165,20 @@ class Operator:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of results, known once a batch was pushed or if `schema` was given.
+        """The schema of results, known once a batch was pushed, or from the start if `schema` was given.
 
         Raises
         ------
         InvalidValue
-            Neither is so.
+            The schema is not known yet.
         """
         return self._ask("schema", lambda core, _: pa.schema(core.schema), closed=True)
 
     @property
     def watermark(self) -> Any:
-        """How far the stream is complete: a scalar of the time column's type; None before anything is.
+        """How far the stream is complete: a scalar of the time column's type, or None.
 
-        In order it is the time of the latest row.
+        In order it is the time of the latest row. It is None before any row or watermark.
         """
         if self._state.core is None:
             return None
@@ -220,7 +220,7 @@ class Operator:
 
         Notes
         -----
-        O(rows + slices combined for the windows handed out), and O(keys with slices) where the watermark
+        O(rows + slices combined for the emitted windows), and O(keys with slices) where the watermark
         moves. A row is too late, and goes to `take_late`, if every window that it would open by itself has
         expired: ended at or before the watermark less the allowed lateness.
         """
@@ -255,7 +255,7 @@ class Operator:
         Raises
         ------
         InvalidType, InvalidValue
-            It is no time of the column's type, or before the last one; nothing is known of the schema yet; or
+            It is not a time of the column's type, or before the last one; the schema is not known yet; or
             the operator is closed.
         Overflow
             A result does not fit its type.
@@ -267,7 +267,7 @@ class Operator:
             if watermark is not None:
                 raise InvalidValue(
                     f"watermark: {watermark!r} is given over PROCESSING_TIME, where it is the time of the "
-                    "clock; allowed is none"
+                    "clock; no argument is allowed"
                 )
             return table(core.advance(self._stamps.now(core.watermark)))
 
@@ -302,8 +302,8 @@ class Operator:
         Raises
         ------
         InvalidType, InvalidValue
-            No window is told by punctuation; the time is none of the column's type, or too late for any row;
-            the key does not fit the query's; or the operator is closed.
+            No window of the queries is bounded by punctuation; the time is not of the column's type, or lies
+            before any row that may still come; the key does not fit the query's; or the operator is closed.
 
         Examples
         --------
@@ -321,7 +321,7 @@ class Operator:
             if stamps is not None and time is not None:
                 raise InvalidValue(
                     f"time: {time!r} is given over PROCESSING_TIME, where it is that of the clock; "
-                    "allowed is none"
+                    "no argument is allowed"
                 )
             kind = self._time_type(schema)
             at = in_time("time", time, kind) if stamps is None else stamps.now(core.watermark)
@@ -330,13 +330,13 @@ class Operator:
         return self._ask("punctuate", punctuate)
 
     def take_late(self) -> pa.Table:
-        """Hand out rows that came too late for every window, or without a time.
+        """Return the rows that came too late for every window, or without a time, and stop holding them.
 
         Returns
         -------
         pyarrow.Table
             The rows since the last call, with all their columns and ``late_reason``: ``too late`` or ``null
-            time``. They are held until they are taken: `Stats.late_bytes` says in how much memory.
+            time``. They are held until this call; `Stats.late_bytes` is the memory they take.
         """
         if self._state.core is None:
             return pa.table({})
@@ -364,13 +364,13 @@ class Operator:
 
         Notes
         -----
-        Its stream is what comes with times after all rows and watermarks so far, and its windows are those
-        that begin there: of others it has not seen all rows.
+        It reads the rows whose times are after all rows and watermarks so far, and has the windows that begin
+        there: of earlier windows it has not seen all rows.
         """
         return self._calls.make("add", lambda state: self._entered(state, query, name))
 
     def remove(self, query: Query | str) -> None:
-        """Remove a query; what only it needed is stored no longer.
+        """Remove a query, and drop what only it needed.
 
         Parameters
         ----------
@@ -400,7 +400,7 @@ class Operator:
         self._calls.make("remove", remove)
 
     def stats(self) -> Stats:
-        """Say what the operator holds and did."""
+        """Return what the operator holds and has done."""
         if self._state.core is None:
             return Stats(*[0] * 13)
         return Stats(*self._ask("stats", lambda core, _: core.stats(), closed=True))
@@ -408,8 +408,8 @@ class Operator:
     def slices(self) -> pa.Table:
         """Return the slices: keys, ``t_start``, ``t_end``, and ``t_first`` and ``t_last`` of their rows.
 
-        There are no more than the windows' edges ask for: every start and end is one of a window (Traub et
-        al. 2019, §5.2).
+        There are no more than the windows' edges require: every start and end is an edge of a window (Traub
+        et al. 2019, §5.2).
         """
         batch = self._ask("slices", lambda core, _: pa.record_batch(core.slices()), closed=True)
         return pa.Table.from_batches([batch])
@@ -447,7 +447,7 @@ class Operator:
             return "\n".join([*lines, "decisions", "  none before the schema is known"])
 
         def read(core: _native.Operator, _: pa.Schema) -> Any:
-            return core.strategy(), core.keeping(), core.store()
+            return core.strategy(), core.keeping_rows(), core.store()
 
         decisions, keeping, store = self._ask("explain", read, closed=True)
         lines.append("decisions (Traub et al. 2019)")
@@ -493,7 +493,7 @@ class Operator:
         *,
         clock: Clock | None = None,
     ) -> Operator:
-        """Return the operator that a snapshot is of; it goes on as that one would.
+        """Return an operator that continues from a snapshot.
 
         Parameters
         ----------
@@ -501,15 +501,15 @@ class Operator:
             What `Operator.snapshot` returned.
         queries : Query, or sequence of Query, or mapping of str to Query
             The operator's queries, in the order of `Operator.queries`, or by name: a snapshot has no code of
-            aggregate functions. Functions of one's own must have the same name and properties; one that has
-            these, and states of the same types, but another body, cannot be told apart.
+            aggregate functions. User-defined functions must have the same names and properties; a function
+            that has these, and states of the same types, but another body, is not detected.
         clock : callable, optional
             As of `windowkit.Query.operator`.
 
         Raises
         ------
         InvalidType, InvalidValue
-            The bytes are no snapshot, of another version, cut off, damaged, or of other queries.
+            The bytes are not a snapshot, are truncated or damaged, or are of another version or query.
         """
         if not isinstance(snapshot, bytes | bytearray | memoryview):
             raise InvalidType(f"snapshot: it is a {type(snapshot).__name__}; a snapshot is bytes")
@@ -521,15 +521,17 @@ class Operator:
                 raise InvalidValue(
                     f"queries: {sorted(queries)} are named; the snapshot is of {sorted(names)}"
                 )
-            asked = [queries[name] for name in names]
+            given_queries = [queries[name] for name in names]
         else:
-            asked = list(items("queries", queries, Query, "a windowkit.Query, or a sequence of them"))
-        if len(asked) != len(names):
-            raise InvalidValue(f"queries: {len(asked)} given; the snapshot is of {len(names)}: {names}")
+            given_queries = list(items("queries", queries, Query, "a windowkit.Query, or a sequence of them"))
+        if len(given_queries) != len(names):
+            raise InvalidValue(
+                f"queries: {len(given_queries)} given; the snapshot is of {len(names)}: {names}"
+            )
         this = cls.__new__(cls)
         this._order = order
-        this._stamps = stamps_of(asked[0], clock)
-        named = dict(zip(names, asked, strict=True))
+        this._stamps = stamps_of(given_queries[0], clock)
+        named = dict(zip(names, given_queries, strict=True))
         plans = [(name, plan(query, schema)) for name, query in named.items()]
         core = _native.Operator.restore(given, plans)
         state = State(MappingProxyType(named), len(named), schema, core, core.is_closed)
@@ -545,11 +547,11 @@ class Operator:
             added += 1
         given = f"q{added}" if name is None else checked_name("name", name)
         if given in state.queries:
-            raise InvalidValue(f"name: {given!r} is taken; queries of one operator have different names")
+            raise InvalidValue(f"name: {given!r} is taken; queries of one operator must have different names")
         for other in state.queries.values():
             if (other.by, other.time) != (query.by, query.time):
                 raise InvalidValue(
-                    f"query: it is by {list(query.by)} over {query.time!r}, and the operator's queries by "
+                    f"query: it is by {list(query.by)} over {query.time!r}, but the operator's queries by "
                     f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
                 )
         if state.core is not None and state.schema is not None:
@@ -610,7 +612,7 @@ class Operator:
                 columns.append(pa.array([value], kind).cast(field.type))
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
                 raise InvalidType(
-                    f"key: {value!r} is no value of column {field.name!r} of {field.type} ({error})"
+                    f"key: {value!r} is not a value of column {field.name!r} of {field.type} ({error})"
                 ) from None
         return pa.record_batch(columns, schema=pa.schema(fields))
 
@@ -637,7 +639,7 @@ def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
         cast = scalar.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         raise InvalidType(
-            f"{argument}: {time!r} is no time of type {kind} ({error}); {allowed_times(kind)}"
+            f"{argument}: {time!r} is not a time of type {kind} ({error}); {allowed_times(kind)}"
         ) from None
     refuse_unlike(argument, time, scalar, kind)
     if not cast.is_valid:
@@ -651,7 +653,7 @@ def scalar(units: int, kind: pa.DataType) -> pa.Scalar:
 
 
 def stamps_of(query: object, clock: Clock | None) -> Stamps | None:
-    """Return what tells the times of rows, if a query is over processing time."""
+    """Return what assigns times to rows, if a query is over processing time."""
     if isinstance(query, Query) and isinstance(query.time, ProcessingTime):
         return Stamps(clock)
     if clock is not None:
@@ -709,7 +711,7 @@ def in_units(argument: str, given: Duration, kind: pa.DataType) -> int:
     per_unit = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[kind.unit]
     count, rest = divmod(given.nanoseconds, per_unit)
     if rest:
-        raise InvalidType(f"{argument}: {given.text!r} is no time of type {kind}; {allowed_times(kind)}")
+        raise InvalidType(f"{argument}: {given.text!r} is not a time of type {kind}; {allowed_times(kind)}")
     return count
 
 
