@@ -48,7 +48,7 @@ def read_or_refused(data: bytes) -> wk.HyperLogLog | None:
     try:
         return wk.HyperLogLog.from_bytes(data)
     except wk.InvalidValue as error:
-        if not str(error).startswith("data: its bytes are no HyperLogLog sketch, or a damaged one: "):
+        if not str(error).startswith("data: the bytes are not a HyperLogLog sketch, or are damaged: "):
             raise
         return None
 
