@@ -9,8 +9,7 @@ use arrow_schema::DataType;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::super::timeline::Cell;
-use super::super::{Cut, Delta, Store, Timelines, Wanted};
+use super::super::{Cell, Cut, Delta, Store, Timelines, Wanted};
 use crate::aggregate::{Input, Partial};
 
 /// Slices are as long as this.
