@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -428,6 +429,16 @@ class TestOverflow:
         reader = made.batches(table)
         with refused(wk.Overflow, "sum", "does not fit"):
             reader.read_all()
+
+    @pytest.mark.parametrize("count", [20_000, 2])
+    def test_a_sum_or_mean_of_decimals_that_leaves_128_bits_is_an_overflow(self, count: int) -> None:
+        # The mean of the first fits its type, but not the sum on the way there; of the others neither does.
+        value = Decimal(10) ** 34 - 1 if count > 2 else Decimal(10) ** 37 * 9
+        values = pa.array([value], pa.decimal128(38, 0)).take(pa.array([0] * count))
+        table = pa.table({"t": [5] * count, "v": values})
+        for function in (wk.sum, wk.mean):
+            with refused(wk.Overflow, "(v)", "does not fit"):
+                wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=function("v")).run(table)
 
 
 class TestRun:

@@ -302,7 +302,7 @@ def test_damage_is_told() -> None:
             wk.InvalidType,
             "data: a str was given; allowed are bytes",
         ),
-        (lambda: wk.HyperLogLog.from_bytes(b""), wk.InvalidValue, "data: .*0 bytes are no sketch"),
+        (lambda: wk.HyperLogLog.from_bytes(b""), wk.InvalidValue, "data: .*0 bytes are too few"),
     ],
 )
 def test_what_is_refused(call: Any, error: type[Exception], message: str) -> None:

@@ -116,7 +116,7 @@ def test_the_schema_of_a_stream_does_not_change() -> None:
     unchanged(op, lambda: op.push(other), wk.InvalidType, says)
     unchanged(op, lambda: op.push(rows([2]).drop_columns(["v"])), wk.InvalidValue, "it has 2 columns")
     renamed = rows([2]).rename_columns(["k", "t", "w"])
-    unchanged(op, lambda: op.push(renamed), wk.InvalidType, "its column 'w' of Int64 is 'v' of Int64")
+    unchanged(op, lambda: op.push(renamed), wk.InvalidType, "its column 'w' of Int64 was 'v' of Int64")
 
 
 def test_what_needs_the_schema_says_so() -> None:
@@ -188,7 +188,7 @@ def test_queries_that_do_not_go_together_are_refused() -> None:
     unchanged(op, lambda: op.add(missing), wk.UnknownColumn, "no column 'w'")
     twice = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.min("k").alias("sum(v)"))
     unchanged(
-        op, lambda: op.add(twice), wk.InvalidValue, "'sum(v)' of 'q2' is Utf8, and Int64 in another query"
+        op, lambda: op.add(twice), wk.InvalidValue, "'sum(v)' of 'q2' is Utf8, but Int64 in another query"
     )
     unchanged(op, lambda: op.remove("other"), wk.InvalidValue, "query: 'other' is not one of this operator")
     unchanged(op, lambda: op.remove("q1"), wk.InvalidValue, "query: 'q1' is the only one")

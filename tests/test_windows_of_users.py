@@ -127,8 +127,8 @@ def test_a_calendar_is_not_asked_row_by_row_or_key_by_key() -> None:
 @pytest.mark.parametrize(
     ("fixed", "error", "what"),
     [
-        (Fixed([(0, 5)], step=0), wk.InvalidValue, r"next_edge\(0\) is 0; an edge lies after"),
-        (Fixed([(0, 5)], step=-2), wk.InvalidValue, r"next_edge\(0\) is -2; an edge lies after"),
+        (Fixed([(0, 5)], step=0), wk.InvalidValue, r"next_edge\(0\) is 0; the next edge must be after"),
+        (Fixed([(0, 5)], step=-2), wk.InvalidValue, r"next_edge\(0\) is -2; the next edge must be after"),
         (Fixed([(5, 4)], step=1), wk.InvalidValue, "windows are longer than 0"),
         (Fixed([(-40, 4)], step=1), wk.InvalidValue, "at most 20 long"),
         (Fixed([(310, 325)], step=1), wk.InvalidValue, "windows end after 0 and not after 320"),

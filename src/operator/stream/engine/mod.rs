@@ -74,6 +74,19 @@ pub(super) struct Outcome {
     recomputed: u64,
 }
 
+impl Outcome {
+    /// The windows that the call emits; they are handed out once.
+    pub(super) fn take_results(&mut self) -> Vec<RecordBatch> {
+        std::mem::take(&mut self.results)
+    }
+}
+
+/// What an engine holds at the end of its stream: nothing, but columns of the right kinds.
+pub(super) struct Emptied {
+    pub(super) store: Store,
+    pub(super) tuples: Option<Tuples>,
+}
+
 /// The input of a call: its slots, the slices it changed, and where rows arrived behind the watermark.
 struct Brought {
     changed: Changed,
@@ -331,7 +344,7 @@ impl Engine {
     }
 
     /// Commits a call.
-    pub(super) fn keep(&mut self, outcome: Outcome) -> Vec<RecordBatch> {
+    pub(super) fn keep(&mut self, outcome: Outcome) {
         self.store.append(outcome.delta);
         self.slices.settle();
         if let Some(tuples) = &mut self.tuples {
@@ -351,7 +364,6 @@ impl Engine {
             self.forget(outcome.rows);
         }
         self.tidy();
-        outcome.results
     }
 
     /// Rolls back a call.

@@ -2,7 +2,7 @@
 
 use arrow_array::RecordBatch;
 
-use super::Engine;
+use super::{Emptied, Engine};
 use crate::Result;
 use crate::operator::stream::agenda::Agenda;
 use crate::operator::stream::options::{Options, StoreKind};
@@ -188,23 +188,22 @@ impl Engine {
         self.eager.invalidate(merged.into_iter());
     }
 
-    /// Clears the engine at the end of the stream: nothing is needed any longer.
-    pub(in crate::operator::stream) fn end(&mut self) -> Result<()> {
-        self.slices = Timelines::restore(
-            std::iter::empty(),
-            self.tuples.is_some().then_some(&[][..]),
-            self.slices.merges(),
-        );
+    /// What remains of the engine at the end of the stream, when nothing is needed any longer.
+    pub(in crate::operator::stream) fn emptied(&self) -> Result<Emptied> {
         let partials: Vec<_> = self.store.partials().iter().map(|partials| partials.empty()).collect();
-        if self.tuples.is_some() {
-            self.tuples = Some(Tuples::new(&self.queries, &partials)?);
-        }
-        let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
-        self.store = Store::new(partials, &ordered, 0);
+        let tuples = self.tuples.as_ref().map(|_| Tuples::new(&self.queries, &partials)).transpose()?;
+        let ordered = tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
+        Ok(Emptied { store: Store::new(partials, &ordered, 0), tuples })
+    }
+
+    /// Ends the stream.
+    pub(in crate::operator::stream) fn end(&mut self, emptied: Emptied) {
+        let los = emptied.tuples.as_ref().map(|_| &[][..]);
+        self.slices = Timelines::restore(std::iter::empty(), los, self.slices.merges());
+        (self.store, self.tuples) = (emptied.store, emptied.tuples);
         self.rebuild_eager();
         self.reopened.clear();
         self.keys.keep(&[]);
-        Ok(())
     }
 
     /// Compacts slots and drops keys, once that pays off.
