@@ -9,7 +9,8 @@ use arrow_schema::DataType;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::super::{Cell, Cut, Delta, Store, Timelines, Wanted};
+use super::super::cells::Cell;
+use super::super::{Cut, Delta, Store, Timelines, Wanted};
 use crate::aggregate::{Input, Partial};
 
 /// Slices are as long as this.
