@@ -13,18 +13,16 @@
 //! effect in both or in neither.
 
 mod agenda;
-mod answers;
 mod engine;
 mod intake;
 mod keyed;
 mod late;
 mod names;
 mod options;
+mod outgoing;
 mod queries;
-mod ready;
 mod snapshot;
 mod tuples;
-mod upkeep;
 
 use std::sync::Arc;
 

@@ -7,9 +7,11 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use super::names::Names;
 use crate::aggregate::{Input, Partial, Partials, Rows};
-use crate::operator::plan::{Plan, Stored, extent_fields, rank_fields};
+use crate::operator::plan::{Plan, Stored};
+use crate::operator::schema::{extent_fields, rank_fields};
 use crate::slice::Edges;
 use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
+use crate::state::Reader;
 use crate::window::{Measure, Session, Spans, Window};
 use crate::{Error, Result};
 
@@ -145,7 +147,7 @@ impl Queries {
         }));
         let schema = schema(&entries, &aggregates, several)?;
         let extents = extent_fields(leader.measure());
-        let gaps = windows(&registered).filter_map(|(_, window)| window.session().map(Session::gap));
+        let gaps = windows(&registered).filter_map(|(_, window)| window.merging().map(Session::gap));
         let widest_gap = gaps.max();
         let results = Columns {
             window_names: names_windows(&entries),
@@ -153,6 +155,12 @@ impl Queries {
             numbers: has_numbers(&entries),
         };
         Ok(Self { registered, stored, edges, aggregates, schema, extents, widest_gap, results, several })
+    }
+
+    /// Reads from a snapshot which window type of which query is meant.
+    pub(super) fn read_window(&self, from: &mut Reader<'_>) -> Result<(usize, usize)> {
+        let query = from.place(self.registered.len())?;
+        Ok((query, from.place(self.registered[query].plan.windows().len())?))
     }
 
     /// The queries, in the order they were added.
@@ -366,7 +374,7 @@ fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<Sche
     if names_windows(entries) {
         fields.push(Field::new("window_name", DataType::Utf8, false));
     }
-    let sessions = all_windows(entries).all(|window| window.session().is_some());
+    let sessions = all_windows(entries).all(|window| window.traits().session);
     let vanish = all_windows(entries).any(|window| window.may_vanish());
     let extent = extent_field(leader.measure(), if sessions { "session_window" } else { "window" });
     fields.push(extent.with_nullable(vanish));
