@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import pytest
 
+import windowkit as wk
 from support.programs import program
 
 PROGRAM = """
@@ -104,3 +109,59 @@ def test_rows_in_are_rows_in_windows_and_late_rows(order: str, seed: int) -> Non
     rounds = 400
     interrupts = int(program(PROGRAM, "in-order" if order == "clock" else order, clock, seed, rounds))
     assert interrupts > rounds // 10
+
+
+FORK = """
+    import os, signal, threading
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import windowkit as wk
+
+    within, go_on = threading.Event(), threading.Event()
+
+    def lift(v):
+        within.set()
+        assert go_on.wait(60)
+        return v
+
+    total = wk.aggregate("total", lift=lift, combine=pc.add, lower=lambda s: s, commutative=True)
+    op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=total("v")).operator()
+    batch = pa.table({"k": [1], "t": [1], "v": [2]})
+
+    def child():
+        # Without a thread to end it, a call that waits ends here.
+        signal.alarm(30)
+        try:
+            op.stats()
+        except wk.InvalidValue as error:
+            assert "stats: another thread was calling the operator when this process was forked" in str(error)
+            os._exit(3)
+        os._exit(0)
+
+    def fork():
+        process = os.fork()
+        if process == 0:
+            child()
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+    assert fork() == 0
+    pushing = threading.Thread(target=op.push, args=[batch])
+    pushing.start()
+    assert within.wait(60)
+    assert fork() == 3
+    go_on.set()
+    pushing.join()
+    assert fork() == 0
+    assert op.close()["total(v)"].to_pylist() == [2]
+"""
+
+
+def test_a_fork_while_another_thread_pushes_is_an_error_in_the_child_and_not_a_hang() -> None:
+    program(FORK)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_operator_is_neither_copied_nor_pickled(copied: Callable[[wk.Operator], object]) -> None:
+    op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")).operator()
+    with pytest.raises(wk.InvalidType, match=r"its snapshot\(\) can"):
+        copied(op)

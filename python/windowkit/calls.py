@@ -7,12 +7,14 @@ result was delivered, and the core then commits the attempt, or rolls it back.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
@@ -47,12 +49,17 @@ class State:
 class Calls:
     """Make the calls of an operator."""
 
+    live: Final[weakref.WeakSet[Calls]] = weakref.WeakSet()
+
     def __init__(self, state: State) -> None:
         self.state = state
         self._queue = threading.Lock()
         # The thread of the call that is under way.
         self._caller = 0
         self._delivered = True
+        # Whether this process was forked from one that was within a call.
+        self._lost = False
+        Calls.live.add(self)
 
     def make(self, call: str, work: Callable[[State], tuple[State, T]], *, closed: bool = False) -> T:
         """Return the result of `work`, which gets the state and returns the one that follows.
@@ -68,13 +75,19 @@ class Calls:
         Raises
         ------
         InvalidValue
-            The operator is closed, or a function that it calls, or a signal handler, calls it.
+            The operator is closed, or a function that it calls, or a signal handler, calls it; or this
+            process was forked while another thread called it.
         """
         this = threading.get_ident()
         if self._caller == this:
             raise InvalidValue(
                 f"{call}: the operator was called by a function that it was itself calling; an operator runs "
                 "one call at a time, so user-defined functions and windows must not use it"
+            )
+        if self._lost:
+            raise InvalidValue(
+                f"{call}: another thread was calling the operator when this process was forked from its own; "
+                "restore it from a snapshot, or fork while no call is running"
             )
         try:
             with self._queue:
@@ -98,6 +111,11 @@ class Calls:
         self._caller = 0
         return result
 
+    def forked(self) -> None:
+        """Note that this is another process now, in which only the thread that forked goes on."""
+        self._queue = threading.Lock()
+        self._lost = self._caller not in (0, threading.get_ident())
+
     def _settle(self) -> None:
         """Commit or roll back what the call before attempted."""
         core = self.state.core
@@ -110,3 +128,12 @@ class Calls:
             for name in set(names) - set(self.state.queries):
                 core.remove(name)
             self.state = self.state.only(set(names))
+
+
+def forked() -> None:
+    for calls in Calls.live:
+        calls.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forked)

@@ -7,7 +7,7 @@ import operator as operators
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import pyarrow as pa
 
@@ -537,6 +537,12 @@ class Operator:
         state = State(MappingProxyType(named), len(named), schema, core, core.is_closed)
         this._calls = Calls(state)
         return this
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise InvalidType(
+            "operator: it can be neither copied nor pickled; its snapshot() can, and Operator.restore makes "
+            "another operator of it"
+        )
 
     def _entered(self, state: State, query: Query, name: str | None) -> tuple[State, str]:
         """Return the state with one more query, and its name."""
