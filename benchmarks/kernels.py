@@ -531,7 +531,7 @@ def run_in_turns(
     rows: int,
     sides: Mapping[str, Mapping[str, Run]],
 ) -> list[Measured]:
-    """Time each side in turns, after one that compiles and warms, and one that tells the fastest way."""
+    """Time each side in turns, after one that compiles and warms, and one that finds the fastest way."""
     chosen: dict[str, tuple[str, Run]] = {}
     query = (section, cell.get("function"), cell.get("dtype"))
     for side, every in sides.items():
@@ -545,7 +545,7 @@ def run_in_turns(
         seconds = {}
         for how, run in ways.items():
             first = stopwatch(run)
-            # The first run compiles, or asks for memory; one that takes very long is not made of that.
+            # The first run compiles, or allocates memory; one that takes very long is not made of that.
             seconds[how] = min(first, stopwatch(run)) if first < 20 else first
         best = min(seconds, key=seconds.__getitem__)
         BEATEN.update((*query, side, how) for how in ways if seconds[how] > 5 * seconds[best])

@@ -11,7 +11,7 @@ rebalance
 salted
     ``df.repartition(n, key, salt)`` with a random salt of n values
 salted hot key
-    the same, with a salt for the one key that is known to be hot; nobody tells the others
+    the same, with a salt for the one key that is known to be hot, which the others must find
 planned, streaming
     ``windowkit.spark.repartition(df, n, key)`` in both ways; the histogram counts as time
 streaming, ordered

@@ -37,9 +37,7 @@ def plot(cells: Sequence[str], ratios: Mapping[str, Sequence[float]], title: str
         axes.set_xscale("log")
         low, high = axes.get_xlim()
         axes.set_xlim(min(low, 0.9), high * 1.6)
-        axes.set_yticks(range(len(cells)), list(cells))
-        axes.invert_yaxis()
-        axes.set_xlabel("time of the peer / time of windowkit (log scale)")
+        name_rows(axes, cells, "time of the peer / time of windowkit (log scale)")
         axes.set_title(title, loc="left", fontsize=11)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
@@ -92,6 +90,13 @@ def curves(
         axes.set_ylabel(y)
 
 
+def name_rows(axes: Any, rows: Sequence[str], x: str) -> None:
+    """Label rows, from top to bottom, and their scale."""
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.invert_yaxis()
+    axes.set_xlabel(x)
+
+
 def dots(
     rows: Sequence[str], values: Mapping[str, Mapping[str, float]], title: str, x: str, path: Path
 ) -> None:
@@ -115,27 +120,13 @@ def dots(
             axes.plot(*zip(*points, strict=True), "o", markersize=5, color=color, label=side)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        axes.set_yticks(range(len(rows)), list(rows))
-        axes.invert_yaxis()
-        axes.set_xlabel(x)
+        name_rows(axes, rows, x)
 
 
 def groups(
     rows: Sequence[str], values: Mapping[str, Mapping[str, float]], title: str, x: str, path: Path
 ) -> None:
-    """Draw a group of bars for each of `rows`, one a side, from zero.
-
-    Parameters
-    ----------
-    rows : sequence of str
-        From top to bottom.
-    values : mapping of str to mapping of str to float
-        For each side, in the order of the legend, its value in each row that it is in.
-    title, x : str
-        Of the picture and its scale.
-    path : Path
-        Of the PNG.
-    """
+    """Draw a group of bars for each of `rows`, one a side, from zero; the parameters are those of `dots`."""
     thickness = 0.8 / len(values)
     with picture(title, path, 0.2 * len(rows) * len(values) + 1.4) as axes:
         for number, (side, own) in enumerate(values.items()):
@@ -145,9 +136,7 @@ def groups(
                     axes.barh(y, own[row], thickness * 0.92, color=LINES[number % len(LINES)], label=side)
                     axes.text(own[row], y, f" {own[row]:,g}", va="center", fontsize=7)
                     side = "_"  # Names that begin so are not in the legend.
-        axes.set_yticks(range(len(rows)), list(rows))
-        axes.invert_yaxis()
-        axes.set_xlabel(x)
+        name_rows(axes, rows, x)
 
 
 def stacks(
@@ -180,9 +169,7 @@ def stacks(
                     if own[part] >= least:
                         middle = left + own[part] / 2
                         axes.text(middle, at, f"{own[part]:.2f}", ha="center", va="center", fontsize=7)
-        axes.set_yticks(range(len(rows)), list(rows))
-        axes.invert_yaxis()
-        axes.set_xlabel(x)
+        name_rows(axes, rows, x)
 
 
 @contextmanager

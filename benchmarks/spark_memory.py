@@ -15,7 +15,7 @@ rows of 1 MiB, rows of 2 kB
 
     In all of these Spark limits the address space of each worker (``spark.executor.pyspark.memory``) to
     ``--limit`` MiB beyond what Python has once it has imported pyspark and pyarrow, what allocators reserve
-    included: beyond that whatever asks for memory fails, and the job with it.
+    included: beyond that any allocation fails, and the job with it.
 routes
     Each of ``--scale`` rows over 1,024 keys, 10 minutes by 10 s, by each way there is to compute them: peak
     of resident memory of a worker, peak of the heap, and of the JVM's resident memory. The heap grows to
@@ -79,13 +79,13 @@ class Watched:
         before = status(os.getpid())
         yield from self.task(batches)
         after = status(os.getpid())
-        told = {
+        record = {
             "stage": type(self.task).__name__,
             "space": after["VmPeak"] // 1024,
             "resident before": before["VmRSS"] // 1024,
             "resident": after["VmHWM"] // 1024,
         }
-        (Path(self.folder) / uuid.uuid4().hex).write_text(json.dumps(told))
+        (Path(self.folder) / uuid.uuid4().hex).write_text(json.dumps(record))
 
 
 def status(process: int) -> dict[str, int]:
@@ -141,12 +141,12 @@ def limited(name: str, options: argparse.Namespace) -> dict[str, Any]:
         result = placed.select("bucket", "chunk").mapInArrow(second, output_schema(checked))
         windows = result.count()
         took = time.perf_counter() - began
-        told = [json.loads(each.read_text()) for each in Path(folder).iterdir()]
+        records = [json.loads(each.read_text()) for each in Path(folder).iterdir()]
     spark.stop()
     facts: dict[str, Any] = {"measure": name, "rows": rows, "keys": keys, "windows": windows}
     facts |= {"limit": most, "seconds": round(took, 1)}
     for stage in ("Pack", "Unpack"):
-        own = [each for each in told if each["stage"] == stage]
+        own = [each for each in records if each["stage"] == stage]
         facts[stage] = {"tasks": len(own)}
         facts[stage] |= {what: max(each[what] for each in own) for what in own[0] if what != "stage"}
     return facts

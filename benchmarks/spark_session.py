@@ -26,7 +26,7 @@ def session(log: str = "ERROR", **settings: object) -> SparkSession:
     Parameters
     ----------
     log : str, default "ERROR"
-        What Spark tells of.
+        What Spark reports.
     **settings
         Beside `SETTINGS` or instead of them; with underscores for dots, and without ``spark.``.
     """

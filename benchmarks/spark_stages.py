@@ -194,8 +194,8 @@ class Timed:
                 with clock.step(out):
                     yield batch
         clock.switch()
-        told = Path(self.folder) / f"{self.stage} {uuid.uuid4().hex}"
-        told.write_text(json.dumps(clock.spent))
+        record = Path(self.folder) / f"{self.stage} {uuid.uuid4().hex}"
+        record.write_text(json.dumps(clock.spent))
 
 
 @dataclass(frozen=True)

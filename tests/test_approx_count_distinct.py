@@ -101,14 +101,14 @@ def test_a_stream_estimates_what_a_batch_does(order: str) -> None:
     query = wk.query(by="k", time="t", windows=WINDOWS[0], aggs=aggs)
     table = TABLE.sort_by("t") if order == "in-order" else TABLE
     op = query.operator(order=order, schema=table.schema)
-    told: list[Any] = []
+    emitted: list[Any] = []
     for at, batch in enumerate(table.to_batches(max_chunksize=4_000)):
-        told += op.push(batch).to_pylist()
+        emitted += op.push(batch).to_pylist()
         if at == 3:
             op = wk.Operator.restore(op.snapshot(), query)
-    told += op.close().to_pylist()
-    assert not any(row.pop("update") for row in told)
-    assert sorted(map(repr, told)) == sorted(map(repr, query.run(table).to_pylist()))
+    emitted += op.close().to_pylist()
+    assert not any(row.pop("update") for row in emitted)
+    assert sorted(map(repr, emitted)) == sorted(map(repr, query.run(table).to_pylist()))
 
 
 def test_filters_nulls_and_nothing() -> None:

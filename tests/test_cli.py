@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import windowkit as wk
-from support.commands import ASKED, QUERY, TABLE, refused, rows, run
+from support.commands import ARGUMENTS, QUERY, TABLE, refused, rows, run
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ class TestJobs:
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         output = tmp_path / "out.parquet"
-        assert run(capsys, ["--input", source, "--output", output, *ASKED]) == (0, "", "")
+        assert run(capsys, ["--input", source, "--output", output, *ARGUMENTS]) == (0, "", "")
         result = pa.parquet.read_table(output)
         wanted = QUERY.run(TABLE)
         assert result.column_names == wanted.column_names
@@ -44,8 +44,8 @@ class TestJobs:
         source.write_text(
             "k,ts,n\na,2024-01-01 00:00:01,1\na,2024-01-01 00:00:59,2\nb,2024-01-01 00:01:00,4\n"
         )
-        asked = ["--by", "k", "--time", "ts", "--window", "tumbling(1 minute)", "--agg", "sum(n)"]
-        assert run(capsys, ["--input", source, "--output", output, *asked]) == (0, "", "")
+        requested = ["--by", "k", "--time", "ts", "--window", "tumbling(1 minute)", "--agg", "sum(n)"]
+        assert run(capsys, ["--input", source, "--output", output, *requested]) == (0, "", "")
         assert sorted(output.read_text().splitlines()) == [
             '"a",2024-01-01 00:00:00,2024-01-01 00:01:00,3',
             '"b",2024-01-01 00:01:00,2024-01-01 00:02:00,4',
@@ -59,14 +59,14 @@ class TestJobs:
         pa.parquet.write_table(TABLE.slice(2), directory / "deep" / "two.parquet")
         (directory / "_SUCCESS").touch()
         output = tmp_path / "out.parquet"
-        assert run(capsys, ["--input", directory, "--output", output, *ASKED]) == (0, "", "")
+        assert run(capsys, ["--input", directory, "--output", output, *ARGUMENTS]) == (0, "", "")
         assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
 
     def test_paths_without_an_ending_take_the_format_given(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         bare, output = source.rename(tmp_path / "readings"), tmp_path / "out"
-        assert run(capsys, ["--input", bare, "--output", output, "--format", "parquet", *ASKED])[0] == 0
+        assert run(capsys, ["--input", bare, "--output", output, "--format", "parquet", *ARGUMENTS])[0] == 0
         assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
 
     @pytest.mark.parametrize("name", ["in[1].parquet", "in?%41.parquet", "{in,1}.parquet", "file:in.parquet"])
@@ -82,7 +82,7 @@ class TestJobs:
         source.rename(tmp_path / name)
         for other in ("in1.parquet", "in.parquet", "1.parquet"):
             (tmp_path / other).write_text("no Parquet")
-        assert run(capsys, ["--input", name, "--output", "out.parquet", *ASKED]) == (0, "", "")
+        assert run(capsys, ["--input", name, "--output", "out.parquet", *ARGUMENTS]) == (0, "", "")
         assert rows(pa.parquet.read_table("out.parquet")) == rows(QUERY.run(TABLE))
 
     def test_several_windows_threads_and_quoted_names(
@@ -91,9 +91,9 @@ class TestJobs:
         source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
         table = pa.table({"a,b": ["x", "y"], "t": [1, 2], "v(1)": [1, 2]})
         pa.parquet.write_table(table, source)
-        asked = ["--by", "`a,b`", "--time", "t", "--threads", "2", "--agg", "max(`v(1)`) as `top, max`"]
-        asked += ["--window", "tumbling(10) as ten", "--window", "session(3)"]
-        assert run(capsys, ["--input", source, "--output", output, *asked]) == (0, "", "")
+        requested = ["--by", "`a,b`", "--time", "t", "--threads", "2", "--agg", "max(`v(1)`) as `top, max`"]
+        requested += ["--window", "tumbling(10) as ten", "--window", "session(3)"]
+        assert run(capsys, ["--input", source, "--output", output, *requested]) == (0, "", "")
         query = wk.query(
             by="a,b",
             time="t",
@@ -106,15 +106,15 @@ class TestJobs:
         source = tmp_path / "in.parquet"
         pa.parquet.write_table(TABLE.slice(0, 0), source)
         for output in (tmp_path / "out.parquet", tmp_path / "out.csv"):
-            assert run(capsys, ["--input", source, "--output", output, *ASKED]) == (0, "", "")
+            assert run(capsys, ["--input", source, "--output", output, *ARGUMENTS]) == (0, "", "")
         assert pa.parquet.read_table(tmp_path / "out.parquet").num_rows == 0
         assert (tmp_path / "out.csv").read_text().count("\n") == 1
 
     def test_progress_is_shown_where_asked_for(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        asked = ["--input", source, "--output", tmp_path / "out.parquet", "--progress", *ASKED]
-        status, out, err = run(capsys, asked)
+        requested = ["--input", source, "--output", tmp_path / "out.parquet", "--progress", *ARGUMENTS]
+        status, out, err = run(capsys, requested)
         assert (status, out) == (0, "")
         assert "100%" in err
         assert "5.00/5.00" in err
@@ -122,7 +122,7 @@ class TestJobs:
     def test_explain_prints_and_writes_nothing(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        status, out, err = run(capsys, ["--input", source, "--explain", *ASKED])
+        status, out, err = run(capsys, ["--input", source, "--explain", *ARGUMENTS])
         assert (status, err) == (0, "")
         assert out == QUERY.explain(pa.parquet.read_schema(source)) + "\n"
         assert [path.name for path in tmp_path.iterdir()] == ["readings.parquet"]
@@ -132,8 +132,8 @@ class TestJobs:
     ) -> None:
         source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
         pa.parquet.write_table(pa.table({"t": [0, 600_000]}), source)
-        asked = ["--time", "t", "--window", "sliding(1000000, 1)", "--agg", "count(*) as n"]
-        assert run(capsys, ["--input", source, "--output", output, *asked]) == (0, "", "")
+        requested = ["--time", "t", "--window", "sliding(1000000, 1)", "--agg", "count(*) as n"]
+        assert run(capsys, ["--input", source, "--output", output, *requested]) == (0, "", "")
         written = pa.parquet.ParquetFile(output)
         assert written.metadata.num_rows == 1_600_000
         assert written.metadata.num_row_groups == 2
@@ -145,14 +145,14 @@ class TestOutputs:
     ) -> None:
         output = tmp_path / "out.parquet"
         output.write_text("precious")
-        asked = ["--input", source, "--output", output, *ASKED]
-        assert refused(capsys, asked) == f"--output: {str(output)!r} exists; --overwrite replaces it"
+        requested = ["--input", source, "--output", output, *ARGUMENTS]
+        assert refused(capsys, requested) == f"--output: {str(output)!r} exists; --overwrite replaces it"
         assert output.read_text() == "precious"
-        assert run(capsys, [*asked, "--overwrite"]) == (0, "", "")
+        assert run(capsys, [*requested, "--overwrite"]) == (0, "", "")
         assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
 
     def test_the_input_may_be_replaced(self, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(capsys, ["--input", source, "--output", source, "--overwrite", *ASKED]) == (0, "", "")
+        assert run(capsys, ["--input", source, "--output", source, "--overwrite", *ARGUMENTS]) == (0, "", "")
         assert rows(pa.parquet.read_table(source)) == rows(QUERY.run(TABLE))
 
     @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -162,7 +162,7 @@ class TestOutputs:
         source, output = tmp_path / "in.parquet", tmp_path / f"out.{ending}"
         table = pa.table({"t": range(100_000), "v": [1] * 99_998 + [2**63 - 1, 1]})
         pa.parquet.write_table(table, source)
-        asked = [
+        requested = [
             "--time",
             "t",
             "--window",
@@ -174,24 +174,24 @@ class TestOutputs:
             "--output",
             output,
         ]
-        assert "does not fit" in refused(capsys, asked, status=1)
+        assert "does not fit" in refused(capsys, requested, status=1)
         assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
         output.write_text("precious")
-        assert "does not fit" in refused(capsys, [*asked, "--overwrite"], status=1)
+        assert "does not fit" in refused(capsys, [*requested, "--overwrite"], status=1)
         assert output.read_text() == "precious"
         assert len(list(tmp_path.iterdir())) == 2
 
     def test_a_broken_input_is_a_failed_job(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         source = tmp_path / "in.csv"
         source.write_text("t,v\n" + "1,2\n" * 600_000 + "1,oops\n")
-        asked = ["--time", "t", "--window", "tumbling(2)", "--agg", "sum(v)", "--input", source]
-        assert "oops" in refused(capsys, [*asked, "--output", tmp_path / "out.parquet"], status=1)
+        requested = ["--time", "t", "--window", "tumbling(2)", "--agg", "sum(v)", "--input", source]
+        assert "oops" in refused(capsys, [*requested, "--output", tmp_path / "out.parquet"], status=1)
         assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
     def test_a_type_that_csv_cannot_hold_is_a_failed_job(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        asked = [
+        requested = [
             "--time",
             "ts",
             "--window",
@@ -201,7 +201,7 @@ class TestOutputs:
             "--input",
             source,
         ]
-        refused(capsys, [*asked, "--output", tmp_path / "out.csv"], status=1)
+        refused(capsys, [*requested, "--output", tmp_path / "out.csv"], status=1)
         assert [path.name for path in tmp_path.iterdir()] == ["readings.parquet"]
 
 
@@ -219,7 +219,7 @@ class TestRefusals:
             ),
             (
                 {"--output": "nowhere/out.parquet"},
-                "--output: 'nowhere' is no directory; an output is put into one",
+                "--output: 'nowhere' is not a directory; the directory of an output must exist",
             ),
             (
                 {"--output": "out.txt"},
@@ -231,7 +231,7 @@ class TestRefusals:
             ({"--by": "device,,site"}, "by: '' is empty; a name has at least one character"),
             (
                 {"--window": "sliding(10 seconds)"},
-                "window: 'sliding(10 seconds)' is no window; windows are tumbling(",
+                "window: 'sliding(10 seconds)' is not a window; windows are tumbling(",
             ),
             ({"--window": "tumbling(1 month)"}, "size: '1 month' has the calendar unit 'month'"),
             (
@@ -240,16 +240,16 @@ class TestRefusals:
             ),
             (
                 {"--agg": "middle(v)"},
-                "aggregate: 'middle(v)' is no aggregate; aggregates are count(*) and f(col",
+                "aggregate: 'middle(v)' is not an aggregate; aggregates are count(*) and f(col",
             ),
-            ({"--agg": "sum(device)"}, "aggs: sum has no meaning for column 'device'"),
+            ({"--agg": "sum(device)"}, "aggs: sum is not defined for column 'device'"),
             ({"--agg": "sum(v) as ts2", "--by": "ts2"}, "query: two of them are named 'ts2'; "),
             (
                 {"--agg": "m4(v)", "--output": "out.csv"},
                 "--format: csv cannot hold the lists, structs or bytes of m4(v); Parquet can",
             ),
             ({"--agg": "sum(v) where device"}, "where: column 'device' is "),
-            ({"--agg": "quantile(v, half)"}, "aggregate: 'half' in 'quantile(v, half)' is no number; "),
+            ({"--agg": "quantile(v, half)"}, "aggregate: 'half' in 'quantile(v, half)' is not a number; "),
             ({"--threads": "0"}, "threads: 0 is out of range; threads is an int of at least 1"),
             (
                 {"--threads": "many"},
@@ -293,8 +293,16 @@ class TestRefusals:
     def test_the_window_of_csv_output_needs_its_names(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        asked = ["--input", source, "--output", tmp_path / "out.csv", *ASKED, "--agg", "max(v) as window_end"]
-        assert refused(capsys, asked).startswith(
+        requested = [
+            "--input",
+            source,
+            "--output",
+            tmp_path / "out.csv",
+            *ARGUMENTS,
+            "--agg",
+            "max(v) as window_end",
+        ]
+        assert refused(capsys, requested).startswith(
             "--format: csv has a column 'window_end' for the window; other"
         )
 
@@ -302,8 +310,8 @@ class TestRefusals:
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (tmp_path / "out.parquet").mkdir()
-        asked = ["--input", source, "--output", tmp_path / "out.parquet", "--overwrite", *ASKED]
-        assert "is a directory; the local engine writes a file" in refused(capsys, asked)
+        requested = ["--input", source, "--output", tmp_path / "out.parquet", "--overwrite", *ARGUMENTS]
+        assert "is a directory; the local engine writes a file" in refused(capsys, requested)
 
 
 class TestProcess:
@@ -315,9 +323,9 @@ class TestProcess:
 
     def test_status_and_output_of_a_job(self, source: Path, tmp_path: Path) -> None:
         output = tmp_path / "out.parquet"
-        done = self.spawn("aggregate", "--input", source, "--output", output, *ASKED)
+        done = self.spawn("aggregate", "--input", source, "--output", output, *ARGUMENTS)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-        again = self.spawn("aggregate", "--input", source, "--output", output, *ASKED)
+        again = self.spawn("aggregate", "--input", source, "--output", output, *ARGUMENTS)
         assert (again.returncode, again.stdout) == (2, "")
         assert (
             again.stderr == f"windowkit: error: --output: {str(output)!r} exists; --overwrite replaces it\n"
@@ -337,8 +345,8 @@ class TestProcess:
         program = (
             "import sys; sys.modules['pyspark'] = None; from windowkit.cli import main; sys.exit(main())"
         )
-        asked = ["--input", source, "--output", tmp_path / "out.parquet", "--engine", "spark", *ASKED]
-        done = self.spawn("aggregate", *asked, python=("-c", program))
+        requested = ["--input", source, "--output", tmp_path / "out.parquet", "--engine", "spark", *ARGUMENTS]
+        done = self.spawn("aggregate", *requested, python=("-c", program))
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(
             "windowkit: error: --engine: spark needs pyspark, which cannot be imported"
@@ -385,8 +393,8 @@ def test_times_of_int96_are_no_nanoseconds(tmp_path: Path, capsys: pytest.Captur
     last = datetime(9999, 12, 31)
     table = pa.table({"ts": pa.array([last], pa.timestamp("us"))})
     pyarrow.parquet.write_table(table, source, use_deprecated_int96_timestamps=True)
-    asked = ["--time", "ts", "--window", "tumbling(1 hour)", "--agg", "max(ts) as last"]
-    assert run(capsys, ["--input", source, "--output", output, *asked])[0] == 0
+    requested = ["--time", "ts", "--window", "tumbling(1 hour)", "--agg", "max(ts) as last"]
+    assert run(capsys, ["--input", source, "--output", output, *requested])[0] == 0
     assert pyarrow.parquet.read_table(output)["last"].to_pylist() == [last]
 
 

@@ -59,12 +59,12 @@ def test_every_class_is_a_windowkit_error_and_the_fitting_builtin() -> None:
 class TestLengths:
     @pytest.mark.parametrize("size", ["0 seconds", "-1 second", 0, -5, timedelta(0), timedelta(seconds=-1)])
     def test_a_size_slide_or_gap_is_positive(self, size: wk.Length) -> None:
-        with refused(wk.InvalidValue, "size: ", " is not positive; a size is greater than zero"):
+        with refused(wk.InvalidValue, "size: ", " is not positive; a size must be greater than zero"):
             wk.tumbling(size)
-        with refused(wk.InvalidValue, "gap: ", " is not positive; a gap is greater than zero"):
+        with refused(wk.InvalidValue, "gap: ", " is not positive; a gap must be greater than zero"):
             wk.session(size)
         whole = 10 if isinstance(size, int) else "10 seconds"
-        with refused(wk.InvalidValue, "slide: ", " is not positive; a slide is greater than zero"):
+        with refused(wk.InvalidValue, "slide: ", " is not positive; a slide must be greater than zero"):
             wk.sliding(whole, size)
 
     @pytest.mark.parametrize(
@@ -178,13 +178,13 @@ class TestQueries:
     )
     def test_output_columns_have_different_names(self, changed: dict[str, Any], name: str) -> None:
         with refused(
-            wk.InvalidValue, f"query: two of them are named {name!r}; output columns have different"
+            wk.InvalidValue, f"query: two of them are named {name!r}; output columns must have different"
         ):
             query(**changed)
 
     def test_windows_have_different_names(self) -> None:
         with refused(
-            wk.InvalidValue, "windows: two of them are named 'tumbling(1 minute)'; windows have differ"
+            wk.InvalidValue, "windows: two of them are named 'tumbling(1 minute)'; windows must have differ"
         ):
             query(windows=[wk.tumbling("1 minute"), wk.tumbling("60 seconds")])
 

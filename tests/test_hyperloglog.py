@@ -48,7 +48,7 @@ def read_or_refused(data: bytes) -> wk.HyperLogLog | None:
     try:
         return wk.HyperLogLog.from_bytes(data)
     except wk.InvalidValue as error:
-        if not str(error).startswith("data: its bytes are no HyperLogLog sketch, or a damaged one: "):
+        if not str(error).startswith("data: the bytes are not a HyperLogLog sketch, or are damaged: "):
             raise
         return None
 
@@ -302,7 +302,7 @@ def test_damage_is_told() -> None:
             wk.InvalidType,
             "data: a str was given; allowed are bytes",
         ),
-        (lambda: wk.HyperLogLog.from_bytes(b""), wk.InvalidValue, "data: .*0 bytes are no sketch"),
+        (lambda: wk.HyperLogLog.from_bytes(b""), wk.InvalidValue, "data: .*0 bytes are too few"),
     ],
 )
 def test_what_is_refused(call: Any, error: type[Exception], message: str) -> None:

@@ -20,11 +20,11 @@ PROGRAM = """
     try:
         query.run(rows, threads=THREADS)
     except MemoryError as error:
-        told = str(error)
+        message = str(error)
     else:
-        told = "there was enough"
+        message = "there was enough"
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    print(told)
+    print(message)
     print(query.run(rows.slice(0, 1000)).num_rows)
 """
 

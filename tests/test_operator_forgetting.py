@@ -77,15 +77,17 @@ def test_a_key_that_was_forgotten_comes_back() -> None:
     query = wk.query(by="k", time="t", windows=windows, aggs=[wk.sum("v"), spelled()("v").alias("text")])
     op = query.operator(order="out-of-order", allowed_lateness=20, schema=SCHEMA)
     held(op, 12, 1000, 20)
-    told = op.push(rows([7, 7, 99_999], [1200, 1210, 1211])).to_pylist()
-    assert told == []
-    told = [row for row in op.advance(1260).to_pylist() if row["k"] == 7]
-    assert [(row["window_name"], row["window_rows"], row["window_number"], row["text"]) for row in told] == [
+    emitted = op.push(rows([7, 7, 99_999], [1200, 1210, 1211])).to_pylist()
+    assert emitted == []
+    emitted = [row for row in op.advance(1260).to_pylist() if row["k"] == 7]
+    assert [
+        (row["window_name"], row["window_rows"], row["window_number"], row["text"]) for row in emitted
+    ] == [
         ("time", None, None, "11"),
         ("rows", {"start": 2, "end": 4}, None, "11"),
     ]
-    told = [row for row in op.close().to_pylist() if row["k"] == 7]
-    assert [(row["window_name"], row["window_number"]) for row in told] == [("marks", 2)]
+    emitted = [row for row in op.close().to_pylist() if row["k"] == 7]
+    assert [(row["window_name"], row["window_number"]) for row in emitted] == [("marks", 2)]
 
 
 def test_keys_that_are_forgotten_come_back_as_new_ones() -> None:
@@ -94,8 +96,8 @@ def test_keys_that_are_forgotten_come_back_as_new_ones() -> None:
     held(op, 20, 1000, 0)
     op.push(rows([19_999, 3, 3, 50_000, 3], [2000, 2001, 2003, 2002, 2002]))
     op = wk.Operator.restore(op.snapshot(), query)
-    told = {row["k"]: row["text"] for row in op.advance(2050).to_pylist()}
-    assert told == {19_999: "1", 3: "111", 50_000: "1"}
+    emitted = {row["k"]: row["text"] for row in op.advance(2050).to_pylist()}
+    assert emitted == {19_999: "1", 3: "111", 50_000: "1"}
 
 
 @pytest.mark.parametrize("store", ["lazy", "eager"])
@@ -114,16 +116,16 @@ def test_slices_that_no_window_needs_apart_are_one(windows: list[wk.Window], sto
     windows = [window.alias(f"w{number}") for number, window in enumerate(windows)]
     query = wk.query(by=[], time="t", windows=windows, aggs=[wk.sum("v"), wk.max("t"), wk.median("t")])
     op = query.operator(order="out-of-order", allowed_lateness=20, store=store, schema=SCHEMA)
-    most, told = 0, []
+    most, emitted = 0, []
     for start in range(0, 6000, 50):
         times = list(range(start, start + 50, 3))
-        told += op.push(rows([1] * len(times), times)).to_pylist()
-        told += op.advance(start + 40).to_pylist()
+        emitted += op.push(rows([1] * len(times), times)).to_pylist()
+        emitted += op.advance(start + 40).to_pylist()
         most = max(most, op.stats().slices)
     assert most <= 60
-    told += op.close().to_pylist()
+    emitted += op.close().to_pylist()
     every = [t for start in range(0, 6000, 50) for t in range(start, start + 50, 3)]
-    for row in told:
+    for row in emitted:
         extent = row.get("window")
         within = [t for t in every if extent["start"] <= t < extent["end"]]
         if row.get("window_name", "w0") == "w0" and isinstance(windows[0], wk.Global):
@@ -168,33 +170,33 @@ class Locked(Counting):
 
 
 def shown_of(definition: wk.ContextAware, order: str, late: int) -> tuple[int, list[dict[str, Any]]]:
-    """Push 2,000 rows, one at a time, and then late ones; return the rows shown and what was told."""
+    """Push 2,000 rows, one at a time, and then late ones; return the rows shown and what was emitted."""
     Counting.shown = 0
     query = wk.query(by="k", time="t", windows=wk.custom(definition), aggs=[wk.sum("v"), wk.min("t")])
     lateness = 0 if order == "in-order" else 10_000
     op = query.operator(order=order, allowed_lateness=lateness, schema=SCHEMA)
-    told = []
+    emitted = []
     for t in range(2000):
-        told += op.push(rows([1], [2 * t])).to_pylist()
+        emitted += op.push(rows([1], [2 * t])).to_pylist()
         if order == "out-of-order":
-            told += op.advance(2 * t).to_pylist()
+            emitted += op.advance(2 * t).to_pylist()
     for number in range(late):
-        told += op.push(rows([1], [3900 - 2 * number - 1])).to_pylist()
-    told += op.close().to_pylist()
-    return Counting.shown, told
+        emitted += op.push(rows([1], [3900 - 2 * number - 1])).to_pylist()
+    emitted += op.close().to_pylist()
+    return Counting.shown, emitted
 
 
 def test_rows_in_order_are_shown_once() -> None:
-    shown, told = shown_of(Counting(), "in-order", 0)
+    shown, emitted = shown_of(Counting(), "in-order", 0)
     assert shown == 2000
-    assert [row["min(t)"] for row in told] == list(range(0, 3996, 6))
+    assert [row["min(t)"] for row in emitted] == list(range(0, 3996, 6))
 
 
 @pytest.mark.parametrize(("definition", "most"), [(Counting(), 2000 + 10 * 200), (Locked(), 11 * 2010)])
 def test_rows_from_a_copy_before_a_late_one_are_shown_again(definition: wk.ContextAware, most: int) -> None:
-    shown, told = shown_of(definition, "out-of-order", 10)
+    shown, emitted = shown_of(definition, "out-of-order", 10)
     assert 2000 < shown <= most
-    last = {row["window_number"]: row["min(t)"] for row in told}
+    last = {row["window_number"]: row["min(t)"] for row in emitted}
     times = sorted([*range(0, 4000, 2), *(3900 - 2 * number - 1 for number in range(10))])
     assert sorted(last.values()) == times[: len(times) - len(times) % 3 : 3]
 
@@ -207,8 +209,8 @@ def test_a_call_that_fails_leaves_what_was_shown_out() -> None:
     huge = rows([1, 1], [5, 6]).set_column(2, "v", pa.array([2**63 - 1, 2**63 - 1]))
     with pytest.raises(wk.Overflow):
         op.push(huge)
-    told = op.push(rows([1, 1, 1], [5, 6, 7])).to_pylist()
-    assert [(row["window"]["start"], row["sum(v)"], row["window_number"]) for row in told] == [(4, 3, 1)]
+    emitted = op.push(rows([1, 1, 1], [5, 6, 7])).to_pylist()
+    assert [(row["window"]["start"], row["sum(v)"], row["window_number"]) for row in emitted] == [(4, 3, 1)]
 
 
 def test_a_closed_operator_holds_nothing_of_any_kind() -> None:
@@ -233,7 +235,7 @@ def test_a_closed_operator_holds_nothing_of_any_kind() -> None:
     ids=str,
 )
 def test_rows_that_the_watermark_is_behind_are_kept(window: wk.Window, expected: list[int]) -> None:
-    """No row comes before those of a query that came late; yet the watermark has not told their windows."""
+    """No row comes before those of a query that came late; yet their windows have not been emitted."""
     op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")).operator(
         order="out-of-order", schema=SCHEMA
     )

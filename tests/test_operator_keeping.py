@@ -46,8 +46,8 @@ def test_a_late_row_shifts_one_row_per_later_slice() -> None:
     assert (after.slices, after.shifts, after.splits, after.merges) == (4, 3, 0, 0)
     # The new slice is of a row that was in another.
     assert after.recomputations == 1
-    told = op.advance(100)
-    assert told["sum(v)"].to_pylist() == [0 + 100 + 1, 2 + 3 + 4, 5 + 6 + 7]
+    emitted = op.advance(100)
+    assert emitted["sum(v)"].to_pylist() == [0 + 100 + 1, 2 + 3 + 4, 5 + 6 + 7]
 
 
 def test_a_late_row_within_the_last_slice_shifts_nothing() -> None:
@@ -121,10 +121,10 @@ def test_rows_are_kept_only_for_queries_that_need_them() -> None:
     op.push(rows([1, 2]))
     assert op.stats().rows_kept == 0
     op.add(by_rows(wk.sum("v"), size=2), name="rows")
-    told = op.push(rows([3, 4, 5, 11]))
+    emitted = op.push(rows([3, 4, 5, 11]))
     # Those of before are none of the new query's.
     assert op.stats().rows_kept <= 2
-    assert [(row["query_name"], row["window"]["start"], row["sum(v)"]) for row in told.to_pylist()] == [
+    assert [(row["query_name"], row["window"]["start"], row["sum(v)"]) for row in emitted.to_pylist()] == [
         ("q1", 0, 5),
         ("rows", 3, 2),
         ("rows", 5, 2),
@@ -221,8 +221,8 @@ def test_a_function_that_raises_changes_nothing(where: str) -> None:
         op.push(rows([2, 4, 10], [8, 16, 32]))
     user.broken = False
     assert replace(op.stats(), bytes=before.bytes) == before
-    told = op.push(rows([2, 4, 10], [8, 16, 32]))
-    assert (told["total(v)"].to_pylist(), told["sum(v)"].to_pylist()) == ([27], [27])
+    emitted = op.push(rows([2, 4, 10], [8, 16, 32]))
+    assert (emitted["total(v)"].to_pylist(), emitted["sum(v)"].to_pylist()) == ([27], [27])
 
 
 def test_an_overflow_changes_nothing() -> None:
@@ -264,7 +264,7 @@ def test_rows_that_no_window_takes_are_handed_out() -> None:
             "punctuate: 9223372036854775807 is so near the end",
         ),
         (lambda op: op.punctuate(3), wk.InvalidValue, "punctuate: 3 is before 10 in column 't'"),
-        (lambda op: op.punctuate(30, key=5), wk.InvalidType, "key: 5 is no value of column 'k' of string"),
+        (lambda op: op.punctuate(30, key=5), wk.InvalidType, "key: 5 is not a value of column 'k' of string"),
         (
             lambda op: op.punctuate(30, key={"x": "a"}),
             wk.InvalidValue,
@@ -297,16 +297,16 @@ def test_a_late_punctuation_cuts_a_window_in_two() -> None:
     query = wk.query(by="k", time="t", windows=wk.punctuation("done"), aggs=wk.sum("v"))
     op = out_of_order(query)
     op.push(rows([1, 3, 5], [1, 2, 4], [False, False, True]))
-    told = op.advance(10).to_pylist()
-    assert [(row["window_number"], row["sum(v)"], row["update"]) for row in told] == [(0, 7, False)]
-    told = op.punctuate(3).to_pylist()
-    assert [(row["window_number"], row["sum(v)"], row["update"]) for row in told] == [
+    emitted = op.advance(10).to_pylist()
+    assert [(row["window_number"], row["sum(v)"], row["update"]) for row in emitted] == [(0, 7, False)]
+    emitted = op.punctuate(3).to_pylist()
+    assert [(row["window_number"], row["sum(v)"], row["update"]) for row in emitted] == [
         (0, 3, True),
         (1, 4, False),
     ]
     # After the rows of its time that had come, and before those that come later.
-    told = op.push(rows([3], [8])).to_pylist()
-    assert [(row["window_number"], row["sum(v)"], row["update"]) for row in told] == [(1, 12, True)]
+    emitted = op.push(rows([3], [8])).to_pylist()
+    assert [(row["window_number"], row["sum(v)"], row["update"]) for row in emitted] == [(1, 12, True)]
 
 
 class Growing(wk.ContextAware):
@@ -334,24 +334,24 @@ class Grown:
 def test_a_window_that_is_taken_back_comes_without_a_window() -> None:
     query = wk.query(by="k", time="t", windows=wk.custom(Growing()), aggs=wk.sum("v"))
     op = query.operator(schema=SCHEMA)
-    told = [op.push(rows([t], [v])).to_pylist() for t, v in enumerate([1, 2, -4])]
+    emitted = [op.push(rows([t], [v])).to_pylist() for t, v in enumerate([1, 2, -4])]
     shown = [
         [
             (row["window"] and row["window"]["end"], row["window_number"], row["sum(v)"], row["update"])
             for row in each
         ]
-        for each in told
+        for each in emitted
     ]
     assert shown == [[(0, 0, 1, False)], [(1, 0, 3, True)], [(None, 0, None, True)]]
 
 
 def test_explain_says_for_which_queries_rows_are_kept() -> None:
     op = by_rows(wk.sum("v"), wk.max("v")).operator(order="out-of-order", schema=SCHEMA)
-    told = op.explain()
-    assert "keep rows: yes (§5.1, Fig. 4)" in told
-    assert "take rows out: by inversion (§5.2, Fig. 6)" in told
-    assert "rows are kept for q1" in told
-    assert "store:" not in told
+    emitted = op.explain()
+    assert "keep rows: yes (§5.1, Fig. 4)" in emitted
+    assert "take rows out: by inversion (§5.2, Fig. 6)" in emitted
+    assert "rows are kept for q1" in emitted
+    assert "store:" not in emitted
     op.add(wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")))
     assert "store: lazy" in op.explain()
 
@@ -373,7 +373,7 @@ def test_an_operator_does_not_wait_for_itself() -> None:
     ops.append(op)
     op.push(rows([1, 2, 3]))
     assert tried
-    assert tried[0].startswith("operator: it is called by a function that it has called itself")
+    assert tried[0].startswith("operator: it was called by a function that it was itself calling")
     others = threading.Thread(target=lambda: tried.append(f"{op.stats().rows} rows"))
     others.start()
     others.join(10)
@@ -385,9 +385,7 @@ def test_damaged_contents_are_refused() -> None:
     op.push(rows([1, 2, 5, 3]))
     whole = op.snapshot()
     other = by_rows(wk.sum("v"), wk.last("v"))
-    with pytest.raises(
-        wk.InvalidValue, match=re.escape("queries: 'q1' is not 'q1', which the snapshot is of")
-    ):
+    with pytest.raises(wk.InvalidValue, match=re.escape("queries: 'q1' differs from 'q1' of the snapshot")):
         wk.Operator.restore(whole, other)
     with pytest.raises(wk.InvalidValue, match="snapshot: it is damaged: its checksum does not match"):
         wk.Operator.restore(whole[:-1] + bytes([whole[-1] ^ 1]), by_rows(wk.sum("v"), wk.first("v")))
@@ -426,11 +424,11 @@ def test_a_user_s_inverse_takes_rows_out(filtered: bool) -> None:
     late = [t * 40 + 1 for t in range(9, -1, -1)]
     for t in late:
         op.push(made([t]))
-    told = op.close()["s"].to_pylist()
+    emitted = op.close()["s"].to_pylist()
     times = sorted([*range(0, 400, 2), *late])
     taken = [0 if t % 5 == 0 or (filtered and t % 3 == 0) else t for t in times]
-    assert told == [sum(taken[at : at + 10]) for at in range(0, len(taken), 10)][: len(told)]
-    assert len(told) == len(times) // 10
+    assert emitted == [sum(taken[at : at + 10]) for at in range(0, len(taken), 10)][: len(emitted)]
+    assert len(emitted) == len(times) // 10
     # Each late row moves a row over every edge behind it; a slice of ten rows is not lifted again.
     moved = op.stats().shifts
     assert moved > 50

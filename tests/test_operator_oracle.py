@@ -58,10 +58,10 @@ def test_with_updates_applied_results_are_those_of_all_rows(case: Case, data: st
     assert_same(expected, named)
 
 
-def apply(last: dict[Any, list[Any]], news: dict[Any, list[Any]], query: wk.Query) -> None:
+def apply(last: dict[Any, list[Any]], changes: dict[Any, list[Any]], query: wk.Query) -> None:
     """Replace what results say of windows: an update of a session stands for all that it covers."""
     sessions = {window.name for window in query.windows if isinstance(window, wk.Session)}
-    for result, values in news.items():
+    for result, values in changes.items():
         *group, name, begin, end, update = result
         if update:
             for other in [
@@ -126,7 +126,7 @@ def test_how_rows_are_cut_into_batches_does_not_matter_in_order(case: Case, rows
     """In order, windows are the same whatever the batches, and each comes once."""
     if case.order == "out-of-order":
         return
-    told: list[dict[Any, list[Any]]] = []
+    emitted: list[dict[Any, list[Any]]] = []
     for size in (rows, 10**6):
         op = case.query.operator(schema=case.schema)
         seen: dict[Any, list[Any]] = {}
@@ -138,5 +138,5 @@ def test_how_rows_are_cut_into_batches_does_not_matter_in_order(case: Case, rows
                 assert not set(new) & set(seen)
                 seen |= new
         seen |= results(op, op.close())
-        told.append(seen)
-    assert told[0].keys() == told[1].keys()
+        emitted.append(seen)
+    assert emitted[0].keys() == emitted[1].keys()

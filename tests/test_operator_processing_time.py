@@ -39,9 +39,9 @@ def test_windows_advance_with_the_clock() -> None:
     clock.now = SECOND - 1
     assert op.advance().num_rows == 0
     clock.now = SECOND
-    told = op.push(rows(8))
-    assert told["sum(v)"].to_pylist() == [7]
-    assert told.schema.field("window").type.field("start").type == pa.timestamp("us", "UTC")
+    emitted = op.push(rows(8))
+    assert emitted["sum(v)"].to_pylist() == [7]
+    assert emitted.schema.field("window").type.field("start").type == pa.timestamp("us", "UTC")
     clock.now = 5 * SECOND
     assert op.advance()["sum(v)"].to_pylist() == [8]
     assert op.advance().num_rows == 0
@@ -52,8 +52,8 @@ def test_windows_by_rows_and_by_a_call() -> None:
     windows = [wk.tumbling(rows=2), wk.punctuation("done")]
     query = wk.query(by=[], time=wk.PROCESSING_TIME, windows=windows, aggs=wk.count().alias("n"))
     op = query.operator(clock=clock, schema=pa.schema({"done": pa.bool_()}))
-    told = op.push(pa.table({"done": [False, False, False]}))
-    assert told["n"].to_pylist() == [2]
+    emitted = op.push(pa.table({"done": [False, False, False]}))
+    assert emitted["n"].to_pylist() == [2]
     clock.now = 7
     assert op.punctuate()["n"].to_pylist() == [3]
 
@@ -90,19 +90,19 @@ def test_a_restart_goes_on_where_the_clock_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "error", "says"),
+    ("emitted", "error", "says"),
     [
         (1.5, wk.InvalidType, "clock: it returned 1.5, a float; it returns microseconds as an int"),
         (True, wk.InvalidType, "clock: it returned True, a bool"),
         (2**62, wk.InvalidValue, "clock: it returned 4611686018427387904; allowed are"),
     ],
 )
-def test_clocks_are_checked(told: object, error: type[Exception], says: str) -> None:
+def test_clocks_are_checked(emitted: object, error: type[Exception], says: str) -> None:
     clock = Clock()
     op = QUERY.operator(clock=clock)
     op.push(rows(1))
     before = op.snapshot()
-    clock.now = told
+    clock.now = emitted
     for call in (lambda: op.push(rows(2)), op.advance):
         with pytest.raises(error, match=re.escape(says)):
             call()

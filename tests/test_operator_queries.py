@@ -197,8 +197,8 @@ def test_a_merged_session_is_told_as_an_update_that_covers_what_it_replaces() ->
     query = wk.query(by=[], time="t", windows=wk.session(10), aggs=wk.sum("v"))
     op = query.operator(order="out-of-order", allowed_lateness=100)
     pushed(op, [0, 20])
-    told = op.advance(50).to_pylist()
-    assert [(row["session_window"]["start"], row["session_window"]["end"]) for row in told] == [
+    emitted = op.advance(50).to_pylist()
+    assert [(row["session_window"]["start"], row["session_window"]["end"]) for row in emitted] == [
         (0, 10),
         (20, 30),
     ]
@@ -218,15 +218,15 @@ def test_a_session_that_late_rows_open_again_is_an_update_when_it_is_over() -> N
 
 
 def test_late_rows_of_one_batch_are_no_session_that_was_told() -> None:
-    """The first of them would be a session that is over; with the second it is not, and was never told."""
+    """The first of them would be a session that is over; with the second it is not, and was never emitted."""
     windows = [wk.session(8).alias("wide"), wk.session(1).alias("narrow")]
     query = wk.query(by=[], time="t", windows=windows, aggs=wk.sum("v"))
     op = query.operator(order="out-of-order", allowed_lateness=100)
     pushed(op, [30])
     op.advance(10)
     assert [row["window_name"] for row in pushed(op, [0, 5])] == ["narrow", "narrow"]
-    told = op.advance(20).to_pylist()
-    assert [(row["session_window"], row["update"]) for row in told] == [({"start": 0, "end": 13}, False)]
+    emitted = op.advance(20).to_pylist()
+    assert [(row["session_window"], row["update"]) for row in emitted] == [({"start": 0, "end": 13}, False)]
 
 
 def test_queries_share_partials_and_slices() -> None:
@@ -238,8 +238,8 @@ def test_queries_share_partials_and_slices() -> None:
     assert op.add(two, name="wide") == "wide"
     assert op.schema.names == ["query_name", "window", "sum(v)", "max(v)", "update"]
     assert op.schema.field("max(v)").nullable
-    told = pushed(op, [15, 25, 45])
-    assert [(row["query_name"], row["window"]["start"], row["sum(v)"], row["max(v)"]) for row in told] == [
+    emitted = pushed(op, [15, 25, 45])
+    assert [(row["query_name"], row["window"]["start"], row["sum(v)"], row["max(v)"]) for row in emitted] == [
         ("q1", 0, 1, None),
         ("q1", 10, 1, None),
         ("q1", 20, 1, None),
@@ -257,9 +257,12 @@ def test_keys_without_slices_are_forgotten(keys: int) -> None:
     held = []
     for batch in range(12):
         table = pa.table({"k": range(batch * keys, (batch + 1) * keys), "t": [batch * 100] * keys})
-        told = op.push(table)
-        assert told.num_rows == (keys if batch else 0)
-        assert sorted(told["k"].to_pylist()) == list(range((batch - 1) * keys, batch * keys))[: told.num_rows]
+        emitted = op.push(table)
+        assert emitted.num_rows == (keys if batch else 0)
+        assert (
+            sorted(emitted["k"].to_pylist())
+            == list(range((batch - 1) * keys, batch * keys))[: emitted.num_rows]
+        )
         held.append(op.stats().bytes)
     assert op.stats().keys == keys
     assert max(held[6:]) <= max(held[:6])

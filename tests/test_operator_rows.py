@@ -52,25 +52,25 @@ class Threshold(wk.ContextAware):
 
 class Opened:
     def __init__(self) -> None:
-        self.told: tuple[int, int] | None = None
+        self.emitted: tuple[int, int] | None = None
 
     def notify(self, first: int, times: pa.Array, i: pa.Array) -> Iterable[object]:
         assert len(times) == len(i)
         for rank, value in enumerate(i.to_pylist(), first):
-            if self.told is None:
+            if self.emitted is None:
                 if value is not None and value > 2:
-                    self.told = (rank, rank + 1)
-                    yield wk.Add(*self.told)
+                    self.emitted = (rank, rank + 1)
+                    yield wk.Add(*self.emitted)
                 continue
             if value is not None and value < 0:
-                self.told = None
+                self.emitted = None
                 continue
-            yield wk.Shift(*self.told, to=(self.told[0], rank + 1))
-            self.told = (self.told[0], rank + 1)
+            yield wk.Shift(*self.emitted, to=(self.emitted[0], rank + 1))
+            self.emitted = (self.emitted[0], rank + 1)
 
     def finish(self, rows: int) -> Iterable[object]:
         # One that never ends is none.
-        return [] if self.told is None else [wk.Remove(*self.told)]
+        return [] if self.emitted is None else [wk.Remove(*self.emitted)]
 
 
 def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
@@ -122,8 +122,8 @@ def joined(a: pa.Array, b: pa.Array) -> pa.Array:
 def queries(draw: st.DrawFn, time: pa.DataType, by: list[str], rows: bool | None = None) -> wk.Query:
     drawn = []
     for number in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
-        told = draw(st.booleans()) if rows is None else rows or draw(st.booleans())
-        drawn.append((row_windows if told else time_windows)(draw, time).alias(f"w{number}"))
+        emitted = draw(st.booleans()) if rows is None else rows or draw(st.booleans())
+        drawn.append((row_windows if emitted else time_windows)(draw, time).alias(f"w{number}"))
     aggs = draw(
         st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=4, unique_by=lambda each: each.name)
     )
@@ -245,27 +245,27 @@ def test_with_updates_applied_results_are_those_of_all_rows(case: Case) -> None:
     for call in case.calls:
         if call.batch is not None:
             tables.append(call.batch)
-            told = op.push(call.batch)
+            emitted = op.push(call.batch)
         else:
             times = [t for table in tables for t in plain(table["t"]) if t is not None]
             now = max([-40, *times]) - 5
             if op.watermark is not None:
                 now = max(now, plain(pa.array([op.watermark.as_py()], op.watermark.type))[0])
-            told = op.advance(scalar(now, time))
-        replace(last, told, case.query, oracle)
+            emitted = op.advance(scalar(now, time))
+        replace(last, emitted, case.query, oracle)
     replace(last, op.close(), case.query, oracle)
     everything = pa.concat_tables(tables)
     assert case.query.run(everything).num_rows == len(last)
     assert_final(case, everything, last)
 
 
-def replace(last: dict[Any, list[Any]], told: pa.Table, query: wk.Query, oracle: Both) -> None:
-    """Do what a consumer does: let an update replace what was told of the same window."""
-    if not told.num_rows:
+def replace(last: dict[Any, list[Any]], emitted: pa.Table, query: wk.Query, oracle: Both) -> None:
+    """Do what a consumer does: let an update replace what was emitted of the same window."""
+    if not emitted.num_rows:
         return
     kinds = {window.name: window for window in query.windows}
-    columns = {name: plain(told[name]) for name in told.column_names}
-    extent = next(name for name in told.column_names if name in ("window", "session_window"))
+    columns = {name: plain(emitted[name]) for name in emitted.column_names}
+    extent = next(name for name in emitted.column_names if name in ("window", "session_window"))
     for row, span in enumerate(columns[extent]):
         name = columns["window_name"][row] if "window_name" in columns else query.windows[0].name
         kind = kinds[name]
@@ -306,9 +306,9 @@ def assert_final(case: Case, everything: pa.Table, last: dict[Any, list[Any]]) -
     if any(isinstance(window, wk.Custom) for window in query.windows):
         # The definition over all rows at once, then the end of the stream.
         _, oracle = start(case._replace(lateness=10**5, delay=None))
-        told = oracle.push(everything) | oracle.close()
+        emitted = oracle.push(everything) | oracle.close()
         kinds = {window.name: window for window in query.windows}
-        for (_, *at, _), values in told.items():
+        for (_, *at, _), values in emitted.items():
             group, (name, begin, end, *ranks) = tuple(at[:width]), at[width:]
             expected.append((group, name, begin, end, ranks[0] if kinds[name].counts_rows else None, values))
     else:
@@ -338,8 +338,8 @@ def test_functions_that_do_not_commute(case: Case, data: st.DataObject) -> None:
         op, _ = start(case._replace(query=each))
         ops.append(op)
     for call in case.calls:
-        told = [made(op, call) for op in ops]
-        compare(told, query)
+        emitted = [made(op, call) for op in ops]
+        compare(emitted, query)
     compare([op.close() for op in ops], query)
 
 
@@ -358,11 +358,11 @@ def first_time(op: wk.Operator) -> Any:
     return scalar(-40, kind)
 
 
-def compare(told: list[pa.Table], query: wk.Query) -> None:
+def compare(emitted: list[pa.Table], query: wk.Query) -> None:
     """Compare a list of values joined by a function with the list of them."""
-    names = [name for name in told[0].column_names if name != "joined"]
+    names = [name for name in emitted[0].column_names if name != "joined"]
     joins, lists = (
-        sorted(table.to_pylist(), key=lambda row: str([row[name] for name in names])) for table in told
+        sorted(table.to_pylist(), key=lambda row: str([row[name] for name in names])) for table in emitted
     )
     # As texts, since a NaN is not itself.
     keys = [[str([row[name] for name in names]) for row in each] for each in (joins, lists)]

@@ -91,14 +91,14 @@ def test_damaged_bytes_are_refused() -> None:
 def test_cut_off_bytes_are_refused() -> None:
     whole = filled().snapshot()
     for length in [8, 11, 12, 19, 20, 23, 24, 30, len(whole) // 2, len(whole) - 1]:
-        with pytest.raises(wk.InvalidValue, match="snapshot: it is cut off"):
+        with pytest.raises(wk.InvalidValue, match="snapshot: it is truncated"):
             wk.Operator.restore(whole[:length], QUERY)
 
 
 def test_other_bytes_are_refused() -> None:
     whole = filled().snapshot()
     for other in [b"", b"WK", b"PAR1" + whole[4:]]:
-        with pytest.raises(wk.InvalidValue, match="snapshot: these bytes are no snapshot"):
+        with pytest.raises(wk.InvalidValue, match="snapshot: these bytes are not a snapshot"):
             wk.Operator.restore(other, QUERY)
     with pytest.raises(wk.InvalidValue, match="snapshot: it is damaged: 1 bytes follow it"):
         wk.Operator.restore(whole + b"x", QUERY)
@@ -123,7 +123,7 @@ def test_other_versions_are_refused() -> None:
     ],
 )
 def test_other_queries_are_refused(other: wk.Query) -> None:
-    with pytest.raises(wk.InvalidValue, match="queries: 'q1' is not 'q1', which the snapshot is of"):
+    with pytest.raises(wk.InvalidValue, match="queries: 'q1' differs from 'q1' of the snapshot"):
         wk.Operator.restore(filled().snapshot(), other)
 
 
@@ -224,7 +224,7 @@ FORGED = {
             aggs=[wk.sum("v"), TOTAL("v").alias("total"), wk.last("s").alias("last"), wk.median("v")],
         )
     ],
-    "told by rows": [
+    "determined by rows": [
         wk.query(
             by="k",
             time="t",
@@ -254,7 +254,7 @@ FORGED = {
 
 
 def forged_operator(name: str) -> wk.Operator:
-    """Return an operator with rows on both sides of its watermark, and windows told, and told anew."""
+    """Return an operator with rows on both sides of its watermark, and windows emitted, and emitted again."""
     first, *others = FORGED[name]
     op = first.operator(order="out-of-order", allowed_lateness=50, schema=ROWS.schema)
     for other in others:
@@ -262,7 +262,7 @@ def forged_operator(name: str) -> wk.Operator:
     op.push(ROWS)
     op.advance(11)
     op.push(ROWS.slice(0, 3))
-    if name == "told by rows":
+    if name == "determined by rows":
         op.punctuate(4)
         op.punctuate(10, {"k": "a"})
     return op
@@ -331,19 +331,19 @@ def test_forged_bytes_are_refused_or_run(name: str, data: st.DataObject) -> None
     runs(sealed(whole, bytes(forged)), dict(op.queries))
 
 
-@pytest.mark.parametrize("name", ["told by rows", "of one's own", "both"])
+@pytest.mark.parametrize("name", ["determined by rows", "of one's own", "both"])
 def test_each_byte_that_is_another_is_refused_or_runs(name: str) -> None:
     op = forged_operator(name)
     whole = op.snapshot()
     body = whole[24:]
-    told = []
+    emitted = []
     for at in contents(body):
         forged = bytearray(body)
         forged[at] ^= 1 << at % 3
-        told.append(runs(sealed(whole, bytes(forged)), dict(op.queries)))
+        emitted.append(runs(sealed(whole, bytes(forged)), dict(op.queries)))
     # Values are another's; places of rows, slices and windows contradict each other.
-    assert told.count(True) > 100
-    assert told.count(False) > 100
+    assert emitted.count(True) > 100
+    assert emitted.count(False) > 100
 
 
 def test_a_snapshot_is_of_functions_of_the_same_properties() -> None:
@@ -356,5 +356,5 @@ def test_a_snapshot_is_of_functions_of_the_same_properties() -> None:
     bytes_ = op.snapshot()
     assert wk.Operator.restore(bytes_, query(commutative=True)).close()["total"].to_pylist() == [3]
     for other in (query(commutative=False), query(commutative=True, invert=pc.subtract)):
-        with pytest.raises(wk.InvalidValue, match="queries: 'q1' is not 'q1', which the snapshot is of"):
+        with pytest.raises(wk.InvalidValue, match="queries: 'q1' differs from 'q1' of the snapshot"):
             wk.Operator.restore(bytes_, other)

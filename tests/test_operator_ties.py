@@ -39,16 +39,16 @@ def test_rows_of_one_time_stay_in_their_order(windows: list[wk.Window], data: st
     )
     op = query.operator(order="out-of-order", schema=SCHEMA)
     bounds = sorted({0, *cuts, len(rows)})
-    told = []
+    emitted = []
     for lo, hi in pairwise(bounds):
         columns = {
             "t": [rows[at][0] for at in range(lo, hi)],
             "v": list(range(lo, hi)),
             "m": [rows[at][1] for at in range(lo, hi)],
         }
-        told += op.push(pa.table(columns, schema=SCHEMA)).to_pylist()
-    told += op.close().to_pylist()
-    for window in told:
+        emitted += op.push(pa.table(columns, schema=SCHEMA)).to_pylist()
+    emitted += op.close().to_pylist()
+    for window in emitted:
         by_time = sorted(window["l"], key=lambda v: (rows[v][0], v))
         assert (window["l"], window["f"], window["e"]) == (by_time, by_time[0], by_time[-1])
         latest = rows[by_time[-1]][0]

@@ -108,7 +108,7 @@ def test_a_snapshot_of_another_version_or_of_other_parameters_is_refused():
     ]:
         with pytest.raises(wk.InvalidValue, match=f"taken with {name}="):
             Partitioner.restore(snapshot, **{name: value})
-    with pytest.raises(wk.InvalidType, match="'worker' is no parameter"):
+    with pytest.raises(wk.InvalidType, match="'worker' is not a parameter"):
         Partitioner.restore(snapshot, worker=4)
     with pytest.raises(wk.InvalidType, match="snapshot"):
         Partitioner.restore("text")

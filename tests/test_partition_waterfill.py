@@ -234,9 +234,9 @@ def test_rows_off_their_hash_fill_workers_below_the_brim():
     partitioner = Partitioner(workers)
     assigned = np.array(partitioner.assign(keys))
     homes = np.array(Partitioner(workers, "hash").assign(keys))
-    told = partitioner.explain()
-    assert " 0 of 2048 buckets" in told
-    spilled = int(re.search(r"(\d+) of them put above the brim", told).group(1))
+    emitted = partitioner.explain()
+    assert " 0 of 2048 buckets" in emitted
+    spilled = int(re.search(r"(\d+) of them put above the brim", emitted).group(1))
     loads, above = [0] * workers, 0
     for row, (worker, home) in enumerate(zip(assigned.tolist(), homes.tolist(), strict=True), start=1):
         above += worker != home and loads[worker] >= row / workers * 1.008 + 2

@@ -1,4 +1,4 @@
-"""Paths and their files where Spark is not asked: no network, no Spark.
+"""Paths and their files without Spark's help: no network, no Spark.
 
 What patterns and URIs mean to Spark is for Spark to say, and tested there; paths here are names.
 """
@@ -90,7 +90,9 @@ def test_directories_have_types(
 
 def test_directories_that_do_not_agree(tmp_path: Path) -> None:
     write(tmp_path, "p=1/f", "q=1/f")
-    with pytest.raises(wk.InvalidValue, match=r"name columns \['q'\], those of .* \['p'\]; all files have"):
+    with pytest.raises(
+        wk.InvalidValue, match=r"name columns \['q'\], those of .* \['p'\]; all files must have"
+    ):
         found(str(tmp_path))
 
 
@@ -99,6 +101,6 @@ def test_what_structured_streaming_wrote_is_refused(tmp_path: Path) -> None:
     (tmp_path / "_spark_metadata").mkdir()
     (tmp_path / "_spark_metadata" / "0").write_text("v1")
     (tmp_path / "part-0.parquet").write_bytes(b"PAR1")
-    with pytest.raises(wk.InvalidValue, match="has a _spark_metadata, in which Structured Streaming says"):
+    with pytest.raises(wk.InvalidValue, match="has a _spark_metadata, in which Structured Streaming lists"):
         found(str(tmp_path))
     assert len(found(str(tmp_path / "part-0.parquet")).files) == 1

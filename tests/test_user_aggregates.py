@@ -272,7 +272,9 @@ class TestErrors:
     @pytest.mark.parametrize("what", ["lift", "combine", "lower", "invert"])
     def test_a_wrong_length(self, what: str) -> None:
         query = failing(**{what: lambda *arrays: arrays[0][:1]})
-        with pytest.raises(wk.InvalidValue, match=rf"mine: {what} returned 1 entries of \d+; it returns one"):
+        with pytest.raises(
+            wk.InvalidValue, match=rf"mine: {what} returned 1 entries for \d+; it must return as many"
+        ):
             query.run(self.TABLE)
 
     @pytest.mark.parametrize("what", ["lift", "combine", "lower", "invert"])

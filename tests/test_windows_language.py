@@ -65,10 +65,10 @@ from windowkit.moments import Moment, place
             "end: 2024-02-01 00:00:00Z is a time with a zone where start .* is a time without zone",
         ),
         (lambda: wk.band("5 rows", "6 rows"), wk.InvalidType, "start: 5 rows is a number of rows"),
-        (lambda: wk.band("yesterday", "today"), wk.InvalidValue, "start: 'yesterday' is no place"),
-        (lambda: wk.band("2024-02-30", "2024-03-01"), wk.InvalidValue, "start: '2024-02-30' is no time"),
-        (lambda: wk.band("2024-1-1", "2024-03-01"), wk.InvalidValue, "start: '2024-1-1' is no place"),
-        (lambda: wk.band(1.5, 3), wk.InvalidType, "start: 1.5 is no place"),  # type: ignore[arg-type]
+        (lambda: wk.band("yesterday", "today"), wk.InvalidValue, "start: 'yesterday' is not a place"),
+        (lambda: wk.band("2024-02-30", "2024-03-01"), wk.InvalidValue, "start: '2024-02-30' is not a time"),
+        (lambda: wk.band("2024-1-1", "2024-03-01"), wk.InvalidValue, "start: '2024-1-1' is not a place"),
+        (lambda: wk.band(1.5, 3), wk.InvalidType, "start: 1.5 is not a place"),  # type: ignore[arg-type]
         (
             lambda: wk.band("0001-01-01 00:00+01:00", "2024-01-01Z"),
             wk.InvalidValue,
@@ -81,7 +81,7 @@ from windowkit.moments import Moment, place
             wk.InvalidValue,
             "start_time: 0 is given without a period",
         ),
-        (lambda: wk.landmark(2, period=3), wk.InvalidValue, "period: 3 is no multiple of every 2"),
+        (lambda: wk.landmark(2, period=3), wk.InvalidValue, "period: 3 is not a multiple of every 2"),
         (lambda: wk.landmark("2 rows", start=3), wk.InvalidType, "every: 2 rows is a number of rows"),
         (
             lambda: wk.landmark("2 hours", start=3),

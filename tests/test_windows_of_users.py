@@ -70,17 +70,17 @@ class Fixed(wk.ContextFree):
     """Windows that a test says, over integers."""
 
     def __init__(self, windows: list[tuple[Any, Any]], longest: Any = 20, step: int | None = None) -> None:
-        self.told, self.longest, self.step = windows, longest, step
+        self.emitted, self.longest, self.step = windows, longest, step
         self.calls = 0
 
     def next_edge(self, t: int) -> int:
         if self.step is not None:
             return t + self.step
-        return min((edge for window in self.told for edge in window if edge > t), default=t + 1000)
+        return min((edge for window in self.emitted for edge in window if edge > t), default=t + 1000)
 
     def windows(self, since: int, until: int) -> list[tuple[Any, Any]]:
         self.calls += 1
-        return [window for window in self.told if self.step is not None or since < window[1] <= until]
+        return [window for window in self.emitted if self.step is not None or since < window[1] <= until]
 
 
 @given(
@@ -91,14 +91,14 @@ def test_any_calendar_equals_its_definition(
     windows: list[tuple[int, int]], rows: list[tuple[int, int]]
 ) -> None:
     # Nested, overlapping, apart.
-    told = [(start, start + size) for start, size in windows]
+    emitted = [(start, start + size) for start, size in windows]
     table = pa.table(
         {"k": pa.array([k for k, _ in rows], pa.int8()), "t": pa.array([t for _, t in rows], pa.int32())}
     )
     query = wk.query(
         by="k",
         time="t",
-        windows=[wk.custom(Fixed(told)).alias("mine"), wk.tumbling(10)],
+        windows=[wk.custom(Fixed(emitted)).alias("mine"), wk.tumbling(10)],
         aggs=wk.count().alias("n"),
     )
     got = {
@@ -109,7 +109,7 @@ def test_any_calendar_equals_its_definition(
     wanted = {
         (k, start, end): inside
         for k in {k for k, _ in rows}
-        for start, end in told
+        for start, end in emitted
         if (inside := sum(key == k and start <= t < end for key, t in rows))
     }
     assert got == wanted
@@ -127,12 +127,12 @@ def test_a_calendar_is_not_asked_row_by_row_or_key_by_key() -> None:
 @pytest.mark.parametrize(
     ("fixed", "error", "what"),
     [
-        (Fixed([(0, 5)], step=0), wk.InvalidValue, r"next_edge\(0\) is 0; an edge lies after"),
-        (Fixed([(0, 5)], step=-2), wk.InvalidValue, r"next_edge\(0\) is -2; an edge lies after"),
+        (Fixed([(0, 5)], step=0), wk.InvalidValue, r"next_edge\(0\) is 0; the next edge must be after"),
+        (Fixed([(0, 5)], step=-2), wk.InvalidValue, r"next_edge\(0\) is -2; the next edge must be after"),
         (Fixed([(5, 4)], step=1), wk.InvalidValue, "windows are longer than 0"),
         (Fixed([(-40, 4)], step=1), wk.InvalidValue, "at most 20 long"),
         (Fixed([(310, 325)], step=1), wk.InvalidValue, "windows end after 0 and not after 320"),
-        (Fixed([(1, 2, 3)], step=1), wk.InvalidValue, r"\(1, 2, 3\) is no window"),  # type: ignore[list-item]
+        (Fixed([(1, 2, 3)], step=1), wk.InvalidValue, r"\(1, 2, 3\) is not a window"),  # type: ignore[list-item]
         (Fixed([("a", "b")], step=1), wk.InvalidValue, "windows: it returned 'a'; edges are ints"),
         (Fixed([(0, 5)], longest=0), wk.InvalidValue, "longest: 0 is not positive"),
         (
@@ -177,25 +177,25 @@ class Threshold(wk.ContextAware):
 class Opened:
     def __init__(self, threshold: Threshold) -> None:
         self.threshold = threshold
-        self.told: tuple[int, int] | None = None
+        self.emitted: tuple[int, int] | None = None
 
     def notify(self, first: int, times: pa.Array, v: pa.Array) -> Iterable[object]:
         assert len(times) == len(v)
         for rank, value in enumerate(v.to_pylist(), first):
-            if self.told is None:
+            if self.emitted is None:
                 if value is not None and value > self.threshold.above:
-                    self.told = (rank, rank + 1)
-                    yield wk.Add(*self.told)
+                    self.emitted = (rank, rank + 1)
+                    yield wk.Add(*self.emitted)
                 continue
             # An open window grows by a row at a time.
-            yield wk.Shift(*self.told, to=(self.told[0], rank + 1))
-            self.told = (self.told[0], rank + 1)
+            yield wk.Shift(*self.emitted, to=(self.emitted[0], rank + 1))
+            self.emitted = (self.emitted[0], rank + 1)
             if value is not None and value < self.threshold.below:
-                self.told = None
+                self.emitted = None
 
     def finish(self, rows: int) -> Iterable[object]:
         # One that never ends is none.
-        return [] if self.told is None else [wk.Remove(*self.told)]
+        return [] if self.emitted is None else [wk.Remove(*self.emitted)]
 
 
 def thresholds(values: list[float | None], above: float, below: float) -> list[tuple[int, int]]:
@@ -273,16 +273,19 @@ def test_nested_and_repeated_windows_of_rows() -> None:
     [
         (Answering(None), "notify: it returned None"),
         (Answering([(0, 1)]), r"notify: it returned \(0, 1\)"),
-        (Answering([wk.Add(0, 4)]), r"notify: \[0, 4\) is no range of the 3 rows shown so far"),
-        (Answering([wk.Add(1, 1)]), r"notify: \[1, 1\) is no range"),
-        (Answering([wk.Add(-1, 1)]), r"notify: \[-1, 1\) is no range"),
+        (Answering([wk.Add(0, 4)]), r"notify: \[0, 4\) is not a range of the 3 rows shown so far"),
+        (Answering([wk.Add(1, 1)]), r"notify: \[1, 1\) is not a range"),
+        (Answering([wk.Add(-1, 1)]), r"notify: \[-1, 1\) is not a range"),
         (Answering([wk.Add(0.0, 1)]), "notify: rank 0.0 is a float"),  # type: ignore[arg-type]
         (
             Answering([wk.Remove(0, 1)]),
-            r"notify: Remove\(start=0, end=1\) is of a window that was not reported",
+            r"notify: Remove\(start=0, end=1\) refers to a window that was not reported before",
         ),
-        (Answering([wk.Add(0, 1), wk.Shift(0, 1, (2, 2))]), r"notify: \[2, 2\) is no range"),
-        (Answering([], [wk.Shift(0, 1, (2, 3))]), "finish: Shift.* is of a window that was not reported"),
+        (Answering([wk.Add(0, 1), wk.Shift(0, 1, (2, 2))]), r"notify: \[2, 2\) is not a range"),
+        (
+            Answering([], [wk.Shift(0, 1, (2, 3))]),
+            "finish: Shift.* refers to a window that was not reported before",
+        ),
         (Answering([], 5), "finish: it returned 5"),
     ],
 )

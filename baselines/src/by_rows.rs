@@ -110,7 +110,7 @@ impl<R: SortedRows> ByRows<R> {
         own.emitted = until;
     }
 
-    /// Windows of a number of rows that the end of the stream leaves unfinished, where these are asked for.
+    /// Windows of a number of rows that the end of the stream leaves unfinished, where these are requested.
     fn emit_unfinished(&self, key: u32, emitted: &mut Vec<Ready>) {
         let (Some(own), times) = (self.ranks.get(key as usize), self.rows.times(key)) else { return };
         let rows = own.gone + times.len() as u64;

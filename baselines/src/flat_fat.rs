@@ -67,7 +67,7 @@ impl<T: Copy> FlatFat<T> {
     /// Drops the first leaves and frees their slots.
     pub(crate) fn drop_first(&mut self, leaves: usize, slots: &mut Slots) {
         slots.free(&self.slots[self.head..self.head + leaves]);
-        // Nodes above them are never asked for again: ranges begin behind them.
+        // Nodes above them are never used again: ranges begin behind them.
         self.head += leaves;
         if self.head == self.slots.len() {
             let used: Vec<u32> = self.nodes.iter().copied().filter(|&slot| slot != IDENTITY).collect();

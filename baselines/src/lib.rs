@@ -82,7 +82,7 @@ pub trait Technique: Send {
     /// `InvalidValue` for a watermark before the last one.
     fn advance(&mut self, watermark: i64) -> Result<Windows>;
 
-    /// Ends the stream: returns all windows that are left, unfinished ones of rows if they are asked for, and keeps
+    /// Ends the stream: returns all windows that are left, unfinished ones of rows if they are requested, and keeps
     /// nothing.
     ///
     /// # Errors
@@ -221,7 +221,7 @@ impl Method {
     /// Makes it for a setting.
     ///
     /// # Errors
-    /// `InvalidValue` with the reason if it cannot do what the setting asks.
+    /// `InvalidValue` with the reason if it does not support the setting.
     pub fn make(self, setting: Setting) -> Result<Box<dyn Technique>> {
         match self {
             Method::TupleBuffer => tuple_buffer::make(setting),

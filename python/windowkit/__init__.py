@@ -173,7 +173,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # What costs time to import is imported when it is asked for.
+    # What costs time to import is imported when it is first used.
     if name in ("kernels", "partition", "plot", "spark"):
         return _import_module(f"windowkit.{name}")
     if name == "__version__":

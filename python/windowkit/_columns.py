@@ -1,4 +1,4 @@
-"""What counts as a column: foreign classes told apart by name, so that no library is imported for it."""
+"""What counts as a column: foreign classes distinguished by name, so that no library is imported for it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def is_spark(data: object) -> bool:
 def is_table(data: object) -> bool:
     """Whether `data` has columns.
 
-    The class is asked: of an object it may take work, or a warning, to say which columns they are.
+    The class is inspected: an object may need work, or a warning, to say which columns it has.
     """
     return (
         isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
@@ -57,4 +57,6 @@ def from_library(argument: str, data: Any) -> Any:
     try:
         return pa.array(data)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise InvalidType(f"{argument}: a {kind(data)} that pyarrow makes no array of ({error})") from None
+        raise InvalidType(
+            f"{argument}: pyarrow cannot convert a {kind(data)} to an array ({error})"
+        ) from None

@@ -518,7 +518,7 @@ def quantile(column: str, q: float, discrete: bool = False) -> Aggregate:
     Raises
     ------
     InvalidType, InvalidValue
-        `q` is no number from 0 to 1.
+        `q` is not a number from 0 to 1.
 
     Examples
     --------
@@ -544,7 +544,7 @@ def approx_quantile(column: str, q: float) -> Aggregate:
     -------
     Aggregate
         ``approx_quantile(<column>, <q>)`` of the column's type: a value whose rank is, with 99 % confidence,
-        within 1.33 % of the number of values from the one asked for; exact up to some 200 values. Null
+        within 1.33 % of the number of values from the requested one; exact up to some 200 values. Null
         without values. Algebraic: a KLL sketch per slice (Karnin, Lang and Liberty 2016; Apache DataSketches
         with k = 200) of some 5 kB at most, shared by all approximate quantiles of the column. Which of the
         values within the error is returned is not specified.
@@ -552,7 +552,7 @@ def approx_quantile(column: str, q: float) -> Aggregate:
     Raises
     ------
     InvalidType, InvalidValue
-        `q` is no number from 0 to 1.
+        `q` is not a number from 0 to 1.
 
     Examples
     --------
@@ -568,7 +568,7 @@ def count_distinct(column: str) -> Aggregate:
     Parameters
     ----------
     column : str
-        Any type that `min` takes. NaN equals NaN, -0.0 equals 0.0, null is no value.
+        Any type that `min` takes. NaN equals NaN, -0.0 equals 0.0, null does not count as a value.
 
     Returns
     -------
@@ -590,7 +590,7 @@ def approx_count_distinct(column: str, log2_k: int = 12) -> Aggregate:
     ----------
     column : str
         Numbers but decimals, booleans, dates, times, timestamps, durations, strings or binary. What is
-        equal is as for `windowkit.HyperLogLog`: as in Spark, an empty string is no value.
+        equal is as for `windowkit.HyperLogLog`: as in Spark, an empty string does not count as a value.
     log2_k : int, default 12
         Logarithm to the base 2 of the number of registers, from 4 to 21: Spark's ``lgConfigK``.
 
@@ -608,7 +608,7 @@ def approx_count_distinct(column: str, log2_k: int = 12) -> Aggregate:
     Raises
     ------
     InvalidType, InvalidValue
-        `log2_k` is no whole number from 4 to 21.
+        `log2_k` is not a whole number from 4 to 21.
 
     Examples
     --------
@@ -638,7 +638,7 @@ def hll_sketch(column: str, log2_k: int = 12) -> Aggregate:
     Raises
     ------
     InvalidType, InvalidValue
-        `log2_k` is no whole number from 4 to 21.
+        `log2_k` is not a whole number from 4 to 21.
 
     Examples
     --------

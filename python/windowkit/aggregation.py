@@ -194,7 +194,7 @@ class Aggregate:
         Raises
         ------
         InvalidType, InvalidValue
-            `name` is no string, or empty.
+            `name` is not a string, or is empty.
 
         Examples
         --------
@@ -221,7 +221,7 @@ class Aggregate:
         Raises
         ------
         InvalidType, InvalidValue
-            `column` is no name, or the aggregate has a filter already.
+            `column` is not a name, or the aggregate has a filter already.
 
         Examples
         --------
@@ -234,8 +234,8 @@ class Aggregate:
         column = checked_name("where", column)
         if self.filter is not None:
             raise InvalidValue(
-                f"where: {column!r} is a second filter beside {self.filter!r}; an aggregate has one, which "
-                "may be a column that is computed from both"
+                f"where: {column!r} is a second filter beside {self.filter!r}; an aggregate has one; "
+                "compute a column from both"
             )
         filtered = replace(self, filter=column)
         if self.name in self.default_names:
@@ -348,7 +348,7 @@ def parse(text: str) -> Aggregate:
     Raises
     ------
     InvalidValue
-        `text` is no aggregate.
+        `text` is not an aggregate.
 
     Examples
     --------
@@ -361,7 +361,7 @@ def parse(text: str) -> Aggregate:
     'percentile(v, 0.9, 1) FILTER (WHERE valid)'
     """
     call = read_call("aggregate", text, AGGREGATE_FORMS, filters=True)
-    refused = InvalidValue(f"aggregate: {text!r} is no aggregate; {AGGREGATE_FORMS}")
+    refused = InvalidValue(f"aggregate: {text!r} is not an aggregate; {AGGREGATE_FORMS}")
     form = FORMS.get(call.function)
     if form is None:
         raise refused
@@ -387,4 +387,4 @@ def number(text: str, given: str) -> float:
     try:
         return float(given)
     except ValueError:
-        raise InvalidValue(f"aggregate: {given!r} in {text!r} is no number; {AGGREGATE_FORMS}") from None
+        raise InvalidValue(f"aggregate: {given!r} in {text!r} is not a number; {AGGREGATE_FORMS}") from None

@@ -125,19 +125,23 @@ def parser() -> Parser:
         action="append",
         default=[],
         metavar="COMPARISON",
-        help="which rows are read, as 'day >= 2024-05-01' or 'device in (a, b)'; all of several hold",
+        help="rows to read, such as 'day >= 2024-05-01' or 'device in (a, b)'; of several, all must hold",
     )
     add(
         "--route",
         choices=["scan", "catalyst", "catalyst-panes", "packed", "rows"],
-        help="how Spark evaluates the query (default: scan of Parquet files that are here, else by rule)",
+        help="how Spark evaluates the query (default: scan of Parquet files on this machine, else by rule)",
     )
-    add("--metrics", action="store_true", help="print how many rows, slices and windows there were, of Spark")
+    add(
+        "--metrics",
+        action="store_true",
+        help="print how many rows, slices and windows there were (Spark only)",
+    )
     add("--threads", type=int, metavar="N", help="threads of the local engine (default: all usable cores)")
     add("--format", choices=["parquet", "csv"], help="of paths that do not end in .parquet, .pq or .csv")
     add("--overwrite", action="store_true", help="replace an existing output")
     add("--explain", action="store_true", help="print how the query would be evaluated, and do nothing else")
-    add("--progress", action="store_true", help="show progress even if stderr is no terminal")
+    add("--progress", action="store_true", help="show progress even if stderr is not a terminal")
     return top
 
 
@@ -167,8 +171,8 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
     for name in ("filter", "route", "metrics"):
         given = getattr(arguments, name)
         if given:
-            told = "" if given is True else f"{given!r} "
-            raise ArgumentsError(f"--{name}: {told}is given without --engine spark; it is for Spark")
+            value = "" if given is True else f"{given!r} "
+            raise ArgumentsError(f"--{name}: {value}is given without --engine spark; it is for Spark")
     return prepare_local(made, arguments)
 
 

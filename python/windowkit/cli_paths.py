@@ -68,7 +68,7 @@ def refuse_output(output: Path, overwrite: bool) -> None:
         raise ArgumentsError(f"--output: {str(output)!r} exists; --overwrite replaces it")
     if not output.parent.is_dir():
         raise ArgumentsError(
-            f"--output: {str(output.parent)!r} is no directory; an output is put into one that exists"
+            f"--output: {str(output.parent)!r} is not a directory; the directory of an output must exist"
         )
 
 
@@ -77,7 +77,7 @@ def refuse_csv(made: Query) -> None:
     for name in (f"{prefix}_{end}" for _, prefix in structs(made) for end in ("start", "end")):
         if name in made.columns:
             raise ArgumentsError(
-                f"--format: csv has a column {name!r} for the window; other columns have other names"
+                f"--format: csv has a column {name!r} for the window; other columns must have other names"
             )
     for aggregate in made.aggs:
         if aggregate.function in ("m4", "m4_times", "collect_list", "collect_set", "hll_sketch"):

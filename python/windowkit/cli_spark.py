@@ -62,7 +62,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     route = arguments.route
     if route == "scan" and not (here and source_kind == "parquet"):
         raise ArgumentsError(
-            "--route: 'scan' is given, and reads Parquet files of this machine; the input is "
+            "--route: 'scan' is given, but it reads Parquet files of this machine; the input is "
             + (f"{source_kind}" if here else f"on {master}")
         )
     if arguments.output is not None:
@@ -79,7 +79,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     session = SparkSession.builder.master(master).appName("windowkit").getOrCreate()
     metrics = Metrics() if arguments.metrics else None
     with spark_errors(ArgumentsError):
-        # What the path is on this machine is no pattern.
+        # The path on this machine is not a pattern.
         there = "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(source.absolute()))
         if here and source_kind == "parquet" and route in (None, "scan"):
             # Tasks read the files themselves: no row enters the JVM.
@@ -151,7 +151,7 @@ def literal(name: str, text: str, kind: DataType) -> Column:
     number = Decimal(text).normalize()
     _, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
-    # Those that no decimal of Spark holds are no numbers that a column has, but they are less or more.
+    # A column has no numbers that no decimal of Spark holds, but its numbers are less or greater than these.
     is_held = exponent >= -MOST_DIGITS and len(digits) + max(exponent, 0) <= MOST_DIGITS
     return functions.lit(number if is_held else float(number))
 

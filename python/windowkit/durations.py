@@ -113,7 +113,7 @@ def rows(count: int) -> Rows:
     Raises
     ------
     InvalidType, InvalidValue
-        `count` is no int, or out of range.
+        `count` is not an int, or out of range.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def duration(argument: str, value: str | timedelta | np.timedelta64 | Duration) 
     Raises
     ------
     InvalidValue
-        The string is no such interval, the unit is a calendar's (a month has no fixed length), missing or
+        The string is not such an interval, the unit is a calendar's (a month has no fixed length), missing or
         finer than a nanosecond, or the length is not below 2**63 nanoseconds (292 years).
 
     Examples
@@ -244,13 +244,13 @@ def _from_text(argument: str, text: str) -> Duration:
     if not prefix and after[:1].isspace():
         rest = after.strip()
     if not rest:
-        raise refuse("is no duration")
+        raise refuse("is not a duration")
 
     total, at = 0, 0
     while at < len(rest):
         pair = PAIR.match(rest, at)
         if pair is None:
-            raise refuse("is no duration")
+            raise refuse("is not a duration")
         at = pair.end()
         unit = pair["unit"].removesuffix("s")
         if unit in CALENDAR:

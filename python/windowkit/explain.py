@@ -100,7 +100,7 @@ def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[st
     whose = "each key" if query.by else "all rows"
     if planned.needs_rows:
         yield f"rows, of {whose}"
-        yield "  kept until all are there, and put in the order of time, then of arrival"
+        yield "  kept until all have arrived, and sorted by time, then by arrival"
         yield f"slices, of {whose}"
         yield "  begin and end where a window does, and nowhere else"
         return
@@ -215,12 +215,12 @@ def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> s
 
 def sizes(query: Query, planned: _native.Plan) -> list[str]:
     """Return what distinguishes sketches of one column, as ``", 14"``, of each partial; mostly nothing."""
-    told = [""] * len(planned.partials)
+    parameters = [""] * len(planned.partials)
     for aggregate, sources in zip(query.aggs, planned.sources, strict=True):
         for at in sources:
             if planned.partials[at][0] == "hyperloglog":
-                told[at] = f", {aggregate.parameters[0]:g}"
-    return told
+                parameters[at] = f", {aggregate.parameters[0]:g}"
+    return parameters
 
 
 def partial(kind: str, columns: Sequence[str], where: str | None, size: str = "") -> str:

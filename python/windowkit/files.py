@@ -1,6 +1,6 @@
 """Data files of one table: which there are, what their directories say, and which task reads which part.
 
-`found` lists files by itself, for where there is no Spark to ask: the command line, the data source, and file
+`found` lists files by itself, for cases without Spark: the command line, the data source, and file
 systems that only pyarrow opens.
 """
 
@@ -51,7 +51,7 @@ class File:
     values : tuple
         What its directories say, in the order of `Source.partitioned`; times are microseconds from 1970.
     modified, listed : int, optional
-        When it was last written, as far as its file system tells, and when it was found: nanoseconds from
+        When it was last written, as far as its file system says, and when it was found: nanoseconds from
         1970.
     """
 
@@ -91,7 +91,7 @@ def listed(paths: Any) -> list[str]:
     Raises
     ------
     InvalidType, InvalidValue
-        They are no paths, or none.
+        They are not paths, or there are none.
     """
     allowed = "paths is a str, or several in a list"
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
@@ -105,8 +105,7 @@ def listed(paths: Any) -> list[str]:
             raise InvalidType(f"paths: {path!r} is a {type(path).__name__}; paths are strings")
         if not path or re.search("[\0\ud800-\udfff]", path):
             raise InvalidValue(
-                f"paths: {path!r} is given; a path has at least one character, and no NUL or half a "
-                "surrogate pair"
+                f"paths: {path!r} is given; a path is not empty, and has no NUL or lone surrogate"
             )
     return given
 
@@ -151,8 +150,8 @@ def found(
         )
     if filesystem is not None and any(map(URI.match, given)):
         raise InvalidValue(
-            f"paths: {given} has a URI, and filesystem= is given; a URI says which file system it is of and "
-            "goes without filesystem="
+            f"paths: {given} has a URI, and filesystem= is given; a URI names its file system, so "
+            "leave filesystem= out"
         )
     located = [
         (filesystem or fs.LocalFileSystem(), path if filesystem else os.path.abspath(path))
@@ -170,14 +169,14 @@ def found(
             inner = info.path[len(path.rstrip("/")) :].strip("/").split("/")
             if inner[0] == SINK_LOG:
                 raise InvalidValue(
-                    f"paths: {path!r} has a {SINK_LOG}, in which Structured Streaming says which of its "
-                    "files count, and which only Spark reads; wk.spark.scan without filesystem= asks it"
+                    f"paths: {path!r} has a {SINK_LOG}, in which Structured Streaming lists the valid "
+                    "files, and which only Spark reads; use wk.spark.scan without filesystem="
                 )
             if info.size and not any(map(is_hidden, inner)):
                 if not deep and not all("=" in part for part in inner[:-1]):
                     raise InvalidValue(
-                        f"paths: {info.path!r} is in a directory that is not named name=value, which is "
-                        "none of a table's; give its path"
+                        f"paths: {info.path!r} is in a directory that is not named name=value, so it "
+                        "is not part of the table; give its path"
                     )
                 pairs = (part.partition("=") for part in inner[:-1] if "=" in part)
                 infos[info.path] = info, {unquote(name): unquote(value) for name, _, value in pairs}
@@ -192,7 +191,7 @@ def found(
         if list(others) != names:
             raise InvalidValue(
                 f"paths: directories of {info.path!r} name columns {list(others)}, those of {first.path!r} "
-                f"{names}; all files have the same"
+                f"{names}; all files must have the same"
             )
     columns = [typed([values[name] for _, values in rows]) for name in names]
     kinds = zip(names, (column.type for column in columns), strict=True)
@@ -214,7 +213,9 @@ def below(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
     try:
         every = system.get_file_info(fs.FileSelector(path, recursive=True))
     except (pa.ArrowException, OSError) as error:
-        raise InvalidValue(f"paths: {path!r} cannot be listed ({error}); directories are readable") from error
+        raise InvalidValue(
+            f"paths: {path!r} cannot be listed ({error}); directories must be readable"
+        ) from error
     return [each for each in every if each.type == fs.FileType.File]
 
 
@@ -243,7 +244,7 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or directory is none of a table's."""
+    """Whether a file or directory is hidden: not part of a table."""
     return name.startswith((".", "_")) and "=" not in name
 
 
@@ -260,7 +261,9 @@ def check_unchanged(system: fs.FileSystem, file: File) -> None:
     """
     (info,) = system.get_file_info([file.path])
     if info.type == fs.FileType.NotFound:
-        raise InvalidValue(f"paths: {file.path!r} is there no longer; files of a scan stay until it is done")
+        raise InvalidValue(
+            f"paths: {file.path!r} no longer exists; files must stay in place until a scan is done"
+        )
     # Stores of objects report one time in whole seconds here and in parts of them there.
     unit = 1 if isinstance(system, fs.LocalFileSystem) else 10**9
     written = (
@@ -271,8 +274,8 @@ def check_unchanged(system: fs.FileSystem, file: File) -> None:
     )
     if info.size != file.size or written:
         raise InvalidValue(
-            f"paths: {file.path!r} has changed since the scan was made; files of a scan stay as they are "
-            "until it is done"
+            f"paths: {file.path!r} has changed since the scan was created; files must not change until "
+            "a scan is done"
         )
 
 

@@ -23,8 +23,8 @@ class HyperLogLog:
     """A sketch that estimates how many distinct values a column has.
 
     It is Apache DataSketches' HLL sketch to the bit: values are hashed as Spark's `hll_sketch_agg` hashes
-    them, and sketches go both ways as bytes. A sketch takes 4 bytes a value at first, and at most
-    `2**precision` bytes.
+    them, and sketches can be exchanged as bytes in both directions. A sketch takes 4 bytes a value at first,
+    and at most `2**precision` bytes.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class HyperLogLog:
     Notes
     -----
     Integers, booleans, dates, times, timestamps and durations are counted as 64-bit integers; floats as
-    doubles, where all NaNs are one value and both zeros are; strings by their UTF-8 bytes. Nulls are not
+    doubles, where all NaNs are one value, as are both zeros; strings by their UTF-8 bytes. Nulls are not
     counted, and, as in Spark, neither are empty strings and empty binary. An `int32` 5 and an `int64` 5 are
     one value; a `float64` 5.0 is another.
 
@@ -94,9 +94,9 @@ class HyperLogLog:
         Raises
         ------
         InvalidValue
-            The bytes are no such sketch or a damaged one. The format has no checksum, but the lengths, counts
-            and sums in it must agree; undetected is only damage to the coupons of a sketch of few values,
-            and slight damage to the running estimate.
+            The bytes are not such a sketch, or are damaged. The format has no checksum, but the lengths,
+            counts and sums in it must agree; only damage to the coupons of a sketch of few values and slight
+            damage to the running estimate remain undetected.
         InvalidType
             `data` is not bytes.
 
@@ -148,7 +148,7 @@ class HyperLogLog:
         Raises
         ------
         InvalidType
-            `values` is no column, or of a type that is not counted, like decimals and lists. Nothing is
+            `values` is not a column, or of a type that is not counted, like decimals and lists. Nothing is
             counted then.
 
         Notes
@@ -164,7 +164,7 @@ class HyperLogLog:
         return self
 
     def merge(self, other: HyperLogLog) -> HyperLogLog:
-        """Take in what another sketch counted, as if this one had counted it too.
+        """Merge another sketch, as if this one had counted its values too.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class HyperLogLog:
         Raises
         ------
         InvalidType
-            `other` is no HyperLogLog.
+            `other` is not a HyperLogLog.
 
         Examples
         --------
@@ -257,7 +257,7 @@ class HyperLogLog:
         return self._native.to_bytes(whole("bits", bits, "8, 6 and 4"))
 
     def copy(self) -> HyperLogLog:
-        """Return a sketch that goes on by itself.
+        """Return an independent copy.
 
         Examples
         --------

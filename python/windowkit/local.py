@@ -120,7 +120,7 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
             batch = pa.record_batch(data)
             return pa.RecordBatchReader.from_batches(batch.schema, [batch])
     except pa.ArrowInvalid as error:
-        # Only what pyarrow says of arrays that are no tables; the data's own failures pass.
+        # Only what pyarrow says of arrays that are not tables; the data's own failures pass.
         if re.search("non-struct type|imported as RecordBatch", str(error)) is None:
             raise
         raise InvalidType(

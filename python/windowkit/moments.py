@@ -72,7 +72,7 @@ def place(argument: str, value: PlaceLike) -> Place:
     Raises
     ------
     InvalidType, InvalidValue
-        `value` is none; the message names `argument`.
+        `value` is not a place on a time column; the message names `argument`.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def _length(argument: str, value: Any) -> Place:
     try:
         read = length(argument, value)
     except (InvalidType, InvalidValue) as error:
-        raise type(error)(f"{argument}: {value!r} is no place on a time column; {ALLOWED}") from None
+        raise type(error)(f"{argument}: {value!r} is not a place on a time column; {ALLOWED}") from None
     if isinstance(read, Rows):
         raise InvalidType(f"{argument}: {read} is a number of rows; {ALLOWED}")
     return read
@@ -126,12 +126,12 @@ def _from_datetime(value: datetime) -> Moment:
 def _from_text(argument: str, text: str) -> Moment:
     match = TEXT.fullmatch(text)
     if match is None:
-        raise InvalidValue(f"{argument}: {text!r} is no place on a time column; {ALLOWED}")
+        raise InvalidValue(f"{argument}: {text!r} is not a place on a time column; {ALLOWED}")
     clock = f"{match['hour'] or '00'}:{match['minute'] or '00'}:{match['second'] or '00'}"
     try:
         wall = datetime.fromisoformat(f"{match['date']} {clock}")
     except ValueError as error:
-        raise InvalidValue(f"{argument}: {text!r} is no time ({error}); {ALLOWED}") from None
+        raise InvalidValue(f"{argument}: {text!r} is not a time ({error}); {ALLOWED}") from None
     nanoseconds = _from_datetime(wall).nanoseconds + int((match["fraction"] or "").ljust(9, "0"))
     zone = match["zone"]
     if zone is not None and zone not in "Zz":
@@ -173,7 +173,7 @@ class Clock:
         microseconds = units * self.unit // 1_000
         if self.kind == "duration":
             return timedelta(microseconds=microseconds)
-        # A stretch that is asked for may reach beyond what Python has names for.
+        # A requested stretch may reach beyond what Python has names for.
         span = datetime.max - EPOCH
         most = (span.days * 86_400 + span.seconds) * 10**6
         least = -(EPOCH - datetime.min).days * 86_400 * 10**6
@@ -221,7 +221,7 @@ class Clock:
                 f"{'an int' if self.unit is None else 'a duration'}"
             )
         if self._in_units(argument, given) <= 0:
-            raise InvalidValue(f"{argument}: {given} is not positive; it is greater than zero")
+            raise InvalidValue(f"{argument}: {given} is not positive; it must be greater than zero")
         return self._in_units(argument, given)
 
     def _in_units(self, what: str, given: Place) -> int:
@@ -242,6 +242,8 @@ def _zone(name: str) -> tzinfo:
         try:
             return timezone.utc if name == "UTC" else ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError):
-            raise InvalidValue(f"time: the zone {name!r} of the column is not known here") from None
+            raise InvalidValue(
+                f"time: the zone {name!r} of the column is not known on this machine"
+            ) from None
     offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
     return timezone(-offset if match[1] == "-" else offset)

@@ -36,7 +36,7 @@ LEAST: Final = 1e-4
 
 
 class MissingMatplotlibError(WindowKitError, ImportError):
-    """A picture was asked for where matplotlib cannot be imported."""
+    """A picture was requested, but matplotlib cannot be imported."""
 
 
 def partitioning(
@@ -52,7 +52,7 @@ def partitioning(
     seed: int = 0,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what each method costs on some keys: imbalance across, aggregation cost upwards.
+    """Draw what each method costs on some keys: imbalance horizontally, aggregation cost vertically.
 
     The picture is that of Katsipoulakis et al. 2017, Fig. 4, with measured places: methods further right
     balance better, methods higher up aggregate less, and the best are in the quadrant at the upper right.
@@ -146,7 +146,7 @@ def checked(costs: Mapping[Any, Any]) -> dict[str, Cost]:
     Raises
     ------
     InvalidType, InvalidValue
-        They are none, or not comparable.
+        They are not costs, or are not comparable.
     """
     if not costs:
         raise InvalidValue("keys: the mapping is empty; it has at least one cost")

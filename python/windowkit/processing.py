@@ -20,7 +20,7 @@ TYPE: Final = pa.timestamp("us", "UTC")
 
 
 class ProcessingTime(str):
-    """The type of `PROCESSING_TIME`: the name of a column that an operator makes, and data has not."""
+    """The type of `PROCESSING_TIME`: the name of a column that an operator adds and data does not have."""
 
     __slots__ = ()
 
@@ -54,12 +54,13 @@ class Stamps:
 
     def now(self) -> int:
         """Return the time; a clock that was set back stands still until it is where it was."""
-        told: Any = self._clock()
-        if isinstance(told, bool) or not hasattr(told, "__index__"):
+        returned: Any = self._clock()
+        if isinstance(returned, bool) or not hasattr(returned, "__index__"):
             raise InvalidType(
-                f"clock: it returned {told!r}, a {type(told).__name__}; it returns microseconds as an int"
+                f"clock: it returned {returned!r}, a {type(returned).__name__}; it returns "
+                "microseconds as an int"
             )
-        at = operators.index(told)
+        at = operators.index(returned)
         if not -(2**62) <= at < 2**62:
             raise InvalidValue(f"clock: it returned {at}; allowed are microseconds from -2^62 to 2^62")
         return at if self.last is None else max(at, self.last)
@@ -69,8 +70,8 @@ class Stamps:
         """Return the schema of rows with their time."""
         if str(PROCESSING_TIME) in schema.names:
             raise InvalidValue(
-                f"batch: it has a column {str(PROCESSING_TIME)!r}, as the operator calls the "
-                "time that it gives rows; allowed are other names"
+                f"batch: it has a column {str(PROCESSING_TIME)!r}, the name of the column "
+                "of times that the operator adds; rename it"
             )
         return schema.append(pa.field(str(PROCESSING_TIME), TYPE, nullable=False))
 

@@ -139,7 +139,7 @@ class Query:
         -----
         O(rows + windows) work for sliding and tumbling windows whatever their overlap, and memory for one
         slice per key between neighbouring window edges (Traub et al. 2019, §5.3); rows are not kept, unless a
-        window needs them in order: those by rows, over two measures, by punctuation, and one's own.
+        window needs them in order: windows by rows, over two measures, by punctuation, and user-defined.
 
         Examples
         --------
@@ -167,7 +167,7 @@ class Query:
         )
 
     def batches(self, data: Any, threads: int | None = None) -> pyarrow.RecordBatchReader:
-        """Evaluate the query, and give the result batch by batch.
+        """Evaluate the query, and return the result batch by batch.
 
         Parameters
         ----------
@@ -214,8 +214,8 @@ class Query:
         Parameters
         ----------
         order : {"in-order", "out-of-order"}
-            In order each row is a watermark: a window is final once a row comes that is not before its end,
-            and a row before the one before it is refused. Out of order only `Operator.advance` (or
+            In order each row is a watermark: a window is final once a row at or after its end arrives, and a
+            row that is earlier than the previous one is refused. Out of order only `Operator.advance` (or
             `max_delay`) moves the watermark.
         allowed_lateness : str, datetime.timedelta or int, optional
             For how long after its end, in event time, a window is emitted again when late rows change it.
@@ -304,7 +304,7 @@ class Query:
         partitioner: Any = None,
         n: int | None = None,
     ) -> str:
-        """Say how the query is evaluated, and why so.
+        """Say how the query is evaluated, and why.
 
         Parameters
         ----------
@@ -356,9 +356,9 @@ def query(
         The time column: timestamps of any unit and zone, dates, durations or integers. Rows without time are
         dropped; rows need no order. Or `windowkit.PROCESSING_TIME`, for `Query.operator` only.
     windows : Window or sequence of Window
-        At least one, of different names.
+        At least one; their names must differ.
     aggs : Aggregate or sequence of Aggregate
-        At least one, of different output names.
+        At least one; their output names must differ.
 
     Returns
     -------
@@ -367,7 +367,7 @@ def query(
     Raises
     ------
     InvalidType, InvalidValue
-        An argument has the wrong type or is empty, or two windows or two output columns have one name.
+        An argument has the wrong type or is empty, or two windows or two output columns share a name.
 
     Examples
     --------
@@ -387,7 +387,7 @@ def query(
         windows=items(
             "windows",
             windows,
-            Window,  # type: ignore[type-abstract]  # only isinstance is asked of it
+            Window,  # type: ignore[type-abstract]  # only used by isinstance
             "tumbling(...), sliding(...), session(...) or another window, or a sequence of them",
         ),
         aggs=items("aggs", aggs, Aggregate, "an aggregate like windowkit.sum('v'), or a sequence of them"),
@@ -414,7 +414,7 @@ def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
     for name in names:
         if name in seen:
             raise InvalidValue(
-                f"{argument}: two of them are named {name!r}; {what}s have different names, see .alias()"
+                f"{argument}: two of them are named {name!r}; {what}s must have different names, see .alias()"
             )
         seen.add(name)
 
@@ -422,6 +422,6 @@ def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
 def refuse_processing_time(time: str, call: str) -> None:
     if isinstance(time, ProcessingTime):
         raise InvalidValue(
-            f"time: PROCESSING_TIME is given for {call}, where all rows are there at once; it is for "
+            f"time: PROCESSING_TIME is given for {call}, where all rows are given at once; it is for "
             "query.operator()"
         )

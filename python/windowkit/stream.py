@@ -29,7 +29,7 @@ __all__ = ["Operator", "Stats"]
 ORDERS: Final = ("in-order", "out-of-order")
 STORES: Final = ("auto", "lazy", "eager")
 MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
-LAZILY: Final = "their slices are combined when a window is due, whatever store= says"
+LAZILY: Final = "their slices are combined when a window is ready, whatever store= says"
 KEPT: Final = {
     "in-order": (
         "as long as a window that is not final may need them, in the order of time and arrival",
@@ -45,23 +45,23 @@ KEPT: Final = {
 
 @dataclass(frozen=True)
 class Stats:
-    """What an operator holds, and what it did since it was made.
+    """What an operator holds, and what it has done since it was created.
 
     Parameters
     ----------
     keys, slices, rows_kept, bytes : int
-        What is there now: keys with slices, slices, rows beside slices (none where partial aggregates do),
-        and the memory of slices, their partial aggregates and what these point to. A buffer that a partial
-        aggregate points into counts as a whole, since it is held as a whole, and once.
+        The current state: keys with slices, slices, rows stored beside slices (none where partial aggregates
+        suffice), and the memory of slices, their partial aggregates and what these point to. A buffer that
+        partial aggregates point into is held as a whole, so it counts as a whole, once.
     rows, late, windows, updates : int
-        Rows taken in, rows that came too late or without a time, windows handed out, and how many of these
-        were updates.
+        Rows pushed, rows that came too late or without a time, windows emitted, and how many of these were
+        updates.
     splits, merges, shifts, recomputations : int
-        Slices that were cut in two or made one, rows that were moved to the next slice as a row came before
-        them, and slices computed anew from rows (Traub et al. 2019, §5.2). Slices that are put together as
-        no window needs them apart any longer are not counted: when that is done is no one's concern.
+        Slices that were split or merged, rows that were moved to the next slice because a row came before
+        them, and slices recomputed from rows (Traub et al. 2019, §5.2). Merges of slices whose edges no
+        window needs any more are not counted, since their time is an implementation detail.
     late_bytes : int
-        The memory of late rows that `Operator.take_late` has not handed out, which are held until it does.
+        The memory of late rows, which are held until `Operator.take_late` returns them.
     """
 
     keys: int
@@ -84,12 +84,12 @@ class Operator:
 
     Rows go in by `push`, batch by batch. `advance` says how far the stream is complete (its *watermark*), and
     `close` that it has ended. Each returns a table of the windows that became final by it, one row per query,
-    key and window: columns as of `windowkit.Query.run`, before the window ``query_name`` once there was more
-    than one query, and last ``update``. That is true where a window is told again as rows came late, or a
-    session again that late rows made longer; such a row replaces those of the same query, key and window that
-    it covers.
+    key and window. Its columns are those of `windowkit.Query.run`, with ``query_name`` before the window once
+    there has been more than one query, and ``update`` at the end. ``update`` is true where late rows changed
+    a window that was emitted before, or extended a session; such a row replaces the earlier rows of the same
+    query and key whose windows it covers.
 
-    A call that raises leaves the operator as it was before.
+    A call that raises leaves the operator as it was.
 
     Notes
     -----
@@ -167,20 +167,20 @@ class Operator:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of results, known once a batch was pushed or if `schema` was given.
+        """The schema of results, known once a batch was pushed, or from the start if `schema` was given.
 
         Raises
         ------
         InvalidValue
-            Neither is so.
+            The schema is not known yet.
         """
         return pa.schema(self._bound("schema").schema)
 
     @property
     def watermark(self) -> Any:
-        """How far the stream is complete: a scalar of the time column's type; None before anything is.
+        """How far the stream is complete: a scalar of the time column's type, or None.
 
-        In order it is the time of the latest row.
+        In order it is the time of the latest row. It is None before any row or watermark.
         """
         if self._native is None or self._schema is None:
             return None
@@ -218,7 +218,7 @@ class Operator:
 
         Notes
         -----
-        O(rows + slices combined for the windows handed out), and O(keys with slices) where the watermark
+        O(rows + slices combined for the emitted windows), and O(keys with slices) where the watermark
         moves. A row is too late, and goes to `take_late`, if every window that it would open by itself has
         expired: ended at or before the watermark less the allowed lateness.
         """
@@ -253,7 +253,7 @@ class Operator:
         Raises
         ------
         InvalidType, InvalidValue
-            It is no time of the column's type, or before the last one; nothing is known of the schema yet; or
+            It is not a time of the column's type, or before the last one; the schema is not known yet; or
             the operator is closed.
         Overflow
             A result does not fit its type.
@@ -265,12 +265,12 @@ class Operator:
         if watermark is not None:
             raise InvalidValue(
                 f"watermark: {watermark!r} is given over PROCESSING_TIME, where it is the time of the "
-                "clock; allowed is none"
+                "clock; no argument is allowed"
             )
         now = self._stamps.now()
-        told = table(native.advance(now))
+        emitted = table(native.advance(now))
         self._stamps.last = now
-        return told
+        return emitted
 
     def close(self) -> pa.Table:
         """End the stream, and return all windows that are left."""
@@ -300,8 +300,8 @@ class Operator:
         Raises
         ------
         InvalidType, InvalidValue
-            No window is told by punctuation; the time is none of the column's type, or too late for any row;
-            the key does not fit the query's; or the operator is closed.
+            No window of the queries is bounded by punctuation; the time is not of the column's type, or lies
+            before any row that may still come; the key does not fit the query's; or the operator is closed.
 
         Examples
         --------
@@ -319,22 +319,22 @@ class Operator:
         if stamps is not None and time is not None:
             raise InvalidValue(
                 f"time: {time!r} is given over PROCESSING_TIME, where it is that of the clock; "
-                "allowed is none"
+                "no argument is allowed"
             )
         at = self._units(time, "time") if stamps is None else stamps.now()
-        told = table(native.punctuate(at, None if key is None else self._key(key)))
+        emitted = table(native.punctuate(at, None if key is None else self._key(key)))
         if stamps is not None:
             stamps.last = at
-        return told
+        return emitted
 
     def take_late(self) -> pa.Table:
-        """Hand out rows that came too late for every window, or without a time.
+        """Return the rows that came too late for every window, or without a time, and stop holding them.
 
         Returns
         -------
         pyarrow.Table
             The rows since the last call, with all their columns and ``late_reason``: ``too late`` or ``null
-            time``. They are held until they are taken: `Stats.late_bytes` says in how much memory.
+            time``. They are held until this call; `Stats.late_bytes` is the memory they take.
         """
         return pa.table({}) if self._native is None else table(self._native.take_late())
 
@@ -360,15 +360,15 @@ class Operator:
 
         Notes
         -----
-        Its stream is what comes with times after all rows and watermarks so far, and its windows are those
-        that begin there: of others it has not seen all rows.
+        It reads the rows whose times are after all rows and watermarks so far, and has the windows that begin
+        there: of earlier windows it has not seen all rows.
         """
         self._check_open("add")
         with self._settled():
             return self._enter(query, name)
 
     def remove(self, query: Query | str) -> None:
-        """Remove a query; what only it needed is stored no longer.
+        """Remove a query, and drop what only it needed.
 
         Parameters
         ----------
@@ -396,14 +396,14 @@ class Operator:
             del self._queries[name]
 
     def stats(self) -> Stats:
-        """Say what the operator holds and did."""
+        """Return what the operator holds and has done."""
         return Stats(*([0] * 13 if self._native is None else self._native.stats()))
 
     def slices(self) -> pa.Table:
         """Return the slices: keys, ``t_start``, ``t_end``, and ``t_first`` and ``t_last`` of their rows.
 
-        There are no more than the windows' edges ask for: every start and end is one of a window (Traub et
-        al. 2019, §5.2).
+        There are no more than the windows' edges require: every start and end is an edge of a window (Traub
+        et al. 2019, §5.2).
         """
         return pa.Table.from_batches([pa.record_batch(self._bound("slices").slices())])
 
@@ -442,9 +442,9 @@ class Operator:
         lines.append("decisions (Traub et al. 2019)")
         for what, answer, why, source in native.strategy():
             lines += [f"  {what}: {answer} ({source})", f"    {why}"]
-        keeping = native.keeping()
-        if keeping:
-            lines.append(f"rows are kept for {', '.join(map(quoted, keeping))} (§5.1)")
+        of_rows = native.keeping_rows()
+        if of_rows:
+            lines.append(f"rows are kept for {', '.join(map(quoted, of_rows))} (§5.1)")
             lines += [f"  {line}" for line in KEPT[self._order]]
         store = native.store()
         if store is not None:
@@ -484,7 +484,7 @@ class Operator:
         *,
         clock: Clock | None = None,
     ) -> Operator:
-        """Return the operator that a snapshot is of; it goes on as that one would.
+        """Return an operator that continues from a snapshot.
 
         Parameters
         ----------
@@ -492,15 +492,15 @@ class Operator:
             What `Operator.snapshot` returned.
         queries : Query, or sequence of Query, or mapping of str to Query
             The operator's queries, in the order of `Operator.queries`, or by name: a snapshot has no code of
-            aggregate functions. Functions of one's own must have the same name and properties; one that has
-            these, and states of the same types, but another body, cannot be told apart.
+            aggregate functions. User-defined functions must have the same names and properties; a function
+            that has these, and states of the same types, but another body, is not detected.
         clock : callable, optional
             As of `windowkit.Query.operator`.
 
         Raises
         ------
         InvalidType, InvalidValue
-            The bytes are no snapshot, of another version, cut off, damaged, or of other queries.
+            The bytes are not a snapshot, are truncated or damaged, or are of another version or query.
         """
         if not isinstance(snapshot, bytes | bytearray | memoryview):
             raise InvalidType(f"snapshot: it is a {type(snapshot).__name__}; a snapshot is bytes")
@@ -512,21 +512,23 @@ class Operator:
                 raise InvalidValue(
                     f"queries: {sorted(queries)} are named; the snapshot is of {sorted(names)}"
                 )
-            asked = [queries[name] for name in names]
+            given_queries = [queries[name] for name in names]
         else:
-            asked = list(items("queries", queries, Query, "a windowkit.Query, or a sequence of them"))
-        if len(asked) != len(names):
-            raise InvalidValue(f"queries: {len(asked)} given; the snapshot is of {len(names)}: {names}")
+            given_queries = list(items("queries", queries, Query, "a windowkit.Query, or a sequence of them"))
+        if len(given_queries) != len(names):
+            raise InvalidValue(
+                f"queries: {len(given_queries)} given; the snapshot is of {len(names)}: {names}"
+            )
         this = cls.__new__(cls)
         this._first, this._pusher = threading.Lock(), 0
-        this._queries = dict(zip(names, asked, strict=True))
+        this._queries = dict(zip(names, given_queries, strict=True))
         this._added = len(names)
         this._order = order
         this._schema = schema
         plans = [(name, plan(query, schema)) for name, query in this._queries.items()]
         this._native = _native.Operator.restore(given, plans)
         this._closed = this._native.is_closed
-        this._stamps = stamps_of(asked[0], clock)
+        this._stamps = stamps_of(given_queries[0], clock)
         if this._stamps is not None:
             this._stamps.last = this._native.watermark
         return this
@@ -539,11 +541,11 @@ class Operator:
             self._added += 1
             given = f"q{self._added + 1}"
         if given in self._queries:
-            raise InvalidValue(f"name: {given!r} is taken; queries of one operator have different names")
+            raise InvalidValue(f"name: {given!r} is taken; queries of one operator must have different names")
         for other in self._queries.values():
             if (other.by, other.time) != (query.by, query.time):
                 raise InvalidValue(
-                    f"query: it is by {list(query.by)} over {query.time!r}, and the operator's queries by "
+                    f"query: it is by {list(query.by)} over {query.time!r}, but the operator's queries by "
                     f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
                 )
         if self._native is not None and self._schema is not None:
@@ -566,13 +568,13 @@ class Operator:
             source = Source(batch)
             schema = source.schema if self._stamps is None else self._stamps.schema(source.schema)
             native = self._made(schema)
-            told = self._taken(native, source)
+            emitted = self._taken(native, source)
         finally:
             self._pusher = 0
         # Whoever sees the one sees the other, too.
         self._schema = schema
         self._native = native
-        return told
+        return emitted
 
     def _taken(self, native: _native.Operator, source: Source) -> pa.Table:
         stamps = self._stamps
@@ -581,9 +583,9 @@ class Operator:
                 return table(native.push(source))
         now = stamps.now()
         with source:
-            told = table(native.push(stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
+            emitted = table(native.push(stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
         stamps.last = now
-        return told
+        return emitted
 
     def _bound(self, call: str) -> _native.Operator:
         if self._native is None:
@@ -592,15 +594,15 @@ class Operator:
 
     def _check_open(self, call: str) -> None:
         if self._closed:
-            raise InvalidValue(f"{call}: the operator is closed; nothing comes after close()")
+            raise InvalidValue(f"{call}: the operator is closed; no call may follow close()")
         if self._pusher == threading.get_ident():
             raise InvalidValue(
-                f"{call}: the operator is called by a function that it has called itself; an operator does "
-                "one call at a time, so that functions and windows of one's own must leave it alone"
+                f"{call}: the operator was called by a function that it was itself calling; an operator runs "
+                "one call at a time, so user-defined functions and windows must not use it"
             )
 
     def _time_type(self) -> pa.DataType:
-        assert self._schema is not None, "only asked for once bound"
+        assert self._schema is not None, "only used once bound"
         kind = self._schema.field(next(iter(self._queries.values())).time).type
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
@@ -612,7 +614,7 @@ class Operator:
 
     def _key(self, key: Any) -> pa.RecordBatch:
         """Return a key as a batch of one row of the key columns."""
-        assert self._schema is not None, "only asked for once bound"
+        assert self._schema is not None, "only used once bound"
         by = next(iter(self._queries.values())).by
         if isinstance(key, Mapping):
             if sorted(key) != sorted(by):
@@ -632,7 +634,7 @@ class Operator:
                 columns.append(pa.array([value], kind).cast(field.type))
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
                 raise InvalidType(
-                    f"key: {value!r} is no value of column {field.name!r} of {field.type} ({error})"
+                    f"key: {value!r} is not a value of column {field.name!r} of {field.type} ({error})"
                 ) from None
         return pa.record_batch(columns, schema=pa.schema(fields))
 
@@ -658,7 +660,7 @@ class Operator:
             cast = scalar.cast(kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise InvalidType(
-                f"{argument}: {time!r} is no time of type {kind} ({error}); {allowed_times(kind)}"
+                f"{argument}: {time!r} is not a time of type {kind} ({error}); {allowed_times(kind)}"
             ) from None
         refuse_unlike(argument, time, scalar, kind)
         if not cast.is_valid:
@@ -667,7 +669,7 @@ class Operator:
 
 
 def stamps_of(query: object, clock: Clock | None) -> Stamps | None:
-    """Return what tells the times of rows, if a query is over processing time."""
+    """Return what assigns times to rows, if a query is over processing time."""
     if isinstance(query, Query) and isinstance(query.time, ProcessingTime):
         return Stamps(clock)
     if clock is not None:
@@ -725,7 +727,7 @@ def in_units(argument: str, given: Duration, kind: pa.DataType) -> int:
     per_unit = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[kind.unit]
     count, rest = divmod(given.nanoseconds, per_unit)
     if rest:
-        raise InvalidType(f"{argument}: {given.text!r} is no time of type {kind}; {allowed_times(kind)}")
+        raise InvalidType(f"{argument}: {given.text!r} is not a time of type {kind}; {allowed_times(kind)}")
     return count
 
 

@@ -27,7 +27,7 @@ def aggregate(
 
     Each function takes and returns pyarrow arrays (or anything that ``pyarrow.array`` takes, such as a NumPy
     array), one entry per row or slice, and is called a handful of times per batch of rows or windows, never
-    once per window. All must work on arrays without entries too: types are found out by such a call.
+    once per window. All must also work on empty arrays: such a call determines types.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def aggregate(
     lower : callable
         ``lower(states)`` returns the results.
     invert : callable, optional
-        ``invert(whole, part)`` takes out of ``combine(part, rest)`` its beginning, so that ``rest`` is left.
+        ``invert(whole, part)`` removes the beginning of ``combine(part, rest)``, so that ``rest`` is left.
         It must be exact. Windows that overlap are then answered by the difference of two running states, in
         fewer calls; these run over the slices of many keys, whose combination must fit the state.
     identity : object, optional
@@ -59,7 +59,7 @@ def aggregate(
     Raises
     ------
     InvalidType, InvalidValue
-        `name` is no name, or another argument is not what it should be. What a function itself raises when a
+        `name` is not a name, or another argument is invalid. What a function raises when a
         query runs, or a wrong length or type that it returns, raises `windowkit.InvalidValue` with its name,
         and the exception it raised as cause.
 

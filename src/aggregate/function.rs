@@ -9,7 +9,7 @@ use super::hyperloglog::HyperLogLogs;
 use super::m4::{fields, m4};
 use super::mean::{geometric_mean, mean};
 use super::moments::variance;
-use super::multiset::{Question, ask};
+use super::multiset::{Statistic, evaluate};
 use super::partial::Partial;
 use super::partials::Partials;
 use super::properties::{Kind, Properties};
@@ -42,8 +42,8 @@ pub enum Function {
         /// And where they lie in time.
         times: bool,
     },
-    /// Exact results that need all values.
-    Ask(Question),
+    /// Exact results that need all values. Fingerprints in snapshots contain the variant's name, which must not change.
+    Ask(Statistic),
     /// The value below which about this share of the values lies.
     ApproxQuantile(f64),
     /// About how many distinct values there are, by a sketch of this precision.
@@ -91,9 +91,9 @@ impl Function {
             ("last_valid", Function::Plain(LastValid)),
             ("m4", Function::M4 { times: false }),
             ("m4_times", Function::M4 { times: true }),
-            ("median", Function::Ask(Question::Quantile(0.5))),
-            ("count_distinct", Function::Ask(Question::Distinct)),
-            ("mode", Function::Ask(Question::Mode)),
+            ("median", Function::Ask(Statistic::Quantile(0.5))),
+            ("count_distinct", Function::Ask(Statistic::Distinct)),
+            ("mode", Function::Ask(Statistic::Mode)),
             ("collect_list", Function::Plain(List)),
             ("collect_set", Function::Plain(Values)),
         ]
@@ -134,8 +134,8 @@ impl Function {
                     )));
                 }
                 return Ok(match name {
-                    "quantile" => Function::Ask(Question::Quantile(q)),
-                    "quantile_disc" => Function::Ask(Question::Discrete(q)),
+                    "quantile" => Function::Ask(Statistic::Quantile(q)),
+                    "quantile_disc" => Function::Ask(Statistic::Discrete(q)),
                     _ => Function::ApproxQuantile(q),
                 });
             }
@@ -144,7 +144,7 @@ impl Function {
         let named = Self::named().into_iter().find(|(other, _)| *other == name);
         let (_, function) = named.ok_or_else(|| {
             let allowed = Self::names().join(", ");
-            Error::InvalidValue(format!("aggs: '{name}' is no aggregate function; allowed are {allowed}"))
+            Error::InvalidValue(format!("aggs: '{name}' is not an aggregate function; allowed are {allowed}"))
         })?;
         if !parameters.is_empty() {
             return Err(Error::InvalidValue(format!(
@@ -208,9 +208,9 @@ impl Function {
                 DataType::List(Arc::new(Field::new_list_field(widened(input), true)))
             }
             Function::Plain(Partial::HyperLogLog(_)) => DataType::Binary,
-            Function::Ask(Question::Distinct) | Function::ApproxCountDistinct(_) => DataType::Int64,
+            Function::Ask(Statistic::Distinct) | Function::ApproxCountDistinct(_) => DataType::Int64,
             Function::User(user, _) => user.0.output_type(inputs)?,
-            Function::Ask(Question::Quantile(_)) => quantile_type(input).ok_or_else(|| {
+            Function::Ask(Statistic::Quantile(_)) => quantile_type(input).ok_or_else(|| {
                 Error::InvalidType(format!("{input}; allowed are {NUMBERS}, durations and timestamps"))
             })?,
             Function::Plain(_) | Function::Ask(_) | Function::ApproxQuantile(_) => widened(input),
@@ -250,7 +250,7 @@ impl Function {
                     | Partial::Values
                     | Partial::List
                     | Partial::HyperLogLog(_)
-            ) | Function::Ask(Question::Distinct)
+            ) | Function::Ask(Statistic::Distinct)
                 | Function::ApproxCountDistinct(_)
         )
     }
@@ -271,7 +271,7 @@ impl Function {
             (Function::Mean, [sums, counts]) => mean(*sums, *counts, plain(input)),
             (Function::GeometricMean, [logs, counts]) => geometric_mean(*logs, *counts),
             (Function::Variance { sample, root }, [moments]) => variance(*moments, *sample, *root),
-            (Function::Ask(question), [sets]) => ask(*sets, *question, input),
+            (Function::Ask(statistic), [sets]) => evaluate(*sets, *statistic, input),
             (Function::ApproxQuantile(q), [sketches]) => match sketches.downcast_ref::<Sketches>() {
                 Some(sketches) => sketches.quantiles(*q),
                 None => Err(Error::Internal("an approximate quantile is of sketches".into())),

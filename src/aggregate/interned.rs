@@ -90,7 +90,7 @@ impl Keys for Interned {
         let texts = Arc::make_mut(&mut self.texts);
         if texts.ends.len() + values.len() > u32::MAX as usize {
             return Err(Error::InvalidValue(format!(
-                "data: more than {} distinct texts in one process; aggregate in parts, or in Spark",
+                "data: more than {} distinct strings in one process; aggregate in parts, or in Spark",
                 u32::MAX
             )));
         }

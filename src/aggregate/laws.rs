@@ -349,14 +349,13 @@ fn sums_of_floats_are_rounded_alike_everywhere() {
         let query = case.regroup(&[&all]).lower();
         assert_eq!(&query, &there.regroup(&[&all]).lower(), "a snapshot of {name} is another");
 
-        let asked = kernels::Function::parse(name, 1).unwrap();
+        let function = kernels::Function::parse(name, 1).unwrap();
         let frames = Frames::Rolling(Rolling::new(300, 1, false, false).unwrap(), Segments::whole(300));
-        let question =
-            kernels::Question { function: asked, algorithm: kernels::Algorithm::Auto, min_periods: None };
+        let question = kernels::Question { function, algorithm: kernels::Algorithm::Auto, min_periods: None };
         assert_eq!(&query, &kernels::answer(&values, &frames, &question).unwrap(), "{name} of a kernel");
 
         for algorithm in [Algorithm::Daba, Algorithm::TwoStacks] {
-            let mut window = StreamWindow::new(asked, &DataType::Float64, algorithm).unwrap();
+            let mut window = StreamWindow::new(function, &DataType::Float64, algorithm).unwrap();
             window.insert(&values).unwrap();
             assert_eq!(&query, &window.query().unwrap(), "{name} of a stream");
         }

@@ -48,7 +48,7 @@ pub use column::Column;
 pub use function::{Function, Operand};
 pub use input::Input;
 pub use lift::Aggregate;
-pub use multiset::Question;
+pub use multiset::Statistic;
 pub use partial::Partial;
 pub use partials::{Partials, RunNodes, States, Totals, Upkeep};
 pub use properties::{Kind, Properties};

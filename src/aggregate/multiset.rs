@@ -12,9 +12,9 @@
 //! is then sorted and encoded, and all slots of the block use the same ranks. Windows are views that name their slots.
 //! Computing them slides over the slots (`tally`), so that overlap costs nothing.
 
-mod asked;
 mod entries;
 mod nodes;
+mod statistic;
 
 use std::sync::{Arc, OnceLock};
 
@@ -35,9 +35,9 @@ use super::tally::{Ordered, Runs, slide};
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
 use crate::{Error, Result};
-pub use asked::Question;
-pub(super) use asked::ask;
 use entries::Entries;
+pub use statistic::Statistic;
+pub(super) use statistic::evaluate;
 
 /// Rows that may accumulate before equal ones of one slot are counted instead.
 const FIRST_COMPACTION: usize = 8 << 20;
@@ -480,8 +480,8 @@ mod tests {
             prop_assert_eq!(&often.state().unwrap(), &never.state().unwrap());
             let mut windows = Ranges::default();
             (0..4).for_each(|slot| windows.push(slot, slot + 2));
-            for question in [Question::Mode, Question::Distinct, Question::Quantile(0.4)] {
-                let of = |sets: &Multiset<Words>| ask(&*sets.answer(&windows).unwrap(), question, &DataType::Int64).unwrap();
+            for statistic in [Statistic::Mode, Statistic::Distinct, Statistic::Quantile(0.4)] {
+                let of = |sets: &Multiset<Words>| evaluate(&*sets.answer(&windows).unwrap(), statistic, &DataType::Int64).unwrap();
                 prop_assert_eq!(&of(&often), &of(&never));
             }
         }

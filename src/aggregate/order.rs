@@ -200,7 +200,7 @@ impl Wides {
 
     fn decimals(&self, keys: &[i128], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         let DataType::Decimal128(precision, scale) = self.values else {
-            return Err(Error::Internal(format!("{} is no decimal128", self.values)));
+            return Err(Error::Internal(format!("{} is not decimal128", self.values)));
         };
         let decimals = Decimal128Array::new(keys.to_vec().into(), nulls);
         Ok(Arc::new(decimals.with_precision_and_scale(precision, scale)?))

@@ -16,7 +16,7 @@ use super::choice::choose;
 use super::dense::{Dense, Widened, ranks};
 use super::exact::{self, Lowering};
 use super::job::{Job, Overflown};
-use super::simd::{self, Column, Degree, Element, Shrunk};
+use super::simd::{self, Column, Degree, Element, Scaled};
 use super::validity::{counts, validity};
 use super::{Algorithm, Frames, Function};
 use crate::algebra::{
@@ -336,18 +336,18 @@ impl Job<'_> {
         out: &mut Vec<f64>,
         answers: impl Fn(&[f64], &mut dyn FnMut(f64)),
     ) {
-        let (from, mut wild) = (out.len(), false);
+        let (from, mut nonfinite) = (out.len(), false);
         answers(values, &mut |answer| {
-            wild |= !answer.is_finite();
+            nonfinite |= !answer.is_finite();
             out.push(answer);
         });
-        let shrunk = if wild { Shrunk::new(values.iter().copied(), degree) } else { None };
-        let Some(shrunk) = shrunk else { return };
-        let strange: Vec<i64> = shrunk.strange.iter().map(|&strange| strange.into()).collect();
-        let (mut strangers, mut again) = (Vec::new(), Vec::new());
-        self.each(&strange, &ExactSum::<i64>::new(), |_, strangers_here| strangers.push(strangers_here > 0));
-        answers(&shrunk.values, &mut |answer| again.push(answer));
-        shrunk.mend(&mut out[from..], &again, strangers.into_iter());
+        let scaled = if nonfinite { Scaled::new(values.iter().copied(), degree) } else { None };
+        let Some(scaled) = scaled else { return };
+        let nonfinite: Vec<i64> = scaled.nonfinite.iter().map(|&flag| flag.into()).collect();
+        let (mut excepted, mut again) = (Vec::new(), Vec::new());
+        self.each(&nonfinite, &ExactSum::<i64>::new(), |_, number| excepted.push(number > 0));
+        answers(&scaled.values, &mut |answer| again.push(answer));
+        scaled.repair(&mut out[from..], &again, excepted.into_iter());
     }
 
     fn variances(&self, values: &[f64], ddof: u32, root: bool, out: &mut Vec<f64>) {

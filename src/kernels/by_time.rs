@@ -37,7 +37,7 @@ impl Closed {
             "neither" => Closed::Neither,
             _ => {
                 return Err(Error::InvalidValue(format!(
-                    "closed: '{name}' is unknown; there are 'both', 'right', 'left' and 'neither'"
+                    "closed: '{name}' is unknown; allowed are 'both', 'right', 'left' and 'neither'"
                 )));
             }
         })
@@ -106,8 +106,8 @@ pub fn fixed(times: &[i64], segments: &Segments, size: i64, slide: i64, offset: 
             (start_after(times[from], size, slide, offset), last_start(times[to - 1], slide, offset));
         if first < i128::from(i64::MIN) || last + i128::from(size) > i128::from(i64::MAX) {
             return Err(Error::Overflow(
-                "times: a window would reach beyond the range of 64-bit integers; allowed are times whose windows have a \
-                 start and an end"
+                "times: a window would reach beyond the range of 64-bit integers; allowed are times whose windows \
+                 start and end within it"
                     .into(),
             ));
         }
@@ -168,7 +168,7 @@ fn positive(name: &str, length: i64) -> Result<()> {
     if length > 0 {
         return Ok(());
     }
-    Err(Error::InvalidValue(format!("{name}: {length} is not positive; a {name} is greater than zero")))
+    Err(Error::InvalidValue(format!("{name}: {length} is not positive; a {name} must be greater than zero")))
 }
 
 fn ascending(times: &[i64], segments: &Segments) -> Result<()> {
@@ -176,7 +176,7 @@ fn ascending(times: &[i64], segments: &Segments) -> Result<()> {
         if let Some(at) = times[from..to].windows(2).position(|pair| pair[1] < pair[0]) {
             let row = from + at + 1;
             return Err(Error::InvalidValue(format!(
-                "times: row {row} is before row {}; times never step back{}, so sort the rows first",
+                "times: row {row} is before row {}; times must not decrease{}; sort the rows first",
                 row - 1,
                 if segments.len() > 1 { " within a group" } else { "" }
             )));

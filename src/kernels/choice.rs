@@ -27,7 +27,7 @@ pub struct Choice {
 /// From this many rows per window on, rows are first reduced to panes.
 pub(super) const ROWS_PER_WINDOW: usize = 8;
 
-/// Chooses for windows over `rows` values of type `input` (dictionaries decoded); `asked` is used if it supports them.
+/// Chooses for windows over `rows` values of type `input` (dictionaries decoded); `requested` is used if it supports them.
 ///
 /// # Errors
 /// `InvalidValue` if the requested algorithm does not support them.
@@ -36,10 +36,13 @@ pub fn choose(
     input: &DataType,
     frames: &Frames,
     rows: usize,
-    asked: Algorithm,
+    requested: Algorithm,
 ) -> Result<Choice> {
     let refuse = |why: String| {
-        Err(Error::InvalidValue(format!("algorithm: '{}' {why}; 'auto' takes one that can", asked.name())))
+        Err(Error::InvalidValue(format!(
+            "algorithm: '{}' {why}; 'auto' takes one that can",
+            requested.name()
+        )))
     };
     let (name, disjoint) = (function.name(), frames.is_disjoint());
     let wide = matches!(input, DataType::Decimal128(..));
@@ -50,7 +53,7 @@ pub fn choose(
         Function::Count | Function::First | Function::Last => false,
         _ => !wide,
     };
-    match asked {
+    match requested {
         Algorithm::Auto => {}
         Algorithm::SubtractOnEvict if !function.is_invertible(input) && !function.is_extreme() => {
             return refuse(match function {
@@ -80,7 +83,7 @@ pub fn choose(
         _ => {}
     }
     let chosen = |algorithm, reason| Ok(Choice { algorithm, reason });
-    match asked {
+    match requested {
         Algorithm::Auto if function.is_positional() => {
             chosen(None, "the validity bitmap answers it by itself")
         }
@@ -103,6 +106,6 @@ pub fn choose(
         Algorithm::Auto => {
             chosen(Some(Algorithm::TwoStacksSimd), "windows are as many as rows, without an inverse")
         }
-        asked => chosen(Some(asked), "it was asked for"),
+        requested => chosen(Some(requested), "requested"),
     }
 }

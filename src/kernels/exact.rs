@@ -94,7 +94,7 @@ impl Lowering {
     /// For sums or means of `input`, as decimals of `output`.
     pub fn new(function: Function, input: &DataType, output: &DataType) -> Result<Self> {
         let DataType::Decimal128(precision, _) = output else {
-            return Err(Error::Internal(format!("{output} is no decimal")));
+            return Err(Error::Internal(format!("{output} is not a decimal")));
         };
         let (mean, limit) = (function == Function::Mean, 10i128.pow(u32::from(*precision)));
         Ok(Self { mean, unit: mean_unit(input, output), limit })

@@ -244,8 +244,8 @@ impl FrameIter<'_> {
 pub(super) fn fits_memory(count: u128, columns: usize) -> Result<usize> {
     let refuse = || {
         Error::InvalidValue(format!(
-            "size: there would be {count} windows, more than memory holds; a size much greater than the number of rows \
-             has use for a greater slide"
+            "size: there would be {count} windows, more than memory holds; if size is much greater than the number of \
+             rows, give a greater slide"
         ))
     };
     let count_here = usize::try_from(count).map_err(|_| refuse())?;

@@ -71,7 +71,7 @@ impl Function {
         let named = NAMED.into_iter().find(|(other, _)| *other == name);
         let unknown = || {
             let all = FUNCTIONS.join("', '");
-            Error::InvalidValue(format!("agg: '{name}' is no function; there are '{all}'"))
+            Error::InvalidValue(format!("agg: '{name}' is unknown; allowed are '{all}'"))
         };
         named.map(|(_, function)| function.with(ddof)).ok_or_else(unknown)
     }
@@ -125,7 +125,7 @@ impl Function {
             || matches!(input, DataType::Timestamp(..) | DataType::Duration(_));
         let refuse = |allowed: &str| {
             Err(Error::InvalidType(format!(
-                "array: {} means nothing for values of type {input}; allowed are {allowed}",
+                "array: {} is not defined for values of type {input}; allowed are {allowed}",
                 self.name()
             )))
         };
@@ -198,7 +198,7 @@ impl FromStr for Algorithm {
             let all = Self::ALL.map(|algorithm| algorithm.name()).join("', '");
             let hint =
                 if name == "daba" { "; for streams there is kernels.Window, which has 'daba'" } else { "" };
-            Error::InvalidValue(format!("algorithm: '{name}' is unknown; there are '{all}'{hint}"))
+            Error::InvalidValue(format!("algorithm: '{name}' is unknown; allowed are '{all}'{hint}"))
         })
     }
 }

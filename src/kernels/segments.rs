@@ -78,7 +78,7 @@ impl Segments {
         }
         if let Some(at) = offsets.windows(2).position(|pair| pair[1] < pair[0]) {
             return Err(Error::InvalidValue(format!(
-                "segments: offset {} is {}, after {}; offsets never step back, as groups do not overlap",
+                "segments: offset {} is {}, after {}; offsets must not decrease, as groups do not overlap",
                 at + 1,
                 offsets[at + 1],
                 offsets[at]

@@ -110,9 +110,9 @@ impl Bounded {
         let keys: Vec<ArrayRef> = columns.by_ref().take(plan.by().len()).cloned().collect();
         let mut time = |what: &str| match columns.next() {
             Some(column) if column.null_count() == 0 => plan.measure().read(column),
-            Some(_) => {
-                Err(Error::InvalidValue(format!("slices: column '{what}' holds nulls; a slice has a time")))
-            }
+            Some(_) => Err(Error::InvalidValue(format!(
+                "slices: column '{what}' holds nulls; every slice has a time"
+            ))),
             None => Err(Error::InvalidValue(format!("slices: column '{what}' is missing"))),
         };
         let starts = time("start")?;
@@ -214,7 +214,8 @@ impl Bounded {
 
 fn no_slices() -> Error {
     Error::InvalidValue(
-        "slices: a window of the query needs rows in order, which slices have not; push rows".into(),
+        "slices: a window of the query needs rows in order, which slices do not keep; push rows instead"
+            .into(),
     )
 }
 

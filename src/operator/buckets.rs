@@ -35,7 +35,7 @@ impl Sorted {
     /// Of `rows` rows of key columns. A counting sort.
     fn new(keys: &[ArrayRef], rows: usize, buckets: u32) -> Result<Self> {
         if buckets == 0 {
-            return Err(Error::InvalidValue("buckets: 0 is given; there is at least one".into()));
+            return Err(Error::InvalidValue("buckets: 0 is given; at least one is needed".into()));
         }
         let mut hashes = Vec::with_capacity(rows);
         hash_rows(keys, rows, 0, &mut hashes)?;

@@ -245,10 +245,10 @@ impl Plan {
         lines.extend(self.windows.iter().map(|(name, window)| format!("{name:?} {window:?}")));
         lines.extend(aggregates.iter().map(
             |AggregateSpec { function, columns, name, filter, parameters, user }| {
-                let told = format!("{function:?} {columns:?} {name:?} {filter:?} {parameters:?}");
+                let fixed = format!("{function:?} {columns:?} {name:?} {filter:?} {parameters:?}");
                 match user {
-                    Some(user) => format!("{told} {:?} {:?}", Some(user.0.name()), user.0.properties()),
-                    None => format!("{told} None"),
+                    Some(user) => format!("{fixed} {:?} {:?}", Some(user.0.name()), user.0.properties()),
+                    None => format!("{fixed} None"),
                 }
             },
         ));
@@ -343,7 +343,7 @@ fn bind_aggregate(
     let time_type = input.field(time).data_type();
     let output = function.output_type(&inputs, time_type).map_err(|error| match error {
         Error::InvalidType(why) => Error::InvalidType(format!(
-            "aggs: {} has no meaning for column '{}' of type {why}",
+            "aggs: {} is not defined for column '{}' of type {why}",
             spec.function,
             spec.columns.join("', '")
         )),

@@ -97,7 +97,7 @@ impl Gathered {
         self.rows += batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         if self.rows >= u32::MAX as usize {
             return Err(Error::InvalidValue(format!(
-                "data: more than {} rows to be put in order in one process; aggregate in parts, or in Spark",
+                "data: more than {} rows to sort in one process; aggregate in parts, or in Spark",
                 u32::MAX
             )));
         }

@@ -268,15 +268,16 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
                     let (period, offset) = (binder.positive("period", *period)?, binder.offset(*start_time)?);
                     if period % every != 0 {
                         return binder.refused(format!(
-                            "the period of {name} is no multiple of every; allowed are multiples, so that a window \
+                            "the period of {name} is not a multiple of every; allowed are multiples, so that a window \
                              ends with its period"
                         ));
                     }
                     Window::Landmark(Landmark::each(every, period, offset))
                 }
                 _ => {
-                    return binder
-                        .refused(format!("{name} has both or none of start and period; allowed is one"));
+                    return binder.refused(format!(
+                        "{name} has both start and period, or neither; exactly one is allowed"
+                    ));
                 }
             }
         }
@@ -323,7 +324,7 @@ fn bind_sliding(
             Ok(Window::Counted(Counted::new(size, slide, partial)))
         }
         _ if partial => binder.refused(format!(
-            "{name} has the option partial; allowed are windows of a number of rows every number of rows"
+            "{name} has the option partial; allowed are windows whose size and slide are numbers of rows"
         )),
         (Length::Rows(size), slide) => {
             let (size, slide) = (binder.rows("size", size)?, binder.positive("slide", slide)?);

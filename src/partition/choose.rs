@@ -45,8 +45,8 @@ impl Statistics {
             return Ok(());
         }
         Err(Error::InvalidValue(format!(
-            "statistics: {rows} rows of {groups} keys, {heaviest} of them of the heaviest, with squares that add up to \
-             {squares}, cannot be; allowed is what keys can have"
+            "statistics: {rows} rows of {groups} keys, {heaviest} of which have the heaviest key, cannot have counts \
+             whose squares add up to {squares}"
         )))
     }
 }

@@ -51,7 +51,7 @@ pub fn cost(
     }
     if assignment.len() != keys.len() {
         return Err(Error::InvalidValue(format!(
-            "assignment: it has {} rows, and keys have {}; every row has one worker",
+            "assignment: {} workers for {} keys; every row has one worker",
             assignment.len(),
             keys.len()
         )));
@@ -60,7 +60,7 @@ pub fn cost(
         && windows.len() != keys.len()
     {
         return Err(Error::InvalidValue(format!(
-            "times: there are {}, and {} keys; every row has one time",
+            "times: {} times for {} keys; every row has one time",
             windows.len(),
             keys.len()
         )));

@@ -240,7 +240,7 @@ fn check_kinds(known: &mut Option<Vec<String>>, given: Vec<String>) -> Result<()
             let agree = |(old, new): (&String, &String)| old == new || old == NULL || new == NULL;
             if known.len() != given.len() || !known.iter().zip(&given).all(agree) {
                 return Err(Error::InvalidType(format!(
-                    "keys: they are [{}], and were [{}]; keys have the same columns in all batches, until reset()",
+                    "keys: they are [{}], but were [{}]; keys must have the same types in all batches until reset()",
                     given.join(", "),
                     known.join(", ")
                 )));

@@ -112,7 +112,7 @@ pub fn plan(bucket_loads: &[u64], heavy: &[(u64, u32)], workers: u32, slack: f64
 fn cold_loads(bucket_loads: &[u64], heavy: &[(u64, u32)], slack: f64) -> Result<Vec<u64>> {
     if !(0.0..=1.0).contains(&slack) {
         return Err(Error::InvalidValue(format!(
-            "slack: {slack} is outside [0, 1]; it is a part of the mean load"
+            "slack: {slack} is outside [0, 1]; it is a fraction of the mean load"
         )));
     }
     if bucket_loads.is_empty() {

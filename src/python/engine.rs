@@ -41,7 +41,7 @@ impl PyEngine {
             self.bounded.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
         bounded
             .take()
-            .ok_or_else(|| Error::InvalidValue("engine: it has finished or failed; make another".into()))
+            .ok_or_else(|| Error::InvalidValue("engine: it has finished or failed; create another".into()))
     }
 
     fn put(&self, bounded: Bounded) -> Result<()> {

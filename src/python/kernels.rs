@@ -166,7 +166,7 @@ fn read(py: Python<'_>, argument: &str, array: AnyArray) -> PyResult<ArrayRef> {
         let mut chunks = Vec::new();
         for chunk in reader {
             let chunk = chunk
-                .map_err(|error| Error::InvalidValue(format!("{argument}: its stream broke off: {error}")))?;
+                .map_err(|error| Error::InvalidValue(format!("{argument}: its stream failed: {error}")))?;
             if !chunk.is_empty() {
                 chunks.push(chunk);
             }
@@ -177,7 +177,7 @@ fn read(py: Python<'_>, argument: &str, array: AnyArray) -> PyResult<ArrayRef> {
             // Whether a run continues in the next chunk cannot be seen from the runs alone, only from the values.
             count if matches!(empty, DataType::RunEndEncoded(..)) => {
                 return Err(Error::InvalidValue(format!(
-                    "{argument}: runs in {count} chunks; join the chunks before they are run-end encoded"
+                    "{argument}: run-end encoded data in {count} chunks; combine the chunks before encoding"
                 )));
             }
             _ => concat(&chunks.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
@@ -216,7 +216,7 @@ fn rolling((size, slide, partial): &RollingTuple) -> Result<Rolling> {
         "both" => (true, true),
         _ => {
             return Err(Error::InvalidValue(format!(
-                "partial: '{partial}' is unknown; there are 'none', 'start', 'end' and 'both'"
+                "partial: '{partial}' is unknown; allowed are 'none', 'start', 'end' and 'both'"
             )));
         }
     };

@@ -35,7 +35,7 @@ struct Held<'a> {
 type Length = (i128, bool);
 
 /// A decision, the answer, its reason, and the source of the rule.
-type Told = (&'static str, String, &'static str, &'static str);
+type Answer = (&'static str, String, &'static str, &'static str);
 
 #[pymethods]
 impl PyOperator {
@@ -116,7 +116,7 @@ impl PyOperator {
         let reader = stream.into_reader()?;
         detached(py, move || {
             let batches = reader.map(|batch| {
-                batch.map_err(|error| Error::InvalidValue(format!("batch: its stream broke off: {error}")))
+                batch.map_err(|error| Error::InvalidValue(format!("batch: its stream failed: {error}")))
             });
             let batches = batches.collect::<Result<Vec<RecordBatch>>>()?;
             let mut stream = self.stream()?;
@@ -159,7 +159,7 @@ impl PyOperator {
     }
 
     /// The names of the queries that rows are kept for.
-    fn keeping(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+    fn keeping_rows(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         detached(py, || Ok(self.stream()?.keeping_rows().into_iter().map(str::to_owned).collect()))
     }
 
@@ -205,23 +205,23 @@ impl PyOperator {
     }
 
     /// The answers of the decision trees.
-    fn strategy(&self, py: Python<'_>) -> PyResult<Vec<Told>> {
+    fn strategy(&self, py: Python<'_>) -> PyResult<Vec<Answer>> {
         let yes = |ruling: &Ruling<bool>| if ruling.answer { "yes" } else { "no" }.to_owned();
         detached(py, || {
             let stream = self.stream()?;
             let strategy = stream.strategy();
             let (keep, split) = (&strategy.keep_rows, &strategy.split);
-            let mut told: Vec<Told> = vec![
+            let mut answers: Vec<Answer> = vec![
                 ("keep rows", yes(keep), keep.because, keep.source),
                 ("split slices", yes(split), split.because, split.source),
             ];
             for remove in &strategy.remove {
                 let remove = ("take rows out", remove.answer.to_string(), remove.because, remove.source);
-                if !told.contains(&remove) {
-                    told.push(remove);
+                if !answers.contains(&remove) {
+                    answers.push(remove);
                 }
             }
-            Ok(told)
+            Ok(answers)
         })
     }
 }
@@ -244,8 +244,8 @@ impl PyOperator {
                 let busy = *self.busy.lock().map_err(|_| poisoned())?;
                 if busy == Some(thread::current().id()) {
                     return Err(Error::InvalidValue(
-                        "operator: it is called by a function that it has called itself; an operator does one call at \
-                         a time, so that functions and windows of one's own must leave it alone"
+                        "operator: it was called by a function that it was itself calling; an operator runs one call \
+                         at a time, so user-defined functions and windows must not use it"
                             .into(),
                     ));
                 }

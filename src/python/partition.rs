@@ -291,8 +291,8 @@ fn window_length((kind, size, offset): WindowTuple) -> Result<WindowLength> {
 fn batches(reader: Box<dyn RecordBatchReader + Send>, timed: bool) -> Result<Vec<Batch>> {
     reader
         .map(|batch| {
-            let batch = batch
-                .map_err(|error| Error::InvalidValue(format!("keys: their stream broke off: {error}")))?;
+            let batch =
+                batch.map_err(|error| Error::InvalidValue(format!("keys: their stream failed: {error}")))?;
             let mut columns = batch.columns().to_vec();
             let times = if timed { columns.pop() } else { None };
             Ok((columns, times, batch.num_rows()))

@@ -236,7 +236,7 @@ fn next_batches(reader: &mut (dyn RecordBatchReader + Send)) -> Result<Vec<Recor
     while rows < ROUND_ROWS {
         let Some(batch) = reader.next() else { break };
         let batch =
-            batch.map_err(|error| Error::InvalidValue(format!("data: its stream broke off: {error}")))?;
+            batch.map_err(|error| Error::InvalidValue(format!("data: its stream failed: {error}")))?;
         rows += batch.num_rows();
         round.push(batch);
     }

@@ -60,7 +60,7 @@ impl PyHyperLogLog {
         detached(py, || self.with(|sketch| sketch.update(&none)))?;
         for chunk in chunks {
             let chunk = chunk.map_err(|error| {
-                exception(py, &Error::InvalidValue(format!("values: their stream broke off: {error}")))
+                exception(py, &Error::InvalidValue(format!("values: their stream failed: {error}")))
             })?;
             detached(py, || self.with(|sketch| sketch.update(&chunk)))?;
             py.check_signals()?;

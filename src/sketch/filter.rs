@@ -216,14 +216,14 @@ mod tests {
                     filter.insert(remix(key, 0));
                 });
                 assert!((decade / 10..decade).all(|key| filter.contains(remix(key, 0))));
-                let asked = 200_000;
+                let lookups = 200_000;
                 let wrong =
-                    (0..asked).filter(|key| filter.contains(remix(key + (1 << 40), 0))).count() as f64;
+                    (0..lookups).filter(|key| filter.contains(remix(key + (1 << 40), 0))).count() as f64;
                 // Five standard deviations above the bound.
-                let bound = rate * asked as f64;
+                let bound = rate * lookups as f64;
                 assert!(
                     wrong <= bound + 5.0 * bound.sqrt(),
-                    "{wrong} of {asked} at {decade} keys, rate {rate}"
+                    "{wrong} of {lookups} at {decade} keys, rate {rate}"
                 );
                 assert!(filter.len() as f64 >= (1.0 - rate) * (decade - 100) as f64 - 5.0 * bound.sqrt());
             }

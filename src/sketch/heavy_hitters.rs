@@ -305,7 +305,7 @@ mod tests {
             let mut owners: HashMap<u32, u64> = HashMap::new();
             for &(hash, weight) in &rows {
                 let hit = keys.insert(hash, weight);
-                prop_assert_eq!(hit.fresh, owners.insert(hit.slot, hash) != Some(hash), "slots are told when taken");
+                prop_assert_eq!(hit.fresh, owners.insert(hit.slot, hash) != Some(hash), "slots are reported when taken");
                 let counter = keys.get(hash).unwrap();
                 prop_assert_eq!((hit.slot, hit.count, hit.error), (counter.slot, counter.count, counter.error));
             }

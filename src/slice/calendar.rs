@@ -145,12 +145,12 @@ impl Calendar {
 
     fn between_families(&mut self, t: i64) -> (i64, i64) {
         if self.families.len() <= FEW {
-            return self.asked(t);
+            return self.around(t);
         }
         if self.edges.last().is_none_or(|&last| t >= last) {
             self.reach(t);
         } else if t < self.edges[0] {
-            return self.asked(t);
+            return self.around(t);
         }
         // Slices are usually looked up one after the other.
         let near = self.edges.get(self.found..).unwrap_or_default();
@@ -163,7 +163,7 @@ impl Calendar {
     }
 
     /// The slice of `t`, by querying all families.
-    fn asked(&self, t: i64) -> (i64, i64) {
+    fn around(&self, t: i64) -> (i64, i64) {
         let (mut start, mut end) = (self.bounds.0, self.bounds.1 + 1);
         for family in &self.families {
             let (before, after) = family.around(t);
@@ -177,7 +177,7 @@ impl Calendar {
     fn reach(&mut self, t: i64) {
         if self.edges.last().is_none_or(|&last| self.stretches(last, t) > STRETCHES) {
             self.edges.clear();
-            self.edges.push(self.asked(t).0);
+            self.edges.push(self.around(t).0);
             self.next.clear();
             self.next.extend(self.families.iter().map(|family| family.around(t).1));
         }

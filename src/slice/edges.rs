@@ -87,8 +87,8 @@ impl Edges {
 
     /// The same for the sessions that exist at `t`.
     pub fn gap_at(&self, t: i64) -> Option<i64> {
-        let asked = self.gaps.iter().filter(|(since, _)| since.is_none_or(|since| t > since));
-        asked.map(|&(_, gap)| gap).min()
+        let gaps = self.gaps.iter().filter(|(since, _)| since.is_none_or(|since| t > since));
+        gaps.map(|&(_, gap)| gap).min()
     }
 
     /// Whether a fragment that ends at `last` accepts a row (or fragment) that starts at `next`.

@@ -154,9 +154,9 @@ fn split(workload: &Workload) -> Ruling<bool> {
         return Ruling::new(false, "no window gets an edge within a slice that exists", SOURCE);
     }
     match workload.order {
-        Order::InOrder => Ruling::new(true, "a window's edges are told by rows that follow them", SOURCE),
+        Order::InOrder => Ruling::new(true, "a window's edges depend on rows that follow them", SOURCE),
         Order::OutOfOrder => {
-            Ruling::new(true, "a row out of order may tell an edge of a context-aware window", SOURCE)
+            Ruling::new(true, "a row out of order may add an edge to a context-aware window", SOURCE)
         }
     }
 }
@@ -190,8 +190,8 @@ impl fmt::Display for Removal {
         f.write_str(match self {
             Removal::Never => "never",
             Removal::Invert => "by inversion",
-            Removal::UnlessExtremum => "by nothing, or anew if it was the extremum",
-            Removal::Recompute => "by computing the slice anew",
+            Removal::UnlessExtremum => "by doing nothing, or by recomputing if it was the extremum",
+            Removal::Recompute => "by recomputing the slice",
         })
     }
 }

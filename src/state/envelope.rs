@@ -36,10 +36,10 @@ impl Envelope {
     pub(crate) fn open<'a>(&self, snapshot: &'a [u8]) -> Result<Reader<'a>> {
         let refused = |why: String| Error::InvalidValue(format!("snapshot: {why}"));
         let Some(header) = snapshot.strip_prefix(&self.magic) else {
-            return Err(refused(format!("these bytes are no snapshot of {}", self.of)));
+            return Err(refused(format!("these bytes are not a snapshot of {}", self.of)));
         };
         let mut header = Reader::of(header, "snapshot");
-        let cut_off = |_| refused("it is cut off".into());
+        let cut_off = |_| refused("it is truncated".into());
         let version = u16::from_le_bytes(header.array().map_err(cut_off)?);
         if version != self.version {
             return Err(refused(format!(
@@ -52,7 +52,7 @@ impl Envelope {
         let body = header.rest();
         let there = body.len() as u64;
         if there < len {
-            return Err(refused(format!("it is cut off: {there} bytes of {len} are there")));
+            return Err(refused(format!("it is truncated: {there} of {len} bytes")));
         }
         if there > len {
             return Err(refused(format!("it is damaged: {} bytes follow it", there - len)));

@@ -74,8 +74,7 @@ impl<W: ContextFree> Calendar<W> {
     pub fn next_edge(&self, t: i64) -> Result<i64> {
         let edge = self.source.next_edge(t)?;
         if edge <= t {
-            return self
-                .refused(format!("next_edge({t}) is {edge}; an edge lies after the time that is asked for"));
+            return self.refused(format!("next_edge({t}) is {edge}; the next edge must be after t"));
         }
         Ok(edge)
     }
@@ -89,17 +88,17 @@ impl<W: ContextFree> Calendar<W> {
         let next = self.next_edge(since)?;
         let mut windows = self.source.windows(since, until)?;
         for &(start, end) in &windows {
-            let asked = format!("windows({since}, {until}) has [{start}, {end})");
+            let found = format!("windows({since}, {until}) has [{start}, {end})");
             if !(since < end && end <= until) {
-                return self.refused(format!("{asked}; windows end after {since} and not after {until}"));
+                return self.refused(format!("{found}; windows end after {since} and not after {until}"));
             }
             if start >= end || end.saturating_sub(start) > self.source.longest() {
                 let longest = self.source.longest();
                 return self
-                    .refused(format!("{asked}; windows are longer than 0 and at most {longest} long"));
+                    .refused(format!("{found}; windows are longer than 0 and at most {longest} long"));
             }
             if let Some(edge) = [start, end].into_iter().find(|&edge| since < edge && edge < next) {
-                return self.refused(format!("{asked}, but next_edge({since}) is {next} and not {edge}"));
+                return self.refused(format!("{found}, but next_edge({since}) is {next} and not {edge}"));
             }
         }
         windows.sort_unstable_by_key(|&(start, end)| (end, start));
@@ -246,23 +245,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_not_asked_again() {
+    fn what_is_known_is_not_requested_again() {
         let calendar = Calendar::new(Triangles(AtomicUsize::new(0)));
-        let ask = |times: &[i64]| {
+        let calls = |times: &[i64]| {
             calendar.list(&KeyRows { times, columns: &[] }, 0, &mut Vec::new()).unwrap();
             calendar.source().0.load(Ordering::Relaxed)
         };
-        assert_eq!(ask(&[0, 1, 2, 100]), 1);
-        assert_eq!(ask(&[50, 90]), 1);
-        assert_eq!(ask(&[-20, 300]), 2);
-        assert_eq!(ask(&[-10, 290]), 2);
-        assert_eq!(ask(&[-10, 5000]), 3);
-        assert_eq!(ask(&[2000, 4000]), 3);
+        assert_eq!(calls(&[0, 1, 2, 100]), 1);
+        assert_eq!(calls(&[50, 90]), 1);
+        assert_eq!(calls(&[-20, 300]), 2);
+        assert_eq!(calls(&[-10, 290]), 2);
+        assert_eq!(calls(&[-10, 5000]), 3);
+        assert_eq!(calls(&[2000, 4000]), 3);
     }
 
     /// Wrong answers are rejected, by name.
     #[test]
-    fn users_errors_are_told() {
+    fn users_errors_are_reported() {
         struct Wrong(i64, Vec<(i64, i64)>);
         impl ContextFree for Wrong {
             fn name(&self) -> &str {
@@ -278,16 +277,16 @@ mod tests {
                 Ok(self.1.clone())
             }
         }
-        let told = |step, windows: &[(i64, i64)]| {
+        let error = |step, windows: &[(i64, i64)]| {
             let calendar = Calendar::new(Wrong(step, windows.to_vec()));
             let error = calendar.list(&KeyRows { times: &[5], columns: &[] }, 0, &mut Vec::new());
             error.map_or_else(|error| error.to_string(), |()| String::new())
         };
-        assert!(told(0, &[]).starts_with("wrong: next_edge(0) is 0"));
-        assert!(told(1, &[(155, 165)]).contains("not after 160"));
-        assert!(told(1, &[(7, 7)]).contains("longer than 0"));
-        assert!(told(1, &[(-3, 8)]).contains("at most 10"));
-        assert!(told(4, &[(2, 8)]).contains("next_edge(0) is 4 and not 2"));
-        assert_eq!(told(1, &[(4, 8)]), "");
+        assert!(error(0, &[]).starts_with("wrong: next_edge(0) is 0"));
+        assert!(error(1, &[(155, 165)]).contains("not after 160"));
+        assert!(error(1, &[(7, 7)]).contains("longer than 0"));
+        assert!(error(1, &[(-3, 8)]).contains("at most 10"));
+        assert!(error(4, &[(2, 8)]).contains("next_edge(0) is 4 and not 2"));
+        assert_eq!(error(1, &[(4, 8)]), "");
     }
 }

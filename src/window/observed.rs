@@ -202,7 +202,8 @@ impl Observed {
             if let Some((lo, hi)) = gone {
                 if !self.put((lo, hi), false) {
                     return Err(Error::InvalidValue(format!(
-                        "{name}: {what}: a window of rows {lo} to {hi} changes, and there is none; it is one that it made before"
+                        "{name}: {what}: a window of rows {lo} to {hi} is changed or removed, but does not exist; \
+                         only windows added earlier can be"
                     )));
                 }
                 self.note((lo, hi), false);

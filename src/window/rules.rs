@@ -128,7 +128,10 @@ pub trait ByTime: Rules {
         false
     }
 
-    /// Whether a window that may still be emitted or changed needs an edge between two times, the later one included;
-    /// windows that ended at or before `horizon` have expired.
+    /// Whether a window that has not expired needs an edge after the earlier and not after the later of `times`.
+    ///
+    /// Both times lie in slices that end at or before `horizon`, and windows that ended by then have expired. So only
+    /// starts of windows matter, and for landmark windows the edges that decide whether a window has new rows. Gaps
+    /// between sessions do not count: they always separate slices.
     fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool;
 }

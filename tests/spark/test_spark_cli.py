@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from support.commands import ASKED, QUERY, TABLE, refused, rows, run
+from support.commands import ARGUMENTS, QUERY, TABLE, refused, rows, run
 
 
 @pytest.fixture
@@ -44,26 +44,26 @@ class TestSpark:
         source, other = source.rename(tmp_path / "in[1] %41.parquet"), tmp_path / "in1 %41.parquet"
         other.write_text("no Parquet")
         pa.parquet.write_table(table, source)
-        asked = ["--input", source, *ASKED, *self.OPTIONS]
+        command = ["--input", source, *ARGUMENTS, *self.OPTIONS]
         wanted = QUERY.run(table)
         types = pa.schema([(field.name, field.type) for field in wanted.schema])
 
         output = tmp_path / "out.parquet"
-        assert run(capsys, [*asked, "--output", output])[:2] == (0, "")
+        assert run(capsys, [*command, "--output", output])[:2] == (0, "")
         assert rows(pa.dataset.dataset(output).to_table().cast(types)) == rows(wanted)
 
         text = tmp_path / "out.csv"
         text.mkdir()
         (text / "precious").touch()
-        assert refused(capsys, [*asked, "--output", text]).endswith("exists; --overwrite replaces it")
+        assert refused(capsys, [*command, "--output", text]).endswith("exists; --overwrite replaces it")
         assert (text / "precious").exists()
-        assert run(capsys, [*asked, "--output", text, "--overwrite"])[:2] == (0, "")
+        assert run(capsys, [*command, "--output", text, "--overwrite"])[:2] == (0, "")
         assert not (text / "precious").exists()
         written = pa.dataset.dataset(text, format="csv").to_table()
         assert written.column_names == ["device", "site", "window_start", "window_end", "total", "count(1)"]
         assert written.num_rows == wanted.num_rows
 
-        status, out, _ = run(capsys, [*asked, "--explain"])
+        status, out, _ = run(capsys, [*command, "--explain"])
         assert status == 0
         assert out.startswith("query by device, site over ts\n")
 
@@ -97,8 +97,17 @@ class TestSpark:
             (source, "rows"),
             (text, None),
         ):
-            asked = ["--input", number, *ASKED, *self.OPTIONS, *chosen, "--output", output, "--overwrite"]
-            status, out, err = run(capsys, asked + ([] if route is None else ["--route", route]))
+            command = [
+                "--input",
+                number,
+                *ARGUMENTS,
+                *self.OPTIONS,
+                *chosen,
+                "--output",
+                output,
+                "--overwrite",
+            ]
+            status, out, err = run(capsys, command + ([] if route is None else ["--route", route]))
             assert (status, out) == (0, ""), err
             found = pa.dataset.dataset(output).to_table()
             # The values of text are whole numbers, and Spark takes them for such.
@@ -107,29 +116,29 @@ class TestSpark:
             )
             if number == source:
                 assert rows(found.cast(types)) == rows(wanted)
-            told = err.splitlines()[-1]
-            assert "rows in: 3" in told
-            assert f"windows out: {wanted.num_rows}" in told
-        explained = ["--input", source, *ASKED, *self.OPTIONS, "--explain", "--filter", "v >= 3"]
+            emitted = err.splitlines()[-1]
+            assert "rows in: 3" in emitted
+            assert f"windows out: {wanted.num_rows}" in emitted
+        explained = ["--input", source, *ARGUMENTS, *self.OPTIONS, "--explain", "--filter", "v >= 3"]
         assert "(v >= 3)" in run(capsys, explained)[1]
-        assert "route: rows, as asked" in run(capsys, [*explained, "--route", "rows"])[1]
+        assert "route: rows, as requested" in run(capsys, [*explained, "--route", "rows"])[1]
 
     def test_filters_and_routes_that_are_refused(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        asked = ["--input", source, *ASKED, "--output", tmp_path / "out.parquet"]
+        command = ["--input", source, *ARGUMENTS, "--output", tmp_path / "out.parquet"]
         for given, said in (
             (["--filter", "v > 0"], "--filter: ['v > 0'] is given without --engine spark; it is for Spark"),
             (["--route", "rows"], "--route: 'rows' is given without --engine spark; it is for Spark"),
             (["--metrics"], "--metrics: is given without --engine spark; it is for Spark"),
         ):
-            assert refused(capsys, [*asked, *given]) == said
+            assert refused(capsys, [*command, *given]) == said
         for given, said in (
             (
                 ["--filter", "v like 0"],
-                "filter: 'v like 0' is no comparison; filters are 'day >= 2024-05-01'",
+                "filter: 'v like 0' is not a comparison; filters are 'day >= 2024-05-01'",
             ),
-            (["--filter", "v in 0"], "filter: 'v in 0' is no comparison"),
+            (["--filter", "v in 0"], "filter: 'v in 0' is not a comparison"),
             (["--filter", "v > soon"], "filter: 'soon' is compared with 'v', a column of double"),
             (["--filter", "w > 1"], "filter: "),
             (
@@ -138,25 +147,27 @@ class TestSpark:
             ),
             (["--route", "catalyst"], "route: 'catalyst' cannot evaluate the query"),
         ):
-            assert refused(capsys, [*asked, *self.OPTIONS, *given]).startswith(said)
+            assert refused(capsys, [*command, *self.OPTIONS, *given]).startswith(said)
         text = tmp_path / "in.csv"
         pa.csv.write_csv(TABLE.drop_columns("unused"), text)
-        scanned = ["--input", text, *ASKED, *self.OPTIONS, "--output", tmp_path / "out.parquet"]
+        scanned = ["--input", text, *ARGUMENTS, *self.OPTIONS, "--output", tmp_path / "out.parquet"]
         assert refused(capsys, [*scanned, "--route", "scan"]) == (
-            "--route: 'scan' is given, and reads Parquet files of this machine; the input is csv"
+            "--route: 'scan' is given, but it reads Parquet files of this machine; the input is csv"
         )
 
     def test_threads_are_not_for_spark(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        asked = [
+        command = [
             "--input",
             source,
             "--output",
             tmp_path / "out.parquet",
-            *ASKED,
+            *ARGUMENTS,
             *self.OPTIONS,
             "--threads",
             "2",
         ]
-        assert refused(capsys, asked) == "--threads: 2 is given with --engine spark; Spark has its own tasks"
+        assert (
+            refused(capsys, command) == "--threads: 2 is given with --engine spark; Spark has its own tasks"
+        )

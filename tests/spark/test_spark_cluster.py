@@ -103,7 +103,7 @@ def mark(name):
     return True
 
 class Watched:
-    # A task that notes each of its runs, after doing what is asked.
+    # A task that notes each of its runs, after doing its work.
     def __init__(self, task, name, first):
         self.task, self.name, self.first, self.query = task, name, first, task.query
 
@@ -219,12 +219,12 @@ def test_the_command_line_takes_masters_that_have_executors(tmp_path, master):
         numbers = list(range(900))
         rows = {{"k": [n % 7 for n in numbers], "t": numbers, "v": [n % 31 for n in numbers]}}
         pq.write_table(pa.table(rows), folder + "/rows.parquet", row_group_size=100)
-        asked = ["aggregate", "--by", "k", "--time", "t", "--window", "sliding(50, 20)"]
-        asked += ["--agg", "median(v)", "--agg", "approx_count_distinct(v, 8)"]
+        command = ["aggregate", "--by", "k", "--time", "t", "--window", "sliding(50, 20)"]
+        command += ["--agg", "median(v)", "--agg", "approx_count_distinct(v, 8)"]
 
         def run(at, name, *engine):
             paths = ["--input", at + folder + "/rows.parquet", "--output", at + folder + "/" + name]
-            assert main([*asked, *paths, *engine]) == 0
+            assert main([*command, *paths, *engine]) == 0
             return sorted(map(repr, pq.read_table(folder + "/" + name).to_pylist()))
 
         wanted = run("", "here.parquet")

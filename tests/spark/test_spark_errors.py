@@ -97,7 +97,7 @@ def test_a_route_that_cannot(frame):
             query(windows=windows).run(frame, route="catalyst")
     with pytest.raises(wk.InvalidValue, match="there are several windows"):
         query(windows=[TUMBLING, wk.tumbling("1 hour")]).run(frame, route="catalyst")
-    with pytest.raises(wk.InvalidValue, match="day is no timestamp"):
+    with pytest.raises(wk.InvalidValue, match="day is not a timestamp"):
         query(time="day", windows=wk.tumbling("1 day")).run(frame, route="catalyst")
 
 

@@ -55,7 +55,7 @@ def test_tumbling_stays_in_spark(readings):
 def test_a_route_that_was_asked_for(readings):
     query = wk.query(by="device", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.mean("v"))
     text = query.explain(readings, route="rows")
-    assert "route: rows, as asked" in text
+    assert "route: rows, as requested" in text
     assert "shuffle: rows of device, ts, v, by device" in text
     assert "catalyst: possible" in text
 

@@ -127,11 +127,11 @@ def test_memory_that_is_refused_names_the_query_and_the_setting(readings):
     def needy(batches):
         raise MemoryError("an allocation of 134217728 bytes failed")
 
-    told = "query by device over ts"
+    emitted = "query by device over ts"
     with pytest.raises(
-        PySparkException, match=r"134217728 bytes failed\); spark.executor.pyspark.memory.*" + told
+        PySparkException, match=r"134217728 bytes failed\); spark.executor.pyspark.memory.*" + emitted
     ):
-        readings.mapInArrow(shipped(needy, told), readings.schema).collect()
+        readings.mapInArrow(shipped(needy, emitted), readings.schema).collect()
 
 
 # A program in which windowkit cannot be imported; the environment that tests run in may have it.

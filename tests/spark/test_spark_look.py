@@ -57,8 +57,8 @@ def test_a_look_at_few_rows_tells_of_many(keys, per_pane, order):
         rows.reverse()
     first = len(rows) // 2
     few = seen(rows[first : first + look.FEW])
-    told = few if few.suffices else seen(rows[first : first + look.ROWS])
-    got = estimate(told, 1 / 1000, len(rows))
+    emitted = few if few.suffices else seen(rows[first : first + look.ROWS])
+    got = estimate(emitted, 1 / 1000, len(rows))
     assert got >= 0.99
     # What counts is on which side of four rows it is, and that it is right where it is near.
     if truth >= 5:

@@ -145,7 +145,7 @@ READ = """
     schema = pa.schema({"n": pa.int64(), "v": pa.binary()})
     part = files.Part(files.found(what).files[0], 0, 1 << 40)
     before = peak()
-    batches = reading.batches(fs.LocalFileSystem(), part, schema, None, pa.schema([]))
+    batches = reading.Reader(fs.LocalFileSystem(), schema, pa.schema([])).batches(part)
     print(sum(batch.num_rows for batch in batches), peak() - before)
 """
 

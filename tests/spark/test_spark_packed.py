@@ -334,8 +334,8 @@ def test_functions_that_do_not_commute_take_rows(spark):
                 wanted.add((key, start, "".join(inside)))
     made = query.run(frame, route="packed").collect()
     assert {(row.k, row.window.start, row[2]) for row in made} == wanted
-    told = query.explain(frame, route="packed")
-    assert "none: rows of k, t, c are packed as they are, as text(c) does not commute" in told
+    emitted = query.explain(frame, route="packed")
+    assert "none: rows of k, t, c are packed as they are, as text(c) does not commute" in emitted
 
 
 def test_sums_whose_parts_may_not_fit_take_rows(spark):

@@ -283,7 +283,7 @@ def test_more_windows_than_a_plan_has_room_for(skewed):
     assert made.way == "streaming"
     assert "way: streaming, there are more than 2,048 windows" in made.explain()
     with pytest.raises(
-        wk.InvalidValue, match="'planned' cannot be taken, as there are more than 2,048 windows"
+        wk.InvalidValue, match="'planned' cannot be used, as there are more than 2,048 windows"
     ):
         wk.spark.partitioning(skewed, PARTITIONS, "k", way="planned", window="1 second", time="ts")
 
@@ -465,7 +465,7 @@ def test_what_has_no_column_says_so(skewed):
         wk.spark.partitioning(skewed, 3, "k", "am").partition_id(skewed)
     with pytest.raises(wk.InvalidValue, match="takes partitions in turn"):
         wk.spark.partition_id(skewed, 3, "k", "shuffle")
-    with pytest.raises(wk.InvalidValue, match="'position' is no function of a row"):
+    with pytest.raises(wk.InvalidValue, match="'position' is not a function of the row"):
         wk.spark.partition_id(skewed, 3, "k", spread="position")
     with pytest.raises(wk.InvalidType, match="df: a list is given"):
         wk.spark.repartition([1], 3, "k")

@@ -26,8 +26,8 @@ def route_of(frame, windows, aggs, **hints):
         (SLIDING, wk.sum("v"), {"rows_per_slice": 3.5}, "packed", "slices of fewer than 4 rows"),
         (SLIDING, wk.median("v"), {}, "packed", "as Catalyst cannot hold all values of v in columns"),
         (SLIDING, wk.median("v"), {"rows_per_slice": 100}, "packed", "as Catalyst cannot hold"),
-        (SLIDING, wk.sum("v"), {"route": "rows"}, "rows", "as asked"),
-        (SLIDING, wk.sum("v"), {"route": "packed"}, "packed", "as asked"),
+        (SLIDING, wk.sum("v"), {"route": "rows"}, "rows", "as requested"),
+        (SLIDING, wk.sum("v"), {"route": "packed"}, "packed", "as requested"),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""Scans through Spark Connect, where Spark is asked by the same public interface."""
+"""Scans through Spark Connect, which use the same public interface of Spark."""
 
 import os
 import subprocess

@@ -102,7 +102,7 @@ def test_patterns(tmp_path, spark, same):
 
 
 def test_a_column_of_directories_and_files_in_two_cases(tmp_path, same):
-    """Spark, which is asked, takes them for one."""
+    """They are one to Spark, whose answer counts."""
     (tmp_path / "K=7").mkdir()
     pq.write_table(table(), tmp_path / "K=7" / "f.parquet")
     same(str(tmp_path))
@@ -285,7 +285,7 @@ def test_a_file_that_is_gone(spark, tmp_path):
         pq.write_table(table(), tmp_path / f"{name}.parquet")
     result = windowkit.spark.scan(spark, str(tmp_path), QUERY)
     (tmp_path / "b.parquet").unlink()
-    with pytest.raises(PySparkException, match="is there no longer; files of a scan stay"):
+    with pytest.raises(PySparkException, match="no longer exists; files of a scan stay"):
         result.collect()
 
 
@@ -319,8 +319,8 @@ def test_windows_that_have_no_slices(spark, tmp_path, same_rows, window, files):
     oracle = query.run(frame, route="rows")
     assert same_rows(windowkit.spark.scan(spark, str(tmp_path), query), oracle, query)
     assert same_rows(query.run(frame, route="packed"), oracle, query)
-    told = windowkit.spark.explain_scan(spark, str(tmp_path), query)
-    assert "rows of k, t, v are packed as they are" in told
+    emitted = windowkit.spark.explain_scan(spark, str(tmp_path), query)
+    assert "rows of k, t, v are packed as they are" in emitted
 
 
 def test_the_data_source_filters_and_finds_columns_in_any_case(spark, tmp_path, same_rows):
@@ -329,12 +329,12 @@ def test_the_data_source_filters_and_finds_columns_in_any_case(spark, tmp_path, 
     day = pa.array([dt.date(2024, 5, 1 + row) for row in range(3)])
     pq.write_table(table(day=day), path)
     query = wk.query(by="K", time="t", windows=SECONDS, aggs=wk.sum("V").alias("a; `b`"))
-    told = windowkit.spark.options(query)
+    emitted = windowkit.spark.options(query)
     for text, where in (
         ('[["v", ">", 1]]', "v > 1"),
         ('[["day", ">=", "2024-05-02"], ["k", "in", [0]]]', "day >= '2024-05-02' and k in (0)"),
     ):
-        found = spark.read.format("windowkit").options(**told, filter=text).load(path)
+        found = spark.read.format("windowkit").options(**emitted, filter=text).load(path)
         oracle = query.run(spark.read.parquet(path).where(where))
         assert found.columns == oracle.columns
         assert same_rows(found, oracle, query)
@@ -349,15 +349,15 @@ def test_the_data_source_filters_and_finds_columns_in_any_case(spark, tmp_path, 
         ({"filter": '[["day", ">", "soon"]]'}, "filter: 'soon' is compared with 'day', a column of date32"),
     ):
         with pytest.raises(PySparkException, match=message):
-            spark.read.format("windowkit").options(**told | changed).load(path)
+            spark.read.format("windowkit").options(**emitted | changed).load(path)
     for paths, message in (("here", "paths: 'here' is given"), ("[1]", "paths is JSON, a list of strings")):
         with pytest.raises(PySparkException, match=message):
-            spark.read.format("windowkit").options(**told, paths=paths).load()
+            spark.read.format("windowkit").options(**emitted, paths=paths).load()
 
 
 def test_the_data_source_has_what_parquet_has(spark, tmp_path, same_rows):
     windowkit.spark.register(spark)
-    # Of times of directories Spark would have to be asked, which a data source cannot.
+    # Only Spark knows the types of times of directories, and a data source cannot ask it.
     for number, at in enumerate(("at=2024-05-01", "at=2024-05-02")):
         (tmp_path / at).mkdir()
         more = {} if number == 0 else {"more": [7, 8, 9]}
@@ -373,6 +373,6 @@ def test_the_data_source_has_what_parquet_has(spark, tmp_path, same_rows):
         ('[["at", ">", "2024-05-01"]]', "at > '2024-05-01'"),
         ('[["t", ">", "1970-01-01 01:00:00.5"]]', "t > '1970-01-01 01:00:00.5'"),
     ):
-        told = {"mergeschema": "TRUE", "timezone": "Europe/Berlin", "filter": text}
-        found = read.options(**told).load(str(tmp_path))
+        emitted = {"mergeschema": "TRUE", "timezone": "Europe/Berlin", "filter": text}
+        found = read.options(**emitted).load(str(tmp_path))
         assert same_rows(found, query.run(frame.where(where)), query)

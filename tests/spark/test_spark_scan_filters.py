@@ -156,8 +156,8 @@ COMPARISONS = [
 def oracle(spark, folder):
     """Return the rows that Spark's ``where`` has, of a file without statistics, which hide NaN from Spark."""
     frame = spark.read.parquet(str(folder / "none.parquet"))
-    asked = (f"sort_array(collect_list(if({where}, row, null)))" for _, where in COMPARISONS)
-    (found,) = frame.selectExpr(*asked).collect()
+    requested = (f"sort_array(collect_list(if({where}, row, null)))" for _, where in COMPARISONS)
+    (found,) = frame.selectExpr(*requested).collect()
     return {str(chosen): rows for (chosen, _), rows in zip(COMPARISONS, found, strict=True)}
 
 
@@ -171,7 +171,7 @@ def test_tuples_choose_the_rows_that_spark_does(spark, folder, oracle, file):
         chosen, needed = chosen_of([comparison], COLUMNS, zone="Europe/Berlin")
         read = pa.schema(list(({"row": pa.int64()} | needed).items()))
         part = files.Part(whole, 0, whole.size)
-        batches = reading.batches(fs.LocalFileSystem(), part, read, chosen, pa.schema([]))
+        batches = reading.Reader(fs.LocalFileSystem(), read, pa.schema([]), chosen).batches(part)
         found[str(comparison)] = [row for batch in batches for row in batch["row"].to_pylist()]
     assert found == oracle
 
@@ -312,10 +312,10 @@ def test_directories_that_are_ruled_out_are_not_opened(spark, tmp_path, same_row
     found = windowkit.spark.scan(spark, str(tmp_path), query, filter=chosen)
     where = "day < date'2024-05-03' and row >= 15"
     assert same_rows(found, query.run(spark.read.parquet(str(tmp_path)).where(where)), query) == 2
-    told = windowkit.spark.explain_scan(spark, str(tmp_path), query, filter=chosen)
-    assert "2 tasks read 2 files" in told or "1 task read 2 files" in told
-    assert "  directories rule out 2 of 4 files" in told
-    assert "  row groups: 8 in 2 files, of which statistics rule out 6" in told
+    emitted = windowkit.spark.explain_scan(spark, str(tmp_path), query, filter=chosen)
+    assert "2 tasks read 2 files" in emitted or "1 task read 2 files" in emitted
+    assert "  directories rule out 2 of 4 files" in emitted
+    assert "  row groups: 8 in 2 files, of which statistics rule out 6" in emitted
     nothing = windowkit.spark.scan(spark, str(tmp_path), query, filter=[("day", ">", dt.date(2030, 1, 1))])
     assert nothing.collect() == []
 
@@ -325,9 +325,9 @@ def test_many_files_are_not_all_asked(spark, tmp_path):
     for file in range(20):
         pq.write_table(table(), tmp_path / f"{file:02d}.parquet", row_group_size=30)
     query = wk.query(by="row", time="t", windows=wk.tumbling("1 minute"), aggs=wk.count())
-    told = windowkit.spark.explain_scan(spark, str(tmp_path), query)
-    assert "  expected: 8 rows per slice, the default, as tasks look at their first rows" in told
-    assert "  row groups: 16 in 8 of 20 files" in told
+    emitted = windowkit.spark.explain_scan(spark, str(tmp_path), query)
+    assert "  expected: 8 rows per slice, the default, as tasks look at their first rows" in emitted
+    assert "  row groups: 16 in 8 of 20 files" in emitted
 
 
 def read(path, schema, chosen):
@@ -335,7 +335,7 @@ def read(path, schema, chosen):
     source = files.found(str(path))
     (whole,) = source.files
     part = files.Part(whole, 0, whole.size)
-    batches = reading.batches(source.filesystem, part, schema, chosen, pa.schema([]))
+    batches = reading.Reader(source.filesystem, schema, pa.schema([]), chosen).batches(part)
     return pa.Table.from_batches(batches, schema)
 
 
@@ -452,7 +452,7 @@ def test_files_that_change_are_refused(tmp_path, same_size):
     part = files.Part(whole, 0, whole.size)
 
     def batches():
-        return reading.batches(source.filesystem, part, rows.schema, None, pa.schema([]))
+        return reading.Reader(source.filesystem, rows.schema, pa.schema([])).batches(part)
 
     assert sum(batch.num_rows for batch in batches()) == 100
     begun = batches()
@@ -461,10 +461,10 @@ def test_files_that_change_are_refused(tmp_path, same_size):
     pq.write_table(other, path, use_dictionary=False, compression="none")
     assert (path.stat().st_size == whole.size) == same_size
     for rest in (begun, batches()):
-        with pytest.raises(InvalidValue, match=r"f.parquet' has changed since the scan was made"):
+        with pytest.raises(InvalidValue, match=r"f.parquet' has changed since the scan was created"):
             list(rest)
     path.unlink()
-    with pytest.raises(InvalidValue, match=r"f.parquet' is there no longer"):
+    with pytest.raises(InvalidValue, match=r"f.parquet' no longer exists"):
         list(batches())
 
 
@@ -476,8 +476,10 @@ def test_numbers_that_the_command_line_compares(spark, folder):
         for operator in ("=", "!=", "<", "<=", ">", ">=")
         for text in ("1.5", "-3", "1e3", "1e40")
     ]
-    asked = [sf.sort_array(sf.collect_list(sf.when(holds(frame, *each), frame["row"]))) for each in compared]
-    (found,) = frame.select(*asked).collect()
+    requested = [
+        sf.sort_array(sf.collect_list(sf.when(holds(frame, *each), frame["row"]))) for each in compared
+    ]
+    (found,) = frame.select(*requested).collect()
     rows = frame.toArrow()
     for each, there in zip(compared, found, strict=True):
         chosen, _ = chosen_of([each], COLUMNS)

@@ -103,12 +103,12 @@ def test_durations_of_others_stay_integers(tmp_path, check):
 def test_types_that_are_refused(spark, written, column, text):
     """`query.run` refuses them in the same words, as both go by the type that Spark says."""
     path = str(written)
-    asked = query(aggs=wk.count(column))
+    requested = query(aggs=wk.count(column))
     said = rf"column '{column}' has type {text}, which Spark does not exchange with Arrow .* cast it first"
     with pytest.raises(wk.InvalidType, match=said):
-        asked.run(spark.read.parquet(path))
+        requested.run(spark.read.parquet(path))
     with pytest.raises(wk.InvalidType, match=said):
-        windowkit.spark.scan(spark, path, asked)
+        windowkit.spark.scan(spark, path, requested)
     for chosen in ([(column, "=", "a")], ds.field(column).is_valid()):
         with pytest.raises(wk.InvalidType, match=f"filter: {said}"):
             windowkit.spark.scan(spark, path, query(), filter=chosen)
@@ -166,7 +166,7 @@ def test_the_schema_of_the_footer_is_the_tables(spark, tmp_path, check):
 
 
 def test_user_defined_types_are_refused(spark, tmp_path):
-    """pyspark, which is asked for columns, imports the class; where Spark is not asked, none is loaded."""
+    """pyspark, which reports the columns, imports the class; with `filesystem=` none is loaded."""
     rows = pa.table({"ts": pa.array([1], pa.timestamp("us", "UTC")), "s": ["a"]})
     person = {"type": "udt", "pyClass": "example.Person", "serializedClass": "", "sqlType": "string"}
     with_schema(tmp_path / "f.parquet", rows, [field("ts", "timestamp"), field("s", person)])
@@ -273,16 +273,18 @@ def test_times_without_zone_as_a_setting_has_them(spark, tmp_path, written, chec
     nested = pa.StructArray.from_arrays([times, pa.array([[1], [], None], pa.list_(times.type))], ["t", "l"])
     path = tmp_path / "f.parquet"
     pq.write_table(pa.table({"ts": times, "pair": nested, "map": [[(1, 2)]] * 3}), path)
-    asked = query(by="pair", aggs=[wk.max("ts"), wk.count()])
+    requested = query(by="pair", aggs=[wk.max("ts"), wk.count()])
     with settings({"spark.sql.parquet.inferTimestampNTZ.enabled": "false"}):
-        found = windowkit.spark.scan(spark, str(path), asked)
+        found = windowkit.spark.scan(spark, str(path), requested)
         assert found.schema["max(ts)"].dataType.simpleString() == "timestamp"
-        check(path, asked)
-        check(path, asked, chosen=[("ts", ">=", "1970-01-01 02:00:00")], where="ts >= '1970-01-01 02:00:00'")
+        check(path, requested)
+        check(
+            path, requested, chosen=[("ts", ">=", "1970-01-01 02:00:00")], where="ts >= '1970-01-01 02:00:00'"
+        )
         # Of files of its own Spark knows.
         check(written, query(by="n", aggs=wk.max("ntz")))
         check(written, query(by="n", time="ntz"))
-    check(path, asked)
+    check(path, requested)
 
 
 def test_settings_of_which_a_read_would_depend(spark, tmp_path, settings, check):
@@ -299,20 +301,20 @@ def test_settings_of_which_a_read_would_depend(spark, tmp_path, settings, check)
         [field("ts", "timestamp"), field("n", "long", **{"parquet.field.id": 1})],
     )
 
-    def refuses(name, value, path, **asked):
-        chosen = asked.pop("chosen", None)
+    def refuses(name, value, path, **requested):
+        chosen = requested.pop("chosen", None)
         with settings({name: value}):
             made = windowkit.spark.scan(spark, path, query(), filter=None)
             assert made.count()
             with pytest.raises((wk.InvalidValue, wk.InvalidType), match=name):
-                windowkit.spark.scan(spark, path, query(**asked), filter=chosen)
+                windowkit.spark.scan(spark, path, query(**requested), filter=chosen)
 
     refuses("spark.sql.parquet.fieldId.read.enabled", "true", numbers, by="n")
     # What columns are by settings Spark says.
     with settings({"spark.sql.parquet.binaryAsString": "true"}):
         check(path, query(by="b"))
         check(path, query(), chosen=[("b", "=", "1")], where="b = '1'")
-        # But without a setting it does not read nanoseconds, and then is not asked for types.
+        # But without a setting it does not read nanoseconds, and then types do not come from it.
         with pytest.raises(wk.InvalidValue, match=r"of nanoseconds, .*binaryAsString is true; unset"):
             windowkit.spark.scan(spark, fine, query())
     with settings({"spark.sql.legacy.parquet.nanosAsLong": "true"}):
@@ -358,9 +360,9 @@ def test_settings_of_the_calendar(spark, tmp_path, settings, check, mode):
     refused = "may be, as this session's datetimeRebaseModeInRead or int96RebaseModeInRead is not CORRECTED"
     check(tmp_path / "f.parquet", query(by="day"))
     with settings({"spark.sql.parquet.datetimeRebaseModeInRead": mode}):
-        for asked in (query(), query(by="day", time="ntz")):
+        for requested in (query(), query(by="day", time="ntz")):
             with pytest.raises(PySparkException, match=refused):
-                windowkit.spark.scan(spark, str(tmp_path / "f.parquet"), asked).collect()
+                windowkit.spark.scan(spark, str(tmp_path / "f.parquet"), requested).collect()
         check(tmp_path / "f.parquet", query(time="ntz"))
         check(tmp_path / "modern.parquet", query(by="day"))
         check(tmp_path / "96.parquet", query())
@@ -375,31 +377,31 @@ def test_times_of_day(spark, tmp_path, settings, check):
     for unit, kind in (("us", pa.time64("us")), ("ns", pa.time64("ns")), ("ms", pa.time32("ms"))):
         at = pa.array([5, 86_399_999], kind)
         pq.write_table(pa.table({"ts": times, "at": at}), tmp_path / f"{unit}.parquet")
-    asked = query(by="at", aggs=wk.max("at"))
+    requested = query(by="at", aggs=wk.max("at"))
     path = tmp_path / "us.parquet"
     with settings({"spark.sql.timeType.enabled": "true"}):
-        check(path, asked)
+        check(path, requested)
         chosen = ds.field("at") > pa.scalar(dt.time(0, 0, 1))
-        check(path, asked, chosen=chosen, where="at > time'00:00:01'")
+        check(path, requested, chosen=chosen, where="at > time'00:00:01'")
         spark.range(9).selectExpr(
             "timestamp_seconds(id) ts",
             "make_time(1, 2, id % 3) at",
             "cast(make_time(1, 2, id) as time(3)) ms",
         ).write.parquet(str(tmp_path / "spark"))
-        check(tmp_path / "spark", asked)
+        check(tmp_path / "spark", requested)
         with pytest.raises(wk.InvalidType):
             query(by="ms").run(spark.read.parquet(str(tmp_path / "spark")))
         with pytest.raises(wk.InvalidType, match=r"'ms' has type time\(3\), which Spark does not"):
             windowkit.spark.scan(spark, str(tmp_path / "spark"), query(by="ms"))
         with pytest.raises(wk.InvalidType, match=r"has type time\(9\), which Spark does not"):
-            windowkit.spark.scan(spark, str(tmp_path / "ns.parquet"), asked)
+            windowkit.spark.scan(spark, str(tmp_path / "ns.parquet"), requested)
         with pytest.raises(wk.InvalidValue, match="PARQUET_TYPE_ILLEGAL"):
-            windowkit.spark.scan(spark, str(tmp_path / "ms.parquet"), asked)
+            windowkit.spark.scan(spark, str(tmp_path / "ms.parquet"), requested)
     with (
         settings({"spark.sql.timeType.enabled": "false"}),
         pytest.raises(wk.InvalidValue, match="UNSUPPORTED_TIME_TYPE"),
     ):
-        windowkit.spark.scan(spark, str(path), asked)
+        windowkit.spark.scan(spark, str(path), requested)
 
 
 def test_columns_of_nulls_only_are_integers(tmp_path, check):

@@ -74,7 +74,8 @@ def test_uris_are_sparks(spark, path):
     """What it does not open, pyarrow may, if it is given as a file system."""
     query = wk.query(by="name", time="t", windows=HOURS, aggs=wk.count())
     with pytest.raises(
-        wk.InvalidValue, match=r"paths: Spark does not read .*; what only pyarrow opens is read"
+        wk.InvalidValue,
+        match=r"paths: Spark does not read .*; give filesystem= for what only pyarrow can open",
     ):
         windowkit.spark.scan(spark, path, query)
 
@@ -107,7 +108,7 @@ def test_a_backslash_makes_characters_plain(tmp_path, same):
 
 
 def test_a_pattern_is_never_a_name(spark, tmp_path):
-    """As Spark has it, which is asked: a backslash makes a name of it."""
+    """As in Spark: a backslash makes a name of it."""
     write(tmp_path, "v[7].f")
     query = wk.query(by="name", time="t", windows=HOURS, aggs=wk.count())
     path = str(tmp_path / "v[7].f")
@@ -232,7 +233,9 @@ def test_a_uri_goes_without_a_file_system(spark, tmp_path):
     write(tmp_path, "a")
     query = wk.query(by="name", time="t", windows=HOURS, aggs=wk.count())
     for uri in (f"file://{tmp_path}", f"file:{tmp_path}", f"mock://{tmp_path}"):
-        with pytest.raises(wk.InvalidValue, match=r"has a URI, and filesystem= is given; .* goes without"):
+        with pytest.raises(
+            wk.InvalidValue, match=r"has a URI, and filesystem= is given; .* leave filesystem= out"
+        ):
             windowkit.spark.scan(spark, uri, query, filesystem=fs.LocalFileSystem())
     found = windowkit.spark.scan(spark, str(tmp_path), query, filesystem=fs.LocalFileSystem())
     assert found.count() == 1

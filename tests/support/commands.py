@@ -30,7 +30,7 @@ QUERY = wk.query(
     windows=wk.sliding("10 seconds", "5 seconds"),
     aggs=[wk.sum("v").alias("total"), wk.count()],
 )
-ASKED = [
+ARGUMENTS = [
     *("--by", "device,site", "--time", "ts", "--window", "sliding(10 seconds, 5 seconds)"),
     *("--agg", "sum(v) as total", "--agg", "count(*)"),
 ]

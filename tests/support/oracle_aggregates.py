@@ -213,7 +213,7 @@ class Among:
 
 
 def near_quantile(values: Sequence[Any], share: float) -> Among:
-    """Return the values whose rank is within 5 % of the one asked for: a sketch errs by less."""
+    """Return the values whose rank is within 5 % of the requested one: a sketch errs by less."""
     ascending = sorted(values, key=nan_last)
     slack = 0.05 * len(values) + 1
     low = max(0, math.floor(share * len(values) - slack))
@@ -235,7 +235,7 @@ def geometric_mean(values: Sequence[Any]) -> Close:
 
 
 def m4(function: str, column: Sequence[Any], valid: Sequence[int], times: Sequence[int]) -> dict[str, Any]:
-    """Return the least, greatest, first and last value, and if asked for the first time of each."""
+    """Return the least, greatest, first and last value, and on request the first time of each."""
     least = arg_extremum("arg_min", range(len(column)), column, valid, times)
     greatest = arg_extremum("arg_max", range(len(column)), column, valid, times)
     ends = [end_of_time("first", valid, times), end_of_time("last", valid, times)]

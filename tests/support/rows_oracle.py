@@ -1,6 +1,6 @@
 """What a stream operator means that keeps rows, evaluated naively over all rows taken so far.
 
-Windows told by rows are evaluated anew after each call; what is final and is other than it was told before
+Windows determined by rows are evaluated anew after each call; what is final and differs from what was emitted
 must be handed out, and nothing else. Numbers of windows are not foreseen: what matters is that a consumer who
 replaces by them has what the definition says.
 """
@@ -22,7 +22,7 @@ from support.stream_oracle import Stream
 Group = tuple[Any, ...]
 
 
-class Told(NamedTuple):
+class FinalWindow(NamedTuple):
     """A final window: what tells it apart, its name, its rows and ranks."""
 
     identity: Any
@@ -35,7 +35,7 @@ class Told(NamedTuple):
 def by_rows(window: wk.Window) -> bool:
     """Whether rows tell the windows of a type."""
     if isinstance(window, wk.Custom):
-        return isinstance(window.told_by, wk.ContextAware)
+        return isinstance(window.implementation, wk.ContextAware)
     return isinstance(window, wk.Punctuation) or window.counts_rows
 
 
@@ -45,8 +45,8 @@ def numbered(window: wk.Window) -> bool:
 
 def needs_rows(query: wk.Query, order: str) -> bool:
     """Whether an operator keeps rows for a query."""
-    told = any(by_rows(window) or isinstance(window, wk.Custom) for window in query.windows)
-    return told or (order == "out-of-order" and any(each.function == "user" for each in query.aggs))
+    emitted = any(by_rows(window) or isinstance(window, wk.Custom) for window in query.windows)
+    return emitted or (order == "out-of-order" and any(each.function == "user" for each in query.aggs))
 
 
 class Kept(Stream):
@@ -54,7 +54,7 @@ class Kept(Stream):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.final: dict[tuple[str, str, Group], dict[Any, Told]] = defaultdict(dict)
+        self.final: dict[tuple[str, str, Group], dict[Any, FinalWindow]] = defaultdict(dict)
         self.points: list[tuple[int, int, Group | None]] = []
         self.closing = False
 
@@ -89,8 +89,8 @@ class Kept(Stream):
 
     def push(self, batch: pa.Table) -> dict[Any, list[Any]]:
         before = self.watermark
-        told = super().push(batch)
-        return told | self.changes(before)
+        emitted = super().push(batch)
+        return emitted | self.changes(before)
 
     def advance(self, watermark: int) -> dict[Any, list[Any]]:
         before = self.watermark
@@ -104,12 +104,12 @@ class Kept(Stream):
     def punctuate(self, time: int, group: Group | None) -> dict[Any, list[Any]]:
         self.points.append((time, self.table.num_rows, group))
         before = self.watermark
-        told = self.move(time) if self.order == "in-order" else {}
+        emitted = self.move(time) if self.order == "in-order" else {}
         self.latest = max(time, self.latest or time) if self.order == "in-order" else self.latest
-        return told | self.changes(before)
+        return emitted | self.changes(before)
 
     def changes(self, _: int | None) -> dict[Any, list[Any]]:
-        """Return final windows told by rows that are other than they were told."""
+        """Return final windows determined by rows that differ from what was emitted."""
         times = self.times()
         columns = {name: plain(self.table[name]) for name in self.schema.names}
         result: dict[Any, list[Any]] = {}
@@ -145,14 +145,14 @@ class Kept(Stream):
         times: list[int],
         columns: dict[str, list[Any]],
         group: Group,
-    ) -> Iterator[Told]:
+    ) -> Iterator[FinalWindow]:
         ascending = [times[row] for row in ranked]
         reached = None if self.closing else self.watermark
 
-        def told(identity: Any, lo: int, hi: int, extent: tuple[int, int] | None = None) -> Told:
+        def emitted(identity: Any, lo: int, hi: int, extent: tuple[int, int] | None = None) -> FinalWindow:
             start, end = extent or (ascending[lo], ascending[hi - 1])
             ranks = (lo, hi) if window.counts_rows else None
-            return Told(identity, start, end, tuple(ranked[lo:hi]), ranks)
+            return FinalWindow(identity, start, end, tuple(ranked[lo:hi]), ranks)
 
         def final(time: int | None) -> bool:
             return self.closing or (time is not None and reached is not None and time <= reached)
@@ -168,32 +168,32 @@ class Kept(Stream):
                     closed.append(ascending[hi])
                 if closed or hi == len(ranked):
                     if final(min(closed, default=None)):
-                        yield told(tuple(ranked[lo:hi]), lo, hi)
+                        yield emitted(tuple(ranked[lo:hi]), lo, hi)
                     lo = hi
         elif isinstance(window, wk.Custom):
             prefix = [row for row in ranked if final(times[row])]
-            for lo, hi in aware(window.told_by, prefix, times, columns, self.schema, self.closing):
-                yield told(tuple(prefix[lo:hi]), lo, hi)
+            for lo, hi in aware(window.implementation, prefix, times, columns, self.schema, self.closing):
+                yield emitted(tuple(prefix[lo:hi]), lo, hi)
         elif by_ranks(window):
             size = window.size.count
             slide = size if isinstance(window, wk.Tumbling) else window.slide.count
             for lo in range(0, len(ranked), slide):
                 whole = lo + size <= len(ranked)
                 if (whole and final(ascending[lo + size - 1])) or (self.closing and window.partial):
-                    yield told(lo, lo, min(lo + size, len(ranked)))
+                    yield emitted(lo, lo, min(lo + size, len(ranked)))
         elif isinstance(window.size, wk.Rows):
             edges = {edge_after(window, time, self.time_type) for time in ascending}
             for edge in sorted(edges):
                 hi = sum(time < edge for time in ascending)
                 if final(edge):
-                    yield told(edge, max(0, hi - window.size.count), hi)
+                    yield emitted(edge, max(0, hi - window.size.count), hi)
         else:
             length = in_units(window.size, self.time_type)
             for hi in range(window.slide.count, len(ranked) + 1, window.slide.count):
                 last = ascending[hi - 1]
                 lo = next(at for at in range(hi) if ascending[at] > last - length)
                 if final(last):
-                    yield told(hi, lo, hi, (last - length, last))
+                    yield emitted(hi, lo, hi, (last - length, last))
 
     def cuts(self, ranked: list[int], hi: int, times: list[int], group: Group) -> Iterator[int]:
         """Yield the times of punctuations between a row and the next."""
@@ -225,19 +225,19 @@ def aware(
     """Return the ranks that a context-aware definition tells of these rows."""
     if not rows:
         return []
-    opened, told = definition.open(), {}
+    opened, emitted = definition.open(), {}
     given = [
         pa.array([columns[name][row] for row in rows], schema.field(name).type) for name in definition.columns
     ]
     changes = list(opened.notify(0, pa.array([times[row] for row in rows]), *given))
     for change in [*changes, *(opened.finish(len(rows)) if closing else [])]:
         if not isinstance(change, wk.Add):
-            del told[change.start, change.end]
+            del emitted[change.start, change.end]
         if isinstance(change, wk.Shift):
-            told[change.to] = None
+            emitted[change.to] = None
         if isinstance(change, wk.Add):
-            told[change.start, change.end] = None
-    return told
+            emitted[change.start, change.end] = None
+    return emitted
 
 
 class Both:
@@ -324,14 +324,14 @@ class Both:
 
     def check(self, op: wk.Operator, got: pa.Table, expected: dict[Any, list[Any]]) -> None:
         """Assert that a call returned what it must, and that a consumer then has the right windows."""
-        plainly, told = self.read(op, got)
+        plainly, emitted = self.read(op, got)
         wanted = {result: values for result, values in expected.items() if result[-1] is not None}
         assert set(plainly) == set(wanted), f"{sorted(map(str, plainly))} != {sorted(map(str, wanted))}"
         for result, values in wanted.items():
             assert all(map(same, values, plainly[result])), f"{result}: {plainly[result]} is not {values}"
         fresh = [(*result[:-2], values) for result, values in expected.items() if result[-1] is None]
-        assert_alike(fresh, [(*at, *window, values) for at, _, window, values in told if window])
-        for at, number, window, values in told:
+        assert_alike(fresh, [(*at, *window, values) for at, _, window, values in emitted if window])
+        for at, number, window, values in emitted:
             if window:
                 self.numbers[at][number] = (*at, *window, values)
             else:
@@ -377,7 +377,7 @@ class Both:
         spans = plain(table[extent])
         ranks = plain(table["window_rows"]) if "window_rows" in table.column_names else [None] * len(spans)
         plainly: dict[Any, list[Any]] = {}
-        told = []
+        emitted = []
         for row, span in enumerate(spans):
             name = columns["query_name"][row] if "query_name" in columns else next(iter(queries))
             query = queries[name]
@@ -393,14 +393,14 @@ class Both:
             if numbered(kind):
                 known = self.numbers[at]
                 assert update == (number in known), f"{at} {number}: {update}, known {known}"
-                told.append((at, number, span and (span["start"], span["end"]), values))
+                emitted.append((at, number, span and (span["start"], span["end"]), values))
                 continue
             assert span is not None
             own = (ranks[row]["start"], ranks[row]["end"]) if kind.counts_rows else None
             where = (*at, span["start"], span["end"], *((own,) if own else ()), update)
             assert where not in plainly, f"{where} comes twice"
             plainly[where] = values
-        return plainly, told
+        return plainly, emitted
 
 
 def assert_alike(expected: list[Any], got: list[Any]) -> None:

@@ -29,7 +29,7 @@ def over(window: wk.Window, end: int) -> int:
     return NEVER if isinstance(window, wk.Global) else end
 
 
-class Asked(NamedTuple):
+class Registered(NamedTuple):
     """A query, and the time after which its stream begins."""
 
     query: wk.Query
@@ -49,7 +49,7 @@ class Stream:
         allowed_lateness: int = 0,
         max_delay: int | None = None,
     ) -> None:
-        self.queries = {name: Asked(query, None)}
+        self.queries = {name: Registered(query, None)}
         self.schema, self.order, self.lateness, self.delay = schema, order, allowed_lateness, max_delay
         self.table = schema.empty_table()
         self.time_type = schema.field(query.time).type
@@ -58,11 +58,11 @@ class Stream:
         self.taken: list[int] = []
         self.late: list[tuple[int, str]] = []
         # Rows of sessions that were over, by query and window.
-        self.told: dict[tuple[str, str, tuple[Any, ...]], set[int]] = defaultdict(set)
+        self.emitted: dict[tuple[str, str, tuple[Any, ...]], set[int]] = defaultdict(set)
 
     def add(self, name: str, query: wk.Query) -> None:
         so_far = [t for t in (self.latest, self.watermark) if t is not None]
-        self.queries[name] = Asked(query, max(so_far) if so_far else None)
+        self.queries[name] = Registered(query, max(so_far) if so_far else None)
 
     def remove(self, name: str) -> None:
         del self.queries[name]
@@ -104,7 +104,7 @@ class Stream:
         return plain(self.table[self.any_query().time])
 
     def is_by_time(self, window: wk.Window) -> bool:
-        """Whether windows of a type are told by their times; others are none of this oracle's."""
+        """Whether windows of a type are determined by times; this oracle has no others."""
         return True
 
     def any_query(self) -> wk.Query:
@@ -130,14 +130,14 @@ class Stream:
     def move(self, watermark: int) -> dict[Result, list[Any]]:
         before = self.watermark
 
-        def due(end: int, past: Any) -> bool:
+        def is_final(end: int, past: Any) -> bool:
             return past(end, watermark) and (before is None or not past(end, before))
 
         self.watermark = watermark
-        return self.emit(due, None, False)
+        return self.emit(is_final, None, False)
 
-    def emit(self, due: Any, fresh: set[int] | None, update: bool) -> dict[Result, list[Any]]:
-        """Return windows whose end is `due`; with `fresh` rows those that have one and have not expired."""
+    def emit(self, is_final: Any, fresh: set[int] | None, update: bool) -> dict[Result, list[Any]]:
+        """Return windows whose end is final; with `fresh` rows those that have one and have not expired."""
         times, result = self.times(), {}
         columns = {name: plain(self.table[name]) for name in self.schema.names}
         for name, (query, since) in self.queries.items():
@@ -153,20 +153,20 @@ class Stream:
 
                 for group, rows in groups.items():
                     for start, end, inside, _ in extents(window, rows, times, self.time_type, columns):
-                        if not due(over(window, end), past) or (since is not None and start <= since):
+                        if not is_final(over(window, end), past) or (since is not None and start <= since):
                             continue
                         if fresh is not None:
                             assert self.watermark is not None
                             expired = past(over(window, end), self.watermark - self.lateness)
                             if expired or fresh.isdisjoint(inside):
-                                # It was over before it could be told: a longer one will be an update too.
-                                self.told[(name, window.name, group)].update(inside if session else ())
+                                # It ended before it could be emitted: a longer one will be an update too.
+                                self.emitted[(name, window.name, group)].update(inside if session else ())
                                 continue
                         again = update
                         if session:
-                            told = self.told[(name, window.name, group)]
-                            again = again or not told.isdisjoint(inside)
-                            told.update(inside)
+                            emitted = self.emitted[(name, window.name, group)]
+                            again = again or not emitted.isdisjoint(inside)
+                            emitted.update(inside)
                         result[(name, *group, window.name, start, end, again)] = [
                             aggregate(each, taken(each, inside, columns), times, columns, self.schema)
                             for each in query.aggs

@@ -249,14 +249,14 @@ def call(op: wk.Operator, oracle: Stream | Both, what: Call, time: pa.DataType) 
 
 def step(op: wk.Operator, oracle: Stream, what: Call, time: pa.DataType) -> None:
     """Make a call, and compare what it returns."""
-    expected, told = call(op, oracle, what, time)
-    assert_same(expected, results(op, told))
+    expected, emitted = call(op, oracle, what, time)
+    assert_same(expected, results(op, emitted))
 
 
 def step_by_rows(op: wk.Operator, oracle: Both, what: Call, time: pa.DataType) -> None:
     """The same where rows tell windows."""
-    expected, told = call(op, oracle, what, time)
-    oracle.check(op, told, expected)
+    expected, emitted = call(op, oracle, what, time)
+    oracle.check(op, emitted, expected)
 
 
 def come_and_go(

@@ -243,7 +243,7 @@ pub fn counted(windows: usize) -> Vec<Window> {
     (0..windows).map(rows).map(|rows| Window::Counted(Counted::new(rows, rows, false))).collect()
 }
 
-/// Slicing of windows between marks that calls tell, of rows out of order: a call in the past splits a slice.
+/// Slicing of windows between marks that calls set, of rows out of order: a call in the past splits a slice.
 pub struct Splitting {
     running: Operator,
 }

@@ -18,7 +18,7 @@ use super::Row;
 
 /// A function, the columns it reads, and whether it is filtered.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct Tested {
     name: &'static str,
     function: Function,
     columns: &'static [char],
@@ -74,16 +74,16 @@ const EVERY: [(&str, &[char], bool); 29] = [
 ];
 
 /// The first of [`DEFINED`].
-pub(super) fn defined(count: usize) -> Vec<Asked> {
-    DEFINED.iter().take(count).map(Asked::of).collect()
+pub(super) fn defined(count: usize) -> Vec<Tested> {
+    DEFINED.iter().take(count).map(Tested::of).collect()
 }
 
 /// All of [`EVERY`].
-pub(super) fn every() -> Vec<Asked> {
-    EVERY.iter().map(Asked::of).collect()
+pub(super) fn every() -> Vec<Tested> {
+    EVERY.iter().map(Tested::of).collect()
 }
 
-impl Asked {
+impl Tested {
     pub(super) fn of(&(name, columns, filtered): &(&'static str, &'static [char], bool)) -> Self {
         let function = match name {
             "greatest" | "joined" => {
@@ -190,19 +190,19 @@ impl Asked {
 }
 
 /// Empty partials of functions, as a setting has them.
-pub(super) fn partials(functions: &[Asked]) -> Vec<Box<dyn Partials>> {
-    functions.iter().flat_map(Asked::partials).collect()
+pub(super) fn partials(functions: &[Tested]) -> Vec<Box<dyn Partials>> {
+    functions.iter().flat_map(Tested::partials).collect()
 }
 
 /// What the partials of functions read of rows.
-pub(super) fn inputs(functions: &[Asked], rows: &[Row]) -> Vec<Input> {
+pub(super) fn inputs(functions: &[Tested], rows: &[Row]) -> Vec<Input> {
     functions.iter().flat_map(|asked| asked.inputs(rows)).collect()
 }
 
 /// For each function the results of all slots.
-pub(super) fn results(functions: &[Asked], partials: &[Box<dyn Partials>]) -> Vec<Vec<String>> {
+pub(super) fn results(functions: &[Tested], partials: &[Box<dyn Partials>]) -> Vec<Vec<String>> {
     let mut partials = partials.iter();
-    let each = |asked: &Asked| {
+    let each = |asked: &Tested| {
         let own = partials.by_ref().take(asked.function.partials().len());
         asked.lowered(&own.map(|own| &**own).collect::<Vec<_>>())
     };

@@ -16,7 +16,7 @@ use windowkit::aggregate::{Arrays, Partial, User};
 use windowkit::window::{Counted, Session, Sliding};
 
 use super::*;
-use functions::{Asked, PLAIN, Raises, defined, every, inputs, partials, results};
+use functions::{PLAIN, Raises, Tested, defined, every, inputs, partials, results};
 use oracle::Oracle;
 
 /// Key, time, value or null, and whether the filter takes it.
@@ -32,7 +32,7 @@ enum Event {
 /// Key, window, start, end, ranks, and whether it is an update; with a text of each result.
 type Answers = BTreeMap<(u32, u32, i64, i64, Option<(u64, u64)>, bool), Vec<String>>;
 
-fn lowered(functions: &[Asked], windows: &Windows) -> Answers {
+fn lowered(functions: &[Tested], windows: &Windows) -> Answers {
     let results = results(functions, &windows.partials);
     assert!(results.iter().all(|result| result.len() == windows.len()));
     let mut answers = Answers::new();
@@ -58,12 +58,12 @@ fn alike(got: &Answers, wanted: &Answers) -> bool {
     got.len() == wanted.len() && got.iter().zip(wanted).all(same)
 }
 
-fn setting(windows: &[Window], order: Order, lateness: i64, functions: &[Asked]) -> Setting {
+fn setting(windows: &[Window], order: Order, lateness: i64, functions: &[Tested]) -> Setting {
     Setting { windows: windows.to_vec(), own: Vec::new(), order, lateness, partials: partials(functions) }
 }
 
 /// What a technique must refuse, and in which words.
-fn refusal(method: Method, windows: &[Window], order: Order, functions: &[Asked]) -> Option<&'static str> {
+fn refusal(method: Method, windows: &[Window], order: Order, functions: &[Tested]) -> Option<&'static str> {
     let sessions = windows.iter().any(|window| matches!(window, Window::Session(_)));
     let counted = windows.iter().any(|window| matches!(window, Window::Counted(_)));
     match method {
@@ -72,10 +72,10 @@ fn refusal(method: Method, windows: &[Window], order: Order, functions: &[Asked]
         Method::AggregateBuckets if order == Order::OutOfOrder && counted => {
             Some("window of a number of rows, of rows out of order")
         }
-        Method::AggregateBuckets if order == Order::OutOfOrder && !functions.iter().all(Asked::commutes) => {
+        Method::AggregateBuckets if order == Order::OutOfOrder && !functions.iter().all(Tested::commutes) => {
             Some("function that does not commute")
         }
-        Method::AggregateTree | Method::Cutty if functions.iter().any(Asked::grows) => {
+        Method::AggregateTree | Method::Cutty if functions.iter().any(Tested::grows) => {
             Some("partials grow with their rows")
         }
         _ => None,
@@ -87,7 +87,7 @@ fn agree(
     windows: &[Window],
     order: Order,
     lateness: i64,
-    functions: &[Asked],
+    functions: &[Tested],
     events: &[Event],
 ) -> std::result::Result<(), TestCaseError> {
     let mut oracle = Oracle::new(windows, if order == Order::InOrder { 0 } else { lateness });

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windowkit::window::Window;
 
-use super::functions::Asked;
+use super::functions::Tested;
 use super::{Answers, Row};
 
 /// All rows that were taken, and which of them sessions were emitted with.
@@ -71,13 +71,13 @@ impl<'a> Oracle<'a> {
     }
 
     /// The results of functions over rows.
-    fn texts(&self, rows: &[usize], functions: &[Asked]) -> Vec<String> {
+    fn texts(&self, rows: &[usize], functions: &[Tested]) -> Vec<String> {
         let rows: Vec<Row> = rows.iter().map(|&at| self.rows[at]).collect();
         functions.iter().map(|asked| asked.over(&rows)).collect()
     }
 
     /// Windows of a number of rows that are final and were not emitted with these rows; at the end also unfinished ones.
-    fn emit_counted(&mut self, closing: bool, functions: &[Asked]) -> Answers {
+    fn emit_counted(&mut self, closing: bool, functions: &[Tested]) -> Answers {
         let (mut answers, mut now) = (Answers::new(), BTreeMap::new());
         for (key, own) in self.keys() {
             for (number, window) in self.windows.iter().enumerate() {
@@ -121,7 +121,7 @@ impl<'a> Oracle<'a> {
         &mut self,
         ready: impl Fn(&Window, i64) -> bool,
         fresh: Option<usize>,
-        functions: &[Asked],
+        functions: &[Tested],
     ) -> Answers {
         let horizon = self.watermark.map(|watermark| watermark.saturating_sub(self.lateness));
         let mut answers = Answers::new();
@@ -160,7 +160,7 @@ impl<'a> Oracle<'a> {
         answers
     }
 
-    pub(super) fn push(&mut self, rows: &[Row], functions: &[Asked]) -> Answers {
+    pub(super) fn push(&mut self, rows: &[Row], functions: &[Tested]) -> Answers {
         let fresh = self.rows.len();
         for &row in rows {
             if self.waits_for(row.1) {
@@ -177,15 +177,15 @@ impl<'a> Oracle<'a> {
         answers
     }
 
-    pub(super) fn advance(&mut self, watermark: i64, functions: &[Asked]) -> Answers {
+    pub(super) fn advance(&mut self, watermark: i64, functions: &[Tested]) -> Answers {
         self.reach(watermark, false, functions)
     }
 
-    pub(super) fn close(&mut self, functions: &[Asked]) -> Answers {
+    pub(super) fn close(&mut self, functions: &[Tested]) -> Answers {
         self.reach(i64::MAX, true, functions)
     }
 
-    fn reach(&mut self, watermark: i64, closing: bool, functions: &[Asked]) -> Answers {
+    fn reach(&mut self, watermark: i64, closing: bool, functions: &[Tested]) -> Answers {
         let before = self.watermark.replace(watermark);
         let ready = |window: &Window, end: i64| {
             past(window, end, watermark) && before.is_none_or(|before| !past(window, end, before))

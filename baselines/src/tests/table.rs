@@ -34,9 +34,9 @@ fn reasons() -> BTreeMap<&'static str, &'static str> {
 }
 
 /// For each row of the table the windows and the function that are tried.
-fn workload(name: &str) -> (Vec<Window>, Asked) {
+fn workload(name: &str) -> (Vec<Window>, Tested) {
     let tumbling = || vec![Window::Sliding(Sliding::new(10, 10, 0))];
-    let sum = || Asked::of(&("sum", &['i'], false));
+    let sum = || Tested::of(&("sum", &['i'], false));
     match name {
         "tumbling and sliding windows over time" => {
             ([tumbling(), vec![Window::Sliding(Sliding::new(10, 3, 0))]].concat(), sum())
@@ -53,10 +53,10 @@ fn workload(name: &str) -> (Vec<Window>, Asked) {
         "windows between punctuations, and user-defined windows" => {
             (vec![Window::Punctuation(Punctuation::new(0, Mark::End))], sum())
         }
-        "distributive and algebraic functions" => (tumbling(), Asked::of(&("stddev_samp", &['i'], false))),
-        "holistic functions" => (tumbling(), Asked::of(&("median", &['i'], false))),
-        "user-defined functions" => (tumbling(), Asked::of(&("greatest", &['i'], false))),
-        "user-defined functions that do not commute" => (tumbling(), Asked::of(&("joined", &['i'], false))),
+        "distributive and algebraic functions" => (tumbling(), Tested::of(&("stddev_samp", &['i'], false))),
+        "holistic functions" => (tumbling(), Tested::of(&("median", &['i'], false))),
+        "user-defined functions" => (tumbling(), Tested::of(&("greatest", &['i'], false))),
+        "user-defined functions that do not commute" => (tumbling(), Tested::of(&("joined", &['i'], false))),
         other => panic!("no test has the workload '{other}'"),
     }
 }
@@ -80,8 +80,8 @@ fn each_takes_what_the_table_says() {
         .into();
     let out_of_order: Vec<Row> = [4, 0, 1, 2, 7, 3, 5, 6].map(|at: usize| in_order[at]).into();
     for (order, name, technique, cell) in cells() {
-        let (windows, asked) = workload(name);
-        let functions = [asked];
+        let (windows, function) = workload(name);
+        let functions = [function];
         let rows = if order == Order::InOrder { &in_order } else { &out_of_order };
         let at = Method::NAMES.iter().position(|&known| known == technique).expect("a technique");
         let made = Method::ALL[at].make(setting(&windows, order, 0, &functions));

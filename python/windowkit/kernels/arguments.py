@@ -86,7 +86,7 @@ def groups_of(segments: Any) -> Any:
 def question_of(
     agg: str, algorithm: str, min_periods: int | None, ddof: int | None
 ) -> tuple[str, int, str, int | None]:
-    """Return what is asked: function, degrees of freedom, algorithm, least number of values."""
+    """Return what is requested: function, degrees of freedom, algorithm, least number of values."""
     least = None
     if min_periods is not None:
         least = integer("min_periods", min_periods, "it is an int of at least 0 and at most size", 0, LARGEST)
@@ -130,7 +130,7 @@ def timed_of(
     }
     for name in ("size", "slide"):
         if units.get(name, 1) <= 0:
-            raise InvalidValue(f"{name}: {given[name]!r} is not positive; a {name} is greater than zero")
+            raise InvalidValue(f"{name}: {given[name]!r} is not positive; a {name} must be greater than zero")
     ends = "both" if closed is None else text("closed", closed)
     return (units["size"], units.get("slide"), units.get("start_time", 0), ends, is_time)
 

@@ -39,35 +39,35 @@ def sliding(
 
     Window k holds the rows from ``k * slide`` to ``k * slide + size`` (exclusive), for every integer k for
     which it lies within the array (Theodorakis et al., *Hammer Slide*, ADMS 2018, section 2.1). `partial`
-    lets windows reach over an end of the array, as long as they hold a row of it.
+    lets windows extend beyond an end of the array, as long as they hold a row of it.
 
     Parameters
     ----------
     array : column
         Any column, see the module.
     size, slide : int
-        Rows, at least 1. A slide beyond the size samples: rows between two windows are in none.
+        Rows, at least 1. A slide greater than the size samples: rows between two windows are in none.
     agg : str
-        One of `FUNCTIONS`. ``"var"`` and ``"std"`` take off `ddof` degrees of freedom; ``"argmin"`` and
+        One of `FUNCTIONS`. ``"var"`` and ``"std"`` subtract `ddof` degrees of freedom; ``"argmin"`` and
         ``"argmax"`` are rows of `array`, the first of equal values; ``"first"`` and ``"last"`` are those of
         the values that are not null.
     algorithm : str
-        One of `ALGORITHMS`; all have the same answers, but for the rounding of floats and the sign of a zero
-        that is an extreme. ``"auto"`` chooses by the rule that `explain` names.
+        One of `ALGORITHMS`; all give the same answers, except for the rounding of floats and the sign of
+        a zero that is an extremum. ``"auto"`` chooses by the rule that `explain` names.
     min_periods : int, optional
         Windows with fewer values that are not null are null; at most `size`. By default 1, as in SQL, and 0
         for a count; pandas and Polars have `size`.
     partial : {"none", "start", "end", "both"}
-        Which ends windows may reach over. ``"none"`` gives full windows only. At slide 1, ``"start"`` gives
-        one value per row, of the window that ends with it, as pandas, Polars and SQL's ``ROWS BETWEEN size
-        - 1 PRECEDING AND CURRENT ROW`` do; ``"end"`` the same, of the window that begins with it.
+        Beyond which ends windows may extend. ``"none"`` gives full windows only. At slide 1, ``"start"``
+        gives one value per row, of the window that ends with it, as pandas, Polars and SQL's ``ROWS BETWEEN
+        size - 1 PRECEDING AND CURRENT ROW`` do; ``"end"`` the same, of the window that begins with it.
     segments : optional
         Groups of neighbouring rows that windows never cross: integer offsets (a list, range or column), one
-        more than there are groups, the first 0 and the last the number of rows; or a run-end encoded array
-        of as many rows, whose runs are the groups. Windows begin anew in each group, and answers follow each
-        other group by group; `extents` says which belong to which.
+        more than there are groups, the first 0 and the last the number of rows; or a run-end encoded array of
+        as many rows, whose runs are the groups. Windows start anew in each group, and answers come group by
+        group; `extents` says which belong to which.
     ddof : int, optional
-        For ``"var"`` and ``"std"`` only: degrees of freedom taken off; 1 if not given.
+        For ``"var"`` and ``"std"`` only: degrees of freedom to subtract; 1 if not given.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def sliding(
     Raises
     ------
     InvalidType
-        The function means nothing for the type, or an argument is of a wrong type.
+        The function is not defined for the type, or an argument is of a wrong type.
     InvalidValue
         An argument is out of its range, there are 2**32 rows or more, or `algorithm` cannot answer `agg`.
     Overflow
@@ -92,10 +92,10 @@ def sliding(
     -----
     O(1) amortised per row and window, whatever the size.
 
-    Float sums are compensated: the error of a window is at most Kahan's bound for it, and nothing a window
-    does not hold can touch it. Sums of integers and decimals are exact, and their means those sums, divided;
-    their variances are of the values as float64, which is exact up to 2**53 only: take a value near them off
-    larger ones first, as it leaves variances as they are.
+    Float sums are compensated: the error of a window is at most Kahan's bound for it, and values outside a
+    window do not affect it. Sums of integers and decimals are exact, and their means those sums, divided;
+    their variances are of the values as float64, which is exact up to 2**53 only: subtract a nearby value
+    from larger ones first, which does not change variances.
 
     A sum, mean or variance of finite values is infinite only if the true one is beyond the range of float64,
     and never NaN. A call takes up to 2**32 - 1 rows.
@@ -177,11 +177,11 @@ def sliding_by(
     ----------
     array : column
     times : column
-        Of timestamps, dates, durations or integers, as long as `array`, none null, none before the one
-        before it in its group.
+        Timestamps, dates, durations or integers, as many as `array` has rows, without nulls, and ascending
+        within each group.
     size, slide : str, datetime.timedelta, numpy.timedelta64 or int
-        Positive lengths as `windowkit.sliding` takes them; integers if times are integers. A slide beyond
-        the size samples.
+        Positive lengths as `windowkit.sliding` takes them; integers if times are integers. A slide greater
+        than the size samples.
     agg, algorithm, segments, ddof
         As in `sliding`.
     closed : {"both", "right", "left", "neither"}
@@ -191,7 +191,7 @@ def sliding_by(
     start_time : str, datetime.timedelta, numpy.timedelta64 or int, optional
         With `slide`: a time at which a window begins, counted from 1970-01-01 00:00:00 UTC.
     min_periods : int, optional
-        As in `sliding`, without a greatest value.
+        As in `sliding`, without an upper limit.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def sliding_by(
     Raises
     ------
     InvalidType, InvalidValue, Overflow
-        As in `sliding`; also for times that are null, step back or are not as many as values, and for windows
+        As in `sliding`; also for times that are null, decrease or are not as many as values, and for windows
         beyond the range of times.
 
     Notes
@@ -268,7 +268,7 @@ def extents(
     windows = (rows_of("size", size), rows_of("slide", slide), text("partial", partial))
     count = integer("rows", rows, "it is a number of rows, an int")
     if not 0 <= count <= MOST_ROWS:
-        raise InvalidValue(f"rows: {count} is no number of rows of a call; it is at least 0 and below 2**32")
+        raise InvalidValue(f"rows: {count} is out of range; a call takes at least 0 and below 2**32 rows")
     return pa.record_batch(_native.extents(count, windows, groups_of(segments)))
 
 
@@ -320,7 +320,9 @@ def explain(
         name, reason = _native.explain_sliding(column, rolling, question, groups)
     else:
         if partial is not None:
-            raise InvalidValue(f"partial: {partial!r} was given with times; windows of time are as they are")
+            raise InvalidValue(
+                f"partial: {partial!r} was given with times; partial is for windows of a number of rows"
+            )
         timed = timed_of(size, slide, start_time, closed)
         name, reason = _native.explain_sliding_by(column, column_of("times", times), timed, question, groups)
     return f"{name}: {reason}"

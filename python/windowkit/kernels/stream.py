@@ -23,8 +23,8 @@ class Window:
     """The aggregate of a window over a stream, kept up to date as rows enter and leave it.
 
     Rows enter at the back and leave at the front, in the order they came. `query` gives the aggregate of the
-    rows in between, nulls skipped, in constant time. Nothing is ever subtracted: what has left the window,
-    even an infinity, leaves no trace in a floating-point answer.
+    rows in between, nulls skipped, in constant time. Nothing is ever subtracted: a value that has left
+    the window, even an infinity, does not affect a floating-point answer.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class Window:
         functions that compare or pick; any type for ``count``.
     algorithm : {"daba", "two_stacks"}
         ``"daba"`` bounds the time of every single operation (DABA Lite: at most 3 combines per insert, 2 per
-        evict, 1 per query). ``"two_stacks"`` bounds only their average, at less work in total: now and then
-        an evict takes as long as the window has rows.
+        evict, 1 per query). ``"two_stacks"`` bounds only their average, at less work in total: an
+        occasional evict takes O(rows in the window).
     ddof : int, optional
         For ``"var"`` and ``"std"`` only, which are over the number of values less this; 1 if not given.
 
@@ -48,13 +48,13 @@ class Window:
     InvalidValue
         The function or the algorithm is unknown, or `ddof` is negative or given for another function.
     InvalidType
-        The function has no meaning for the type.
+        The function is not defined for the type.
 
     Notes
     -----
     Types of answers are those of `windowkit.kernels.sliding`: sums of integers are 64 bits wide, and a true
-    sum that does not fit raises `Overflow` when it is asked for, which leaves the window as it was. NaN is
-    the greatest value; -0.0 equals 0.0, and an extreme that is zero may have either sign; of equal extrema
+    sum that does not fit raises `Overflow` when it is requested, which leaves the window as it was. NaN is
+    the greatest value; -0.0 equals 0.0, and an extremum that is zero may have either sign; of equal extrema
     `argmin` and `argmax` give the oldest. Float sums are kept in two
     float64, so that they err by at most ``2**-53 * abs(sum) + n * 2**-103 * sum(abs(x))``, means and
     variances accordingly.
@@ -118,7 +118,7 @@ class Window:
 
     @property
     def algorithm(self) -> str:
-        """How the window is kept."""
+        """The algorithm that maintains the window."""
         return self._algorithm
 
     @property
@@ -136,7 +136,7 @@ class Window:
     def __reduce__(self) -> NoReturn:
         """Refuse: a shallow copy would share its rows with the original, unseen."""
         raise InvalidType(
-            "window: a Window cannot be copied or pickled; make another one and insert the same rows"
+            "window: a Window cannot be copied or pickled; create another one and insert the same rows"
         )
 
     def insert(self, values: Any) -> None:
@@ -167,12 +167,12 @@ class Window:
             self._native.insert(chunk)
 
     def evict(self, n: int = 1) -> None:
-        """Take the `n` oldest rows out.
+        """Evict the `n` oldest rows.
 
         Raises
         ------
         InvalidValue
-            There are not so many, of which then none is taken out.
+            The window has fewer rows; none is evicted then.
 
         Notes
         -----
@@ -200,8 +200,8 @@ class Window:
     def slide(self, values: Any, size: int, *, min_periods: int | None = None) -> pa.Array:
         """Add rows one after the other, keep the `size` newest, and answer after each.
 
-        For batches of one stream: the window is carried on from batch to batch, so the answers put together
-        are those of `windowkit.kernels.sliding` over the whole stream with ``partial="start"``.
+        For batches of one stream: the window continues from batch to batch, so the concatenated answers are
+        those of `windowkit.kernels.sliding` over the whole stream with ``partial="start"``.
 
         Parameters
         ----------
@@ -237,10 +237,10 @@ class Window:
         """
         chunks = _chunks(values)
         if chunks is None:
-            raise InvalidType(f"values: a {kind(values)} is no column; {COLUMNS}")
+            raise InvalidType(f"values: a {kind(values)} is not a column; {COLUMNS}")
         size = _count("size", size)
         if size < 1:
-            raise InvalidValue(f"size: {size}; allowed are 1 and more rows")
+            raise InvalidValue(f"size: {size} is given; a window has at least 1 row")
         usual = 0 if self._agg == "count" else 1
         least = usual if min_periods is None else _count("min_periods", min_periods)
         if least > size:
@@ -250,7 +250,7 @@ class Window:
         return pa.array(self._native.slide(array, size, least))
 
     def clear(self) -> None:
-        """Take all rows out. The next one is numbered after the last, as if all had been evicted."""
+        """Remove all rows. The next row is numbered after the last, as if all had been evicted."""
         self._native.clear()
 
     def _one(self, value: Any) -> pa.Array:
@@ -265,13 +265,13 @@ class Window:
             raise InvalidType(f"values: {value} in a window over {self._type}; cast it first")
         elif pa.types.is_integer(self._type) and not hasattr(value, "__index__"):
             # pyarrow would drop a fraction.
-            raise InvalidType(f"values: {value!r} is no {self._type}; allowed are whole numbers")
+            raise InvalidType(f"values: {value!r} is not {self._type}; allowed are whole numbers")
         try:
             array = pa.array([value], self._type)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             if isinstance(error, OverflowError) or isinstance(value, _kindred(self._type)):
                 raise InvalidValue(f"values: {value!r:.60} does not fit {self._type} ({error})") from error
-            raise InvalidType(f"values: {value!r:.60} is no {self._type} ({error})") from error
+            raise InvalidType(f"values: {value!r:.60} is not {self._type} ({error})") from error
         is_given = value is not None and not isinstance(value, pa.Scalar)
         # pyarrow makes an infinity of what is too great.
         if pa.types.is_floating(self._type) and is_given and math.isinf(array[0].as_py()) > math.isinf(value):
@@ -314,12 +314,12 @@ def _data_type(kind: Any) -> pa.DataType:
         try:
             return pa.type_for_alias(kind)
         except ValueError as error:
-            raise InvalidValue(f"type: {kind!r} is no name that pyarrow has for a type") from error
+            raise InvalidValue(f"type: {kind!r} is not the name of a pyarrow type") from error
     raise InvalidType(f"type: {kind!r}; allowed is a pyarrow DataType or its name, like 'float64'")
 
 
 def _chunks(values: Any) -> list[pa.Array] | None:
-    """Return the arrays that a column is made of, or none of what is no column."""
+    """Return the arrays of a column; none if it is not a column."""
     if is_table(values):
         raise InvalidType(f"values: a {kind(values)} is a table; give one of its columns")
     values = from_library("values", values)

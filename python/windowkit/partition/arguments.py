@@ -34,7 +34,7 @@ def rows(size: int) -> Rows:
     Raises
     ------
     InvalidType, InvalidValue
-        `size` is no int, or below 1.
+        `size` is not an int, or is below 1.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def table_of(keys: Any, times: Any = None) -> pa.Table:
         column = column_of("times", times)
         if len(column) != len(columns[0]):
             raise InvalidValue(
-                f"times: there are {len(column)}, and {len(columns[0])} keys; every row has one time"
+                f"times: {len(column)} times for {len(columns[0])} keys; every row has one time"
             )
         columns = [*columns, column]
     return pa.table(columns, names=[f"column {position}" for position in range(len(columns))])
@@ -85,7 +85,7 @@ def columns_of(keys: Any) -> list[Any]:
         raise InvalidType(f"keys: a {type(keys).__name__} has no order of rows; keys are a column or several")
     if isinstance(keys, list | tuple) and any(isinstance(each, pa.Array | pa.ChunkedArray) for each in keys):
         raise InvalidType(
-            f"keys: a {type(keys).__name__} of arrays is no column; several columns are a record batch, a "
+            f"keys: a {type(keys).__name__} of arrays is not a column; several columns are a record batch, a "
             "table, or a dict of names and columns"
         )
     table = keys
@@ -112,13 +112,13 @@ def column_of(argument: str, values: Any) -> Any:
             hasattr(values, "__arrow_c_array__") or hasattr(values, "__array__") or hasattr(values, "__len__")
         ):
             raise InvalidType(
-                f"{argument}: a {type(values).__name__} is no column; it is an Arrow array, or what offers "
-                "itself as one"
+                f"{argument}: a {type(values).__name__} is not a column; it is an Arrow array, or an object "
+                "with the Arrow interface"
             )
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidType(
-            f"{argument}: a {type(values).__name__} is no column that Arrow can hold ({error})"
+            f"{argument}: a {type(values).__name__} is not a column that Arrow can hold ({error})"
         ) from None
 
 

@@ -123,8 +123,8 @@ def cost(
     assignment : Arrow array
         The rows' workers: integers from 0.
     workers : int, optional
-        Number of workers; by default the largest in `assignment` and one, which overlooks workers without
-        rows.
+        Number of workers; by default the largest in `assignment` plus one, which overlooks trailing workers
+        without rows.
     window, times
         As in `Partitioner` and `Partitioner.assign`, except that times may come in any order.
     bias : float, default 0.5
@@ -162,7 +162,7 @@ def cost(
         raise InvalidValue(f"assignment: {error}; workers are 0 to {MOST_WORKERS - 1}") from None
     if len(assigned) != reader.num_rows:
         raise InvalidValue(
-            f"assignment: it has {len(assigned)} rows, and keys have {reader.num_rows}; each row has one"
+            f"assignment: {len(assigned)} workers for {reader.num_rows} keys; each row has one"
         )
     count, starts, costs = _native.partition_cost(
         reader,

@@ -26,15 +26,15 @@ from windowkit.windows import Tumbling
 class Partitioner:
     """Assigns rows to workers, batch after batch.
 
-    Decisions depend on the parameters and on the rows since the start, not on how they come in batches, and
-    are the same on every platform. A Partitioner can be pickled, and continues where it was.
+    Decisions depend on the parameters and on the rows since the start, not on their division into batches,
+    and are the same on every platform. A Partitioner can be pickled, and continues where it was.
 
     Parameters
     ----------
     workers : int
         1 to 65,536.
     method : str, default "waterfill"
-        In brackets the paper's names, which are understood too:
+        In brackets the paper's names, which are accepted too:
 
         - ``waterfill``: by the key's hash, but rows of the few heavy keys fill up the workers below the
           mean. Both costs are low on any skew; memory is constant. See the notes.
@@ -56,7 +56,7 @@ class Partitioner:
     bias : float, default 0.5
         p of Eq. 9 in [0, 1]: the weight of rows against distinct keys in ``lm``.
     window : Tumbling, str, datetime.timedelta, int or Rows, optional
-        When loads and cardinalities start anew: by event time, as `windowkit.tumbling` takes it, or with
+        When loads and cardinalities are reset: by event time, as `windowkit.tumbling` takes it, or with
         `rows`. ``waterfill`` remembers which keys are heavy from one window to the next.
     seed : int, default 0
         0 to 2**64 - 1; of all hash functions.
@@ -167,7 +167,7 @@ class Partitioner:
         return pa.array(self._native.assign(table_of(keys, times), times is not None))
 
     def reset(self) -> None:
-        """Forget all rows, as if newly made.
+        """Forget all rows, as if newly created.
 
         Examples
         --------
@@ -187,8 +187,8 @@ class Partitioner:
     def cardinalities(self) -> list[float]:
         """Return the (estimated) distinct keys of each worker in the current window.
 
-        With ``cardinality="hll"``, ``am`` and ``cam`` count the keys that their registers did not take for
-        known: about 40 % too few once keys outnumber registers. The other methods and kinds count right.
+        With ``cardinality="hll"``, ``am`` and ``cam`` count the keys that their registers did not consider
+        known: about 40 % too few once keys outnumber registers. The other methods and kinds count correctly.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class Partitioner:
         return self._native.memory()
 
     def explain(self) -> str:
-        """Return what the partitioner does and has come to, in words.
+        """Describe what the partitioner does and has done so far.
 
         Examples
         --------
@@ -228,26 +228,26 @@ class Partitioner:
 
     @classmethod
     def restore(cls, snapshot: bytes, **parameters: Any) -> Partitioner:
-        """Return the partitioner that `snapshot` was taken of; it continues where that one was.
+        """Return a partitioner that continues from a snapshot.
 
         Parameters
         ----------
         snapshot : bytes
             What `snapshot` returned.
         **parameters
-            Parameters of `Partitioner` that the snapshot must have, for a caller who knows.
+            Parameters of `Partitioner` that the snapshot is required to have.
 
         Raises
         ------
         InvalidType, InvalidValue
-            The bytes are no snapshot, damaged, of another version, or of other parameters.
+            The bytes are not a snapshot, are damaged, or are of another version or of other parameters.
 
         Examples
         --------
         >>> Partitioner.restore(Partitioner(4).snapshot(), workers=8)
         Traceback (most recent call last):
         ...
-        windowkit.errors.InvalidValue: snapshot: it was taken with workers=4; it was asked to have workers=8
+        windowkit.errors.InvalidValue: snapshot: it was taken with workers=4; but workers=8 is given
         """
         if not isinstance(snapshot, bytes | bytearray | memoryview):
             raise InvalidType(
@@ -269,13 +269,14 @@ class Partitioner:
         unknown = sorted(set(expected) - set(own))
         if unknown:
             raise InvalidType(
-                f"parameters: {unknown[0]!r} is no parameter of a Partitioner; they are {', '.join(own)}"
+                f"parameters: {unknown[0]!r} is not a parameter of a Partitioner; "
+                f"allowed are {', '.join(own)}"
             )
         wanted = Partitioner(**{"workers": own["workers"], "method": own["method"], **expected})
         for name, other in zip(PARAMETERS, wanted._parameters(), strict=True):
             if name in expected and other != own[name]:
                 raise InvalidValue(
-                    f"snapshot: it was taken with {name}={own[name]!r}; it was asked to have {name}={other!r}"
+                    f"snapshot: it was taken with {name}={own[name]!r}; but {name}={other!r} is given"
                 )
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:

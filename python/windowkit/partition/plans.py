@@ -88,7 +88,7 @@ def plan(
     )
     if len(counts) != len(buckets):
         raise InvalidValue(
-            f"heavy_buckets: there are {len(buckets)}, and {len(counts)} heavy_counts; a heavy key has both"
+            f"heavy_buckets: {len(buckets)} are given with {len(counts)} heavy_counts; a heavy key has both"
         )
     for key, bucket in enumerate(buckets):
         if bucket >= len(loads):

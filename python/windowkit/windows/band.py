@@ -56,7 +56,7 @@ def band(start: PlaceLike, end: PlaceLike) -> Band:
     Raises
     ------
     InvalidType, InvalidValue
-        `start` and `end` are of two kinds, or none, or `end` is not after `start`.
+        `start` and `end` are of different kinds, or of no such kind, or `end` is not after `start`.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class Window(ABC):
         Raises
         ------
         InvalidType, InvalidValue
-            `name` is no string, or empty.
+            `name` is not a string, or is empty.
 
         Examples
         --------
@@ -136,7 +136,7 @@ def one(argument: str) -> str:
 def require_positive(argument: str, measure: Measure) -> None:
     if units(measure) <= 0:
         raise InvalidValue(
-            f"{argument}: {shown(measure)} is not positive; {one(argument)} is greater than zero"
+            f"{argument}: {shown(measure)} is not positive; {one(argument)} must be greater than zero"
         )
 
 
@@ -185,15 +185,15 @@ def require_partial(partial: bool, by_rows: bool) -> None:
     boolean("partial", partial)
     if partial and not by_rows:
         raise InvalidValue(
-            "partial: True is given for windows that are not of a number of rows every number of rows; only "
-            "these have unfinished ones at the end"
+            "partial: True is given; only windows whose size and slide are numbers of rows can be unfinished "
+            "at the end"
         )
 
 
 def refuse_both(argument: str, value: object, rows: object) -> None:
     """Refuse a length that is given in rows and otherwise."""
     if value is not None and rows is not None:
-        raise InvalidValue(f"{argument}: {value!r} is given beside rows={rows!r}; one of the two is given")
+        raise InvalidValue(f"{argument}: {value!r} is given beside rows={rows!r}; give one of the two")
 
 
 def row_count(argument: str, rows: int) -> Rows:

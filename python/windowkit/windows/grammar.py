@@ -70,7 +70,7 @@ def unquoted(argument: str, text: str) -> str:
         return text
     if not re.fullmatch(QUOTED, text, re.DOTALL):
         raise InvalidValue(
-            f"{argument}: {text!r} is no name; a name with backticks doubles them and stands in backticks"
+            f"{argument}: {text!r} is not a name; a name with backticks doubles them and stands in backticks"
         )
     return text[1:-1].replace("``", "`")
 
@@ -95,7 +95,7 @@ def checked_name(argument: str, name: str) -> str:
         raise InvalidValue(f"{argument}: '' is empty; a name has at least one character")
     if re.search("[\0\ud800-\udfff]", name):
         raise InvalidValue(
-            f"{argument}: {name!r} has a NUL or half a surrogate pair; a name is what Arrow can hold, UTF-8 "
+            f"{argument}: {name!r} has a NUL or a lone surrogate; a name is what Arrow can hold, UTF-8 "
             "without NUL"
         )
     return name

@@ -38,7 +38,7 @@ class Landmark(Window):
         if (self.start is None) == (self.period is None):
             given = "neither is" if self.start is None else f"{self.start} and period {self.period} are"
             raise InvalidValue(
-                f"start: {given} given; a landmark has a start, or else a period for one landmark each"
+                f"start: {given} given; give either a start, or a period for one landmark in each"
             )
         if self.start is not None:
             if self.start_time is not None:
@@ -58,8 +58,8 @@ class Landmark(Window):
             require_same_kind("period", self.period, "every", self.every)
             if units(self.period) % units(self.every):
                 raise InvalidValue(
-                    f"period: {shown(self.period)} is no multiple of every {shown(self.every)}; it is one, "
-                    "so that a window ends with its period"
+                    f"period: {shown(self.period)} is not a multiple of every {shown(self.every)}; a period "
+                    "must be, so that a window ends with its period"
                 )
             require_start_time(self.start_time, "period", self.period)
 

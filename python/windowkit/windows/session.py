@@ -59,7 +59,7 @@ def session(gap: Length) -> Session:
     Raises
     ------
     InvalidType, InvalidValue
-        `gap` is no length, or not positive.
+        `gap` is not a length, or is not positive.
 
     Examples
     --------

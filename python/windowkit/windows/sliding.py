@@ -74,7 +74,7 @@ class Sliding(Window):
 def sliding(
     size: Length, slide: Length, *, start_time: Length | None = None, partial: bool = False
 ) -> Sliding:
-    """Windows of one size that start every `slide`, each row in about size / slide of them.
+    """Windows of one size that start every `slide`; each row is in about size / slide of them.
 
     Parameters
     ----------
@@ -82,13 +82,14 @@ def sliding(
         Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, or a
         number of rows as in ``"100 rows"``.
     slide : str, datetime.timedelta, int or Rows
-        Distance of one start to the next, greater than zero, at most `size`; need not divide it. Of another
-        measure than `size` it is the distance of one end to the next.
+        Distance of one start to the next, greater than zero, at most `size`; need not divide it. If its
+        measure differs from that of `size`, it is the distance of one end to the next.
     start_time : str, datetime.timedelta or int, optional
         Distance of a window's start from 1970-01-01 00:00:00 UTC (from 0 for an integer column); less than
         `slide` either way. Only with a slide of the time column.
     partial : bool, default False
-        Of windows of rows every so many rows: whether those at the end of a key count that have fewer rows.
+        For windows whose size and slide are numbers of rows: whether those at the end of a key that have
+        fewer rows are included.
 
     Returns
     -------
@@ -102,16 +103,16 @@ def sliding(
         ``[k * slide, k * slide + size)`` (Li 2008, Eq. 5.4-5.6).
 
         ``sliding("10 rows", "5 seconds")``: at each edge ``start_time + k * slide`` the last 10 rows of a key
-        before it, if one of them came since the edge before; fewer while a key has not so many (Traub et al.
-        2019, §4.4). ``sliding("10 seconds", "100 rows")``: after each 100th row of a key, at a time t, the
-        rows up to it with times in ``(t - 10 seconds, t]`` (Li 2008, Eq. 5.16-5.18).
+        before it, or fewer while a key has fewer rows, if one of them came since the previous edge (Traub et
+        al. 2019, §4.4). ``sliding("10 seconds", "100 rows")``: after each 100th row of a key, at a time t,
+        the rows up to it with times in ``(t - 10 seconds, t]`` (Li 2008, Eq. 5.16-5.18).
 
-        All but the first keep rows until all are there.
+        All but the first keep rows until all have arrived.
 
     Raises
     ------
     InvalidType, InvalidValue
-        A length is not one, is not positive, `slide` is greater than `size`, or `start_time` is too large.
+        A length is invalid or not positive, `slide` is greater than `size`, or `start_time` is too large.
 
     Examples
     --------

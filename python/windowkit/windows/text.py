@@ -56,7 +56,7 @@ def parse(text: str) -> Window:
     Raises
     ------
     InvalidValue
-        `text` is no window; or whatever the function raises.
+        `text` is not a window; or whatever the function raises.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def parse(text: str) -> Window:
     True
     """
     call = read_call("window", text, WINDOW_FORMS)
-    refused = InvalidValue(f"window: {text!r} is no window; {WINDOW_FORMS}")
+    refused = InvalidValue(f"window: {text!r} is not a window; {WINDOW_FORMS}")
     if call.function not in FORMS:
         raise refused
     count, names, words, make = FORMS[call.function]

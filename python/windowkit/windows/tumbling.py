@@ -71,7 +71,7 @@ def tumbling(
     start_time: Length | None = None,
     partial: bool = False,
 ) -> Tumbling:
-    """Windows one after the other, each row in exactly one.
+    """Windows one after the other; each row is in exactly one.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def tumbling(
         Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, or a
         number of rows as in ``"100 rows"``.
     rows : int, optional
-        The same as a `size` of so many rows.
+        The same as a `size` of that many rows.
     start_time : str, datetime.timedelta or int, optional
         Distance of a window's start from 1970-01-01 00:00:00 UTC (from 0 for an integer column); less than
         `size` either way. Not for rows.
     partial : bool, default False
-        Of windows by rows: whether the last of a key counts, which has fewer rows.
+        For windows by rows: whether the last window of a key is included if it has fewer rows.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def tumbling(
         The windows ``[start_time + k * size, start_time + (k + 1) * size)`` for all integers k. Context
         free: O(1) work per row, O(1) memory per window (Li 2008, §5.1.2; Traub et al. 2019, §4.4). By rows:
         ranks ``[k * rows, (k + 1) * rows)`` of a key's rows in the order of time, then of arrival (Li 2008,
-        Eq. 5.4-5.6), for which rows are kept until all are there.
+        Eq. 5.4-5.6), for which rows are kept until all have arrived.
 
     Raises
     ------

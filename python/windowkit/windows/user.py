@@ -1,4 +1,4 @@
-"""Windows of users' own: by a calendar of edges, or by what rows say."""
+"""User-defined windows: by a calendar of edges, or by the contents of rows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class ContextFree(ABC):
     """Base of windows whose edges depend on the time alone, as those of business days do.
 
     A subclass says how long a window can be, what the next edge after a time is, and which windows end within
-    a stretch of time. It is asked once per stretch of time that has rows, not once per row or key. Times are
+    a stretch of time. It is called once per stretch of time that has rows, not once per row or key. Times are
     ``datetime.datetime`` for columns of timestamps (in the column's zone, if it has one), ``datetime.date``
-    for dates, ``datetime.timedelta`` for durations, ``int`` for integers. It is to be picklable for Spark.
+    for dates, ``datetime.timedelta`` for durations, ``int`` for integers. It must be picklable for Spark.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class ContextAware(ABC):
     """Base of windows whose edges depend on rows.
 
     Per key `open` makes an object, which is notified of the key's rows in the order of time, and then of
-    arrival, many at a time. It answers with what changes in the windows it has reported so far. It is to be
+    arrival, many at a time. It answers with what changes in the windows it has reported so far. It must be
     picklable for Spark.
 
     Attributes
@@ -118,12 +118,13 @@ class ContextAware(ABC):
         """Return an object for one key, not shared with others, with two methods.
 
         ``notify(first, times, *columns)`` gets the rank of the first of some rows, their times and the
-        columns asked for, as pyarrow arrays, and returns an iterable of `Add`, `Remove` and `Shift`.
+        columns in `columns`, as pyarrow arrays, and returns an iterable of `Add`, `Remove` and `Shift`.
         ``finish(rows)`` gets the number of rows of the key, once there are no more, and returns the last such
         changes.
 
-        In a stream it is shown each row once, while rows come in order. Where one comes late, a copy of it
-        that was pickled before is shown the rows from there on, a new one all of them if there is no copy.
+        In a stream the object is shown each row once, while rows come in order. When a row comes late, an
+        earlier pickled copy of the object is shown the rows from there on; without a copy, a new object is
+        shown all rows.
         """
 
 
@@ -132,7 +133,7 @@ Definition = ContextFree | ContextAware
 
 @dataclass(frozen=True)
 class Add:
-    """A window of rows that there was not: ranks ``[start, end)``."""
+    """A new window of rows: ranks ``[start, end)``."""
 
     start: int
     end: int
@@ -165,30 +166,30 @@ class Shift:
 
 @dataclass(frozen=True)
 class Custom(Window):
-    """Windows of a user's own; see `custom`."""
+    """User-defined windows; see `custom`."""
 
     kind: ClassVar[str] = "custom"
-    told_by: Definition
+    implementation: Definition
 
     def __post_init__(self) -> None:
-        if not isinstance(self.told_by, ContextFree | ContextAware):
+        if not isinstance(self.implementation, ContextFree | ContextAware):
             raise InvalidType(
-                f"definition: {self.told_by!r} is a {type(self.told_by).__name__}; it is an object of a "
-                "subclass of windowkit.ContextFree or windowkit.ContextAware"
+                f"definition: {self.implementation!r} is a {type(self.implementation).__name__}; it is "
+                "an object of a subclass of windowkit.ContextFree or windowkit.ContextAware"
             )
         for column in self.columns:
             checked_name("columns", column)
 
     def arguments(self) -> Iterable[str]:
         """Return the name of the definition's class."""
-        return [type(self.told_by).__name__]
+        return [type(self.implementation).__name__]
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the definition reads."""
-        if isinstance(self.told_by, ContextFree):
+        if isinstance(self.implementation, ContextFree):
             return ()
-        columns: Any = self.told_by.columns
+        columns: Any = self.implementation.columns
         if isinstance(columns, str) or not isinstance(columns, Sequence):
             raise InvalidType(
                 f"columns: {columns!r} is a {type(columns).__name__}; columns is a tuple of str"
@@ -196,12 +197,12 @@ class Custom(Window):
         return tuple(columns)
 
     def definition(self) -> Adapter:
-        """Return what lists the windows, as the core asks for them."""
-        return Adapter(self.told_by, self.name)
+        """Return the object from which the core gets the windows."""
+        return Adapter(self.implementation, self.name)
 
 
 def custom(definition: Definition) -> Custom:
-    """Windows of your own.
+    """User-defined windows.
 
     Parameters
     ----------
@@ -212,9 +213,9 @@ def custom(definition: Definition) -> Custom:
     -------
     Custom
         Its default name is ``custom(<class>)``; it has no text form that `parse` could read. Rows are kept
-        until all are there (Traub et al. 2019, §5.4.2). What your code raises when a query runs, or what it
-        returns that is no window, raises `windowkit.InvalidValue` with the window's name, the exception as
-        its cause.
+        until all have arrived (Traub et al. 2019, §5.4.2). What your code raises when a query runs, or what
+        it returns that is not a window, raises `windowkit.InvalidValue` with the window's name, the exception
+        as its cause.
 
     Raises
     ------
@@ -227,15 +228,15 @@ def custom(definition: Definition) -> Custom:
 class Adapter:
     """A definition before it is known which column it is over."""
 
-    def __init__(self, told_by: Definition, name: str) -> None:
-        self.told_by, self.name = told_by, name
+    def __init__(self, implementation: Definition, name: str) -> None:
+        self.implementation, self.name = implementation, name
 
     def bound(self, measure: tuple[str, int | None, str | None]) -> Edges | Aware:
         """Return what the core calls, for a time column of this kind."""
-        if isinstance(self.told_by, ContextAware):
-            return Aware(self.told_by)
+        if isinstance(self.implementation, ContextAware):
+            return Aware(self.implementation)
         try:
-            return Edges(self.told_by, Clock(*measure))
+            return Edges(self.implementation, Clock(*measure))
         except (InvalidType, InvalidValue) as error:
             raise type(error)(f"{self.name}: {error}") from None
 
@@ -243,24 +244,24 @@ class Adapter:
 class Edges:
     """A `ContextFree` in units of the time column."""
 
-    def __init__(self, told_by: ContextFree, clock: Clock) -> None:
-        self.told_by, self.clock = told_by, clock
-        longest = length("longest", getattr(told_by, "longest", None))  # type: ignore[arg-type]
+    def __init__(self, implementation: ContextFree, clock: Clock) -> None:
+        self.implementation, self.clock = implementation, clock
+        longest = length("longest", getattr(implementation, "longest", None))  # type: ignore[arg-type]
         self.longest = clock.length("longest", longest)
 
     def next_edge(self, t: int) -> int:
         """Return the next edge."""
-        return self.clock.read("next_edge", self.told_by.next_edge(self.clock.value(t)))
+        return self.clock.read("next_edge", self.implementation.next_edge(self.clock.value(t)))
 
     def windows(self, since: int, until: int) -> list[tuple[int, int]]:
         """Return the windows that end in a stretch."""
         clock = self.clock
         found = []
-        for window in self.told_by.windows(clock.value(since), clock.value(until)):
+        for window in self.implementation.windows(clock.value(since), clock.value(until)):
             try:
                 start, end = window
             except (TypeError, ValueError):
-                raise InvalidValue(f"windows: {window!r} is no window; a window is (start, end)") from None
+                raise InvalidValue(f"windows: {window!r} is not a window; a window is (start, end)") from None
             found.append((clock.read("windows", start), clock.read("windows", end)))
         return found
 
@@ -270,27 +271,27 @@ class Aware:
 
     longest = None
 
-    def __init__(self, told_by: ContextAware) -> None:
-        self.told_by = told_by
+    def __init__(self, implementation: ContextAware) -> None:
+        self.implementation = implementation
 
     def windows_of(self, times: pa.Array, columns: list[pa.Array], ended: bool) -> tuple[pa.Array, pa.Array]:
         """Return first ranks, and ranks after the last, of a key's windows."""
-        opened = self.told_by.open()
-        told: dict[tuple[int, int], None] = {}
+        opened = self.implementation.open()
+        reported: dict[tuple[int, int], None] = {}
         rows = len(times)
         for first in range(0, rows, PIECE):
             piece = [each.slice(first, PIECE) for each in (times, *columns)]
             reached = first + len(piece[0])
-            apply(told, opened.notify(first, *piece), reached, "notify")
+            apply(reported, opened.notify(first, *piece), reached, "notify")
         if ended:
-            apply(told, opened.finish(rows), rows, "finish")
-        lo, hi = zip(*told, strict=True) if told else ((), ())
+            apply(reported, opened.finish(rows), rows, "finish")
+        lo, hi = zip(*reported, strict=True) if reported else ((), ())
         return pa.array(lo, pa.int64()), pa.array(hi, pa.int64())
 
     def open(self) -> Opened | None:
         """Return what a stream shows a key's rows to, once each; None if keys share what is opened."""
-        opened = self.told_by.open()
-        return None if opened is self.told_by else Opened(opened)
+        opened = self.implementation.open()
+        return None if opened is self.implementation else Opened(opened)
 
     def restored(self, saved: bytes) -> Opened:
         """Return what `Opened.saved` saved."""
@@ -298,7 +299,7 @@ class Aware:
 
 
 Edit = tuple[tuple[int, int] | None, tuple[int, int] | None]
-"""A change: the window that is no more, and the one that there was not."""
+"""A change: the window that was removed, and the one that was added."""
 
 
 class Opened:
@@ -342,18 +343,16 @@ def edit(change: Any, rows: int, what: str) -> Edit:
     raise InvalidType(f"{what}: it returned {change!r}; it returns an iterable of Add, Remove and Shift")
 
 
-def apply(told: dict[tuple[int, int], None], changes: Any, rows: int, what: str) -> None:
+def apply(reported: dict[tuple[int, int], None], changes: Any, rows: int, what: str) -> None:
     """Change the windows reported so far; none ends after the `rows` rows that were shown."""
     for change in iterated(changes, what):
         gone, new = edit(change, rows, what)
         if gone is not None:
-            if gone not in told:
-                raise InvalidValue(
-                    f"{what}: {change!r} is of a window that was not reported; it is of one reported before"
-                )
-            del told[gone]
+            if gone not in reported:
+                raise InvalidValue(f"{what}: {change!r} refers to a window that was not reported before")
+            del reported[gone]
         if new is not None:
-            told[new] = None
+            reported[new] = None
 
 
 def checked_range(start: int, end: int, rows: int, what: str) -> tuple[int, int]:
@@ -362,7 +361,7 @@ def checked_range(start: int, end: int, rows: int, what: str) -> tuple[int, int]
             raise InvalidType(f"{what}: rank {rank!r} is a {type(rank).__name__}; a rank is an int")
     if not 0 <= start < end <= rows:
         raise InvalidValue(
-            f"{what}: [{start}, {end}) is no range of the {rows} rows shown so far; a window has at least "
+            f"{what}: [{start}, {end}) is not a range of the {rows} rows shown so far; a window has at least "
             "one row"
         )
     return int(start), int(end)

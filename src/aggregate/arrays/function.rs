@@ -64,7 +64,7 @@ pub(super) fn checked<F: ArrayFunction>(
 ) -> Result<ArrayRef> {
     if array.len() != len {
         return Err(Error::InvalidValue(format!(
-            "{}: {what} returned {} entries of {len}; it returns one entry for each it is given",
+            "{}: {what} returned {} entries for {len}; it must return as many as it is given",
             function.name(),
             array.len()
         )));

@@ -27,7 +27,7 @@ impl<C: Codes> Nodes<C> {
     }
 
     fn get(&self, node: u32) -> &Arc<SortedRun<C::Key>> {
-        self.nodes[node as usize].as_ref().expect("nodes are there before they are asked for")
+        self.nodes[node as usize].as_ref().expect("nodes exist before they are used")
     }
 }
 

@@ -100,7 +100,7 @@ macro_rules! lanes {
             fn store(self, room: &mut [MaybeUninit<$key>]) {
                 let room = &mut room[..$len];
                 // SAFETY: `room` is `$len` keys long, as checked above, and may be written in full; a vector has no
-                // padding, so its bytes are those of its keys; the write asks for no alignment.
+                // padding, so its bytes are those of its keys; the write needs no alignment.
                 unsafe { room.as_mut_ptr().cast::<Self>().write_unaligned(self) }
             }
             #[inline(always)]

@@ -36,6 +36,7 @@ pub mod mix;
 mod moments;
 pub mod murmur;
 mod numbers;
+mod overflow;
 mod pages;
 mod pieces;
 mod reduce;
@@ -46,7 +47,6 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod whole;
-mod wild;
 mod word;
 
 pub use arg::{sliding_arg_max, sliding_arg_min};
@@ -56,11 +56,11 @@ pub use counts::{sliding_valid_count, sliding_validity};
 pub use element::Element;
 pub use level::Level;
 pub use moments::{Moments, reduce_moments, sliding_std, sliding_variance};
+pub use overflow::{Degree, Scaled};
 pub use pages::room;
 pub use sliding::{sliding_max, sliding_min};
 pub use sums::{reduce_compensated, sliding_mean, sliding_sum};
 pub use whole::{reduce_max, reduce_min, reduce_sum};
-pub use wild::{Degree, Shrunk};
 pub use word::Word;
 
 /// A window whose true sum its type cannot hold.

@@ -14,12 +14,12 @@
 use super::counts::{Counts, ones};
 use super::level::{Kernel, dispatch};
 use super::numbers::{Numbers, Weights};
+use super::overflow::{Degree, has_nonfinite};
 use super::pieces::{Pieces, windows_of_pieces};
 use super::rows::{LANES, LONG, Rooms, Row, Slide, Squares};
 use super::sliding::{FEW, skip_after};
 use super::stream::Source;
 use super::sums::{is_f64, mend};
-use super::wild::{Degree, is_wild};
 use super::{Column, Element, window_count};
 use std::mem::MaybeUninit;
 use std::simd::prelude::*;
@@ -95,7 +95,7 @@ fn deviations<T: Element>(
         });
         let variances = moments.into_iter().map(|moments| moments.variance(ddof as f64, root));
         out.extend(variances.map(|variance| variance.unwrap_or(f64::NAN)));
-        if is_f64::<T>() && is_wild(&out[start..]) {
+        if is_f64::<T>() && has_nonfinite(&out[start..]) {
             mend(column, size, slide, degree, &mut out[start..], again).expect("a count of values fits");
         }
         return;
@@ -117,7 +117,7 @@ fn deviations<T: Element>(
         sums: Vec::new(),
         squares: Vec::new(),
         gap: None,
-        wild: false,
+        nonfinite: false,
     };
     let weights = column.validity.map(|validity| Weights { validity, len: column.len() });
     dispatch(Slide {
@@ -129,7 +129,7 @@ fn deviations<T: Element>(
         windows: (windows - 1) * slide + 1,
         rooms: &mut rooms,
     });
-    if is_f64::<T>() && rooms.wild {
+    if is_f64::<T>() && rooms.nonfinite {
         mend(column, size, slide, degree, &mut out[start..], again).expect("a count of values fits");
     }
 }
@@ -163,7 +163,7 @@ struct Deviations<'a, T> {
     squares: Vec<f64>,
     gap: Option<Gap>,
     /// Whether an answer is not finite.
-    wild: bool,
+    nonfinite: bool,
 }
 
 impl<T: Element> Rooms for Deviations<'_, T> {
@@ -211,7 +211,7 @@ impl<T: Element> Rooms for Deviations<'_, T> {
             self.skip = skip_after(self.skip, windows, self.slide);
         }
         if is_f64::<T>() {
-            self.wild |= is_wild(&self.out[from..]);
+            self.nonfinite |= has_nonfinite(&self.out[from..]);
         }
     }
 }

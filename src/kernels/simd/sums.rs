@@ -11,12 +11,12 @@ use super::counts::{self, Counts};
 use super::integers::{ExactSums, Sums, Totals};
 use super::level::{Kernel, dispatch};
 use super::numbers::Numbers;
+use super::overflow::{Degree, Scaled, has_nonfinite};
 use super::pieces::{Pieces, windows_of_pieces};
 use super::reduce::States;
 use super::rows::{LONG, Op, Rooms, Row, Slide, Sum};
 use super::sliding::{FEW, skip_after};
 use super::stream::Values;
-use super::wild::{Degree, Shrunk, is_wild};
 use super::{Column, Element, SumOverflow, Validity, element, window_count};
 use std::mem::MaybeUninit;
 
@@ -40,16 +40,16 @@ pub fn sliding_sum<T: Element>(
     }
     if let Some(out) = T::floats(out) {
         let start = out.len();
-        let wild = if slide > FEW {
+        let nonfinite = if slide > FEW {
             float_pieces(column, size, slide, windows, out);
-            is_wild(&out[start..])
+            has_nonfinite(&out[start..])
         } else {
             super::pages::reserve(out, windows + SLACK);
             let mut rooms = Floats::new::<T>(out, slide, None);
             floats(column, size, (windows - 1) * slide + 1, &mut rooms);
-            rooms.wild
+            rooms.nonfinite
         };
-        if wild {
+        if nonfinite {
             mend(column, size, slide, Degree::Sum, &mut out[start..], |column, out| {
                 sliding_sum(column, size, slide, out)
             })?;
@@ -78,12 +78,12 @@ pub fn sliding_mean<T: Element>(column: Column<'_, T>, size: usize, slide: usize
     super::pages::reserve(out, windows + SLACK);
     let counts = column.validity.map(|validity| Divisor::new(validity, size, slide));
     let mut divide = Divide { size, counts };
-    let (start, mut wild) = (out.len(), false);
+    let (start, mut nonfinite) = (out.len(), false);
     match (T::FLOAT, slide > FEW) {
         (true, false) => {
             let mut rooms = Floats::new::<T>(out, slide, Some(divide));
             floats(column, size, (windows - 1) * slide + 1, &mut rooms);
-            wild = rooms.wild;
+            nonfinite = rooms.nonfinite;
         }
         (false, false) => {
             let pick = Pick::every(slide);
@@ -94,14 +94,14 @@ pub fn sliding_mean<T: Element>(column: Column<'_, T>, size: usize, slide: usize
         (true, true) => {
             float_pieces(column, size, slide, windows, out);
             divide.tile(&mut out[start..]);
-            wild = is_wild(&out[start..]);
+            nonfinite = has_nonfinite(&out[start..]);
         }
         (false, true) => {
             out.extend(integer_pieces(column, size, slide, windows).into_iter().map(|sum| sum as f64));
             divide.tile(&mut out[start..]);
         }
     }
-    if wild {
+    if nonfinite {
         let mended = mend(column, size, slide, Degree::Sum, &mut out[start..], |column, out| {
             sliding_mean(column, size, slide, out);
             Ok(())
@@ -119,18 +119,18 @@ pub(super) fn mend<T: Element>(
     answers: &mut [f64],
     answer: impl FnOnce(Column<'_, f64>, &mut Vec<f64>) -> Result<(), SumOverflow>,
 ) -> Result<(), SumOverflow> {
-    let Some(shrunk) = Shrunk::new(column.values.iter().map(|value| value.to_f64()), degree) else {
+    let Some(scaled) = Scaled::new(column.values.iter().map(|value| value.to_f64()), degree) else {
         return Ok(());
     };
-    let (mut again, mut strange) = (Vec::new(), Vec::new());
-    answer(Column { values: &shrunk.values, validity: column.validity }, &mut again)?;
+    let (mut again, mut nonfinite) = (Vec::new(), Vec::new());
+    answer(Column { values: &scaled.values, validity: column.validity }, &mut again)?;
     sliding_sum(
-        Column { values: &shrunk.strange[..], validity: column.validity },
+        Column { values: &scaled.nonfinite[..], validity: column.validity },
         size,
         slide,
-        &mut strange,
+        &mut nonfinite,
     )?;
-    shrunk.mend(answers, &again, strange.into_iter().map(|number| number > 0));
+    scaled.repair(answers, &again, nonfinite.into_iter().map(|number| number > 0));
     Ok(())
 }
 
@@ -253,12 +253,12 @@ struct Floats<'a> {
     /// Whether answers could leave the range of a float, as sums of `f64` can, and of no other type.
     watched: bool,
     /// Whether one of them is not finite.
-    wild: bool,
+    nonfinite: bool,
 }
 
 impl<'a> Floats<'a> {
     fn new<T: Element>(out: &'a mut Vec<f64>, slide: usize, divide: Option<Divide<'a>>) -> Self {
-        Self { out, pick: Pick::every(slide), divide, watched: is_f64::<T>(), wild: false }
+        Self { out, pick: Pick::every(slide), divide, watched: is_f64::<T>(), nonfinite: false }
     }
 }
 
@@ -291,7 +291,7 @@ impl Rooms for Floats<'_> {
         }
         // A tile at a time, while it is in the cache.
         if self.watched {
-            self.wild |= is_wild(&self.out[start..]);
+            self.nonfinite |= has_nonfinite(&self.out[start..]);
         }
     }
 }

@@ -19,23 +19,23 @@ use crate::algebra::{
     Arg, At, Count, End, ExactSum, Extremum, FloatSum, Lift, Ordered, Placed, Total, Twofold, Variance,
     divided, integers, mean_unit, of_physical, ordinals, physical, physical_of,
 };
-use crate::kernels::Function as Asked;
+use crate::kernels;
 use crate::kernels::simd::Moments;
 use crate::{Error, Result};
 
 /// A window of a function over values of type `input`, with answers of type `output`; `None` if it does not support
 /// them.
 pub(super) fn rows(
-    function: Asked,
+    function: kernels::Function,
     input: &DataType,
     output: &DataType,
     algorithm: Algorithm,
 ) -> Option<Box<dyn Rows>> {
-    let mean = function == Asked::Mean;
+    let mean = function == kernels::Function::Mean;
     match function {
-        Asked::Count => return Some(count(algorithm)),
-        Asked::Variance { ddof, root } => return Some(variance(ddof, root, algorithm)),
-        Asked::Sum | Asked::Mean => {
+        kernels::Function::Count => return Some(count(algorithm)),
+        kernels::Function::Variance { ddof, root } => return Some(variance(ddof, root, algorithm)),
+        kernels::Function::Sum | kernels::Function::Mean => {
             return Some(match physical(input)? {
                 DataType::Float64 => floats(mean, algorithm),
                 DataType::UInt64 => exact::<UInt64Type, i128>(mean, input, output, algorithm),
@@ -47,18 +47,18 @@ pub(super) fn rows(
     }
     let wide = matches!(input, DataType::Decimal128(..));
     Some(match (function, physical(input)?) {
-        (Asked::First | Asked::Last, _) => {
-            let last = function == Asked::Last;
+        (kernels::Function::First | kernels::Function::Last, _) => {
+            let last = function == kernels::Function::Last;
             if wide {
                 end::<Decimal128Type>(last, output, algorithm)
             } else {
                 end::<Int64Type>(last, output, algorithm)
             }
         }
-        (Asked::ArgMin, _) if wide => arg::<Decimal128Type>(physical_of, algorithm),
-        (Asked::ArgMax, _) if wide => arg::<Decimal128Type>(reversed_decimals, algorithm),
-        (Asked::ArgMin, _) => arg::<UInt64Type>(keys, algorithm),
-        (Asked::ArgMax, _) => arg::<UInt64Type>(reversed_keys, algorithm),
+        (kernels::Function::ArgMin, _) if wide => arg::<Decimal128Type>(physical_of, algorithm),
+        (kernels::Function::ArgMax, _) if wide => arg::<Decimal128Type>(reversed_decimals, algorithm),
+        (kernels::Function::ArgMin, _) => arg::<UInt64Type>(keys, algorithm),
+        (kernels::Function::ArgMax, _) => arg::<UInt64Type>(reversed_keys, algorithm),
         (_, DataType::Int64) => extreme::<Int64Type>(function, output, algorithm),
         (_, DataType::UInt64) => extreme::<UInt64Type>(function, output, algorithm),
         (_, DataType::Float64) => extreme::<Float64Type>(function, output, algorithm),
@@ -157,13 +157,15 @@ where
 }
 
 fn extreme<T: ArrowPrimitiveType<Native: Ordered + Magnitude>>(
-    function: Asked,
+    function: kernels::Function,
     output: &DataType,
     algorithm: Algorithm,
 ) -> Box<dyn Rows> {
     let function_of = || returned::<T, _>(physical_of, output, |value: T::Native, _| Some(value));
     match function {
-        Asked::Min => window::<T, _, _, _>(Extremum::<_, false>::new(false), function_of(), algorithm),
+        kernels::Function::Min => {
+            window::<T, _, _, _>(Extremum::<_, false>::new(false), function_of(), algorithm)
+        }
         _ => window::<T, _, _, _>(Extremum::<_, true>::new(false), function_of(), algorithm),
     }
 }

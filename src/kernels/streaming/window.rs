@@ -165,7 +165,7 @@ impl StreamWindow {
     /// fit its type. The window is then as before.
     pub fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef> {
         if size == 0 {
-            return Err(Error::InvalidValue("size: 0; a window must have a row".into()));
+            return Err(Error::InvalidValue("size: 0 was given; a window has at least one row".into()));
         }
         let values = self.read(values)?;
         self.rows.slide(&values, size, min_periods)

@@ -56,8 +56,8 @@ impl Agenda {
     /// The windows of these queries, at no time yet.
     pub(super) fn new(queries: &Queries) -> Self {
         let mut this = Self::default();
-        for (query, asked) in queries.asked().iter().enumerate() {
-            for (window, (_, kind)) in asked.plan.windows().iter().enumerate() {
+        for (query, registered) in queries.registered().iter().enumerate() {
+            for (window, (_, kind)) in registered.plan.windows().iter().enumerate() {
                 let topic = Topic { query: query as u32, window: window as u32, sliding: None };
                 match kind.sliding() {
                     Some(kind) => {
@@ -83,8 +83,8 @@ impl Agenda {
             // Without an early exit: most blocks have none.
             if ends.iter().fold(false, |any, &end| any | (end <= now)) {
                 let entries = &self.sliding[block * BLOCK..][..ends.len()];
-                let due = entries.iter().zip(ends).filter(|&(_, &end)| end <= now);
-                topics.extend(due.map(|(entry, _)| entry.topic));
+                let ending = entries.iter().zip(ends).filter(|&(_, &end)| end <= now);
+                topics.extend(ending.map(|(entry, _)| entry.topic));
             }
         }
         if !self.others.is_empty() {
@@ -207,11 +207,11 @@ mod tests {
                     prop_assert_eq!(agenda.start(at as u32), Some(start(window)));
                 }
                 prop_assert_eq!(agenda.least_start(0), windows.iter().map(start).min());
-                let due = agenda.upto(t + 7);
-                let own = due.iter().filter_map(|topic| topic.sliding).map(|at| at as usize);
+                let ending = agenda.upto(t + 7);
+                let own = ending.iter().filter_map(|topic| topic.sliding).map(|at| at as usize);
                 let want = (0..windows.len()).filter(|&at| start(&windows[at]) + windows[at].size() <= t + 7);
                 prop_assert!(own.eq(want));
-                prop_assert_eq!(due.last().map(|topic| topic.sliding), Some(None));
+                prop_assert_eq!(ending.last().map(|topic| topic.sliding), Some(None));
             }
         }
     }

@@ -28,7 +28,7 @@ impl Engine {
         let gathered = self.gather(&outgoing, delta)?;
         let mut results = Vec::new();
         for (query, (outgoing, withdrawn)) in outgoing.iter().zip(withdrawn).enumerate() {
-            let (own, rows) = (self.queries.asked()[query].partials.clone(), &outgoing.of_rows);
+            let (own, rows) = (self.queries.registered()[query].partials.clone(), &outgoing.of_rows);
             let all = &outgoing.windows[..];
             if !all.is_empty() && own.iter().all(|&at| self.eager.has(at)) {
                 // The aggregate store above the slices answers windows in any order.
@@ -69,9 +69,9 @@ impl Engine {
     /// The slices that windows need, for those partials that the aggregate store above the slices does not answer.
     fn gather(&self, outgoing: &[Outgoing], delta: &Delta) -> Result<Gathered> {
         let mut which: Vec<usize> = Vec::new();
-        let own = self.queries.asked().iter().zip(outgoing);
-        for (asked, _) in own.filter(|(_, outgoing)| !outgoing.windows.is_empty()) {
-            which.extend(asked.partials.iter().filter(|&&at| !self.eager.has(at)));
+        let own = self.queries.registered().iter().zip(outgoing);
+        for (registered, _) in own.filter(|(_, outgoing)| !outgoing.windows.is_empty()) {
+            which.extend(registered.partials.iter().filter(|&&at| !self.eager.has(at)));
         }
         if which.is_empty() {
             return Ok(Gathered::default());
@@ -108,7 +108,7 @@ impl Engine {
         keys: &[ArrayRef],
         answers: Option<&[Box<dyn Partials>]>,
     ) -> Result<RecordBatch> {
-        let (plan, rows) = (&self.queries.asked()[query].plan, windows.len());
+        let (plan, rows) = (&self.queries.registered()[query].plan, windows.len());
         let lowered = match answers {
             Some(answers) => lowered(plan, &answers.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
             None => {

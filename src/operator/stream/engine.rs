@@ -178,7 +178,7 @@ impl Engine {
     }
 
     fn nothing_outgoing(&self) -> Vec<Outgoing> {
-        self.queries.asked().iter().map(|_| Outgoing::default()).collect()
+        self.queries.registered().iter().map(|_| Outgoing::default()).collect()
     }
 
     /// Folds rows into slices that are cut at edges known in advance.

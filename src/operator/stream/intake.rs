@@ -63,7 +63,7 @@ pub(super) fn check_open(closed: bool, call: &str) -> Result<()> {
     match closed {
         false => Ok(()),
         true => {
-            Err(Error::InvalidValue(format!("{call}: the operator is closed; nothing comes after close()")))
+            Err(Error::InvalidValue(format!("{call}: the operator is closed; no call may follow close()")))
         }
     }
 }
@@ -73,7 +73,7 @@ pub(super) fn check_watermark(measure: &Measure, last: Option<i64>, watermark: i
     match last.filter(|&last| watermark < last) {
         None => Ok(()),
         Some(last) => Err(Error::InvalidValue(format!(
-            "watermark: {watermark} is before the last one, {last} (both in {} of '{}'); a watermark never goes back",
+            "watermark: {watermark} is before the last one, {last} (both in {} of '{}'); a watermark must not decrease",
             measure.unit_name(),
             measure.column()
         ))),
@@ -85,7 +85,7 @@ pub(super) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
     let (own, given) = (input.fields(), batch.schema_ref().fields());
     if own.len() != given.len() {
         return Err(Error::InvalidValue(format!(
-            "batch: it has {} columns, and those before it {}; the schema of a stream does not change",
+            "batch: it has {} columns, but earlier batches had {}; the schema of a stream must not change",
             given.len(),
             own.len()
         )));
@@ -93,7 +93,8 @@ pub(super) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
     for (own, given) in own.iter().zip(given) {
         if own.name() != given.name() || own.data_type() != given.data_type() {
             return Err(Error::InvalidType(format!(
-                "batch: its column '{}' of {} is '{}' of {} in those before it; the schema of a stream does not change",
+                "batch: its column '{}' of {} was '{}' of {} in earlier batches; the schema of a stream must not \
+                 change",
                 given.name(),
                 given.data_type(),
                 own.name(),

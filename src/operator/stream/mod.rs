@@ -235,7 +235,7 @@ impl Operator {
         let least = if is_in_order { self.latest.max(self.watermark) } else { kept.cutoff() };
         if let Some(least) = least.filter(|&least| time < least) {
             return Err(Error::InvalidValue(format!(
-                "punctuate: {time} is before {least} in column '{column}'; no row could have that time any longer"
+                "punctuate: {time} is before {least} in column '{column}'; no row can have that time any more"
             )));
         }
         let (low, high) = kept.queries.edges().bounds();
@@ -352,9 +352,10 @@ impl Operator {
         // Everything that can fail comes first, and only in the engine whose queries change.
         match (&mut self.engines[which], queries[which].take()) {
             (Some(engine), Some(queries)) => {
-                let place = |name: &str| queries.asked().iter().position(|other| other.name == name);
-                let old = engine.queries.asked();
-                let places: Vec<Option<usize>> = old.iter().map(|asked| place(&asked.name)).collect();
+                let place = |name: &str| queries.registered().iter().position(|other| other.name == name);
+                let old = engine.queries.registered();
+                let places: Vec<Option<usize>> =
+                    old.iter().map(|registered| place(&registered.name)).collect();
                 engine.change(queries, &places)?;
             }
             (gone @ Some(_), None) => {
@@ -380,7 +381,7 @@ fn parts(entries: &[Entry], several: bool) -> Result<[Option<Queries>; 2]> {
     let of = |sliced: bool| -> Result<Option<Queries>> {
         let own = entries.iter().cloned().map(|entry| Entry { own: entry.own == sliced, ..entry });
         let queries = Queries::among(own.collect(), several)?;
-        Ok((!queries.asked().is_empty()).then_some(queries))
+        Ok((!queries.registered().is_empty()).then_some(queries))
     };
     Ok([of(true)?, of(false)?])
 }

@@ -38,8 +38,8 @@ impl Names {
         let len: usize = which.iter().map(|&name| self.places[name as usize].1 as usize).sum();
         if i32::try_from(len).is_err() {
             return Err(Error::InvalidValue(format!(
-                "watermark: the names of the {} windows that are due at once take {len} bytes; at most {} fit a \
-                 column, so advance in smaller steps",
+                "watermark: the names of the {} windows that become final at once take {len} bytes; a column \
+                 holds at most {}, so advance in smaller steps",
                 which.len(),
                 i32::MAX
             )));

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// A query of a stream.
 #[derive(Debug, Clone)]
-pub(in crate::operator) struct Asked {
+pub(in crate::operator) struct Registered {
     pub(in crate::operator) name: String,
     pub(in crate::operator) plan: Arc<Plan>,
     /// Only rows and windows that begin after this belong to it; all of them if it was there from the start.
@@ -28,7 +28,7 @@ pub(in crate::operator) struct Asked {
     names: Names,
 }
 
-impl Asked {
+impl Registered {
     /// The place of the first of a key's slices that belong to it.
     pub(super) fn first_place(&self, spans: Spans<'_>) -> usize {
         self.since.map_or(0, |since| spans.firsts.partition_point(|&first| first <= since))
@@ -75,7 +75,7 @@ struct Columns {
 /// All queries of a stream.
 #[derive(Debug, Clone)]
 pub(in crate::operator) struct Queries {
-    asked: Vec<Asked>,
+    registered: Vec<Registered>,
     stored: Vec<Stored>,
     edges: Edges,
     aggregates: Vec<Field>,
@@ -99,11 +99,12 @@ impl Queries {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
         };
         let (leader, several) = (leader.clone(), several || entries.len() > 1);
-        let (mut asked, mut stored, mut aggregates) = (Vec::<Asked>::new(), Vec::new(), Vec::<Field>::new());
+        let (mut registered, mut stored, mut aggregates) =
+            (Vec::<Registered>::new(), Vec::new(), Vec::<Field>::new());
         for (at, Entry { name, plan, since, own: is_own }) in entries.iter().enumerate() {
             if entries[..at].iter().any(|other| other.name == *name) {
                 return Err(Error::InvalidValue(format!(
-                    "query: there is one named '{name}' already; queries of one operator have different names"
+                    "query: a query named '{name}' exists; queries of one operator must have different names"
                 )));
             }
             check_alike(&leader, plan, name)?;
@@ -113,8 +114,8 @@ impl Queries {
                 let column = place(&mut aggregates, field.as_ref(), |other| other.name() == field.name());
                 if aggregates[column].data_type() != field.data_type() {
                     return Err(Error::InvalidValue(format!(
-                        "query: '{}' of '{name}' is {}, and {} in another query; give one of them another name \
-                         with .alias()",
+                        "query: '{}' of '{name}' is {}, but {} in another query; give one of them another name with \
+                         .alias()",
                         field.name(),
                         field.data_type(),
                         aggregates[column].data_type()
@@ -129,7 +130,7 @@ impl Queries {
                 plan.partials().iter().map(|partial| place(&mut stored, partial, |other| other == partial));
             let partials = own.collect();
             let names = Names::new(plan.windows().iter().map(|(name, _)| name.as_str()));
-            asked.push(Asked {
+            registered.push(Registered {
                 name: name.clone(),
                 plan: plan.clone(),
                 since: *since,
@@ -138,30 +139,30 @@ impl Queries {
                 names,
             });
         }
-        let edges = Edges::since(asked.iter().flat_map(|asked| {
-            let windows = asked.plan.windows().iter();
-            windows.map(|(_, window)| (window, asked.since))
+        let edges = Edges::since(registered.iter().flat_map(|registered| {
+            let windows = registered.plan.windows().iter();
+            windows.map(|(_, window)| (window, registered.since))
         }));
         let schema = schema(&entries, &aggregates, several)?;
         let extents = extent_fields(leader.measure());
-        let gaps = windows(&asked).filter_map(|(_, window)| window.session().map(Session::gap));
+        let gaps = windows(&registered).filter_map(|(_, window)| window.session().map(Session::gap));
         let widest_gap = gaps.max();
         let results = Columns {
             window_names: names_windows(&entries),
             ranks: has_ranks(&entries),
             numbers: has_numbers(&entries),
         };
-        Ok(Self { asked, stored, edges, aggregates, schema, extents, widest_gap, results, several })
+        Ok(Self { registered, stored, edges, aggregates, schema, extents, widest_gap, results, several })
     }
 
     /// The queries, in the order they were added.
-    pub(in crate::operator) fn asked(&self) -> &[Asked] {
-        &self.asked
+    pub(in crate::operator) fn registered(&self) -> &[Registered] {
+        &self.registered
     }
 
     /// Whose keys, time and schema all have.
     pub(in crate::operator) fn leader(&self) -> &Plan {
-        &self.asked[0].plan
+        &self.registered[0].plan
     }
 
     /// The distinct partials of all queries.
@@ -225,7 +226,7 @@ impl Queries {
     /// An empty column of each partial.
     fn fresh(&self) -> Result<Vec<Box<dyn Partials>>> {
         let mut fresh: Vec<Option<Box<dyn Partials>>> = self.stored.iter().map(|_| None).collect();
-        for Asked { plan, partials, .. } in &self.asked {
+        for Registered { plan, partials, .. } in &self.registered {
             for (&at, column) in partials.iter().zip(plan.empty_partials()?) {
                 fresh[at].get_or_insert(column);
             }
@@ -245,15 +246,15 @@ impl Queries {
         lowered: Vec<ArrayRef>,
     ) -> Result<RecordBatch> {
         let WindowColumns { extents, which, updates, ranks, numbers } = windows;
-        let (asked, rows) = (&self.asked[query], which.len());
+        let (registered, rows) = (&self.registered[query], which.len());
         let mut columns = keys;
         columns.reserve_exact(self.schema.fields().len() - columns.len());
         if self.several {
-            let names = std::iter::repeat_n(asked.name.as_str(), rows);
+            let names = std::iter::repeat_n(registered.name.as_str(), rows);
             columns.push(Arc::new(StringArray::from_iter_values(names)));
         }
         if self.results.window_names {
-            columns.push(asked.names.column(&which)?);
+            columns.push(registered.names.column(&which)?);
         }
         columns.push(extents);
         let nothing = |kind: DataType| new_null_array(&kind, rows);
@@ -264,7 +265,7 @@ impl Queries {
             columns.push(numbers.unwrap_or_else(|| nothing(DataType::Int64)));
         }
         let mut own: Vec<Option<ArrayRef>> = vec![None; self.aggregates.len()];
-        for (&column, values) in asked.columns.iter().zip(lowered) {
+        for (&column, values) in registered.columns.iter().zip(lowered) {
             own[column] = Some(values);
         }
         let own = own.into_iter().zip(&self.aggregates);
@@ -309,11 +310,11 @@ pub(in crate::operator) fn strategy<'a>(
 }
 
 /// All windows of queries, with the query of each.
-pub(in crate::operator) fn windows(asked: &[Asked]) -> impl Iterator<Item = (usize, &Window)> {
-    asked
+pub(in crate::operator) fn windows(registered: &[Registered]) -> impl Iterator<Item = (usize, &Window)> {
+    registered
         .iter()
         .enumerate()
-        .flat_map(|(at, asked)| asked.plan.windows().iter().map(move |(_, window)| (at, window)))
+        .flat_map(|(at, registered)| registered.plan.windows().iter().map(move |(_, window)| (at, window)))
 }
 
 fn names_windows(entries: &[Entry]) -> bool {
@@ -338,14 +339,15 @@ fn check_alike(leader: &Plan, plan: &Plan, name: &str) -> Result<()> {
     };
     if names(leader) != names(plan) {
         return Err(Error::InvalidValue(format!(
-            "by: '{name}' is by [{}], and the operator's queries by [{}]; queries of one operator have the same keys",
+            "by: '{name}' groups by [{}], but the operator's queries by [{}]; queries of one operator must have the \
+             same keys",
             names(plan).join(", "),
             names(leader).join(", ")
         )));
     }
     if leader.time() != plan.time() {
         return Err(Error::InvalidValue(format!(
-            "time: '{name}' is over '{}', and the operator's queries over '{}'; queries of one operator have the \
+            "time: '{name}' uses '{}', but the operator's queries use '{}'; queries of one operator must have the \
              same time column",
             plan.measure().column(),
             leader.measure().column()

@@ -1,7 +1,7 @@
 //! Windows that are ready: those that a watermark makes final, and final ones that late rows change.
 
 use super::engine::Engine;
-use super::queries::Asked;
+use super::queries::Registered;
 use crate::slice::Cell;
 use crate::window::{Cursor, Ending, Listed, Session, Spans};
 
@@ -77,8 +77,8 @@ impl Outgoing {
 }
 
 /// The session of a query that contains slice `at` of a key, if there is one.
-fn session_around(session: &Session, asked: &Asked, spans: Spans<'_>, at: usize) -> Option<Listed> {
-    let from = asked.first_place(spans);
+fn session_around(session: &Session, registered: &Registered, spans: Spans<'_>, at: usize) -> Option<Listed> {
+    let from = registered.first_place(spans);
     (at >= from).then(|| session.around(spans.from(from), at - from))
 }
 
@@ -87,15 +87,15 @@ impl Engine {
     pub(super) fn note_reopened(&self, cell: Cell, reopened: &mut Vec<Reopened>) {
         let (Some(watermark), spans) = (self.watermark, self.slices.of(cell.key)) else { return };
         let after = spans.firsts.partition_point(|&first| first <= cell.first);
-        for (query, asked) in self.queries.asked().iter().enumerate() {
-            for (window, (_, kind)) in asked.plan.windows().iter().enumerate() {
+        for (query, registered) in self.queries.registered().iter().enumerate() {
+            for (window, (_, kind)) in registered.plan.windows().iter().enumerate() {
                 let Some(session) = kind.session() else { continue };
                 let near = [after.checked_sub(1), (after < spans.len()).then_some(after)];
                 for at in near.into_iter().flatten() {
                     let (first, last) = (spans.firsts[at], spans.lasts[at]);
                     if session.joins(last, cell.first)
                         && session.joins(cell.last, first)
-                        && let Some(found) = session_around(session, asked, spans, at)
+                        && let Some(found) = session_around(session, registered, spans, at)
                         && session.final_at(found.end) <= watermark
                     {
                         reopened.push(Reopened { query, window, key: cell.key, at: first });
@@ -110,12 +110,12 @@ impl Engine {
         reopened.sort_unstable();
         reopened.dedup();
         reopened.retain(|known| {
-            let asked = &self.queries.asked()[known.query];
+            let registered = &self.queries.registered()[known.query];
             let spans = self.slices.of(known.key);
             let at = spans.firsts.partition_point(|&first| first <= known.at).checked_sub(1);
-            let session = asked.plan.windows()[known.window].1.session().zip(at);
+            let session = registered.plan.windows()[known.window].1.session().zip(at);
             let found = session.and_then(|(session, at)| {
-                Some(session.final_at(session_around(session, asked, spans, at)?.end))
+                Some(session.final_at(session_around(session, registered, spans, at)?.end))
             });
             found.is_some_and(|final_at| self.watermark.is_none_or(|watermark| final_at > watermark))
         });
@@ -127,15 +127,15 @@ impl Engine {
         let after = Some(watermark.saturating_sub(self.options.allowed_lateness));
         let bounds = self.queries.edges().bounds();
         let (mut times, mut found) = (Vec::new(), Vec::new());
-        for (asked, outgoing) in self.queries.asked().iter().zip(outgoing) {
-            let ending = Ending { after, upto: watermark, since: asked.since, bounds };
-            for (number, (_, window)) in asked.plan.windows().iter().enumerate() {
+        for (registered, outgoing) in self.queries.registered().iter().zip(outgoing) {
+            let ending = Ending { after, upto: watermark, since: registered.since, bounds };
+            for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
                 let Some(window) = window.by_time() else { continue };
                 for of_key in changed.chunk_by(|a, b| a.0 == b.0) {
                     let (key, spans) = (of_key[0].0, self.slices.of(of_key[0].0));
-                    let from = asked.first_place(spans);
+                    let from = registered.first_place(spans);
                     times.clear();
-                    times.extend(of_key.iter().map(|&(_, t)| t).filter(|&t| asked.has(t)));
+                    times.extend(of_key.iter().map(|&(_, t)| t).filter(|&t| registered.has(t)));
                     found.clear();
                     window.list_changed(spans.from(from), &times, &ending, &mut found);
                     outgoing.extend(number, key, from, &found, true);
@@ -154,9 +154,9 @@ impl Engine {
         let mut found = Vec::new();
         for topic in agenda.upto(now) {
             let (query, number) = (topic.query as usize, topic.window as usize);
-            let asked = &queries.asked()[query];
-            let window = &asked.plan.windows()[number].1;
-            let ending = Ending { after: *watermark, upto: now, since: asked.since, bounds };
+            let registered = &queries.registered()[query];
+            let window = &registered.plan.windows()[number].1;
+            let ending = Ending { after: *watermark, upto: now, since: registered.since, bounds };
             let Some(rules) = window.by_time().filter(|rules| rules.may_end(&ending)) else { continue };
             if let (Some(_), Some(after), true) = (topic.sliding, ending.after, fresh.is_empty()) {
                 fresh.extend((0..keys).map(|key| slices.of(key).before(after, usize::MAX)));
@@ -166,7 +166,7 @@ impl Engine {
                 if spans.is_empty() {
                     continue;
                 }
-                let from = asked.first_place(spans);
+                let from = registered.first_place(spans);
                 found.clear();
                 let mut cursor = Cursor::default();
                 if let Some(sliding) = topic.sliding {

@@ -242,8 +242,8 @@ fn read_partials(
 
 /// Reads which window type of which query is meant.
 pub(super) fn read_window(from: &mut Reader<'_>, queries: &Queries) -> Result<(usize, usize)> {
-    let query = from.place(queries.asked().len())?;
-    Ok((query, from.place(queries.asked()[query].plan.windows().len())?))
+    let query = from.place(queries.registered().len())?;
+    Ok((query, from.place(queries.registered()[query].plan.windows().len())?))
 }
 
 /// Writes what is needed to bind queries again: the schema, the options of the stream, names and fingerprints.
@@ -281,8 +281,8 @@ fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>) -> Result<Vec<Bou
     let bound = queries.into_iter().zip(known).map(|((name, plan), (own, print, since))| {
         if name != own || fingerprint(&plan) != print {
             return Err(Error::InvalidValue(format!(
-                "queries: '{name}' is not '{own}', which the snapshot is of; its keys, time, windows and aggregates \
-                 must be the same"
+                "queries: '{name}' differs from '{own}' of the snapshot; keys, time, windows and aggregates must be \
+                 the same"
             )));
         }
         Ok((name, plan, since))

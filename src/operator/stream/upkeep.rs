@@ -5,7 +5,7 @@ use arrow_array::RecordBatch;
 use super::agenda::Agenda;
 use super::engine::Engine;
 use super::options::{Options, StoreKind};
-use super::queries::{Asked, Queries, windows};
+use super::queries::{Queries, Registered, windows};
 use super::tuples::Tuples;
 use crate::Result;
 use crate::slice::strategy::Order;
@@ -102,13 +102,14 @@ impl Engine {
         let plain = self.store.partials().iter().filter(|partials| partials.is_plain()).count();
         let runs = self.eager.runs();
         match (self.eager.has_states(), self.options.store) {
-            (false, StoreKind::Lazy) => ("lazy", "as asked for"),
+            (false, StoreKind::Lazy) => ("lazy", "as requested"),
             (_, _) if runs == all => {
-                ("eager", "values in order, runs of which are merged when a window first asks for them")
+                ("eager", "values in order are kept as runs, which are merged when a window first needs them")
             }
             (false, _) if runs > 0 => (
                 "lazy",
-                "few window types; but values in order are runs, merged when a window first asks for them",
+                "few window types; but values in order are kept as runs, which are merged when a window first needs \
+                 them",
             ),
             (false, _) => {
                 ("lazy", "few window types: windows that are ready are combined from slices in one go")
@@ -120,7 +121,7 @@ impl Engine {
                 "eager",
                 "but for partials that are no plain states or values in order: those are combined when a window is ready",
             ),
-            (true, StoreKind::Eager) => ("eager", "as asked for"),
+            (true, StoreKind::Eager) => ("eager", "as requested"),
             (true, _) => (
                 "eager",
                 "many window types: each combines two running totals, or few nodes of a tree, instead of many slices",
@@ -161,19 +162,22 @@ impl Engine {
     /// their slices are merged, and the number of slices is that of the edges in use (Traub et al. 2019, §5.2: "we
     /// merge slices").
     fn merge_settled(&mut self) {
-        let asked = self.queries.asked();
+        let registered = self.queries.registered();
         let is_long = |window: &Window| window.by_time().is_some_and(|rules| rules.is_long());
-        let has_long = self.tuples.is_none() && windows(asked).any(|(_, window)| is_long(window));
+        let has_long = self.tuples.is_none() && windows(registered).any(|(_, window)| is_long(window));
         let Some(horizon) = self.horizon().filter(|_| has_long) else { return };
         let is_needed = |earlier: i64, later: i64| {
             // No slice has rows from before and after a query was added.
-            let comes_between =
-                |asked: &Asked| asked.since.is_some_and(|since| earlier <= since && since < later);
+            let comes_between = |registered: &Registered| {
+                registered.since.is_some_and(|since| earlier <= since && since < later)
+            };
             let keeps_apart = |(query, window): (usize, &Window)| {
                 let rules = window.by_time();
-                rules.is_some_and(|rules| rules.keeps_apart((earlier, later), asked[query].since, horizon))
+                rules.is_some_and(|rules| {
+                    rules.keeps_apart((earlier, later), registered[query].since, horizon)
+                })
             };
-            asked.iter().any(comes_between) || windows(asked).any(keeps_apart)
+            registered.iter().any(comes_between) || windows(registered).any(keeps_apart)
         };
         let (cutter, gap) = (&mut self.cutter, self.queries.edges().gap());
         let merged = self.slices.merge_settled(|t| cutter.slice_of(t).1 <= horizon, is_needed, gap);
@@ -243,17 +247,17 @@ impl Engine {
     pub(super) fn cutoff(&self) -> Option<i64> {
         let (bounds, horizon) = (self.queries.edges().bounds(), self.horizon()?);
         let agenda = self.expiring.as_ref().unwrap_or(&self.agenda);
-        let of_query = |(query, asked): (usize, &Asked)| {
-            let windows = asked.plan.windows();
+        let of_query = |(query, registered): (usize, &Registered)| {
+            let windows = registered.plan.windows();
             let takes_from = |at: usize| windows[at].1.takes_from(horizon, bounds);
             let least = match agenda.least_start(query) {
                 // What the agenda knows need not be computed.
                 Some(least) => agenda.others(query).map(takes_from).fold(least, i64::min),
                 None => (0..windows.len()).map(takes_from).min()?,
             };
-            Some(asked.since.map_or(least, |since| least.max(since.saturating_add(1))))
+            Some(registered.since.map_or(least, |since| least.max(since.saturating_add(1))))
         };
-        self.queries.asked().iter().enumerate().filter_map(of_query).min()
+        self.queries.registered().iter().enumerate().filter_map(of_query).min()
     }
 
     /// Future rows are at or after this time. Windows still to be emitted contain no rows before it other than those
@@ -272,12 +276,12 @@ impl Engine {
     /// contain one of them. `None` while all slices are.
     fn first_needed(&self) -> Option<i64> {
         let (bounds, cutoff) = (self.queries.edges().bounds(), self.cutoff()?);
-        let of_query = |(query, asked): (usize, &Asked)| {
-            let windows = asked.plan.windows();
+        let of_query = |(query, registered): (usize, &Registered)| {
+            let windows = registered.plan.windows();
             let others = self.agenda.others(query).filter_map(|at| windows[at].1.by_time());
-            others.filter_map(|rules| rules.reaches_back(cutoff, asked.since, bounds)).min()
+            others.filter_map(|rules| rules.reaches_back(cutoff, registered.since, bounds)).min()
         };
-        let reaching = self.queries.asked().iter().enumerate().filter_map(of_query);
+        let reaching = self.queries.registered().iter().enumerate().filter_map(of_query);
         Some(reaching.fold(cutoff, i64::min))
     }
 
@@ -327,7 +331,7 @@ impl Engine {
 /// What the aggregate store keeps above the slices of these queries. Unless nothing is wanted, sorted runs are kept:
 /// without them each window would have to read all of its values.
 pub(super) fn eager(queries: &Queries, options: Options, store: &Store, keeps_rows: bool) -> Eager {
-    let windows = queries.asked().iter().map(|asked| asked.plan.windows().len());
+    let windows = queries.registered().iter().map(|registered| registered.plan.windows().len());
     let above = match options.store {
         // Slices that are fitted to rows change anywhere.
         _ if keeps_rows => Wants::Nothing,
@@ -342,8 +346,12 @@ pub(super) fn eager(queries: &Queries, options: Options, store: &Store, keeps_ro
 pub(super) fn cutter(queries: &Queries) -> Cutter {
     let edges = queries.edges();
     // Rows from before a query was added do not belong to it: no slice has rows from before and after.
-    let cuts: Vec<i64> =
-        queries.asked().iter().filter_map(|asked| asked.since).map(|since| since.saturating_add(1)).collect();
+    let cuts: Vec<i64> = queries
+        .registered()
+        .iter()
+        .filter_map(|registered| registered.since)
+        .map(|since| since.saturating_add(1))
+        .collect();
     let slices = edges.gap().map(|_| Calendar::new(edges, &cuts));
     Cutter::new(Calendar::with_gap(edges, &cuts), slices)
 }

@@ -38,7 +38,8 @@ pub(super) struct Buckets {
     /// All recent rows, those of heavy keys included, and the rows up to which they are counted.
     weight: u64,
     counted: u64,
-    due: u64,
+    /// The number of rows from which on buckets are moved again.
+    next_check: u64,
     moved: u64,
 }
 
@@ -53,7 +54,7 @@ impl Buckets {
                 .collect(),
             weight: 0,
             counted: 0,
-            due: ROWS * u64::from(buckets),
+            next_check: ROWS * u64::from(buckets),
             moved: 0,
         }
     }
@@ -94,8 +95,8 @@ impl Buckets {
     }
 
     /// Whether it is time for [`level`](Self::level).
-    pub(super) fn are_due(&self, total: u64) -> bool {
-        total >= self.due
+    pub(super) fn should_level(&self, total: u64) -> bool {
+        total >= self.next_check
     }
 
     /// Moves buckets from workers whose cold rows alone exceed the mean by more than chance to the workers with the
@@ -104,7 +105,7 @@ impl Buckets {
     /// O(buckets · log buckets), at times that double.
     pub(super) fn level(&mut self, total: u64, distinct: f64, allowance: f64) -> u64 {
         let first = ROWS * self.len() as u64;
-        self.due = total + total.clamp(first, first << DOUBLINGS);
+        self.next_check = total + total.clamp(first, first << DOUBLINGS);
         self.weight += total.saturating_sub(self.counted);
         self.counted = total;
 
@@ -154,7 +155,7 @@ impl Buckets {
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        for number in [self.weight, self.counted, self.due, self.moved] {
+        for number in [self.weight, self.counted, self.next_check, self.moved] {
             out.extend(number.to_le_bytes());
         }
         for Bucket { rows, lately, worker } in &self.buckets {
@@ -166,7 +167,8 @@ impl Buckets {
 
     pub(super) fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self> {
         let mut buckets = Self::new(workers);
-        for number in [&mut buckets.weight, &mut buckets.counted, &mut buckets.due, &mut buckets.moved] {
+        for number in [&mut buckets.weight, &mut buckets.counted, &mut buckets.next_check, &mut buckets.moved]
+        {
             *number = reader.number()?;
         }
         for bucket in &mut buckets.buckets {
@@ -175,7 +177,7 @@ impl Buckets {
             bucket.worker = u16::from_le_bytes(reader.array()?);
         }
         if buckets.buckets.iter().any(|bucket| u32::from(bucket.worker) >= workers) {
-            return Err(reader.damaged("a bucket on a worker that there is not"));
+            return Err(reader.damaged("a bucket on a worker that does not exist"));
         }
         Ok(buckets)
     }

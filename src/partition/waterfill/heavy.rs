@@ -207,7 +207,7 @@ impl HeavyKeys {
             let (worker, at, rows, young) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()? == 1);
             let known: Vec<u32> = (0..reader.u32()?).map(|_| reader.u32()).collect::<Result<_>>()?;
             if worker >= workers || known.iter().any(|&worker| worker >= workers) {
-                return Err(reader.damaged("a heavy key on a worker that there is not"));
+                return Err(reader.damaged("a heavy key on a worker that does not exist"));
             }
             heavy.keys.push(Key { hash, worker, at, rows, young, known });
         }

@@ -23,7 +23,7 @@
 //! far on V workers: `max(0.01 · D̂, min(n / 8 V, 16 V))`, or `n / 8 V` while what the key knows is [`DIRE`]ly
 //! overfilled; and never less than `V - 1` for a key that alone exceeds a fair share, so that one hot key can always
 //! reach all workers. Hence at most D plus the largest of 1 % of D, an eighth of the mean load, and V - 1, whatever comes;
-//! Eq. 3 asks that aggregation does not outweigh evaluation. D̂ is HyperLogLog's estimate less three of its standard
+//! Eq. 3 requires that aggregation does not outweigh evaluation. D̂ is HyperLogLog's estimate less three of its standard
 //! errors.
 //!
 //! **Imbalance.** A liquid row is put on a worker only below the brim, unless none can be had within the allowance (such
@@ -59,7 +59,7 @@ const SLACK_ROWS: f64 = 2.0;
 const EXTRA: f64 = 0.01;
 /// Extra workers of keys for each worker, however few the keys.
 const EXTRA_PER_WORKER: f64 = 16.0;
-/// The part of a mean load that extra workers of keys may come to while they are few: Eq. 3 asks that aggregation does
+/// The part of a mean load that extra workers of keys may come to while they are few: Eq. 3 requires that aggregation does
 /// not outweigh evaluation.
 const EXTRA_OF_LOAD: f64 = 1.0 / 8.0;
 /// The part of the mean load by which a worker must be overfilled for extra workers beyond that.
@@ -158,7 +158,7 @@ impl Waterfill {
             let home = |hash| self.buckets.worker(self.buckets.place(hash));
             self.extra += self.heavy.end_epoch(least, left, home);
         }
-        if self.buckets.are_due(self.total) {
+        if self.buckets.should_level(self.total) {
             let left = self.allowance.saturating_sub(self.extra) as f64;
             self.extra += self.buckets.level(self.total, self.distinct.estimate(), left);
         }

@@ -175,7 +175,7 @@ impl Header {
         let Some((&[words, version, family, precision, places, flags, state, mode], _)) =
             image.split_first_chunk::<8>()
         else {
-            return Err(damaged(&format!("{} bytes are no sketch; the least has 8", image.len())));
+            return Err(damaged(&format!("{} bytes are too few; the smallest sketch has 8", image.len())));
         };
         if (version, family) != (1, 7) {
             return Err(damaged(&format!(
@@ -360,5 +360,5 @@ fn word(image: &[u8], from: usize) -> Option<u32> {
 }
 
 fn damaged(how: &str) -> Error {
-    Error::InvalidValue(format!("data: its bytes are no HyperLogLog sketch, or a damaged one: {how}"))
+    Error::InvalidValue(format!("data: the bytes are not a HyperLogLog sketch, or are damaged: {how}"))
 }

@@ -131,7 +131,7 @@ impl Union {
         let (found, state) = image::read(bytes)?;
         if found != precision {
             return Err(Error::InvalidValue(format!(
-                "data: a sketch of precision {found}, where one of precision {precision} is asked for"
+                "data: a sketch of precision {found}, where one of precision {precision} is needed"
             )));
         }
         Ok(Self(match state {

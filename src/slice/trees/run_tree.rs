@@ -1,5 +1,5 @@
-//! The eager aggregate store of multisets: levels of sorted runs over each key's slices, merged when a window first asks
-//! for them (Traub et al. 2019, §§5.2, 5.4.1).
+//! The eager aggregate store of multisets: levels of sorted runs over each key's slices, merged when a window first
+//! needs them (Traub et al. 2019, §§5.2, 5.4.1).
 //!
 //! | | |
 //! |---|---|

@@ -150,7 +150,7 @@ def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        The query does not fit; or `frame` is no DataFrame, or a streaming one.
+        The query does not fit; or `frame` is not a DataFrame, or is a streaming one.
     """
     if not is_spark(frame):
         raise InvalidType(f"df: a {type(frame).__name__} is given; df is a Spark DataFrame")

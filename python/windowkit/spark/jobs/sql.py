@@ -37,7 +37,7 @@ SKETCHES: Final = ("approx_count_distinct", "hll_sketch")
 LEAST: Final = f"bigint('{-(2**63)}')"
 LOW: Final = 0xFFFF_FFFF
 LOST: Final = "0D"
-"""What the additions of a float sum lost, which Spark does not tell: a constant, not to be shuffled."""
+"""What the additions of a float sum lost, which Spark does not report: a constant, not to be shuffled."""
 
 
 def window(window: Tumbling | Sliding | Session, time: str) -> str:
@@ -175,8 +175,8 @@ def partial(
 
     Sums of bigints are two, of the upper and of the lower 32 bits: neither overflows below 2^31 rows of a
     slice, whatever the ANSI mode, and stage 2 puts them together in 128 bits. Sums of floats come with what
-    their additions lost, which Spark does not tell. Moments are (n, mean, what the mean lost, m2); a first or
-    last value comes with its time; an arg-extremum with the other column's extremum and a time.
+    their additions lost, which Spark does not report. Moments are (n, mean, what the mean lost, m2); a first
+    or last value comes with its time; an arg-extremum with the other column's extremum and a time.
     """
     taken = "" if where is None else f" filter (where {where})"
     if kind == "count_all":

@@ -1,6 +1,6 @@
 """Queries over Parquet files that Spark's tasks read by themselves.
 
-Spark is asked which files there are and what columns they have (`tables`); where there is none to ask,
+Spark says which files there are and what columns they have (`tables`); without Spark,
 footers say it (`footers`). Tasks read the files (`reading`), but for the row groups that statistics rule out
 (`pruning`).
 """

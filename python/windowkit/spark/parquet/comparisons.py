@@ -41,7 +41,7 @@ MOST_OF_LONG: Final = 19
 SINGLE: Final = 2**24
 """Up to which all integers are fractions of 32 bits."""
 DOUBLE_DIGITS: Final = 15
-"""Of decimals that doubles tell apart."""
+"""Of decimals that doubles distinguish."""
 MICROS: Final = pa.timestamp("us")
 INSTANT: Final = pa.timestamp("us", "UTC")
 
@@ -88,7 +88,7 @@ def compared(
     zone : str or None
         The session's, in which dates, and times given as text without a zone, are instants.
     groups : bool, default False
-        Whether to return what statistics of row groups can be asked, which holds where the comparison does:
+        Whether to return a condition for statistics of row groups, which holds where the comparison does:
         they know nothing of NaN, so that nothing is said of fractions if NaN is among those that match.
 
     Raises
@@ -142,7 +142,7 @@ def known(column: str, given: Any, kind: pa.DataType) -> Value | None:
         A column of this type is not compared with it.
     """
     value = given
-    # pyarrow has no integers or decimals so large, and cannot be asked for their type.
+    # pyarrow has no integers or decimals so large, and no type for them.
     if not (given is None or isinstance(given, bool | int | float | Decimal | str | bytes)):
         try:
             scalar = given if isinstance(given, pa.Scalar) else pa.scalar(given)

@@ -3,7 +3,7 @@
 A data source has no shuffle. So each of its partitions reads the columns of all files, and keeps the rows of
 its share of the keys: the more partitions, the less work each has after reading, and the more is read in all.
 `windowkit.spark.scan` reads every row once, and is the one to take from Python; this one is for SQL, where
-a table is all there is. Spark asks a Python data source for no metrics and for nothing to tell in its plans:
+a table is all there is. Spark asks a Python data source for no metrics and for no notes in its plans:
 `windowkit.spark.explain_scan` says which files, row groups and columns the same query reads.
 """
 
@@ -28,8 +28,8 @@ from windowkit.query import Query, query
 from windowkit.spark.jobs import representative
 from windowkit.spark.parquet import footers
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of
-from windowkit.spark.parquet.pruning import Chosen, left_over
-from windowkit.spark.parquet.reading import batches
+from windowkit.spark.parquet.pruning import left_over
+from windowkit.spark.parquet.reading import Reader
 from windowkit.spark.routes import finished
 from windowkit.spark.shipping import described, importing, packed_task
 from windowkit.windows import COMMA, SEMICOLON, Session, Sliding, quoted, unquoted
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["asked_of", "options", "register", "shipped_source"]
+__all__ = ["whole_of", "options", "register", "shipped_source"]
 
 OPTIONS: Final = (
     *("path", "paths", "by", "time", "windows", "aggs", "filter", "partitions", "mergeSchema", "timeZone"),
@@ -76,32 +76,32 @@ def options(wanted: Query) -> dict[str, str]:
     Raises
     ------
     InvalidValue
-        The query has no text form, as users' own functions have none.
+        The query has no text form, as user-defined functions have none.
     """
-    told = {
+    given = {
         "by": ", ".join(map(quoted, wanted.by)),
         "time": quoted(wanted.time),
         "windows": "; ".join(map(str, wanted.windows)),
         "aggs": "; ".join(map(str, wanted.aggs)),
     }
-    if any(each.user is not None for each in wanted.aggs) or asked(told) != wanted:
+    if any(each.user is not None for each in wanted.aggs) or query_of(given) != wanted:
         raise InvalidValue(
-            "query: it has no text form, as functions of one's own have none; use wk.spark.scan"
+            "query: it has no text form, as user-defined functions have none; use wk.spark.scan"
         )
-    return told
+    return given
 
 
-def asked(told: dict[str, str]) -> Query:
+def query_of(given: dict[str, str]) -> Query:
     """Return the query of options."""
     for name in ("time", "windows", "aggs"):
-        if name not in told:
+        if name not in given:
             raise InvalidValue(f"{name}: the option is not given; options are {', '.join(OPTIONS)}")
-    keys = told.get("by", "")
+    keys = given.get("by", "")
     return query(
         by=[unquoted("by", name.strip()) for name in COMMA.split(keys)] if keys else [],
-        time=unquoted("time", told["time"].strip()),
-        windows=[windows.parse(text.strip()) for text in SEMICOLON.split(told["windows"])],
-        aggs=[aggregates.parse(text.strip()) for text in SEMICOLON.split(told["aggs"])],
+        time=unquoted("time", given["time"].strip()),
+        windows=[windows.parse(text.strip()) for text in SEMICOLON.split(given["windows"])],
+        aggs=[aggregates.parse(text.strip()) for text in SEMICOLON.split(given["aggs"])],
     )
 
 
@@ -134,21 +134,21 @@ def shipped_source() -> type[DataSource]:
 
         def schema(self) -> spark.StructType:
             there()
-            from windowkit.spark.parquet.datasource import asked_of
+            from windowkit.spark.parquet.datasource import whole_of
 
-            return asked_of(self.options).output()
+            return whole_of(self.options).output()
 
         def reader(self, schema: spark.StructType) -> DataSourceReader:
             there()
-            from windowkit.spark.parquet.datasource import asked_of
+            from windowkit.spark.parquet.datasource import whole_of
 
-            whole = asked_of(self.options)
+            whole = whole_of(self.options)
             return ShippedReader(whole.payload(), whole.partitions)
 
     return Shipped
 
 
-def asked_of(given: Mapping[str, str]) -> Whole:
+def whole_of(given: Mapping[str, str]) -> Whole:
     """Check options against the files that they name.
 
     Options, in any case, are ``by`` (names, comma-separated), ``time``, ``windows`` and ``aggs`` (in the text
@@ -158,27 +158,27 @@ def asked_of(given: Mapping[str, str]) -> Whole:
     Spark's own formats have them, ``paths`` (JSON: a list) and ``partitions`` (1 by default). Columns are
     found in any case. A partition holds the slices of its keys in memory.
     """
-    told = {name.lower(): value for name, value in given.items()}
-    unknown = sorted(set(told) - set(map(str.lower, OPTIONS)))
+    options = {name.lower(): value for name, value in given.items()}
+    unknown = sorted(set(options) - set(map(str.lower, OPTIONS)))
     if unknown:
         raise InvalidValue(f"{unknown[0]}: there is no such option; options are {', '.join(OPTIONS)}")
-    number = told.get("partitions", "1")
+    number = options.get("partitions", "1")
     if not re.fullmatch("[0-9]{1,9}", number) or not 1 <= int(number) <= MOST_PARTITIONS:
         raise InvalidValue(
             f"partitions: {number!r} is given; it is a number of at least 1, at most {MOST_PARTITIONS:,}"
         )
-    merge = told.get("mergeschema", "false").lower()
+    merge = options.get("mergeschema", "false").lower()
     if merge not in ("true", "false"):
-        raise InvalidValue(f"mergeSchema: {told['mergeschema']!r} is given; it is true or false")
-    wanted = asked(told)
-    zone = told.get("timezone")
+        raise InvalidValue(f"mergeSchema: {options['mergeschema']!r} is given; it is true or false")
+    wanted = query_of(options)
+    zone = options.get("timezone")
     try:
         pc.assume_timezone(pa.scalar(0, pa.timestamp("us")), zone or "UTC")
     except pa.ArrowInvalid as error:
         raise InvalidValue(
             f"timeZone: {zone!r} is given ({error}); it is a name such as Europe/Berlin"
         ) from None
-    source = files.found(paths_of(told))
+    source = files.found(paths_of(options))
     footers.check_directories(source)
     columns = columns_of(footers.schema_of(source, merge == "true"))
     names = {column: in_file(column, columns) for column in wanted.inputs}
@@ -187,24 +187,25 @@ def asked_of(given: Mapping[str, str]) -> Whole:
     others = [(name, pa.null()) for name in columns if name not in names.values()]
     kinds = {name: kind_of(name, columns) for name in own.values()}
     plan(wanted, pa.schema([*((column, kinds[name]) for column, name in own.items()), *others]))
-    chosen, needed = chosen_of(filter_of(told.get("filter")), columns, zone=zone)
+    chosen, needed = chosen_of(filter_of(options.get("filter")), columns, zone=zone)
     schema = pa.schema([(name, kinds[name]) for name in own.values()])
     # A column that both read is read once.
     both = pa.schema(list((kinds | needed).items()))
-    return Whole(wanted, schema, both, chosen, left_over(source, chosen, both), int(number))
+    reader = Reader(source.filesystem, both, source.partitioned, chosen)
+    return Whole(wanted, schema, reader, left_over(source, chosen, both).files, int(number))
 
 
-def paths_of(told: Mapping[str, str]) -> str | list[str]:
-    """Return what `load` was told to read: a path, or several as JSON."""
-    if "path" in told and "paths" in told:
-        raise InvalidValue("paths: they are given beside path; one of the two says what is read")
-    if "path" in told:
-        return told["path"]
-    if "paths" not in told:
-        raise InvalidValue("path: none is given; load(path) is told a file or directory")
-    listed = read_json("paths", told["paths"], 'paths is JSON such as ["a.parquet", "b.parquet"]')
+def paths_of(options: Mapping[str, str]) -> str | list[str]:
+    """Return what `load` is to read: a path, or several as JSON."""
+    if "path" in options and "paths" in options:
+        raise InvalidValue("paths: they are given beside path; give one of the two")
+    if "path" in options:
+        return options["path"]
+    if "paths" not in options:
+        raise InvalidValue("path: none is given; load(path) takes a file or directory")
+    listed = read_json("paths", options["paths"], 'paths is JSON such as ["a.parquet", "b.parquet"]')
     if not isinstance(listed, list) or not all(isinstance(path, str) for path in listed):
-        raise InvalidValue(f"paths: {told['paths']!r} is given; paths is JSON, a list of strings")
+        raise InvalidValue(f"paths: {options['paths']!r} is given; paths is JSON, a list of strings")
     return listed
 
 
@@ -244,14 +245,13 @@ def filter_of(text: str | None) -> Filter | None:
 class Whole:
     """A query over all files.
 
-    `schema` has its columns as files call them, `read` also those of the filter.
+    `schema` has its columns as files call them, `reader` reads also those of the filter.
     """
 
     query: Query
     schema: pa.Schema
-    read: pa.Schema
-    chosen: Chosen | None
-    source: files.Source
+    reader: Reader
+    listed: tuple[files.File, ...]
     partitions: int
 
     def planned(self) -> Plan:
@@ -293,11 +293,8 @@ class Whole:
         """Read all files, and yield the windows of the keys of partition `number`."""
         planned = self.planned()
         engine = planned.engine()
-        for file in self.source.files:
-            whole = files.Part(file, 0, file.size)
-            for each in batches(
-                self.source.filesystem, whole, self.read, self.chosen, self.source.partitioned
-            ):
+        for file in self.listed:
+            for each in self.reader.batches(files.Part(file, 0, file.size)):
                 rows = each.select(self.schema.names).rename_columns(self.query.inputs)
                 if self.partitions == 1:
                     engine.push(rows)

@@ -20,7 +20,7 @@ from windowkit.windows.grammar import QUOTED, unquoted
 
 __all__ = ["Filter", "chosen_of", "columns_of", "kind_of", "parse"]
 
-# Of pyarrow.dataset.Expression, of which pyarrow tells no type, or of tuples.
+# Of pyarrow.dataset.Expression, which pyarrow does not type, or of tuples.
 Filter: TypeAlias = Any
 Comparison: TypeAlias = tuple[str, str, Any]
 Columns: TypeAlias = Mapping[str, pa.DataType | InvalidType]
@@ -55,15 +55,15 @@ def parse(text: str) -> tuple[str, str, str | list[str]]:
     Raises
     ------
     InvalidValue
-        `text` is no comparison.
+        `text` is not a comparison.
     """
     found = COMPARISON.fullmatch(text)
     operator = "" if found is None else " ".join(found["operator"].lower().split())
     several = None if found is None or not operator.endswith("in") else LISTED.fullmatch(found["value"])
     if found is None or (operator.endswith("in") and several is None):
         raise InvalidValue(
-            f"filter: {text!r} is no comparison; filters are 'day >= 2024-05-01' with =, !=, <, <=, > or >=, "
-            "or 'device in (a, b)', or not in"
+            f"filter: {text!r} is not a comparison; filters are 'day >= 2024-05-01' with =, !=, <, <=, > or "
+            ">=, or 'device in (a, b)', or not in"
         )
     column = unquoted("filter", found["column"])
     if several is None:
@@ -108,7 +108,7 @@ def chosen_of(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        It is no filter, or does not fit the columns.
+        It is not a filter, or does not fit the columns.
     """
     if given is None:
         return None, {}

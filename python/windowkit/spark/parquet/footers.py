@@ -1,4 +1,4 @@
-"""Columns of Parquet files by their footers, where there is no Spark to ask.
+"""Columns of Parquet files by their footers, without Spark.
 
 Spark writes a schema of its own into the footer, as JSON, and where that is there it is the table's: it alone
 says which integers are intervals, and how strings are compared.
@@ -38,14 +38,14 @@ def check_directories(source: Source) -> None:
     InvalidValue
         There are such directories.
     """
-    advice = "where Spark is not asked, directories are name=value, of whole numbers, dates and text"
+    advice = "without Spark, values of directories name=value are whole numbers, dates and text"
     for at, (name, kind) in enumerate(zip(source.partitioned.names, source.partitioned.types, strict=True)):
         values = {file.values[at] for file in source.files} - {None}
         odd = [value for value in values if isinstance(value, str) and NUMBER.fullmatch(value)]
         if odd or kind not in SURE:
             raise InvalidValue(
                 f"paths: directories say {name}={(odd or sorted(values))[0]}, which Spark may type in "
-                f"several ways; {advice}; wk.spark.scan without filesystem= asks Spark"
+                f"several ways; {advice}; wk.spark.scan without filesystem= types them as Spark does"
             )
 
 
@@ -69,7 +69,7 @@ def schema_of(source: Source, merge_schema: bool) -> StructType:
             elif (read, had) not in WIDENED:
                 raise InvalidType(
                     f"merge_schema: column {field.name!r} is {had} in {first!r} and {read} in {file.path!r}; "
-                    "files of one scan have the same types, or narrower integers and floats"
+                    "files of one scan must have the same types, or narrower integers and floats"
                 )
     of_files = [field for field, _ in columns.values() if field.name not in source.partitioned.names]
     return StructType(
@@ -85,7 +85,7 @@ def fields_of(filesystem: fs.FileSystem, file: File) -> list[StructField]:
         return said
     instants = int96_in(opened)
     kinds = {field.name: kind_in_spark(field.type) for field in opened.physical_schema}
-    # Within structs and lists instants are not told apart from other times.
+    # Within structs and lists instants are not distinguished from other times.
     kinds |= {name: UTC if pa.types.is_timestamp(kinds[name]) else None for name in instants}
     return [StructField(name, in_spark(kind)) for name, kind in kinds.items() if kind is not None]
 
@@ -96,7 +96,7 @@ def in_spark(kind: pa.DataType) -> Any:
 
 
 def fields_said(opened: ds.ParquetFileFragment, file: File) -> list[StructField] | None:
-    """Return the columns of Spark's schema in a footer; None where there is none, or none that is read."""
+    """Return the columns of Spark's schema in a footer; None if there is none, or none that can be read."""
 
     def known(found: dict[str, Any]) -> dict[str, Any]:
         if found.get("type") == "udt":

@@ -87,7 +87,7 @@ def check_setting(opened: ds.ParquetFileFragment, columns: list[str], file: File
 
 
 def leaves(column: pa.Array) -> Iterator[pa.Array]:
-    """Yield what a column is made of within structs, lists and maps; itself, if it is none."""
+    """Yield what a column is made of within structs, lists and maps; itself, if it is none of these."""
     kind = column.type
     if pa.types.is_struct(kind):
         for inner in column.flatten():
@@ -115,7 +115,7 @@ def is_near(column: pa.Array) -> bool:
 def check_int96(
     filesystem: fs.FileSystem, file: File, opened: ds.ParquetFileFragment, columns: list[str]
 ) -> None:
-    """Refuse times of INT96 that are no microseconds of 64 bits: look at all again, in seconds.
+    """Refuse times of INT96 that do not fit microseconds of 64 bits: look at all again, in seconds.
 
     INT96 has a day of 32 bits, and a time of day. pyarrow takes the day, counted from 4713 BC, for one
     without a sign, and lets microseconds wrap; seconds hold every day. A second look is as dear as the first,

@@ -1,6 +1,6 @@
 """Files and row groups of which directories and statistics rule out every row.
 
-pyarrow asks statistics by itself, too, but it takes a group whose least and greatest fraction are one for a
+pyarrow uses statistics by itself, too, but it takes a group whose least and greatest fraction are one for a
 group of that value, which may have NaN beside it: writers leave NaN out of statistics. And what it compares
 is what is stored, where expressions here are of Spark's types. So what is known of a row group is stated
 here, in Spark's types and as far as it is sure, and pyarrow only finds out whether an expression can hold.
@@ -37,12 +37,12 @@ class Chosen:
     rows : pyarrow.dataset.Expression
         What holds of each of them.
     groups : pyarrow.dataset.Expression
-        What holds of them as far as statistics of row groups are to be asked.
+        What holds of them, as tested against statistics of row groups.
     columns : tuple of str
         What `groups` reads.
     floats : bool
         Whether what holds of fractions in `groups` holds of no NaN, so that ends of fractions, which say
-        nothing of NaN, may be asked.
+        nothing of NaN, may be used.
     """
 
     rows: ds.Expression
@@ -53,7 +53,7 @@ class Chosen:
 
 def possible(known: Iterable[ds.Expression], schema: pa.Schema, chosen: Chosen) -> list[int]:
     """Return which of several sets of rows may have one that is chosen, by what is known of each."""
-    # No file is opened: what is known of fragments is all that is asked.
+    # No file is opened: only what is known of fragments is used.
     fragments = [
         FORMAT.make_fragment(str(number), SYSTEM, partition_expression=holds)
         for number, holds in enumerate(known)
@@ -87,7 +87,7 @@ def pruned(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) ->
         Columns to read, in Spark's types, of files and of directories.
     chosen : Chosen
     """
-    columns = asked(opened, schema, chosen)
+    columns = tested(opened, schema, chosen)
     holds = opened.partition_expression
     given = ds.get_partition_keys(holds)
     for name in chosen.columns:
@@ -102,7 +102,7 @@ def silent(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) ->
     """Return the columns of a file that a filter reads and of which no row group has statistics."""
     found = {
         field.name
-        for number, stored, field in asked(opened, schema, chosen)
+        for number, stored, field in tested(opened, schema, chosen)
         for group in opened.row_groups
         if ends(opened.metadata.row_group(group.id).column(number), stored, field.type, chosen.floats)
     }
@@ -110,10 +110,10 @@ def silent(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) ->
     return (set(chosen.columns) & set(opened.physical_schema.names)) - set(given) - found
 
 
-Asked: TypeAlias = list[tuple[int, pa.DataType, pa.Field]]
+Columns: TypeAlias = list[tuple[int, pa.DataType, pa.Field]]
 
 
-def asked(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) -> Asked:
+def tested(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) -> Columns:
     """Return the columns that a filter reads: their numbers and types in the file, and what Spark has."""
     given = ds.get_partition_keys(opened.partition_expression)
     stored = opened.metadata.schema
@@ -126,7 +126,7 @@ def asked(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) -> 
     ]
 
 
-def known(group: pq.RowGroupMetaData, columns: Asked, floats: bool) -> ds.Expression:
+def known(group: pq.RowGroupMetaData, columns: Columns, floats: bool) -> ds.Expression:
     """Return what holds of every row of a row group."""
     holds = ds.scalar(True)
     for number, stored, wanted in columns:

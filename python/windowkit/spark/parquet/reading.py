@@ -7,6 +7,7 @@ moves no row into another window, whose edges are whole microseconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from windowkit.spark.parquet.legacy import (
 from windowkit.spark.parquet.pruning import Chosen, pruned
 from windowkit.spark.parquet.types import conformed, is_readable
 
-__all__ = ["batches", "fragment", "int96_in", "unopened"]
+__all__ = ["Reader", "fragment", "int96_in", "unopened"]
 
 BATCH_ROWS: Final = 1 << 16
 BATCH_BYTES: Final = 16 << 20
@@ -49,14 +50,14 @@ def fragment(
     Raises
     ------
     InvalidValue
-        It is no Parquet file, or has a name twice.
+        It is not a Parquet file, or has duplicate column names.
     """
     opened = unopened(filesystem, file, partitioned)
     try:
         opened.ensure_complete_metadata()
     except FileNotFoundError as error:
         raise InvalidValue(
-            f"paths: {file.path!r} is there no longer; files of a scan stay until it is done"
+            f"paths: {file.path!r} no longer exists; files must stay in place until a scan is done"
         ) from error
     except (pa.ArrowException, OSError) as error:
         raise InvalidValue(f"paths: {file.path!r} cannot be read as Parquet: {error}") from error
@@ -64,8 +65,8 @@ def fragment(
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidValue(
-            f"paths: {file.path!r} has {names.count(twice[0])} columns {twice[0]!r}; a file that is read has "
-            "every name once"
+            f"paths: {file.path!r} has {names.count(twice[0])} columns {twice[0]!r}; column names of a "
+            "file must be unique"
         )
     return opened
 
@@ -88,70 +89,74 @@ def is_in(name: str) -> Callable[[str], bool]:
     return lambda path: path == name or path.startswith(f"{name}.")
 
 
-def batches(
-    filesystem: fs.FileSystem,
-    part: Part,
-    schema: pa.Schema,
-    chosen: Chosen | None,
-    partitioned: pa.Schema,
-    reading: Reading = READING,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a part of a file.
+@dataclass(frozen=True)
+class Reader:
+    """How files of a table are read.
 
     Parameters
     ----------
     filesystem : pyarrow.fs.FileSystem
-    part : Part
     schema : pyarrow.Schema
         The columns to read, in Spark's types.
+    partitioned : pyarrow.Schema
+        Columns that are values of each file, in that order.
     chosen : Chosen, optional
         Which rows, by columns of `schema`.
-    partitioned : pyarrow.Schema
-        Columns that are values of ``part.file``, in that order.
-    reading : Reading
+    settings : Reading
         By the session's settings; by default as without.
-
-    Raises
-    ------
-    InvalidType
-        A column has another type in this file, which is not a narrower one of the same kind.
-    InvalidValue
-        The file cannot be read, or is no longer what it was when it was found.
     """
-    constant = constants(part.file, partitioned)
-    check_unchanged(filesystem, part.file)
-    opened = fragment(filesystem, part.file, partitioned)
-    own = opened.physical_schema
-    for field in schema:
-        if field.name not in constant:
-            check_column(field, own, part.file)
-    groups = [group for group in range(opened.num_row_groups) if lies_in(opened, group, part)]
-    opened = opened.subset(row_group_ids=groups)
-    there = [name for name in schema.names if name in own.names and name not in constant]
-    # Times of INT96 that have not been found to be as they are read.
-    doubtful = [name for name in int96_in(opened) if name in there]
-    if doubtful:
-        check_setting(opened, doubtful, part.file, reading)
-    old = of_old_calendar(opened, there, doubtful, reading)
-    # By the old calendar's statistics, rows that are to be refused might be left out unseen.
-    if chosen is not None and groups and not any(has_days(schema.field(name).type) for name in old):
-        opened = pruned(opened, schema, chosen)
-    try:
-        for batch in stored(opened, there):
-            if doubtful and not all(is_near(batch.column(name)) for name in doubtful):
-                check_int96(filesystem, part.file, opened, doubtful)
-                doubtful = []
-            rows = completed(batch, schema, constant)
-            check_calendar(rows.select(old), part.file)
-            if chosen is None:
-                yield rows
-            else:
-                yield from pa.Table.from_batches([rows]).filter(chosen.rows).to_batches()
-    except (pa.ArrowException, OSError) as error:
-        # Of a file that was written anew meanwhile the footer tells of bytes that are not there.
-        check_unchanged(filesystem, part.file)
-        raise InvalidValue(f"paths: {part.file.path!r} cannot be read: {error}") from error
-    check_unchanged(filesystem, part.file)
+
+    filesystem: fs.FileSystem
+    schema: pa.Schema
+    partitioned: pa.Schema
+    chosen: Chosen | None = None
+    settings: Reading = READING
+
+    def batches(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a part of a file.
+
+        Raises
+        ------
+        InvalidType
+            A column has another type in this file, which is not a narrower one of the same kind.
+        InvalidValue
+            The file cannot be read, or is no longer what it was when it was found.
+        """
+        schema, chosen = self.schema, self.chosen
+        constant = constants(part.file, self.partitioned)
+        check_unchanged(self.filesystem, part.file)
+        opened = fragment(self.filesystem, part.file, self.partitioned)
+        own = opened.physical_schema
+        for field in schema:
+            if field.name not in constant:
+                check_column(field, own, part.file)
+        groups = [group for group in range(opened.num_row_groups) if lies_in(opened, group, part)]
+        opened = opened.subset(row_group_ids=groups)
+        there = [name for name in schema.names if name in own.names and name not in constant]
+        # Times of INT96 that have not been found to be as they are read.
+        doubtful = [name for name in int96_in(opened) if name in there]
+        if doubtful:
+            check_setting(opened, doubtful, part.file, self.settings)
+        old = of_old_calendar(opened, there, doubtful, self.settings)
+        # By the old calendar's statistics, rows that are to be refused might be left out unseen.
+        if chosen is not None and groups and not any(has_days(schema.field(name).type) for name in old):
+            opened = pruned(opened, schema, chosen)
+        try:
+            for batch in stored(opened, there):
+                if doubtful and not all(is_near(batch.column(name)) for name in doubtful):
+                    check_int96(self.filesystem, part.file, opened, doubtful)
+                    doubtful = []
+                rows = completed(batch, schema, constant)
+                check_calendar(rows.select(old), part.file)
+                if chosen is None:
+                    yield rows
+                else:
+                    yield from pa.Table.from_batches([rows]).filter(chosen.rows).to_batches()
+        except (pa.ArrowException, OSError) as error:
+            # If a file was rewritten meanwhile, its old footer describes bytes that no longer exist.
+            check_unchanged(self.filesystem, part.file)
+            raise InvalidValue(f"paths: {part.file.path!r} cannot be read: {error}") from error
+        check_unchanged(self.filesystem, part.file)
 
 
 def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.RecordBatch]:
@@ -187,14 +192,14 @@ def check_column(field: pa.Field, own: pa.Schema, file: File) -> None:
         others = [each.name for each in own if each.name.lower() == field.name.lower()]
         if others:
             raise InvalidValue(
-                f"query: column {field.name!r} is {others[0]!r} in {file.path!r}; files of one scan name "
-                "columns alike"
+                f"query: column {field.name!r} is {others[0]!r} in {file.path!r}; files of one scan must "
+                "use the same case"
             )
     elif not is_readable(own.field(field.name).type, field.type):
         raise InvalidType(
             f"query: column {field.name!r} is {own.field(field.name).type} in {file.path!r} and {field.type} "
-            "in others; files of one scan have the same types, or narrower integers and floats than the "
-            "first; with merge_schema=True the widest of all files counts"
+            "in others; files of one scan must have the same types, or narrower integers and floats than "
+            "the first; with merge_schema=True the widest of all files counts"
         )
 
 

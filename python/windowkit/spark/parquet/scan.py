@@ -17,9 +17,9 @@ from windowkit import files
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.spark.jobs import Job, identifier, job
-from windowkit.spark.parquet import legacy, pruning, reading, tables
+from windowkit.spark.parquet import legacy, pruning, tables
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of
-from windowkit.spark.parquet.pruning import Chosen
+from windowkit.spark.parquet.reading import Reader, fragment
 from windowkit.spark.routes import Expected, described, expected, packed, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
@@ -43,27 +43,18 @@ class ReadAndPack:
     Parameters
     ----------
     pack : Pack
-    filesystem : pyarrow.fs.FileSystem
+    reader : Reader
+        Of `names`, and the columns that its filter needs.
     tasks : tuple of tuple of Part
-        Of every task; a task is told its number.
+        Of every task; a task gets its number.
     names : tuple of str
         How files call the columns of ``pack.schema``.
-    read : pyarrow.Schema
-        Columns to read: `names`, and those that `chosen` needs.
-    partitioned : pyarrow.Schema
-        Columns of directories.
-    chosen : Chosen or None
-    reading : Reading
     """
 
     pack: stages.Pack
-    filesystem: fs.FileSystem
+    reader: Reader
     tasks: tuple[tuple[files.Part, ...], ...]
     names: tuple[str, ...]
-    read: pa.Schema
-    partitioned: pa.Schema
-    chosen: Chosen | None
-    reading: legacy.Reading
 
     @property
     def query(self) -> Query:
@@ -80,9 +71,7 @@ class ReadAndPack:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for part in self.tasks[number]:
-                    for rows in reading.batches(
-                        self.filesystem, part, self.read, self.chosen, self.partitioned, self.reading
-                    ):
+                    for rows in self.reader.batches(part):
                         yield timed(rows.select(self.names), at)
 
 
@@ -95,11 +84,9 @@ class Scan(Job):
 
     source: files.Source
     names: tuple[str, ...]
-    read: pa.Schema
-    chosen: Chosen | None
+    reader: Reader
     expects: Expected
     listed: int
-    reading: legacy.Reading
 
     @cached_property
     def tasks(self) -> tuple[tuple[files.Part, ...], ...]:
@@ -113,16 +100,7 @@ class Scan(Job):
 
     def stage_1(self) -> ReadAndPack:
         """Return what reads the files."""
-        return ReadAndPack(
-            packed.pack(self, never=self.never),
-            self.source.filesystem,
-            self.tasks,
-            self.names,
-            self.read,
-            self.source.partitioned,
-            self.chosen,
-            self.reading,
-        )
+        return ReadAndPack(packed.pack(self, never=self.never), self.reader, self.tasks, self.names)
 
     def run(self) -> DataFrame:
         """Return the windows, lazily."""
@@ -151,8 +129,8 @@ def scan(
     spark : SparkSession
         Classic or Connect.
     paths : str or sequence of str
-        What ``spark.read.parquet(*paths)`` takes: Spark is asked which files these are, which columns they
-        have and what their directories add. This process and all workers read them by Spark's names. A file
+        What ``spark.read.parquet(*paths)`` takes: Spark says which files these are, which columns they have
+        and what their directories add. This process and all workers read them by Spark's names. A file
         is read once, however many of the paths lead to it.
     query : Query
         Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values.
@@ -167,8 +145,8 @@ def scan(
         as ``isin`` takes nulls in. Row groups whose statistics say that they have no such row are left out,
         as far as these can say so: they leave NaN out. Files whose directories say so are not opened.
     filesystem : pyarrow.fs.FileSystem, optional
-        Where files lie of which Spark is not asked, if it can be pickled; `paths` are then names of files or
-        directories, and directories ``name=value`` are of whole numbers, dates or text.
+        The file system of files that Spark does not open, which must be picklable; `paths` are then names of
+        files or directories, and values of directories ``name=value`` are whole numbers, dates or text.
     merge_schema : bool, optional
         Take the columns of all files; by default as ``spark.sql.parquet.mergeSchema`` has it.
     rows_per_slice : float, optional
@@ -237,14 +215,14 @@ def explain_scan(
         f"  expected: {made.expects}",
         f"stage 1, in Rust inside one mapInArrow: {counted(len(made.tasks), 'task')} read "
         f"{counted(len(source.files), 'file')} of {source.bytes:,} bytes, no row enters the JVM",
-        f"  columns: {', '.join(map(identifier, made.read.names))}",
+        f"  columns: {', '.join(map(identifier, made.reader.schema.names))}",
     ]
     if source.partitioned.names:
         lines.append(f"  of directories: {', '.join(map(identifier, source.partitioned.names))}")
-    if made.chosen is not None:
-        lines.append(f"  filter: {made.chosen.rows}")
-        if str(made.chosen.groups) != str(made.chosen.rows):
-            lines.append(f"  statistics, which leave NaN out, are asked for: {made.chosen.groups}")
+    if made.reader.chosen is not None:
+        lines.append(f"  filter: {made.reader.chosen.rows}")
+        if str(made.reader.chosen.groups) != str(made.reader.chosen.rows):
+            lines.append(f"  statistics, which leave NaN out, are tested for: {made.reader.chosen.groups}")
         if source.partitioned.names:
             ruled_out = made.listed - len(source.files)
             lines.append(f"  directories rule out {ruled_out:,} of {counted(made.listed, 'file')}")
@@ -273,20 +251,20 @@ def few(expects: Expected) -> bool:
 
 
 def groups(made: Scan) -> str:
-    """Say how many row groups the files that are asked have, and how many their statistics rule out."""
+    """Say how many row groups a sample of the files has, and how many their statistics rule out."""
     every = made.source.files
-    asked = every[:: max(len(every) // SAMPLE, 1)][:SAMPLE]
+    sampled = every[:: max(len(every) // SAMPLE, 1)][:SAMPLE]
     number, left = 0, 0
     silent: set[str] = set()
-    for file in asked:
-        opened = reading.fragment(made.source.filesystem, file, made.source.partitioned)
+    for file in sampled:
+        opened = fragment(made.source.filesystem, file, made.source.partitioned)
         number += opened.num_row_groups
-        if made.chosen is not None and opened.num_row_groups:
-            left += pruning.pruned(opened, made.read, made.chosen).num_row_groups
-            silent |= pruning.silent(opened, made.read, made.chosen)
-    where = counted(len(asked), "file") if asked == every else f"{len(asked):,} of {len(every):,} files"
+        if made.reader.chosen is not None and opened.num_row_groups:
+            left += pruning.pruned(opened, made.reader.schema, made.reader.chosen).num_row_groups
+            silent |= pruning.silent(opened, made.reader.schema, made.reader.chosen)
+    where = counted(len(sampled), "file") if sampled == every else f"{len(sampled):,} of {len(every):,} files"
     text = f"row groups: {number:,} in {where}"
-    if made.chosen is not None:
+    if made.reader.chosen is not None:
         text += f", of which statistics rule out {number - left:,}"
     if silent:
         text += f"; they do not say between which values {', '.join(map(identifier, sorted(silent)))} lies"
@@ -315,7 +293,7 @@ def checked(
     if filesystem is None:
         frame, source = tables.of_spark(session, paths, merge_schema)
     else:
-        frame, source = tables.unasked(session, paths, filesystem, merge_schema)
+        frame, source = tables.of_pyarrow(session, paths, filesystem, merge_schema)
     made = job(frame, query)
     fields = {field.name: field for field in frame.schema}
     columns = columns_of(frame.schema)
@@ -328,8 +306,8 @@ def checked(
     numbers = [name for name in read.names if FIELD_ID in fields[name].json()]
     if numbers and str(session.conf.get(BY_NUMBER, "false")).lower() == "true":
         raise InvalidValue(
-            f"query: {BY_NUMBER} is true, and column {numbers[0]!r} has a number in files; scan finds "
-            "columns by their names"
+            f"query: {BY_NUMBER} is true, and column {numbers[0]!r} has a field id; scan finds columns by "
+            "name"
         )
     return Scan(
         made.query,
@@ -339,11 +317,9 @@ def checked(
         made.plan,
         pruning.left_over(source, expression, read),
         names,
-        read,
-        expression,
+        Reader(source.filesystem, read, source.partitioned, expression, legacy.of_session(session)),
         expected(rows_per_slice, "tasks look at their first rows"),
         len(source.files),
-        legacy.of_session(session),
     )
 
 
@@ -356,7 +332,7 @@ def is_session(given: object) -> bool:
 
 
 def parallelism(session: SparkSession) -> int:
-    """Return how many tasks run at once, as far as the session tells."""
+    """Return how many tasks run at once, as far as the session says."""
     said = session.conf.get("spark.sql.leafNodeDefaultParallelism", None)
     if said is not None:
         return int(said)

@@ -30,7 +30,7 @@ from windowkit.spark.parquet import footers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["of_spark", "unasked"]
+__all__ = ["of_spark", "of_pyarrow"]
 
 NOTHING: Final = StructType([])
 TYPING: Final = {
@@ -45,12 +45,12 @@ TYPING: Final = {
 def of_spark(
     session: SparkSession, paths: str | Sequence[str], merge_schema: bool | None
 ) -> tuple[DataFrame, Source]:
-    """Return Spark's own DataFrame of some paths, to be asked for its columns, and the files that it reads.
+    """Return Spark's own DataFrame of some paths, which has their columns, and the files that it reads.
 
     Raises
     ------
     InvalidType, InvalidValue
-        Spark does not read the paths, or its files are not seen from here.
+        Spark does not read the paths, or this process cannot see its files.
     """
     given = files.listed(paths)
     at = time.time_ns()
@@ -69,12 +69,12 @@ def of_spark(
             if "NANOS" not in str(error):
                 raise
             check_settings(session, "paths: columns are timestamps of nanoseconds")
-            # Spark reads no nanoseconds; told that they are microseconds, as which tasks read them, it does.
+            # Spark reads no nanoseconds. Given as microseconds, which is how tasks read them, it does.
             frame = session.read.schema(footers.schema_of(source, bool(merge_schema))).parquet(*given)
     return frame, source
 
 
-def unasked(
+def of_pyarrow(
     session: SparkSession, paths: str | Sequence[str], filesystem: fs.FileSystem, merge_schema: bool | None
 ) -> tuple[DataFrame, Source]:
     """Return an empty DataFrame of the columns of files, and these, where only pyarrow sees them.
@@ -98,17 +98,19 @@ def refused(given: list[str]) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         first = re.sub(r"^An error occurred while calling .*\n: ", "", str(error)).splitlines()[0]
         raise InvalidValue(
-            f"paths: Spark does not read {', '.join(given)} ({first}); what only pyarrow opens is read with "
-            "filesystem="
+            f"paths: Spark does not read {', '.join(given)} ({first}); give filesystem= for what only "
+            "pyarrow can open"
         ) from None
 
 
 def check_settings(session: SparkSession, what: str) -> None:
-    """Refuse settings by which Spark would type columns that it is not asked about."""
+    """Refuse settings by which Spark would type columns in another way than files do."""
     for setting, default in TYPING.items():
         found = str(session.conf.get(setting, default)).lower()
         if found != default:
-            raise InvalidValue(f"{what}, of which Spark is not asked, and {setting} is {found}; unset it")
+            raise InvalidValue(
+                f"{what}, whose types do not come from Spark, but {setting} is {found}; unset it"
+            )
 
 
 def source_of(session: SparkSession, uris: Sequence[str], columns: StructType, at: int) -> Source:
@@ -117,7 +119,7 @@ def source_of(session: SparkSession, uris: Sequence[str], columns: StructType, a
     infos = [info for info in stated(system, paths) if info.size and not files.is_hidden(info.base_name)]
     infos.sort(key=lambda info: info.path)
     rows = [(info, *values_of(info.path, columns.names)) for info in infos]
-    # Files beside directories that say something are none of the table.
+    # Files beside directories of the form name=value are not part of the table.
     around = {"/".join(steps[:end]) for _, _, steps in rows for end in range(len(steps))}
     rows = [row for row in rows if len(row[1]) == len(columns) and "/".join(row[2]) not in around]
     kept = [typed(session, field, [row[1][place] for row in rows]) for place, field in enumerate(columns)]
@@ -136,7 +138,7 @@ def opened(uris: Sequence[str]) -> tuple[fs.FileSystem, list[str]]:
     parts = [urlsplit(uri) for uri in dict.fromkeys(uris)]
     roots = {f"{part.scheme}://{part.netloc}" for part in parts}
     if len(roots) > 1:
-        raise InvalidValue(f"paths: {', '.join(sorted(roots))} are several file systems; a scan reads one")
+        raise InvalidValue(f"paths: {', '.join(sorted(roots))} are on several file systems; a scan reads one")
     system, root = files.opened(f"{roots.pop()}/")
     return system, [root.rstrip("/") + unquote(part.path) for part in parts]
 
@@ -148,13 +150,13 @@ def stated(system: fs.FileSystem, paths: list[str]) -> list[fs.FileInfo]:
         folders.setdefault(path.rpartition("/")[0], []).append(path)
     found: list[fs.FileInfo] = []
     for folder, inner in folders.items():
-        asked = fs.FileSelector(folder, allow_not_found=True) if len(inner) > 1 else inner
+        selected = fs.FileSelector(folder, allow_not_found=True) if len(inner) > 1 else inner
         wanted = set(inner)
-        there = [info for info in system.get_file_info(asked) if info.path in wanted and info.is_file]
+        there = [info for info in system.get_file_info(selected) if info.path in wanted and info.is_file]
         if len(there) < len(wanted):
             raise InvalidValue(
-                f"paths: Spark finds files in {folder!r} that are not seen from here; a scan reads files "
-                "that this process and all workers see"
+                f"paths: Spark finds files in {folder!r} that this process cannot see; a scan reads "
+                "files that this process and all workers see"
             )
         found += there
     return found
@@ -186,14 +188,14 @@ def typed(session: SparkSession, field: StructField, texts: list[str]) -> list[A
     values: list[Any] = [unescaped(text) for text in distinct]
     if distinct and not isinstance(field.dataType, StringType):
         cast = f"try_cast(text as {field.dataType.simpleString()})"
-        asked = f"select transform(from_json(:texts, 'array<string>'), text -> {cast})"
-        (column,) = session.sql(asked, {"texts": json.dumps(values)}).toArrow().columns
+        statement = f"select transform(from_json(:texts, 'array<string>'), text -> {cast})"
+        (column,) = session.sql(statement, {"texts": json.dumps(values)}).toArrow().columns
         values = files.plain(column.combine_chunks().flatten()).to_pylist()
     by_text = dict(zip(distinct, values, strict=True))
     unread = [text for text, value in by_text.items() if value is None]
     if unread:
         raise InvalidValue(
-            f"paths: a directory says {field.name}={unread[0]}, which Spark's cast to "
-            f"{field.dataType.simpleString()} does not take; take query.run(spark.read.parquet(path))"
+            f"paths: a directory says {field.name}={unread[0]}, which Spark cannot cast to "
+            f"{field.dataType.simpleString()}; use query.run(spark.read.parquet(path))"
         )
     return [by_text.get(text) for text in texts]

@@ -63,7 +63,8 @@ def checked_window(window: Tumbling | Length | None, time: str | None) -> Tumbli
         window = tumbling(window)
     if window.counts_rows:
         raise InvalidType(
-            f"window: {window} counts rows, which come in no order; window is a tumbling window over time"
+            f"window: {window} counts rows, which have no order in Spark; window is a tumbling window over "
+            "time"
         )
     if time is None:
         raise InvalidValue("time: None is given with a window; time is the name of the time column")

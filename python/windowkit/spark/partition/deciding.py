@@ -161,7 +161,7 @@ def partition_id(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        As `repartition`, or the partition of a row is no function of its columns.
+        As `repartition`, or the partition of a row is not a function of its columns.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def partitioning(
         )
         if way == "planned":
             raise InvalidValue(
-                f"way: 'planned' cannot be taken, as {against}; take longer windows, fewer partitions, or "
+                f"way: 'planned' cannot be used, as {against}; take longer windows, fewer partitions, or "
                 "way='streaming'"
             )
         return streaming(replace(made, reason=against, spread=None), df, count, cardinality, bias, seed)
@@ -293,13 +293,13 @@ def which_way(df: DataFrame, method: str, way: str) -> tuple[str, str]:
         return ("planned", "the first that can") if against is None else ("streaming", against)
     if way == "planned" and against is not None:
         raise InvalidValue(
-            f"way: 'planned' cannot be taken, as {against}; ways are {', '.join(map(repr, arguments.WAYS))}"
+            f"way: 'planned' cannot be used, as {against}; ways are {', '.join(map(repr, arguments.WAYS))}"
         )
     if way == "streaming" and method not in arguments.ROW_BY_ROW:
         raise InvalidValue(
             f"way: 'streaming' is for methods with a state, and {method!r} has none; its way is 'planned'"
         )
-    return way, "as asked"
+    return way, "as requested"
 
 
 def planned(

@@ -3,7 +3,7 @@
 The planned way of `windowkit.spark.repartition` decides on this. The set of keys never leaves the executors:
 keys are grouped by their 64-bit hash where the rows are, the groups by cell of hashes, and a cell reports its
 rows and its heaviest key. Two heavy keys in one cell hide each other, and what is left of a cell shows that;
-such cells, if any, are asked again.
+such cells, if any, are counted again.
 """
 
 from __future__ import annotations

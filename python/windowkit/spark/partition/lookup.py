@@ -22,7 +22,7 @@ SHIFTS = (33, 41, 49, 57)
 """What picks a key's stride is a code shifted by all of these, so that high bits show in the lowest eight."""
 
 LARGEST = 1 << 20
-"""A table of hashes never needs so many slots: codes that do are no hashes."""
+"""A table of hashes never needs so many slots: codes that do are not hashes."""
 
 
 def found(codes: Sequence[int], values: Sequence[int], code: Column) -> tuple[Column, Column]:

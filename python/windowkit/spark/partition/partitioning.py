@@ -86,7 +86,7 @@ class Partitioning:
     ordered: bool = False
 
     def repartition(self, df: DataFrame) -> DataFrame:
-        """Return `df` in exactly so many partitions, lazily.
+        """Return `df` in exactly `partitions` partitions, lazily.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Partitioning:
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            As `repartition`; or the partition of a row is no function of its columns.
+            As `repartition`; or the partition of a row is not a function of its columns.
         """
         allowed = "a column is made of the methods 'waterfill' and 'hash' in the planned way, by content"
         if self.way == "streaming":
@@ -131,11 +131,11 @@ class Partitioning:
         if self.method == "shuffle":
             raise InvalidValue(f"method: 'shuffle' takes partitions in turn; {allowed}")
         if self.placement is not None and self.placement.is_split and self.spread is None:
-            raise InvalidValue(f"spread: 'position' is no function of a row; {allowed}")
+            raise InvalidValue(f"spread: 'position' is not a function of the row; {allowed}")
         return by_content(self, df, codes.by_name(df))
 
     def explain(self) -> str:
-        """Say how rows are partitioned, and why so."""
+        """Say how rows are partitioned, and why."""
         return "\n".join(lines(self))
 
 
@@ -240,9 +240,9 @@ def decide(made: Partitioning, df: DataFrame, rows: DataFrame) -> DataFrame:
         content = codes.content(df, range(len(df.columns)), codes.by_number)
         rows = rows.sortWithinPartitions(*([] if at is None else [codes.by_number(at)]), content)
     schema = spark.StructType([*rows.schema.fields, spark.StructField(PARTITION, spark.IntegerType())])
-    told = f"partitioning by {', '.join(map(identifier, made.keys))}, method {made.method}"
+    description = f"partitioning by {', '.join(map(identifier, made.keys))}, method {made.method}"
     task = Decide(made.partitioner, tuple(key_positions(made, df)), at)
-    return rows.mapInArrow(shipped(task, told), schema)
+    return rows.mapInArrow(shipped(task, description), schema)
 
 
 def lines(made: Partitioning) -> list[str]:

@@ -41,12 +41,12 @@ def refusal(job: Job) -> str | None:
         if reason is not None:
             return reason
     if not job.is_timestamp:
-        return f"Spark's window() takes timestamps, and {identifier(job.query.time)} is no timestamp"
+        return f"Spark's window() takes timestamps, and {identifier(job.query.time)} is not a timestamp"
     return None
 
 
 def unheld(job: Job, aggregate: Aggregate) -> str | None:
-    """Say why Spark's own functions are not asked for an aggregate, if so."""
+    """Say why Spark's own functions do not compute an aggregate, if so."""
     if aggregate.user is not None:
         return f"{aggregate} is a user's own function"
     if aggregate.function == "approx_quantile":

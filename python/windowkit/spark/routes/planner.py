@@ -42,14 +42,14 @@ def aggregate(
         ``spark.sql.caseSensitive`` has it. A name is that of a column, not a path into a struct.
     query : Query, optional
         Of timestamps, with or without zone, dates or integers (whose windows keep the type: bigint for all
-        integers). Spark's times are microseconds, and so no length is finer.
+        integers). Spark's times are microseconds, so no length may be finer.
     route : str, optional
         ``"catalyst"``, ``"catalyst-panes"``, ``"packed"`` or ``"rows"``; see `explain`. By default a rule
         chooses: see `windowkit.spark.routes.rule`.
     rows_per_slice : float, optional
         A hint for that rule: about how many rows of one key lie between neighbouring edges of windows (of a
-        session: within a gap). Without, where the rule depends on it and there are many rows, some of them
-        are looked at, in one or two Spark jobs of one task. With `route` only
+        session: within a gap). If it is not given, the rule depends on it and there are many rows, some of
+        them are sampled, in one or two Spark jobs of one task. With `route` only
         `explain` mentions it.
     metrics : Metrics, optional
         Counts rows, slices and windows while the result is computed.
@@ -95,18 +95,18 @@ def aggregate(
     if query is None:
         if keys is None or aggs is None or partitioner is None or route is not None:
             raise InvalidValue(
-                "query: None is given; a query is given, or else keys, aggs and partitioner, and no route"
+                "query: None is given; give a query, or keys, aggs and partitioner without a route"
             )
         return three_stages.grouped(df, keys, aggs, partitioner, n)
     if keys is not None or aggs is not None:
         raise InvalidValue(
-            f"{'aggs' if keys is None else 'keys'}: given with a query, which has its own; keys and aggs are "
-            "given instead of a query"
+            f"{'aggs' if keys is None else 'keys'}: given with a query, which has its own; give a query, or "
+            "keys and aggs"
         )
     checked = job(df, query, metrics)
     check_stages(route, partitioner, n)
     if metrics is not None and partitioner is not None:
-        raise InvalidValue("metrics: they are given with a partitioner; three stages are not counted")
+        raise InvalidValue("metrics: they are given with a partitioner, but three stages are not counted")
     if partitioner is not None:
         return three_stages.run(three_stages.staged(checked, partitioner, n))
     result = chosen(checked, route, rows_per_slice).route.run(checked)
@@ -159,12 +159,12 @@ def chosen(checked: Job, route: str | None, rows_per_slice: float | None) -> Cho
     if depends(checked, route, rows_per_slice):
         known = looked(checked)
     else:
-        known = "the route does not depend on it" if route is None else "the route is asked for"
+        known = "the route does not depend on it" if route is None else "the route was requested"
     return choose(checked, route, expected(rows_per_slice, known))
 
 
 def described(query: Query) -> list[str]:
-    """Return the lines of `explain` that say what is asked."""
+    """Return the lines of `explain` that describe the query."""
     keys = ", ".join(map(identifier, query.by)) or "nothing"
     return [
         f"query by {keys} over {identifier(query.time)}",

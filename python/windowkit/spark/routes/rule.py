@@ -7,7 +7,7 @@
 3. All else: ``packed``. Rows enter Python, and slices move packed, or rows where those are hardly more or
    where windows need them.
 
-Route ``rows`` is there to be asked for: its rows enter Python once, and its memory is a partition.
+Route ``rows`` is only taken on request: its rows enter Python once, and its memory is a partition.
 
 How many rows a slice has is the caller's hint, or follows from statistics of the source or a look at some of
 its rows, or else is `DEFAULT_ROWS`: to take route ``packed`` wrongly was measured to cost more than to take
@@ -74,7 +74,7 @@ def expected(rows_per_slice: float | None, known: Expected | str | None = None) 
     Raises
     ------
     InvalidType, InvalidValue
-        The hint is no number, or below 1.
+        The hint is not a number, or is below 1.
     """
     if rows_per_slice is None:
         if isinstance(known, Expected):
@@ -84,22 +84,22 @@ def expected(rows_per_slice: float | None, known: Expected | str | None = None) 
     return Expected(hint, "as rows_per_slice says")
 
 
-def depends(job: Job, asked: str | None, rows_per_slice: float | None) -> bool:
+def depends(job: Job, requested: str | None, rows_per_slice: float | None) -> bool:
     """Whether the route depends on how many rows slices have, and nobody said that."""
-    given = asked is not None or rows_per_slice is not None
+    given = requested is not None or rows_per_slice is not None
     return not given and catalyst.ROUTE.refusal(job) is not None and panes.ROUTE.refusal(job) is None
 
 
-def choose(job: Job, asked: str | None, expects: Expected) -> Choice:
-    """Return the route to take: the one that is asked for, or else that of the rule.
+def choose(job: Job, requested: str | None, expects: Expected) -> Choice:
+    """Return the route to take: the requested one, or else that of the rule.
 
     Raises
     ------
     InvalidType, InvalidValue
-        `asked` is no route, or one that refuses the job.
+        `requested` is not a route, or refuses the job.
     """
-    if asked is not None:
-        return Choice(named(job, asked), "as asked", expects)
+    if requested is not None:
+        return Choice(named(job, requested), "as requested", expects)
     if catalyst.ROUTE.refusal(job) is None:
         return Choice(catalyst.ROUTE, "as Spark answers one tumbling window itself", expects)
     held = panes.ROUTE.refusal(job)
@@ -114,11 +114,13 @@ def choose(job: Job, asked: str | None, expects: Expected) -> Choice:
     return Choice(packed.ROUTE, f"as {why}", expects)
 
 
-def named(job: Job, asked: str) -> Route:
+def named(job: Job, requested: str) -> Route:
     routes = {route.name: route for route in ROUTES}
-    route = routes[one_of("route", asked, tuple(routes))]
+    route = routes[one_of("route", requested, tuple(routes))]
     reason = route.refusal(job)
     if reason is not None:
         names = ", ".join(map(repr, routes))
-        raise InvalidValue(f"route: {asked!r} cannot evaluate the query, as {reason}; allowed are {names}")
+        raise InvalidValue(
+            f"route: {requested!r} cannot evaluate the query, as {reason}; allowed are {names}"
+        )
     return route

@@ -169,7 +169,7 @@ class Round:
         self.batches: list[pa.RecordBatch] = []
 
     def add(self, rows: pa.RecordBatch, *, keep: bool) -> None:
-        """Count rows, and keep them if asked to."""
+        """Count rows, and keep them if requested."""
         self.count += rows.num_rows
         self.bytes += rows.nbytes
         if keep:
@@ -199,7 +199,7 @@ class Packed:
             bucket, batch = parts.pop()
             for piece in packing.pieces(batch, self.limits.chunk):
                 yield from self.put(bucket, packing.SLICES, piece, rows, piece.num_rows)
-                # The first chunk counts all rows: nobody asks which of them are in which slices.
+                # The first chunk counts all rows: it does not matter which of them are in which slices.
                 rows = 0
 
     def rows(self, of: Round) -> Iterator[pa.RecordBatch]:
@@ -295,7 +295,7 @@ def chunks(batch: pa.RecordBatch) -> Iterator[tuple[int | None, memoryview]]:
     """
     buckets, packed = batch.columns
     if packed.null_count:
-        raise InvalidValue("packed slices: a chunk is null; a chunk has a header at least")
+        raise InvalidValue("packed slices: a chunk is null; every chunk has at least a header")
     pairs = zip(buckets, packed, strict=True)
     return ((bucket.as_py(), memoryview(chunk.as_buffer())) for bucket, chunk in pairs)
 

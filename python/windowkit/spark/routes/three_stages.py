@@ -75,7 +75,7 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
         if set(partitioner.keys) != set(query.by):
             raise InvalidValue(
                 f"partitioner: it is by {', '.join(partitioner.keys)}, the query by {', '.join(query.by)}; "
-                "both are by the same keys"
+                "both must have the same keys"
             )
         return Staged(
             query, checked.frame, checked.positions, checked.schema, checked.plan, partitioner, unheld

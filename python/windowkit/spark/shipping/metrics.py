@@ -58,7 +58,7 @@ class Metrics:
             No result was made with these metrics, or no action on it was done in time; or `timeout` is
             negative, infinite or NaN.
         InvalidType
-            `timeout` is no number.
+            `timeout` is not a number.
         """
         number("timeout", timeout, "timeout is a number of seconds, at least 0", 0, sys.float_info.max)
         if not self._observations:

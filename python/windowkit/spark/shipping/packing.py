@@ -118,7 +118,7 @@ def unpack(chunk: bytes | memoryview, plan: bytes, bucket: int | None) -> tuple[
     Raises
     ------
     InvalidValue
-        The chunk is not as it was written, is no chunk at all, or is in another bucket; or another version of
+        The chunk is not as it was written, is not a chunk, or is in another bucket; or another version of
         windowkit, or another query, wrote it.
     """
     chunk = memoryview(chunk)

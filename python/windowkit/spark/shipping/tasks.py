@@ -101,8 +101,8 @@ def running(payload: bytes, given: Any) -> Batches:
         task, what = pickle.loads(payload)
     except (ImportError, AttributeError) as error:
         raise InvalidValue(
-            f"query: a worker cannot load it ({error}); what a user's own functions import is there, too, or "
-            "their module is pickled by value"
+            f"query: a worker cannot load it ({error}); modules that user-defined functions import must be "
+            "installed on the workers, or pickled by value"
         ) from error
     try:
         yield from task(given)

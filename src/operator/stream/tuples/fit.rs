@@ -71,12 +71,12 @@ impl Tuples {
         }
         edges.iter().copied().for_each(&mut by_edge);
         let mut by_rank = Vec::new();
-        for (query, asked) in queries.asked().iter().enumerate() {
-            let offset = tuples.first_of(asked.since);
+        for (query, registered) in queries.registered().iter().enumerate() {
+            let offset = tuples.first_of(registered.since);
             by_edge(offset);
             let view = self.view(tuples, (key, query, offset), New::From(len), true, Call::default());
             let mut own = RowCuts::default();
-            for window in asked.plan.windows().iter().filter_map(|(_, window)| window.by_rows()) {
+            for window in registered.plan.windows().iter().filter_map(|(_, window)| window.by_rows()) {
                 window.cut(&view, from.saturating_sub(offset), &mut own);
             }
             own.by_edge.into_iter().for_each(|place| by_edge(offset + place));

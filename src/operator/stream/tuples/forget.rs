@@ -2,7 +2,7 @@
 
 use super::Tuples;
 use super::rows::KeyTuples;
-use crate::operator::stream::queries::{Asked, Queries};
+use crate::operator::stream::queries::{Queries, Registered};
 use crate::slice::Timelines;
 use crate::window::{Call, New};
 
@@ -41,8 +41,13 @@ impl Tuples {
         let count = of_rows.min(expired);
         let rows = los.get(count).map_or(tuples.len(), |&lo| lo as usize);
         if rows > 0 && 4 * rows >= tuples.len() {
-            let is_ranked = |asked: &Asked| asked.plan.windows().iter().any(|(_, window)| window.is_ranked());
-            tuples.forget(rows, queries.asked().iter().map(|asked| (asked.since, is_ranked(asked))));
+            let is_ranked = |registered: &Registered| {
+                registered.plan.windows().iter().any(|(_, window)| window.is_ranked())
+            };
+            tuples.forget(
+                rows,
+                queries.registered().iter().map(|registered| (registered.since, is_ranked(registered))),
+            );
             slices.forget(key, count, rows as u32);
             self.kept -= rows;
         }
@@ -52,15 +57,15 @@ impl Tuples {
     /// The first of a key's rows that a window determined by rows still needs.
     fn first_needed(&self, queries: &Queries, key: u32, tuples: &mut KeyTuples, call: Call) -> usize {
         let mut needed = tuples.len();
-        for (query, asked) in queries.asked().iter().enumerate() {
-            let offset = tuples.first_of(asked.since);
-            for (number, (_, window)) in asked.plan.windows().iter().enumerate() {
+        for (query, registered) in queries.registered().iter().enumerate() {
+            let offset = tuples.first_of(registered.since);
+            for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
                 let Some(rules) = window.by_rows() else { continue };
                 let mut memory = match window.is_numbered() {
                     true => std::mem::take(tuples.memory((query, number))),
                     false => Default::default(),
                 };
-                let call = Call { since: asked.since, ..call };
+                let call = Call { since: registered.since, ..call };
                 let view = self.view(tuples, (key, query, offset), New::From(tuples.len()), true, call);
                 let from = rules.needed(&view, &memory);
                 memory.settle(&view, from);

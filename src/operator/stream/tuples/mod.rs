@@ -17,6 +17,7 @@ mod extend;
 mod fit;
 mod forget;
 mod fresh;
+mod listing;
 mod mend;
 mod rows;
 mod snapshot;
@@ -33,7 +34,7 @@ use crate::aggregate::Partials;
 use crate::dictionary::widened;
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, Timelines};
-use crate::window::{Call, Memory, New, Point, Punctuation, Ready, View, earlier};
+use crate::window::{Call, New, Point, Punctuation};
 use crate::{Error, Result};
 pub(super) use fresh::Fresh;
 use fresh::Own;
@@ -284,114 +285,6 @@ impl Tuples {
         Ok(())
     }
 
-    /// A query's view of a key's rows, the first of which is at place `offset`.
-    fn view<'a>(
-        &'a self,
-        tuples: &'a KeyTuples,
-        (key, query, offset): (u32, usize, usize),
-        new: New<'a>,
-        is_appended: bool,
-        call: Call,
-    ) -> View<'a> {
-        View {
-            key,
-            times: &tuples.times[offset..],
-            ats: &tuples.ats[offset..],
-            marks: tuples.marks.get(offset..).unwrap_or_default(),
-            mark_columns: &self.mark_columns,
-            points: &self.points,
-            base: tuples.gone.get(query).copied().unwrap_or_default(),
-            new,
-            is_appended,
-            call,
-            reader: &self.store,
-        }
-    }
-
-    /// Lists the ready windows of a key, query by query, and records when the next will be final. `new` are the places
-    /// of the call's rows.
-    fn list(
-        &self,
-        queries: &Queries,
-        key: u32,
-        tuples: &mut KeyTuples,
-        new: New<'_>,
-        is_appended: bool,
-        call: Call,
-    ) -> Result<Listed> {
-        let mut listed = Listed::default();
-        let mut next = None;
-        for (query, asked) in queries.asked().iter().enumerate() {
-            let offset = tuples.first_of(asked.since);
-            let places: Vec<usize>;
-            let new = match new {
-                New::From(from) => New::From(from.saturating_sub(offset)),
-                New::At(all) => {
-                    places = all.iter().filter(|&&row| row >= offset).map(|row| row - offset).collect();
-                    New::At(&places)
-                }
-            };
-            for (number, (_, window)) in asked.plan.windows().iter().enumerate() {
-                let Some(rules) = window.by_rows() else { continue };
-                let mut memory = match window.is_numbered() {
-                    true => std::mem::take(tuples.memory((query, number))),
-                    false => Memory::default(),
-                };
-                let mut ready = Ready::default();
-                let call = Call { since: asked.since, ..call };
-                let view = self.view(tuples, (key, query, offset), new, is_appended, call);
-                let later = rules.ready(&view, &mut memory, &mut ready);
-                let base = view.base;
-                if window.is_numbered() {
-                    *tuples.memory((query, number)) = memory;
-                }
-                next = earlier(next, later?);
-                let window = |each: &crate::window::Emission| OfRows {
-                    window: number as u32,
-                    lo: offset + each.lo,
-                    hi: offset + each.hi,
-                    extent: each.extent,
-                    ranks: (base + each.lo as u64, base + each.hi as u64),
-                    number: each.number,
-                    update: each.update,
-                };
-                listed.windows.extend(ready.windows.iter().map(|each| (query, window(each))));
-                listed.ready.edges.extend(ready.edges.iter().map(|edge| offset + edge));
-                ready.from.into_iter().for_each(|from| listed.ready.looks_from(offset + from));
-                listed.ready.is_shrunk |= ready.is_shrunk;
-            }
-        }
-        tuples.next = next;
-        Ok(listed)
-    }
-
-    /// All edges from place `from` on that final windows received as their rows arrived.
-    fn final_edges(
-        &self,
-        queries: &Queries,
-        key: u32,
-        tuples: &KeyTuples,
-        from: usize,
-        call: Call,
-    ) -> Result<Vec<usize>> {
-        let (mut edges, nothing) = (Vec::new(), Memory::default());
-        for (query, asked) in queries.asked().iter().enumerate() {
-            let offset = tuples.first_of(asked.since);
-            let call = Call { since: asked.since, ..call };
-            let view = self.view(tuples, (key, query, offset), New::From(tuples.len()), true, call);
-            let mut own = Vec::new();
-            for (number, (_, window)) in asked.plan.windows().iter().enumerate() {
-                let Some(rules) = window.by_rows() else { continue };
-                let known = tuples.memories.iter().find(|(of, _)| *of == (query, number));
-                let memory = known.map_or(&nothing, |(_, memory)| memory);
-                rules.final_edges(&view, memory, from.saturating_sub(offset), &mut own)?;
-            }
-            edges.extend(own.into_iter().map(|edge| offset + edge));
-        }
-        edges.retain(|&edge| from <= edge);
-        Ok(edges)
-    }
-
     /// Commits a call, which brought `rows` rows.
     pub(super) fn settle(&mut self, rows: u64) {
         (self.point, self.base) = (None, None);
@@ -454,7 +347,7 @@ impl Tuples {
         let mark_columns = marks_of(queries)?;
         let bit = |column: &usize| mark_columns.iter().position(|other| other == column);
         let bits: Vec<Option<usize>> = self.mark_columns.iter().map(bit).collect();
-        self.keys.iter_mut().for_each(|tuples| tuples.change(queries.asked().len(), places, &bits));
+        self.keys.iter_mut().for_each(|tuples| tuples.change(queries.registered().len(), places, &bits));
         self.store = self.store.with(&store_of(queries));
         (self.mark_columns, self.kinds) = (mark_columns, kinds(queries.stored(), partials));
         Ok(())
@@ -498,15 +391,6 @@ impl Tuples {
     }
 }
 
-/// The outcome of a call for one key.
-#[derive(Default)]
-struct Listed {
-    /// Windows to be emitted, each with its query: places of rows.
-    windows: Vec<(usize, OfRows)>,
-    /// Edges, as in the output of one window type; its windows are unused.
-    ready: Ready,
-}
-
 /// The slice that begins at this place of a key's rows, or the number of slices at their end.
 fn slice_at(slices: &Timelines, key: u32, tuples: &KeyTuples, place: usize) -> Result<usize> {
     let los = slices.los(key);
@@ -526,7 +410,7 @@ fn kinds(stored: &[Stored], partials: &[Box<dyn Partials>]) -> Vec<Kind> {
 fn store_of(queries: &Queries) -> TupleStore {
     let of_partials =
         queries.stored().iter().flat_map(|stored| stored.inputs.iter().copied().chain(stored.filter));
-    let of_users = windows(queries.asked()).filter(|(_, window)| window.reads_rows());
+    let of_users = windows(queries.registered()).filter(|(_, window)| window.reads_rows());
     let of_users = of_users.flat_map(|(_, window)| window.columns());
     let mut read: Vec<usize> = of_partials.chain(of_users).collect();
     read.sort_unstable();
@@ -538,7 +422,7 @@ fn store_of(queries: &Queries) -> TupleStore {
 /// The columns that mark rows.
 fn marks_of(queries: &Queries) -> Result<Vec<usize>> {
     let mut columns: Vec<usize> =
-        windows(queries.asked()).filter_map(|(_, window)| window.mark_column()).collect();
+        windows(queries.registered()).filter_map(|(_, window)| window.mark_column()).collect();
     columns.sort_unstable();
     columns.dedup();
     if columns.len() > MARKS {

@@ -161,14 +161,14 @@ impl Tuples {
             let Ok(rows) = u32::try_from(from.number()?) else { return broken() };
             memory.emitted.push(Emitted { number, time, first, last, rows });
         }
-        let asked = &queries.asked()[query];
-        if !asked.plan.windows()[window].1.is_numbered() || !memory.has_numbers() {
+        let registered = &queries.registered()[query];
+        if !registered.plan.windows()[window].1.is_numbered() || !memory.has_numbers() {
             return broken();
         }
-        if asked.plan.windows()[window].1.reads_rows() {
+        if registered.plan.windows()[window].1.reads_rows() {
             // They are found by the places of their rows.
             let own = &self.keys[key];
-            let offset = own.first_of(asked.since);
+            let offset = own.first_of(registered.since);
             for emitted in std::mem::take(&mut memory.emitted) {
                 let Some(range) = emitted.places(&own.times[offset..], &own.ats[offset..]) else {
                     return broken();
@@ -203,12 +203,12 @@ impl Tuples {
         let is_within = |time: Option<&i64>| time.is_none_or(|time| (least..=most).contains(time));
         let nothing = Memory::default();
         let is_sound = |query: usize| {
-            let asked = &queries.asked()[query];
-            let offset = own.first_of(asked.since);
-            let call = Call { since: asked.since, ..call };
+            let registered = &queries.registered()[query];
+            let offset = own.first_of(registered.since);
+            let call = Call { since: registered.since, ..call };
             let view = self.view(own, (key, query, offset), New::From(own.len()), true, call);
             view.base <= MOST
-                && asked.plan.windows().iter().enumerate().all(|(number, (_, window))| {
+                && registered.plan.windows().iter().enumerate().all(|(number, (_, window))| {
                     let known = own.memories.iter().find(|(of, _)| *of == (query, number));
                     let memory = known.map_or(&nothing, |(_, memory)| memory);
                     window.by_rows().is_none_or(|rules| rules.is_sound(&view, memory))
@@ -216,8 +216,8 @@ impl Tuples {
         };
         is_within(own.times.first())
             && is_within(own.times.last())
-            && own.gone.len() <= queries.asked().len()
-            && (0..queries.asked().len()).all(is_sound)
+            && own.gone.len() <= queries.registered().len()
+            && (0..queries.registered().len()).all(is_sound)
     }
 
     /// Whether slices begin at every edge determined by rows. The other edges belong to windows that a call emits,

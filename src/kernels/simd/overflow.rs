@@ -27,7 +27,7 @@ pub enum Degree {
 
 impl Degree {
     /// Values below this never overflow, even 2³² of them.
-    fn harmless(self) -> f64 {
+    fn safe_bound(self) -> f64 {
         if self == Degree::Sum { power(990) } else { power(490) }
     }
 
@@ -37,7 +37,7 @@ impl Degree {
     }
 
     /// The answer for unscaled values.
-    fn back(self, answer: f64) -> f64 {
+    fn unscale(self, answer: f64) -> f64 {
         match self {
             Degree::Sum => answer * power(64),
             Degree::Variance => answer * power(600) * power(600),
@@ -52,44 +52,44 @@ fn power(exponent: i64) -> f64 {
 }
 
 /// Values scaled down.
-pub struct Shrunk {
+pub struct Scaled {
     /// The values.
     pub values: Vec<f64>,
     /// 1 for each that is not finite.
-    pub strange: Vec<u8>,
+    pub nonfinite: Vec<u8>,
     degree: Degree,
 }
 
-impl Shrunk {
+impl Scaled {
     /// `None` if no sum of the values can overflow. O(n).
     pub fn new(values: impl Iterator<Item = f64> + Clone, degree: Degree) -> Option<Self> {
         let largest = values.clone().map(f64::abs).filter(|value| value.is_finite()).fold(0.0, f64::max);
-        if largest < degree.harmless() {
+        if largest < degree.safe_bound() {
             return None;
         }
-        let strange = values.clone().map(|value| u8::from(!value.is_finite())).collect();
-        Some(Self { values: values.map(|value| value * degree.scale()).collect(), strange, degree })
+        let nonfinite = values.clone().map(|value| u8::from(!value.is_finite())).collect();
+        Some(Self { values: values.map(|value| value * degree.scale()).collect(), nonfinite, degree })
     }
 
     /// Replaces those of `answers` that are not finite by the answers for these values, except for windows with a
-    /// `strange` value.
-    pub fn mend(&self, answers: &mut [f64], again: &[f64], strange: impl Iterator<Item = bool>) {
-        for ((answer, &again), strange) in answers.iter_mut().zip(again).zip(strange) {
-            if !answer.is_finite() && !strange {
-                *answer = self.degree.back(again);
+    /// `nonfinite` value.
+    pub fn repair(&self, answers: &mut [f64], again: &[f64], nonfinite: impl Iterator<Item = bool>) {
+        for ((answer, &again), nonfinite) in answers.iter_mut().zip(again).zip(nonfinite) {
+            if !answer.is_finite() && !nonfinite {
+                *answer = self.degree.unscale(again);
             }
         }
     }
 }
 
 /// Whether one of `answers` is not finite.
-pub(super) fn is_wild(answers: &[f64]) -> bool {
-    dispatch(Wild(answers))
+pub(super) fn has_nonfinite(answers: &[f64]) -> bool {
+    dispatch(NonFinite(answers))
 }
 
-struct Wild<'a>(&'a [f64]);
+struct NonFinite<'a>(&'a [f64]);
 
-impl Kernel for Wild<'_> {
+impl Kernel for NonFinite<'_> {
     type Output = bool;
 
     #[inline(always)]

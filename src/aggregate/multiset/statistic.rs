@@ -17,7 +17,7 @@ use crate::{Error, Result};
 
 /// What can be computed from multisets.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Question {
+pub enum Statistic {
     /// The value below which a share of the values lies, interpolated.
     Quantile(f64),
     /// The least value whose share of values at or below it is at least this.
@@ -29,57 +29,61 @@ pub enum Question {
 }
 
 /// Results of all slots of a column of multisets of values of type `input`.
-pub(in crate::aggregate) fn ask(
+pub(in crate::aggregate) fn evaluate(
     sets: &dyn Partials,
-    question: Question,
+    statistic: Statistic,
     input: &DataType,
 ) -> Result<ArrayRef> {
     if let Some(words) = sets.downcast_ref::<Multiset<Words>>() {
-        return words.ask(question, input);
+        return words.evaluate(statistic, input);
     }
     if let Some(wides) = sets.downcast_ref::<Multiset<Wides>>() {
-        return wides.ask(question, input);
+        return wides.evaluate(statistic, input);
     }
     match sets.downcast_ref::<Multiset<Interned>>() {
-        Some(texts) => texts.ask(question, input),
-        None => Err(Error::Internal(format!("{question:?} is asked of multisets"))),
+        Some(texts) => texts.evaluate(statistic, input),
+        None => Err(Error::Internal(format!("{statistic:?} needs multisets"))),
     }
 }
 
 impl<C: Codes> Multiset<C> {
-    pub(super) fn ask(&self, question: Question, input: &DataType) -> Result<ArrayRef> {
+    pub(super) fn evaluate(&self, statistic: Statistic, input: &DataType) -> Result<ArrayRef> {
         if let Held::Merged { runs, offsets } = &self.held {
-            return self.ask_runs(offsets.windows(2).map(|slot| &runs[slot[0]..slot[1]]), question, input);
+            return self.evaluate_runs(
+                offsets.windows(2).map(|slot| &runs[slot[0]..slot[1]]),
+                statistic,
+                input,
+            );
         }
         let (ranked, ranges) = self.view();
         match u32::try_from(ranked.runs.total) {
-            Ok(_) => self.ask_of::<u32>(&ranked, &ranges, question, input),
-            Err(_) => self.ask_of::<u64>(&ranked, &ranges, question, input),
+            Ok(_) => self.evaluate_as::<u32>(&ranked, &ranges, statistic, input),
+            Err(_) => self.evaluate_as::<u64>(&ranked, &ranges, statistic, input),
         }
     }
 
-    fn ask_of<N: Counter>(
+    fn evaluate_as<N: Counter>(
         &self,
         ranked: &Ranked<C::Key>,
         ranges: &[(u32, u32)],
-        question: Question,
+        statistic: Statistic,
         input: &DataType,
     ) -> Result<ArrayRef> {
         let Ranked { runs, codes } = ranked;
         let mut ranks: Vec<Option<u32>> = Vec::with_capacity(ranges.len());
-        match question {
-            Question::Quantile(q) => return quantiles::<C, N>(&self.codes, codes, runs, ranges, q, input),
-            Question::Distinct => {
+        match statistic {
+            Statistic::Quantile(q) => return quantiles::<C, N>(&self.codes, codes, runs, ranges, q, input),
+            Statistic::Distinct => {
                 let mut counts = Vec::with_capacity(ranges.len());
                 let tally = &mut Distinct::<N>::new(runs.distinct);
                 slide(runs, ranges, tally, |tally| counts.push(tally.distinct()));
                 return Ok(Arc::new(Int64Array::from(counts)));
             }
-            Question::Discrete(q) => slide(runs, ranges, &mut Ordered::<N>::new(runs.distinct), |tally| {
+            Statistic::Discrete(q) => slide(runs, ranges, &mut Ordered::<N>::new(runs.distinct), |tally| {
                 let values = tally.len();
                 ranks.push((values > 0).then(|| tally.select(discrete(values, q))));
             }),
-            Question::Mode => slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), |tally| {
+            Statistic::Mode => slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), |tally| {
                 ranks.push(tally.mode());
             }),
         }
@@ -87,24 +91,24 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// The results of slots that consist of several sorted runs each.
-    fn ask_runs<'a>(
+    fn evaluate_runs<'a>(
         &self,
         slots: impl Iterator<Item = &'a [Arc<SortedRun<C::Key>>]>,
-        question: Question,
+        statistic: Statistic,
         input: &DataType,
     ) -> Result<ArrayRef> {
-        let found: Vec<Option<C::Key>> = match question {
-            Question::Quantile(q) => return quantiles_of_runs(&self.codes, slots, q, input),
-            Question::Distinct => {
+        let found: Vec<Option<C::Key>> = match statistic {
+            Statistic::Quantile(q) => return quantiles_of_runs(&self.codes, slots, q, input),
+            Statistic::Distinct => {
                 let distinct = slots.map(|runs| union(runs).counted().len() as i64);
                 return Ok(Arc::new(Int64Array::from_iter_values(distinct)));
             }
-            Question::Discrete(q) => {
+            Statistic::Discrete(q) => {
                 let value =
                     |runs: &[_]| Some(values(runs)).filter(|&values| values > 0).map(|n| discrete(n, q));
                 slots.map(|runs| value(runs).map(|k| select(runs, k).0)).collect()
             }
-            Question::Mode => {
+            Statistic::Mode => {
                 // Of several equally frequent values the first, which is the least.
                 let mode = |runs: &[_]| {
                     union(runs).counted().into_iter().rev().max_by_key(|item| item.1).map(|item| item.0)
