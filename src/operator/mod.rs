@@ -12,6 +12,7 @@ mod output;
 mod parts;
 mod plan;
 mod ranked;
+mod schema;
 mod stream;
 mod window_spec;
 

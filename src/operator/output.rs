@@ -13,8 +13,9 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::take::take;
 
-use super::plan::{Plan, extent_fields, rank_fields};
+use super::plan::Plan;
 use super::ranked::{Ordered, RankedBlock};
+use super::schema::{extent_fields, rank_fields};
 use crate::aggregate::Partials;
 use crate::keys::KeyIndex;
 use crate::slice::{KeyOrder, SliceTable};

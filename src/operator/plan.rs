@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
+use super::schema::{extent_fields, find, rank_fields};
 use super::window_spec::{WindowSpec, bind_window};
 use crate::aggregate::{Function, Operand, Partial, Partials, Properties, User};
 use crate::dictionary::widened;
@@ -291,23 +292,6 @@ impl Plan {
     }
 }
 
-pub(super) fn find(schema: &Schema, argument: &str, name: &str) -> Result<usize> {
-    let mut matching = schema.fields().iter().enumerate().filter(|(_, field)| field.name() == name);
-    match (matching.next(), matching.next()) {
-        (Some((position, _)), None) => Ok(position),
-        (Some(_), Some(_)) => Err(Error::InvalidValue(format!(
-            "{argument}: column '{name}' occurs more than once; names must be unique"
-        ))),
-        (None, _) => {
-            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            Err(Error::UnknownColumn(format!(
-                "{argument}: no column '{name}'; there are {}",
-                names.join(", ")
-            )))
-        }
-    }
-}
-
 fn bind_aggregate(
     spec: &AggregateSpec,
     input: &Schema,
@@ -397,17 +381,4 @@ fn output_schema(
         ))),
         None => Ok(Arc::new(Schema::new(fields))),
     }
-}
-
-/// The fields `start` and `end` of a window column.
-pub(crate) fn extent_fields(measure: &Measure) -> Fields {
-    Fields::from(vec![
-        Field::new("start", measure.data_type(), false),
-        Field::new("end", measure.data_type(), false),
-    ])
-}
-
-/// The fields `start` and `end` of a column of windows' ranks.
-pub(super) fn rank_fields() -> Fields {
-    Fields::from(vec![Field::new("start", DataType::Int64, false), Field::new("end", DataType::Int64, false)])
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Schema};
 
-use super::plan::find;
+use super::schema::find;
 use crate::window::{
     Band, Counted, Global, Landmark, LastRows, LastTime, Mark, Measure, Punctuation, Session, Sliding, User,
     UserWindow, Window,

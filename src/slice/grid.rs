@@ -8,9 +8,9 @@
 //! | first appeared | ours: interpolation by equal parts, as in bucket sort |
 
 use super::calendar::Calendar;
-use super::cutter::run_to;
-use super::timeline::Cell;
+use super::cells::Cell;
 use crate::aggregate::Run;
+use crate::window::gallop;
 
 /// No cell.
 const NONE: u32 = u32::MAX;
@@ -135,4 +135,20 @@ impl Grid {
         }
         *slot
     }
+}
+
+/// Rows of short runs are counted rather than galloped over.
+const BLOCK: usize = 16;
+
+/// How many rows there are before `end`; the first is one, and times ascend.
+#[inline]
+pub(super) fn run_to(times: &[i64], end: i64) -> usize {
+    if let Some(block) = times.first_chunk::<BLOCK>() {
+        // No branch to predict.
+        let before = block.iter().map(|&t| usize::from(t < end)).sum();
+        if before < BLOCK {
+            return before;
+        }
+    }
+    gallop(times, |&t| t < end)
 }

@@ -9,6 +9,7 @@
 //! of one call, [`Timelines`] that hold each key's slices, as few as possible, and a [`Store`] of partials.
 
 mod calendar;
+mod cells;
 mod cutter;
 mod edges;
 mod grid;
@@ -22,12 +23,13 @@ mod timeline;
 mod trees;
 
 pub use calendar::Calendar;
-pub use cutter::{Cut, Cutter, Keys, Parted};
+pub use cells::{Cell, Cut, Keys, Parted};
+pub use cutter::Cutter;
 pub use edges::Edges;
 pub use regroup::KeyOrder;
 pub use slicer::Slicer;
 pub use store::{Delta, Store, Wanted, copied};
 pub use strategy::Strategy;
 pub use table::SliceTable;
-pub use timeline::{Cell, Slice, Timelines};
+pub use timeline::{Slice, Timelines};
 pub use trees::{Eager, Wants};

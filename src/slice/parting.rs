@@ -3,7 +3,7 @@
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_select::take::take;
 
-use super::cutter::Parted;
+use super::cells::Parted;
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows};
 

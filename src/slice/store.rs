@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use super::cutter::Cut;
+use super::cells::{Cut, slots_of};
 use super::parting::Parts;
 use super::timeline::Timelines;
 use crate::Result;
-use crate::aggregate::{Input, Partials, Rows, Run, Upkeep};
+use crate::aggregate::{Input, Partials, Rows, Upkeep};
 
 /// Slots that may accumulate before any are moved.
 const FIRST: usize = 4096;
@@ -87,10 +87,6 @@ impl Delta {
     pub fn settle(&mut self) -> Result<()> {
         self.partials.iter_mut().try_for_each(|partial| partial.keep_up(Upkeep::Settle))
     }
-}
-
-fn slots_of(runs: &[Run]) -> Vec<u32> {
-    runs.iter().flat_map(|run| std::iter::repeat_n(run.slot, run.to - run.from)).collect()
 }
 
 /// Partials of all slices.

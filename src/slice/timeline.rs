@@ -6,7 +6,7 @@
 //! knows the place of its first row. Every change of a call is written to an undo log, so that a call that fails can be
 //! rolled back.
 
-use super::trees::Dirty;
+use super::cells::Cell;
 use crate::window::{Spans, place};
 
 /// No slot.
@@ -38,17 +38,6 @@ impl Slice {
     pub fn at(self, lo: u32) -> Self {
         Self { lo, ..self }
     }
-}
-
-/// Rows to be added to a slice: a slot, and the times of its first and last row.
-#[derive(Debug, Clone, Copy)]
-pub struct Cell {
-    /// Their key.
-    pub key: u32,
-    /// Their first time.
-    pub first: i64,
-    /// Their last time.
-    pub last: i64,
 }
 
 /// The slices of one key, ascending, a column per property; those before `from` were dropped.
@@ -146,6 +135,17 @@ impl Timeline {
             self.los.shrink_to_fit();
         }
     }
+}
+
+/// Changed slices of a key: single ones, and all from one place on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dirty {
+    /// The key.
+    pub key: u32,
+    /// Places of single slices.
+    pub places: Vec<usize>,
+    /// The place from which on slices have changed.
+    pub from: usize,
 }
 
 /// An entry of the undo log.

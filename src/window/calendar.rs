@@ -11,10 +11,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use super::by_rows::KeyRows;
 use super::class::{Class, WindowTraits};
 use super::spans::Listed;
-use super::user::UserWindow;
+use super::user_window::UserWindow;
+use super::view::KeyRows;
 use crate::{Error, Result};
 
 /// A stretch of time is requested in multiples of the window length: a call costs more than a few windows without rows,

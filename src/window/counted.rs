@@ -10,11 +10,11 @@
 //! Li's windows end every `slide` rows, the first ones being incomplete; ours begin every `slide` rows, the last ones
 //! being incomplete, as windows over time do here. Both have the same complete windows if `slide` divides `size`.
 
-use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View};
 use super::class::{Class, WindowTraits};
-use super::numbered::Memory;
-use super::rules::Rules;
+use super::memory::Memory;
+use super::rules::{ByRows, Rules};
 use super::spans::Listed;
+use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::Result;
 
 /// Windows of ranks `[k·slide, k·slide + size)`.

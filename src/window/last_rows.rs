@@ -9,12 +9,12 @@
 //!
 //! If no row came since the previous edge, the window would equal the previous one, so it does not exist.
 
-use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View, earlier};
 use super::class::{Class, WindowTraits};
-use super::numbered::Memory;
-use super::rules::Rules;
+use super::memory::Memory;
+use super::rules::{ByRows, Rules};
 use super::sliding::Sliding;
 use super::spans::{Listed, gallop};
+use super::view::{KeyRows, Ready, RowCuts, View, earlier};
 use crate::Result;
 
 /// At each edge `offset + k·every`, the last `rows` rows before it.

@@ -10,11 +10,11 @@
 //! Li assumes unique times. Where rows tie, a window contains those up to the row that ends it, in the order of
 //! arrival.
 
-use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View};
 use super::class::{Class, WindowTraits};
-use super::numbered::Memory;
-use super::rules::Rules;
+use super::memory::Memory;
+use super::rules::{ByRows, Rules};
 use super::spans::Listed;
+use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::Result;
 
 /// After every n-th row of a key, the rows up to it that are less than `size` older.

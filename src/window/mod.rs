@@ -13,10 +13,8 @@
 //! tuples are kept for it either. These are [`ByTime`]. Types that need rows in order are [`ByRows`].
 
 mod band;
-mod by_rows;
 mod calendar;
 mod class;
-mod context;
 mod counted;
 mod cuts;
 mod global;
@@ -24,6 +22,7 @@ mod landmark;
 mod last_rows;
 mod last_time;
 pub mod measure;
+mod memory;
 mod numbered;
 mod observed;
 mod punctuation;
@@ -32,16 +31,14 @@ mod session;
 mod sliding;
 mod spans;
 mod user;
+mod user_window;
+mod view;
 
 use std::ops::Deref;
 
 pub use band::Band;
-pub use by_rows::{
-    ByRows, Call, Emission, KeyRows, New, ReadRows, Ready, RowCuts, View, earlier, place_from,
-};
 pub use calendar::{Calendar, ContextFree};
 pub use class::{Class, WindowTraits};
-pub use context::{Context, Edit};
 pub use counted::Counted;
 pub use cuts::Cuts;
 pub use global::Global;
@@ -49,14 +46,17 @@ pub use landmark::Landmark;
 pub use last_rows::LastRows;
 pub use last_time::LastTime;
 pub use measure::Measure;
-pub use numbered::{Emitted, Memory, Saved};
+pub use memory::{Memory, Saved};
+pub use numbered::Emitted;
 pub use observed::Observed;
-pub use punctuation::{Mark, Point, Punctuation};
-pub use rules::{ByTime, Rules};
+pub use punctuation::{Mark, Punctuation};
+pub use rules::{ByRows, ByTime, Rules};
 pub use session::Session;
 pub use sliding::Sliding;
 pub use spans::{Cursor, Ending, Listed, Spans, gallop, place};
-pub use user::{User, UserWindow};
+pub use user::User;
+pub use user_window::{Context, Edit, UserWindow};
+pub use view::{Call, Emission, KeyRows, New, Point, ReadRows, Ready, RowCuts, View, earlier, place_from};
 
 use crate::Result;
 
@@ -108,6 +108,16 @@ impl Window {
     /// Whether its windows are determined by rows in order, and not by slices that are cut in advance.
     pub fn needs_rows(&self) -> bool {
         self.by_time().is_none()
+    }
+
+    /// Its sliding windows, if it has such: their next window is known in advance.
+    pub fn sliding(&self) -> Option<&Sliding> {
+        if let Window::Sliding(window) = self { Some(window) } else { None }
+    }
+
+    /// Its sessions, if it has such: new rows may join existing windows.
+    pub fn session(&self) -> Option<&Session> {
+        if let Window::Session(window) = self { Some(window) } else { None }
     }
 
     /// Lists all windows of a key.

@@ -8,8 +8,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::by_rows::{Emission, Ready, View, place_from};
-use super::observed::Observed;
+use super::view::{Emission, Ready, View, place_from};
 
 /// A numbered window that was emitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,113 +40,6 @@ impl Emitted {
     }
 }
 
-/// What is remembered of the numbered windows of one type and one key.
-#[derive(Debug, Default)]
-pub struct Memory {
-    /// The number of the next window.
-    pub next: i64,
-    /// Time and arrival number of the first row that is in no forgotten window.
-    pub from: Option<(i64, u64)>,
-    /// Emitted windows, ascending.
-    pub emitted: Vec<Emitted>,
-    /// The rows shown to a user-defined window, and its windows.
-    pub observed: Option<Box<Observed>>,
-}
-
-/// What was remembered before a call.
-#[derive(Debug)]
-pub struct Saved {
-    next: i64,
-    from: Option<(i64, u64)>,
-    emitted: Vec<Emitted>,
-}
-
-impl Memory {
-    /// Whether nothing is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.next == 0 && self.from.is_none() && self.emitted.is_empty() && self.observed.is_none()
-    }
-
-    /// Saves what is remembered, for [`Memory::take_back`].
-    pub fn save(&mut self) -> Saved {
-        if let Some(observed) = &mut self.observed {
-            observed.begin();
-        }
-        Saved { next: self.next, from: self.from, emitted: self.emitted.clone() }
-    }
-
-    /// Restores what was remembered before a call.
-    pub fn take_back(&mut self, saved: Saved) {
-        (self.next, self.from, self.emitted) = (saved.next, saved.from, saved.emitted);
-        if let Some(observed) = &mut self.observed {
-            observed.take_back();
-        }
-    }
-
-    /// Bytes held, except by users' own objects.
-    pub fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.emitted.capacity() * size_of::<Emitted>()
-            + self.observed.as_ref().map_or(0, |observed| observed.bytes())
-    }
-
-    /// All emitted windows that may still change.
-    pub fn all_emitted(&self) -> impl Iterator<Item = &Emitted> {
-        self.emitted.iter().chain(self.observed.iter().flat_map(|observed| observed.emitted()))
-    }
-
-    /// The same, mutable.
-    pub fn all_emitted_mut(&mut self) -> impl Iterator<Item = &mut Emitted> {
-        self.emitted.iter_mut().chain(self.observed.iter_mut().flat_map(|observed| observed.emitted_mut()))
-    }
-
-    /// The place of the first row that is in no forgotten window.
-    pub fn first(&self, view: &View<'_>) -> usize {
-        self.from.map_or(0, |from| view.place_from(from))
-    }
-
-    /// Records that rows before this place are in no window that is still listed.
-    pub fn settle(&mut self, view: &View<'_>, place: usize) {
-        let at = place.checked_sub(1).map(|last| (view.times[last], view.ats[last] + 1));
-        self.from = self.from.max(at);
-        let from = self.from;
-        self.emitted.retain(|emitted| from.is_none_or(|from| (emitted.time, emitted.first) >= from));
-    }
-
-    /// Whether its numbers are valid.
-    pub fn has_numbers(&self) -> bool {
-        (0..=MOST).contains(&self.next)
-            && self.all_emitted().all(|emitted| (0..self.next).contains(&emitted.number))
-            && self.emitted.is_sorted_by(|a, b| (a.time, a.first) < (b.time, b.first))
-    }
-
-    /// Compares final windows with those of `emitted`, lists those that differ for emission, and assigns each its
-    /// number.
-    pub fn compare(
-        &mut self,
-        view: &View<'_>,
-        emitted: &[Emitted],
-        finals: &[Final],
-        out: &mut Ready,
-    ) -> Vec<(usize, i64)> {
-        let is_within = |emitted: &Emitted, each: &Final| {
-            let (first, last) = ((each.time, each.first), (view.times[each.hi - 1], each.last));
-            first <= (emitted.time, emitted.first) && (emitted.time, emitted.first) <= last
-        };
-        let found = matched(emitted, finals, &mut self.next, is_within);
-        out.windows.extend(found.ready.into_iter().map(|(at, number, update)| {
-            let Final { lo, hi, .. } = finals[at];
-            Emission { lo, hi, extent: (view.times[lo], view.times[hi - 1]), number, update }
-        }));
-        let withdrawn = |number| Emission { lo: 0, hi: 0, extent: (0, 0), number, update: true };
-        out.windows.extend(found.withdrawn.into_iter().map(withdrawn));
-        found.emitted
-    }
-}
-
-/// Greatest number of a window: counting on from there cannot overflow.
-const MOST: i64 = 1 << 62;
-
 /// A numbered window that is final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Final {
@@ -174,6 +66,29 @@ impl Final {
         let rows = (self.hi - self.lo) as u32;
         Emitted { number, time: self.time, first: self.first, last: self.last, rows }
     }
+}
+
+/// Compares final windows with those of `emitted`, lists those that differ for emission, and assigns each its
+/// number, new ones from `next` on.
+pub(super) fn compare(
+    view: &View<'_>,
+    emitted: &[Emitted],
+    finals: &[Final],
+    next: &mut i64,
+    out: &mut Ready,
+) -> Vec<(usize, i64)> {
+    let is_within = |emitted: &Emitted, each: &Final| {
+        let (first, last) = ((each.time, each.first), (view.times[each.hi - 1], each.last));
+        first <= (emitted.time, emitted.first) && (emitted.time, emitted.first) <= last
+    };
+    let found = matched(emitted, finals, next, is_within);
+    out.windows.extend(found.ready.into_iter().map(|(at, number, update)| {
+        let Final { lo, hi, .. } = finals[at];
+        Emission { lo, hi, extent: (view.times[lo], view.times[hi - 1]), number, update }
+    }));
+    let withdrawn = |number| Emission { lo: 0, hi: 0, extent: (0, 0), number, update: true };
+    out.windows.extend(found.withdrawn.into_iter().map(withdrawn));
+    found.emitted
 }
 
 /// How the windows emitted so far relate to the current ones.

@@ -13,10 +13,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 
-use super::by_rows::{KeyRows, Ready, View};
-use super::context::{Context, Edit};
-use super::numbered::{Emitted, Final, Memory};
-use super::user::User;
+use super::numbered::{Emitted, Final, compare};
+use super::user_window::{Context, Edit, UserWindow};
+use super::view::{KeyRows, Ready, View};
 use crate::{Error, Result};
 
 /// Largest number of rows shown at a time.
@@ -86,6 +85,37 @@ impl Default for Observed {
 }
 
 impl Observed {
+    /// Lists the windows of this type, which reads these columns, over the rows before which no other row can come;
+    /// returns when the next row is one of these. New windows get the numbers from `next` on.
+    pub(super) fn observe(
+        &mut self,
+        kind: (&dyn UserWindow, &[usize]),
+        view: &View<'_>,
+        next: &mut i64,
+        out: &mut Ready,
+    ) -> Result<Option<i64>> {
+        self.show(kind, view)?;
+        if !self.touched.is_empty() {
+            // Windows touched by the call are compared with their emitted versions.
+            let mut emitted: Vec<Emitted> = self.touched.values().copied().flatten().collect();
+            emitted.sort_unstable_by_key(|emitted| (emitted.time, emitted.first, emitted.number));
+            let is_new = |range: &&Range| self.windows.get(range).is_some_and(Option::is_none);
+            let ranges: Vec<Range> = self.touched.keys().filter(is_new).copied().collect();
+            let finals: Vec<Final> = ranges.iter().map(|&range| Final::of(view, range)).collect();
+            for edge in self.touched.keys().flat_map(|&(lo, hi)| [lo, hi]) {
+                if self.edges.contains_key(&edge) {
+                    out.edges.push(edge);
+                } else {
+                    out.drop_edge(edge);
+                }
+            }
+            for (at, number) in compare(view, &emitted, &finals, next, out) {
+                self.windows.insert(ranges[at], Some(finals[at].emitted(number)));
+            }
+        }
+        Ok(view.next_row())
+    }
+
     /// Begins a call.
     pub(super) fn begin(&mut self) {
         self.touched.clear();
@@ -173,7 +203,7 @@ impl Observed {
     }
 
     /// Goes back to a state in which at most the first `rows` rows have been shown.
-    fn go_back(&mut self, kind: &User, rows: usize) -> Result<()> {
+    fn go_back(&mut self, kind: &dyn UserWindow, rows: usize) -> Result<()> {
         if self.context.is_some() && self.rows <= rows {
             return Ok(());
         }
@@ -191,13 +221,12 @@ impl Observed {
         for range in self.windows.keys().copied().collect::<Vec<_>>() {
             self.put(range, false);
         }
-        self.context = kind.window().open()?;
+        self.context = kind.open()?;
         Ok(())
     }
 
     /// Applies the changes that a window reports, with `reached` rows shown.
-    fn edit(&mut self, kind: &User, what: &str, edits: Vec<Edit>, reached: usize) -> Result<()> {
-        let name = kind.window().name();
+    fn edit(&mut self, name: &str, what: &str, edits: Vec<Edit>, reached: usize) -> Result<()> {
         for Edit { gone, new } in edits {
             if let Some((lo, hi)) = gone {
                 if !self.put((lo, hi), false) {
@@ -259,18 +288,18 @@ impl Observed {
     }
 
     /// Shows rows that were not yet shown, or not in this order.
-    fn show(&mut self, kind: &User, view: &View<'_>) -> Result<()> {
+    fn show(&mut self, (kind, columns): (&dyn UserWindow, &[usize]), view: &View<'_>) -> Result<()> {
         let rows = view.final_rows();
         let is_known = self.rows == rows && view.changed() >= rows && self.context.is_some();
         if rows == 0 || is_known && !view.call.closing {
             return Ok(());
         }
         self.go_back(kind, view.changed())?;
-        let read = |lo: usize, hi: usize| view.reader.read(kind.columns(), &view.ats[lo..hi]);
+        let read = |lo: usize, hi: usize| view.reader.read(columns, &view.ats[lo..hi]);
         if self.context.is_none() {
             let (times, mut listed) = (&view.times[..rows], Vec::new());
             let columns = read(0, rows)?;
-            kind.list_so_far(&KeyRows { times, columns: &columns }, view.call.closing, &mut listed)?;
+            kind.listed_so_far(&KeyRows { times, columns: &columns }, view.call.closing, &mut listed)?;
             for each in listed {
                 self.put((each.lo as usize, each.hi as usize), true);
             }
@@ -283,7 +312,7 @@ impl Observed {
             let piece = KeyRows { times: &view.times[from..to], columns: &columns };
             let Some(context) = &mut self.context else { break };
             let edits = context.notify(from, &piece)?;
-            self.edit(kind, "notify", edits, to)?;
+            self.edit(kind.name(), "notify", edits, to)?;
             self.rows = to;
             if view.call.is_out_of_order {
                 self.copy(fixed)?;
@@ -293,39 +322,8 @@ impl Observed {
             && let Some(context) = &mut self.context
         {
             let edits = context.finish(rows)?;
-            self.edit(kind, "finish", edits, rows)?;
+            self.edit(kind.name(), "finish", edits, rows)?;
         }
         Ok(())
     }
-}
-
-/// Lists the windows of a user-defined type determined by rows: over the rows before which no other row can come.
-pub(super) fn observe(
-    kind: &User,
-    view: &View<'_>,
-    memory: &mut Memory,
-    out: &mut Ready,
-) -> Result<Option<i64>> {
-    let mut own = memory.observed.take().unwrap_or_default();
-    let done = own.show(kind, view);
-    if done.is_ok() && !own.touched.is_empty() {
-        // Windows touched by the call are compared with their emitted versions.
-        let mut emitted: Vec<Emitted> = own.touched.values().copied().flatten().collect();
-        emitted.sort_unstable_by_key(|emitted| (emitted.time, emitted.first, emitted.number));
-        let is_new = |range: &&Range| own.windows.get(range).is_some_and(Option::is_none);
-        let ranges: Vec<Range> = own.touched.keys().filter(is_new).copied().collect();
-        let finals: Vec<Final> = ranges.iter().map(|&range| Final::of(view, range)).collect();
-        for edge in own.touched.keys().flat_map(|&(lo, hi)| [lo, hi]) {
-            if own.edges.contains_key(&edge) {
-                out.edges.push(edge);
-            } else {
-                out.drop_edge(edge);
-            }
-        }
-        for (at, number) in memory.compare(view, &emitted, &finals, out) {
-            own.windows.insert(ranges[at], Some(finals[at].emitted(number)));
-        }
-    }
-    memory.observed = Some(own);
-    done.map(|()| view.next_row())
 }

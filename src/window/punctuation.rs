@@ -10,11 +10,12 @@
 use arrow_array::{Array, ArrayRef, BooleanArray, cast::AsArray};
 use arrow_buffer::BooleanBuffer;
 
-use super::by_rows::{ByRows, KeyRows, Ready, RowCuts, View, earlier};
 use super::class::{Class, WindowTraits};
-use super::numbered::{Emitted, Final, Memory};
-use super::rules::Rules;
+use super::memory::Memory;
+use super::numbered::{Emitted, Final, compare};
+use super::rules::{ByRows, Rules};
 use super::spans::Listed;
+use super::view::{KeyRows, Ready, RowCuts, View, earlier};
 use crate::Result;
 
 /// Where in a window the marked row is.
@@ -104,17 +105,6 @@ impl Punctuation {
     }
 }
 
-/// A punctuation by a call: it separates the rows that had arrived by then, up to its time, from all others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Point {
-    /// Its time.
-    pub time: i64,
-    /// The arrival number that the next row was to get at that moment.
-    pub at: u64,
-    /// Its key, or `None` for all keys.
-    pub key: Option<u32>,
-}
-
 impl Rules for Punctuation {
     fn traits(&self) -> WindowTraits {
         WindowTraits::of(Class::ForwardContextFree)
@@ -174,7 +164,7 @@ impl ByRows for Punctuation {
                 next = earlier(next, closed);
             }
         }
-        let numbered = memory.compare(view, &emitted, &finals, out);
+        let numbered = compare(view, &emitted, &finals, &mut memory.next, out);
         memory.emitted.extend(numbered.into_iter().map(|(at, number)| finals[at].emitted(number)));
         memory.emitted.sort_unstable_by_key(|emitted| (emitted.time, emitted.first));
         Ok(next)

@@ -1,16 +1,16 @@
 //! The rules of a window type: everything that queries, slices and operators must know about it.
 //!
 //! A type over time lists its windows over [`Spans`], so that slices suffice and no row is kept ([`ByTime`]). Any other
-//! type lists them over a key's rows in order ([`super::ByRows`]).
+//! type lists them over a key's rows in order ([`ByRows`]).
 
 use std::fmt::Debug;
 
-use super::by_rows::ByRows;
 use super::class::WindowTraits;
 use super::cuts::Cuts;
-use super::session::Session;
-use super::sliding::Sliding;
+use super::memory::Memory;
 use super::spans::{Cursor, Ending, Listed, Spans};
+use super::view::{KeyRows, Ready, RowCuts, View};
+use crate::Result;
 
 /// A window type.
 pub trait Rules: Debug {
@@ -76,16 +76,6 @@ pub trait Rules: Debug {
     fn by_rows(&self) -> Option<&dyn ByRows> {
         None
     }
-
-    /// Its sliding windows, if it has such: their next window is known in advance.
-    fn sliding(&self) -> Option<&Sliding> {
-        None
-    }
-
-    /// Its sessions, if it has such: new rows may join existing windows.
-    fn session(&self) -> Option<&Session> {
-        None
-    }
 }
 
 /// A window type over time: its windows are stretches of the measure, and slices determine which of them exist.
@@ -134,4 +124,56 @@ pub trait ByTime: Rules {
     /// starts of windows matter, and for landmark windows the edges that decide whether a window has new rows. Gaps
     /// between sessions do not count: they always separate slices.
     fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool;
+}
+
+/// A window type that needs a key's rows in order.
+///
+/// Such windows are a function of a key's sorted rows. So they are listed again from the first row that a call changes,
+/// or that may belong to a window which is not final, and compared with what was final before the call.
+///
+/// When a window is final: a window by rows, once the watermark reaches its last row, since rows tie by arrival; the
+/// last rows of each stretch of time, once the watermark reaches the stretch's end; a window by punctuation, once the
+/// watermark reaches the mark that closes it.
+pub trait ByRows: Rules {
+    /// Adds all windows of a key. Their ends never decrease, except for user-defined types, whose order is arbitrary.
+    ///
+    /// # Errors
+    /// Only those of user-defined types.
+    fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()>;
+
+    /// Adds the windows that a call made final or changed; returns when the next one is final, if that is known.
+    ///
+    /// # Errors
+    /// As [`ByRows::list`].
+    fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>>;
+
+    /// Adds the places from `from` on before which slices are cut, unless a cut depends on the watermark.
+    fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
+        let _ = (view, from, cuts);
+    }
+
+    /// Adds the edges from place `from` on that final windows received as their rows arrived.
+    ///
+    /// # Errors
+    /// As [`ByRows::list`].
+    fn final_edges(
+        &self,
+        view: &View<'_>,
+        memory: &Memory,
+        from: usize,
+        edges: &mut Vec<usize>,
+    ) -> Result<()> {
+        let _ = (view, memory, from, edges);
+        Ok(())
+    }
+
+    /// The first row that a future window needs: new rows are at or after `call.floor`, and follow the existing rows of
+    /// that time.
+    fn needed(&self, view: &View<'_>, memory: &Memory) -> usize;
+
+    /// Whether an operator could have stored this memory of a key, as far as calls rely on it.
+    fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
+        let _ = view;
+        memory.is_empty()
+    }
 }

@@ -93,10 +93,6 @@ impl Rules for Session {
     fn by_time(&self) -> Option<&dyn ByTime> {
         Some(self)
     }
-
-    fn session(&self) -> Option<&Session> {
-        Some(self)
-    }
 }
 
 impl ByTime for Session {

@@ -97,10 +97,6 @@ impl Rules for Sliding {
     fn by_time(&self) -> Option<&dyn ByTime> {
         Some(self)
     }
-
-    fn sliding(&self) -> Option<&Sliding> {
-        Some(self)
-    }
 }
 
 impl Sliding {

@@ -13,7 +13,7 @@ use super::ready::{NONE, Outgoer, Outgoing, Ranks};
 use crate::aggregate::Partials;
 use crate::kernels::Ranges;
 use crate::operator::output::lowered;
-use crate::operator::plan::rank_fields;
+use crate::operator::schema::rank_fields;
 use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 

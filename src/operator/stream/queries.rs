@@ -7,7 +7,8 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use super::names::Names;
 use crate::aggregate::{Input, Partial, Partials, Rows};
-use crate::operator::plan::{Plan, Stored, extent_fields, rank_fields};
+use crate::operator::plan::{Plan, Stored};
+use crate::operator::schema::{extent_fields, rank_fields};
 use crate::slice::Edges;
 use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
 use crate::window::{Measure, Session, Spans, Window};

@@ -15,24 +15,13 @@
 use std::ops::Range;
 
 use super::super::store::{Delta, Store, Wanted};
-use super::super::timeline::Timelines;
+use super::super::timeline::{Dirty, Timelines};
 use super::rings::Rooms;
 use crate::Result;
 use crate::aggregate::Partials;
 
 /// The least number of leaves.
 const LEAST: usize = 4;
-
-/// Leaves to be recomputed: single ones, and all from one place on.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Dirty {
-    /// The key.
-    pub key: u32,
-    /// Places of single slices.
-    pub places: Vec<usize>,
-    /// The place from which on slices have changed.
-    pub from: usize,
-}
 
 /// A key's tree: nodes `base..base + 2 * leaves`.
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,6 @@ use super::store::{Delta, Store, Wanted};
 use super::timeline::Timelines;
 use crate::Result;
 use crate::aggregate::Partials;
-pub(super) use flat_fat::Dirty;
 use flat_fat::FlatFat;
 use run_tree::RunTree;
 use running_totals::RunningTotals;

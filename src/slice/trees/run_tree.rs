@@ -15,8 +15,7 @@
 use std::collections::VecDeque;
 
 use super::super::store::{Delta, Store, Wanted};
-use super::super::timeline::Timelines;
-use super::flat_fat::Dirty;
+use super::super::timeline::{Dirty, Timelines};
 use crate::aggregate::{Partials, RunNodes};
 
 /// No node.

@@ -1,18 +1,8 @@
-//! Windows determined by a key's rows in order, on a stream: by rank, over two measures, by punctuation, user-defined.
-//!
-//! Such windows are a function of a key's sorted rows. So they are listed again from the first row that a call changes,
-//! or that may belong to a window which is not final, and compared with what was final before the call.
-//!
-//! When a window is final: a window by rows, once the watermark reaches its last row, since rows tie by arrival; the
-//! last rows of each stretch of time, once the watermark reaches the stretch's end; a window by punctuation, once the
-//! watermark reaches the mark that closes it.
+//! What windows determined by rows are given, a key's rows and how a call changed them, and what they report: windows to
+//! emit, and where slices are cut.
 
 use arrow_array::ArrayRef;
 
-use super::numbered::Memory;
-use super::punctuation::Point;
-use super::rules::Rules;
-use super::spans::Listed;
 use crate::Result;
 
 /// A key's rows in the order of time, and of arrival where times are equal.
@@ -20,53 +10,8 @@ use crate::Result;
 pub struct KeyRows<'a> {
     /// The time of each row, ascending.
     pub times: &'a [i64],
-    /// The columns of [`Rules::columns`], in that order, one entry per row.
+    /// The columns of [`Rules::columns`](super::Rules::columns), in that order, one entry per row.
     pub columns: &'a [ArrayRef],
-}
-
-/// A window type that needs a key's rows in order.
-pub trait ByRows: Rules {
-    /// Adds all windows of a key. Their ends never decrease, except for user-defined types, whose order is arbitrary.
-    ///
-    /// # Errors
-    /// Only those of user-defined types.
-    fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()>;
-
-    /// Adds the windows that a call made final or changed; returns when the next one is final, if that is known.
-    ///
-    /// # Errors
-    /// As [`ByRows::list`].
-    fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>>;
-
-    /// Adds the places from `from` on before which slices are cut, unless a cut depends on the watermark.
-    fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
-        let _ = (view, from, cuts);
-    }
-
-    /// Adds the edges from place `from` on that final windows received as their rows arrived.
-    ///
-    /// # Errors
-    /// As [`ByRows::list`].
-    fn final_edges(
-        &self,
-        view: &View<'_>,
-        memory: &Memory,
-        from: usize,
-        edges: &mut Vec<usize>,
-    ) -> Result<()> {
-        let _ = (view, memory, from, edges);
-        Ok(())
-    }
-
-    /// The first row that a future window needs: new rows are at or after `call.floor`, and follow the existing rows of
-    /// that time.
-    fn needed(&self, view: &View<'_>, memory: &Memory) -> usize;
-
-    /// Whether an operator could have stored this memory of a key, as far as calls rely on it.
-    fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
-        let _ = view;
-        memory.is_empty()
-    }
 }
 
 /// The parameters of a call.
@@ -131,6 +76,17 @@ pub trait ReadRows {
     /// # Errors
     /// Those of Arrow.
     fn read(&self, positions: &[usize], ats: &[u64]) -> Result<Vec<ArrayRef>>;
+}
+
+/// A punctuation by a call: it separates the rows that had arrived by then, up to its time, from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Point {
+    /// Its time.
+    pub time: i64,
+    /// The arrival number that the next row was to get at that moment.
+    pub at: u64,
+    /// Its key, or `None` for all keys.
+    pub key: Option<u32>,
 }
 
 /// One query's rows of a key, and how a call changed them.
