@@ -48,7 +48,7 @@ check: $(STAMPS)/toolchain $(STAMPS)/python  ## what to run after each edit: for
 	$(BIN)/mypy
 	$(CLIPPY) --lib -- -D warnings
 	@# Without optimisations, tests of the SIMD kernels take as long as all others.
-	$(WITH_RUST) cargo test --locked --quiet --lib -- --skip kernels::simd
+	$(WITH_RUST) cargo test --locked --quiet --lib -p windowkit -p windowkit-baselines -- --skip kernels::simd
 	@$(MAKE) --no-print-directory $(QUICK)
 	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow' --ignore tests/spark
 

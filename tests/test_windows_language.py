@@ -111,8 +111,13 @@ NAIVE = pa.timestamp("s")
 @pytest.mark.parametrize(
     ("window", "time_type", "error", "what"),
     [
-        (wk.sliding("5 rows", "1 second"), pa.int64(), wk.InvalidType, "has a duration, but column 't'"),
-        (wk.sliding("5 rows", 1), NAIVE, wk.InvalidType, "has an integer length"),
+        (
+            wk.sliding("5 rows", "1 second"),
+            pa.int64(),
+            wk.InvalidType,
+            "the slide of .* is a duration, but column",
+        ),
+        (wk.sliding("5 rows", 1), NAIVE, wk.InvalidType, "the slide of .* is an integer, but column"),
         (wk.sliding("5 rows", "1 millisecond"), NAIVE, wk.InvalidValue, "is finer than column 't'"),
         (wk.band(0, 1), NAIVE, wk.InvalidType, "the start of .* is an integer, but column 't' is"),
         (

@@ -365,7 +365,7 @@ fn output_schema(
     if windows.len() > 1 {
         fields.push(Field::new("window_name", DataType::Utf8, false));
     }
-    let all_sessions = windows.iter().all(|(_, window)| window.session().is_some());
+    let all_sessions = windows.iter().all(|(_, window)| window.traits().session);
     let window = if all_sessions { "session_window" } else { "window" };
     fields.push(Field::new(window, DataType::Struct(extent_fields(measure)), false));
     let ranked = windows.iter().filter(|(_, window)| window.is_ranked()).count();

@@ -5,7 +5,7 @@
 //! - `wids(t)`: which windows a row at `t` belongs to — the inverse of `extent`, and what runs.
 //!
 //! Everything that differs from type to type is in the type's file, behind [`Rules`]: where its windows cut slices,
-//! which windows are final or changed, what must be kept for them. No code outside this module branches on the window
+//! which windows are final or changed, what must be kept for them. No other code of this crate branches on the window
 //! type.
 //!
 //! Their class decides what must be stored (Traub et al. 2019, §4.3): a *context-free* window (CF) has all its edges
@@ -108,16 +108,6 @@ impl Window {
     /// Whether its windows are determined by rows in order, and not by slices that are cut in advance.
     pub fn needs_rows(&self) -> bool {
         self.by_time().is_none()
-    }
-
-    /// Its sliding windows, if it has such: their next window is known in advance.
-    pub fn sliding(&self) -> Option<&Sliding> {
-        if let Window::Sliding(window) = self { Some(window) } else { None }
-    }
-
-    /// Its sessions, if it has such: new rows may join existing windows.
-    pub fn session(&self) -> Option<&Session> {
-        if let Window::Session(window) = self { Some(window) } else { None }
     }
 
     /// Lists all windows of a key.
@@ -224,7 +214,7 @@ mod tests {
                     .map(|pair| by_rows(pair[0], pair[1]))
                     .collect()
             }
-            Window::User(_) => unreachable!("none is made"),
+            Window::User(_) => unreachable!("`any_window` does not make it"),
         };
         found.into_iter().map(|(lo, hi, extent)| Listed::new(lo, hi, extent)).collect()
     }

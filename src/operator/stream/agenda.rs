@@ -59,7 +59,7 @@ impl Agenda {
         for (query, registered) in queries.registered().iter().enumerate() {
             for (window, (_, kind)) in registered.plan.windows().iter().enumerate() {
                 let topic = Topic { query: query as u32, window: window as u32, sliding: None };
-                match kind.sliding() {
+                match kind.regular() {
                     Some(kind) => {
                         let topic = Topic { sliding: Some(this.sliding.len() as u32), ..topic };
                         this.sliding.push(Entry { topic, kind: *kind });

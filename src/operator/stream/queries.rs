@@ -146,7 +146,7 @@ impl Queries {
         }));
         let schema = schema(&entries, &aggregates, several)?;
         let extents = extent_fields(leader.measure());
-        let gaps = windows(&registered).filter_map(|(_, window)| window.session().map(Session::gap));
+        let gaps = windows(&registered).filter_map(|(_, window)| window.merging().map(Session::gap));
         let widest_gap = gaps.max();
         let results = Columns {
             window_names: names_windows(&entries),
@@ -367,7 +367,7 @@ fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<Sche
     if names_windows(entries) {
         fields.push(Field::new("window_name", DataType::Utf8, false));
     }
-    let sessions = all_windows(entries).all(|window| window.session().is_some());
+    let sessions = all_windows(entries).all(|window| window.traits().session);
     let vanish = all_windows(entries).any(|window| window.may_vanish());
     let extent = extent_field(leader.measure(), if sessions { "session_window" } else { "window" });
     fields.push(extent.with_nullable(vanish));

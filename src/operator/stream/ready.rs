@@ -89,7 +89,7 @@ impl Engine {
         let after = spans.firsts.partition_point(|&first| first <= cell.first);
         for (query, registered) in self.queries.registered().iter().enumerate() {
             for (window, (_, kind)) in registered.plan.windows().iter().enumerate() {
-                let Some(session) = kind.session() else { continue };
+                let Some(session) = kind.merging() else { continue };
                 let near = [after.checked_sub(1), (after < spans.len()).then_some(after)];
                 for at in near.into_iter().flatten() {
                     let (first, last) = (spans.firsts[at], spans.lasts[at]);
@@ -113,7 +113,7 @@ impl Engine {
             let registered = &self.queries.registered()[known.query];
             let spans = self.slices.of(known.key);
             let at = spans.firsts.partition_point(|&first| first <= known.at).checked_sub(1);
-            let session = registered.plan.windows()[known.window].1.session().zip(at);
+            let session = registered.plan.windows()[known.window].1.merging().zip(at);
             let found = session.and_then(|(session, at)| {
                 Some(session.final_at(session_around(session, registered, spans, at)?.end))
             });
@@ -170,7 +170,7 @@ impl Engine {
                 found.clear();
                 let mut cursor = Cursor::default();
                 if let Some(sliding) = topic.sliding {
-                    cursor.start = agenda.start(sliding);
+                    cursor.resume = agenda.start(sliding);
                     cursor.hi = fresh.get(key as usize).map_or(0, |hi| hi.saturating_sub(from));
                     if keys == 1 {
                         let near = agenda.near(sliding).saturating_sub(slices.gone(key)) as usize;

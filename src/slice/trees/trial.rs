@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::super::timeline::Cell;
+use super::super::cells::Cell;
 use super::super::{Cut, Delta, Store, Timelines, Wanted};
 use crate::aggregate::{Input, Partial};
 
