@@ -10,34 +10,14 @@ from pyspark.sql import types as spark
 
 import windowkit as wk
 from support.oracle_types import functions_of
+from support.registries import kinds_of_partials, parameters
 from windowkit import _native
-from windowkit.aggregation import BY_FUNCTION, FUNCTIONS
-from windowkit.local import plan
+from windowkit.aggregation import FUNCTIONS
 from windowkit.spark.jobs import sql
 from windowkit.windows import WINDOW_FORMS
 from windowkit.windows.text import FORMS
 
 SCHEMA = pa.schema({"t": pa.int64(), "v": pa.int64(), "w": pa.int64()})
-
-
-def parameters(function: str) -> tuple[float, ...]:
-    form = BY_FUNCTION.get(function)
-    return () if form is None or not form.numbers else (12.0 if form.number == "log2_k" else 0.5,)
-
-
-def partials() -> list[str]:
-    """Return every kind of partial that functions are lowered from."""
-    aggs = [
-        wk.Aggregate(
-            each,
-            ("v", "w")[: BY_FUNCTION[each].columns] if each in BY_FUNCTION else (),
-            each,
-            parameters=parameters(each),
-        )
-        for each in sorted(FUNCTIONS)
-    ]
-    query = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=aggs)
-    return sorted({kind for kind, *_ in plan(query, SCHEMA).partials})
 
 
 def test_the_language_has_the_functions_of_the_core() -> None:
@@ -59,7 +39,7 @@ def test_spark_has_an_expression_for_every_function(function: str) -> None:
     assert sql.aggregate(function, ["v", "w"], "t", None, parameters(function))
 
 
-@pytest.mark.parametrize("kind", partials())
+@pytest.mark.parametrize("kind", kinds_of_partials())
 def test_catalyst_holds_a_partial_or_is_known_not_to(kind: str) -> None:
     if kind not in sql.UNHELD:
         assert sql.partial(kind, [spark.LongType()] * 2, ["v", "w"], "t", None)

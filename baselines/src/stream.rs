@@ -44,7 +44,7 @@ impl Counts {
         self.updates += emitted.iter().filter(|window| window.update).count() as u64;
     }
 
-    /// With what is held beside.
+    /// With what is held now.
     pub(crate) fn stats(&self, rows: usize, partials: usize, bytes: usize) -> Stats {
         let Self { late, windows, updates, combines } = *self;
         Stats { rows, partials, bytes, combines, late, windows, updates }

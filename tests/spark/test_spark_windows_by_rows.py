@@ -196,3 +196,7 @@ def test_landmarks_of_periods_have_panes(frame, check):
     assert "route: catalyst-panes" in query.explain(frame)
     rows, panes = query.run(frame, route="rows"), query.run(frame)
     assert collected(rows) == collected(panes)
+    # So slices of them are packed, too.
+    holistic = wk.query(by="k", time="ts", windows=query.windows, aggs=wk.median("v"))
+    assert "are packed as they are" not in holistic.explain(frame)
+    assert collected(holistic.run(frame, route="packed")) == collected(holistic.run(frame, route="rows"))

@@ -79,7 +79,8 @@ const ELSEWHERE: [&str; 3] = ["sum_without_invert", "sketch", "hyperloglog"];
 
 #[test]
 fn every_kind_of_partial_is_tested() {
-    let kinds = |function: &Function| function.partials().into_iter().map(|(partial, _)| partial.name().to_owned());
+    let kinds =
+        |function: &Function| function.partials().into_iter().map(|(partial, _)| partial.name().to_owned());
     let tested: BTreeSet<String> = every().iter().flat_map(|tested| kinds(&tested.function)).collect();
     for name in Function::names() {
         // A function takes nothing, a share, or a precision.

@@ -210,7 +210,7 @@ def require_partial(partial: bool, by_rows: bool) -> None:
 def refuse_both(argument: str, value: object, rows: object) -> None:
     """Refuse a length that is given in rows and otherwise."""
     if value is not None and rows is not None:
-        raise InvalidValue(f"{argument}: {value!r} is given beside rows={rows!r}; give one of the two")
+        raise InvalidValue(f"{argument}: {value!r} is given together with rows={rows!r}; give one of the two")
 
 
 def row_count(argument: str, rows: int) -> Rows:

@@ -79,7 +79,7 @@ class ContextAware(ABC):
     Attributes
     ----------
     columns : tuple of str
-        The columns it reads beside the time.
+        The columns it reads besides the time.
 
     Examples
     --------

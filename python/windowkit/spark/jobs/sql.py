@@ -51,10 +51,12 @@ UNHELD: Final = {
 }
 """What Catalyst cannot hold in columns, by partial, for messages; `partial` has all others."""
 UNLIKE: Final = {
-    "approx_quantile": "Spark has no function that keeps less than all values within the error of {aggregate}",
+    "approx_quantile": (
+        "Spark has no function that keeps less than all values within the error of {aggregate}"
+    ),
     "hll_sketch": "the bytes of Spark's own sketches depend on the order of rows",
 }
-"""Why Spark's own function, as in `aggregate`, gives other results than ours, by function, for those that do."""
+"""Functions whose expression in `aggregate` gives other results than ours, and why."""
 SUMS: Final = ("sum", "sum_without_invert")
 SKETCHES: Final = ("approx_count_distinct", "hll_sketch")
 """Functions that Spark has for numbers and bytes only; see `counted`."""
@@ -77,8 +79,8 @@ def aggregate(
 ) -> str:
     """Return Spark's own aggregate of the columns `values`; first and last are by `time`.
 
-    Where Spark has no such function it is an expression of functions that Spark's SQL has. Every function needs
-    one, if only for its type: `output_schema` lets Spark analyse it, whichever route a job takes.
+    Where Spark has no such function it is an expression of functions that Spark's SQL has. Every function
+    needs one, if only for its type: `output_schema` lets Spark analyse it, whichever route a job takes.
     """
     taken = "" if where is None else f" filter (where {where})"
     if function == "count_all":

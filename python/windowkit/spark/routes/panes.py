@@ -126,7 +126,7 @@ def latest(edges: list[str]) -> str:
 
 
 def held(job: Job, *, internal: bool) -> list[str]:
-    """Return what a slice holds beside its keys and pane, by internal or by user's names.
+    """Return what a slice holds besides its keys and pane, by internal or by user's names.
 
     With sessions that begins with its first and last time, for which its pane is too coarse.
     """
