@@ -59,7 +59,8 @@ hunt: $(NATIVE)  ## the property tests HUNTS (5) times over examples that no one
 	done
 
 miri: $(STAMPS)/miri  ## the kernels interpreted by Miri, which finds undefined behaviour: some minutes
-	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation cargo miri test --locked --lib kernels::
+	@# Interpreted, a case of a property test takes seconds.
+	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo miri test --locked --lib kernels::
 
 cross: $(STAMPS)/cross  ## the Rust core for 64-bit Arm, whose vectors are NEON: checked by the compiler, not run
 	$(WITH_RUST) cargo check --locked --lib --target aarch64-unknown-linux-gnu

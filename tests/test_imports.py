@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from support.programs import program
+from support.rust_imports import rust_imports
 
-ROOT = Path(__file__).parents[1] / "python"
+PROJECT = Path(__file__).parents[1]
+ROOT = PROJECT / "python"
 
 LANGUAGE = ("_columns", "aggregates", "aggregation", "checks", "durations", "engines", "errors", "moments")
 LANGUAGE += ("processing", "query", "user", "windows")
@@ -66,11 +68,43 @@ def room(module: str) -> str | None:
     return parts[2] if parts[:2] == ["windowkit", "spark"] and parts[2:] and parts[2] in ROOMS else None
 
 
-def test_there_are_no_circles() -> None:
+def check_circles(graph: dict[str, set[str]]) -> None:
     try:
-        TopologicalSorter(GRAPH).prepare()
+        TopologicalSorter(graph).prepare()
     except CycleError as error:
-        pytest.fail(" -> ".join(error.args[1]))
+        # In the error, each module is imported by the next.
+        pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+def test_there_are_no_circles() -> None:
+    check_circles(GRAPH)
+
+
+@pytest.mark.parametrize("crate", ["src", "baselines/src"])
+def test_there_are_no_circles_in_rust(crate: str) -> None:
+    check_circles(rust_imports(PROJECT / crate))
+
+
+def test_a_circle_in_rust_would_be_found(tmp_path: Path) -> None:
+    """Paths without `use` count, and names that a module hands on; parents, tests and comments do not."""
+    files = {
+        "lib.rs": "mod low;\nmod high;\npub use low::{Low, deep::Deep as Deeper};\n",
+        "low/mod.rs": "pub mod deep;\npub struct Low;\nfn below() { deep::dig(crate::high::LEVEL) }\n",
+        "low/deep.rs": "use super::Low;\npub struct Deep;\n// crate::high::High\n"
+        "#[cfg(test)]\nmod tests {\n    use crate::high::High;\n}\n",
+        "high.rs": "use crate::{\n    Deeper,\n    Low,\n};\npub const LEVEL: u8 = 0;\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert rust_imports(tmp_path) == {
+        "lib.rs": set(),
+        "low/mod.rs": {"high.rs"},
+        "low/deep.rs": set(),
+        "high.rs": {"low/mod.rs", "low/deep.rs"},
+    }
+    with pytest.raises(pytest.fail.Exception, match=r"(high\.rs -> low/mod\.rs|low/mod\.rs -> high\.rs)"):
+        check_circles(rust_imports(tmp_path))
 
 
 def test_a_circle_would_be_found() -> None:

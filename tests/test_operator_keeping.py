@@ -373,7 +373,7 @@ def test_an_operator_does_not_wait_for_itself() -> None:
     ops.append(op)
     op.push(rows([1, 2, 3]))
     assert tried
-    assert tried[0].startswith("operator: it was called by a function that it was itself calling")
+    assert tried[0].startswith("stats: the operator was called by a function that it was itself calling")
     others = threading.Thread(target=lambda: tried.append(f"{op.stats().rows} rows"))
     others.start()
     others.join(10)

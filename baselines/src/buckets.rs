@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arrow_array::BooleanArray;
 
+use crate::lists::Lists;
 use crate::rank_buckets::RankBuckets;
 use crate::row_store::Row;
 use crate::sessions::{Live, Sessions};
 use crate::stream::Stream;
-use crate::tuple_buckets::Lists;
 use crate::{Emitted, Setting, Stats, Technique, Windows, filtered};
 use windowkit::Result;
 use windowkit::aggregate::{Input, Partials, Rows};

@@ -4,7 +4,20 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use crate::in_order::ContextFree;
+/// Windows whose edges are known before rows come: the interface of user-defined windows (Traub et al. 2019, §5.4.2).
+pub trait ContextFree: Send + Sync {
+    /// The least edge, start or end of a window, after `t`.
+    fn next_edge(&self, t: i64) -> i64;
+
+    /// Whether a window starts after `t` and not after `until`.
+    fn starts_within(&self, t: i64, until: i64) -> bool;
+
+    /// Start and end of the windows with `since < end <= until`, by their ends.
+    fn windows(&self, since: i64, until: i64) -> Vec<(i64, i64)>;
+
+    /// The least start of all windows that end after `t`.
+    fn first_open(&self, t: i64) -> i64;
+}
 
 /// The edges of windows on one measure.
 pub(crate) struct Families {

@@ -6,28 +6,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::edges::{Ahead, Families};
+use crate::edges::{Ahead, ContextFree, Families};
 use crate::ranks::Ranked;
 use crate::stream::{Stream, ready};
 use crate::{Emitted, Setting, Stats, Technique, Windows, refused};
 use windowkit::Result;
 use windowkit::aggregate::{Input, Partials, Rows};
 use windowkit::slice::strategy::Order;
-
-/// Windows whose edges are known before rows come: the interface of user-defined windows (Traub et al. 2019, §5.4.2).
-pub trait ContextFree: Send + Sync {
-    /// The least edge, start or end of a window, after `t`.
-    fn next_edge(&self, t: i64) -> i64;
-
-    /// Whether a window starts after `t` and not after `until`.
-    fn starts_within(&self, t: i64, until: i64) -> bool;
-
-    /// Start and end of the windows with `since < end <= until`, by their ends.
-    fn windows(&self, since: i64, until: i64) -> Vec<(i64, i64)>;
-
-    /// The least start of all windows that end after `t`.
-    fn first_open(&self, t: i64) -> i64;
-}
 
 /// Where a slice begins: the time and the rank of its first row.
 #[derive(Debug, Clone, Copy)]

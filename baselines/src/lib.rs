@@ -39,6 +39,7 @@ mod cutty;
 mod edges;
 mod flat_fat;
 mod in_order;
+mod lists;
 mod pairs;
 mod rank_buckets;
 mod ranks;
@@ -61,7 +62,7 @@ use windowkit::slice::strategy::Order;
 use windowkit::window::Window;
 use windowkit::{Error, Result};
 
-pub use in_order::ContextFree;
+pub use edges::ContextFree;
 
 /// A way to aggregate windows over a stream of rows.
 pub trait Technique: Send {

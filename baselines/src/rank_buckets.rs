@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 
 use crate::Emitted;
+use crate::lists::Lists;
 use crate::row_store::Row;
-use crate::tuple_buckets::Lists;
 use windowkit::window::Counted;
 
 /// Buckets in order: those of window `first` and after.

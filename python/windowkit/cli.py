@@ -31,7 +31,7 @@ from windowkit.cli_paths import (
 )
 from windowkit.errors import WindowKitError
 from windowkit.query import Query, query
-from windowkit.windows import COMMA, unquoted
+from windowkit.windows import split, unquoted
 
 __all__ = ["ArgumentsError", "JobError", "main"]
 
@@ -148,7 +148,7 @@ def parser() -> Parser:
 def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
     """Check the arguments as far as is possible without reading rows; return what runs the job."""
     made = query(
-        by=[unquoted("by", name.strip()) for listed in arguments.by for name in COMMA.split(listed)],
+        by=[unquoted("by", name.strip()) for listed in arguments.by for name in split(listed, ",")],
         time=arguments.time,
         windows=[windows.parse(text) for text in arguments.window],
         aggs=[aggregates.parse(text) for text in arguments.agg],

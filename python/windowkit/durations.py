@@ -40,9 +40,10 @@ ALLOWED: Final = (
     f"with units {', '.join(NANOSECONDS)}"
 )
 PAIR: Final = re.compile(
-    r"(?P<sign>[+-]?)\s*(?P<whole>[0-9]*)(?P<fraction>\.[0-9]*)?\s+(?P<unit>[a-z]+)(?:\s+|$)", re.ASCII
+    r"(?P<sign>[+-]?) ?(?P<whole>[0-9]*)(?P<fraction>\.[0-9]*)? (?P<unit>[a-z]+)(?: |$)", re.ASCII
 )
-ROWS: Final = re.compile(r"\s*(?P<count>[+-]?\s*[0-9]+)\s+rows?\s*", re.ASCII | re.IGNORECASE)
+ROWS: Final = re.compile(r"(?P<count>[+-]? ?[0-9]+) rows?", re.ASCII | re.IGNORECASE)
+SPACES: Final = re.compile(r"\s+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ def length(argument: str, value: Length) -> Measure:
     """
     if isinstance(value, Rows):
         return rows(value.count)
-    if isinstance(value, str) and (counted := ROWS.fullmatch(value)) is not None:
+    if isinstance(value, str) and (counted := ROWS.fullmatch(single_spaced(value))) is not None:
         # Twenty digits are out of range, whichever they are.
         return rows(int(counted["count"].replace(" ", "")[:20]))
     if isinstance(value, str | timedelta | Duration):
@@ -235,14 +236,16 @@ def _from_timedelta64(argument: str, value: np.timedelta64) -> Duration:
     return Duration(int(count) * nanoseconds)
 
 
+def single_spaced(text: str) -> str:
+    """Return the text with single spaces, so that patterns take linear time."""
+    return SPACES.sub(" ", text.strip())
+
+
 def _from_text(argument: str, text: str) -> Duration:
     def refuse(what: str) -> InvalidValue:
         return InvalidValue(f"{argument}: {text!r} {what}; {ALLOWED}")
 
-    rest = text.strip().lower()
-    prefix, _, after = rest.partition("interval")
-    if not prefix and after[:1].isspace():
-        rest = after.strip()
+    rest = single_spaced(text).lower().removeprefix("interval ")
     if not rest:
         raise refuse("is not a duration")
 

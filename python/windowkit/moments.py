@@ -23,9 +23,9 @@ __all__ = ["Clock", "Moment", "Place", "PlaceLike", "kind_of_place", "place"]
 EPOCH: Final = datetime(1970, 1, 1)
 DAY: Final = 86_400 * 10**9
 TEXT: Final = re.compile(
-    r"\s*(?P<date>\d{4}-\d\d-\d\d)"
+    r"(?P<date>\d{4}-\d\d-\d\d)"
     r"(?:[T ]\s*(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,9}))?)?)?"
-    r"\s*(?P<zone>[Zz]|[+-]\d\d:?\d\d)?\s*",
+    r"(?:\s*(?P<zone>[Zz]|[+-]\d\d:?\d\d))?",
     re.ASCII,
 )
 NAMES: Final = {"integer": "ints", "duration": "timedeltas", "date": "dates"}
@@ -124,7 +124,7 @@ def _from_datetime(value: datetime) -> Moment:
 
 
 def _from_text(argument: str, text: str) -> Moment:
-    match = TEXT.fullmatch(text)
+    match = TEXT.fullmatch(text.strip())
     if match is None:
         raise InvalidValue(f"{argument}: {text!r} is not a place on a time column; {ALLOWED}")
     clock = f"{match['hour'] or '00'}:{match['minute'] or '00'}:{match['second'] or '00'}"

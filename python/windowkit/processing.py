@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator as operators
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -50,10 +50,9 @@ class Stamps:
                 "microseconds since 1970-01-01 00:00:00 UTC, as an int"
             )
         self._clock = clock if clock is not None else (lambda: time.time_ns() // 1000)
-        self.last: int | None = None
 
-    def now(self) -> int:
-        """Return the time; a clock that was set back stands still until it is where it was."""
+    def now(self, last: int | None) -> int:
+        """Return the time; while the clock, set back, is before `last`, that is the time."""
         returned: Any = self._clock()
         if isinstance(returned, bool) or not hasattr(returned, "__index__"):
             raise InvalidType(
@@ -63,7 +62,7 @@ class Stamps:
         at = operators.index(returned)
         if not -(2**62) <= at < 2**62:
             raise InvalidValue(f"clock: it returned {at}; allowed are microseconds from -2^62 to 2^62")
-        return at if self.last is None else max(at, self.last)
+        return at if last is None else max(at, last)
 
     @staticmethod
     def schema(schema: pa.Schema) -> pa.Schema:
@@ -79,9 +78,9 @@ class Stamps:
         """Return rows with a time."""
         schema = self.schema(reader.schema)
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            for batch in reader:
-                times = pa.repeat(pa.scalar(at, pa.int64()), batch.num_rows).view(TYPE)
-                yield pa.RecordBatch.from_arrays([*batch.columns, times], schema=schema)
+        def with_time(batch: pa.RecordBatch) -> pa.RecordBatch:
+            times = pa.repeat(pa.scalar(at, pa.int64()), batch.num_rows).view(TYPE)
+            return pa.RecordBatch.from_arrays([*batch.columns, times], schema=schema)
 
-        return pa.RecordBatchReader.from_batches(schema, batches())
+        # All at once: what is raised while the core reads, such as by Ctrl-C, would reach the caller as text.
+        return pa.RecordBatchReader.from_batches(schema, list(map(with_time, reader)))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import datetime
 import operator as operators
-import threading
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from windowkit import _native
 from windowkit._columns import is_a
+from windowkit.calls import Calls, State
 from windowkit.checks import one_of
 from windowkit.durations import Duration, Length, Rows, duration, length
 from windowkit.engines import Engine, register
@@ -25,6 +24,8 @@ from windowkit.query import Query, items
 from windowkit.windows import checked_name, quoted, units
 
 __all__ = ["Operator", "Stats"]
+
+T = TypeVar("T")
 
 ORDERS: Final = ("in-order", "out-of-order")
 STORES: Final = ("auto", "lazy", "eager")
@@ -147,23 +148,20 @@ class Operator:
                 f"order: {order!r} is given over PROCESSING_TIME, where rows are in the order in which "
                 "they come; allowed is 'in-order'"
             )
-        self._queries: dict[str, Query] = {}
-        self._added = 0
-        self._closed = False
-        self._schema: pa.Schema | None = None
-        self._native: _native.Operator | None = None
-        # Held by the first push, and its thread.
-        self._first, self._pusher = threading.Lock(), 0
-        self._enter(query, name)
+        self._calls = Calls(self._entered(State(MappingProxyType({})), query, name)[0])
         if schema is not None:
             given = schema_of(schema)
-            self._schema = given if self._stamps is None else self._stamps.schema(given)
-            self._native = self._made(self._schema)
+            schema = given if self._stamps is None else self._stamps.schema(given)
+            self._calls = Calls(self._bound(self._state, schema))
+
+    @property
+    def _state(self) -> State:
+        return self._calls.state
 
     @property
     def queries(self) -> Mapping[str, Query]:
         """The queries by name, in the order they were added."""
-        return MappingProxyType(self._queries)
+        return self._state.queries
 
     @property
     def schema(self) -> pa.Schema:
@@ -174,7 +172,7 @@ class Operator:
         InvalidValue
             The schema is not known yet.
         """
-        return pa.schema(self._bound("schema").schema)
+        return self._ask("schema", lambda core, _: pa.schema(core.schema), closed=True)
 
     @property
     def watermark(self) -> Any:
@@ -182,15 +180,19 @@ class Operator:
 
         In order it is the time of the latest row. It is None before any row or watermark.
         """
-        if self._native is None or self._schema is None:
+        if self._state.core is None:
             return None
-        reached = self._native.watermark
-        return None if reached is None or self._closed else self._scalar(reached)
+
+        def read(core: _native.Operator, schema: pa.Schema) -> Any:
+            reached = core.watermark
+            return None if reached is None or core.is_closed else scalar(reached, self._time_type(schema))
+
+        return self._ask("watermark", read, closed=True)
 
     @property
     def late(self) -> int:
         """How many rows came too late for every window, or without a time; see `take_late`."""
-        return 0 if self._native is None else self.stats().late
+        return self.stats().late
 
     def push(self, batch: Any) -> pa.Table:
         """Take in rows.
@@ -222,15 +224,15 @@ class Operator:
         moves. A row is too late, and goes to `take_late`, if every window that it would open by itself has
         expired: ended at or before the watermark less the allowed lateness.
         """
-        self._check_open("push")
-        native = self._native
-        if native is None:
-            # What comes first, comes alone: the others find an operator that has a schema, or is new again.
-            with self._first:
-                native = self._native
-                if native is None:
-                    return self._push_first(batch)
-        return self._taken(native, Source(batch))
+
+        def push(state: State) -> tuple[State, pa.Table]:
+            source = Source(batch)
+            if state.core is None:
+                stamps = self._stamps
+                state = self._bound(state, source.schema if stamps is None else stamps.schema(source.schema))
+            return state, self._taken(state, source)
+
+        return self._calls.make("push", push)
 
     def advance(self, watermark: Any = None) -> pa.Table:
         """Say that the stream is complete up to a time: rows before it are late.
@@ -258,27 +260,27 @@ class Operator:
         Overflow
             A result does not fit its type.
         """
-        self._check_open("advance")
-        native = self._bound("advance")
-        if self._stamps is None:
-            return table(native.advance(self._units(watermark)))
-        if watermark is not None:
-            raise InvalidValue(
-                f"watermark: {watermark!r} is given over PROCESSING_TIME, where it is the time of the "
-                "clock; no argument is allowed"
-            )
-        now = self._stamps.now()
-        emitted = table(native.advance(now))
-        self._stamps.last = now
-        return emitted
+
+        def advance(core: _native.Operator, schema: pa.Schema) -> pa.Table:
+            if self._stamps is None:
+                return table(core.advance(in_time("watermark", watermark, self._time_type(schema))))
+            if watermark is not None:
+                raise InvalidValue(
+                    f"watermark: {watermark!r} is given over PROCESSING_TIME, where it is the time of the "
+                    "clock; no argument is allowed"
+                )
+            return table(core.advance(self._stamps.now(core.watermark)))
+
+        return self._ask("advance", advance)
 
     def close(self) -> pa.Table:
         """End the stream, and return all windows that are left."""
-        self._check_open("close")
-        with self._settled():
-            rest = pa.table({}) if self._native is None else table(self._native.close())
-            self._closed = True
-        return rest
+
+        def close(state: State) -> tuple[State, pa.Table]:
+            rest = pa.table({}) if state.core is None else table(state.core.close())
+            return replace(state, closed=True), rest
+
+        return self._calls.make("close", close)
 
     def punctuate(self, time: Any = None, key: Any = None) -> pa.Table:
         """End the windows of `windowkit.punctuation` here, as a marked row would.
@@ -313,19 +315,19 @@ class Operator:
         >>> op.punctuate(4, key="b").to_pylist()
         [{'k': 'b', 'window': {'start': 2, 'end': 2}, 'window_number': 0, 'n': 1, 'update': False}]
         """
-        self._check_open("punctuate")
-        native = self._bound("punctuate")
-        stamps = self._stamps
-        if stamps is not None and time is not None:
-            raise InvalidValue(
-                f"time: {time!r} is given over PROCESSING_TIME, where it is that of the clock; "
-                "no argument is allowed"
-            )
-        at = self._units(time, "time") if stamps is None else stamps.now()
-        emitted = table(native.punctuate(at, None if key is None else self._key(key)))
-        if stamps is not None:
-            stamps.last = at
-        return emitted
+
+        def punctuate(core: _native.Operator, schema: pa.Schema) -> pa.Table:
+            stamps = self._stamps
+            if stamps is not None and time is not None:
+                raise InvalidValue(
+                    f"time: {time!r} is given over PROCESSING_TIME, where it is that of the clock; "
+                    "no argument is allowed"
+                )
+            kind = self._time_type(schema)
+            at = in_time("time", time, kind) if stamps is None else stamps.now(core.watermark)
+            return table(core.punctuate(at, None if key is None else self._key(key, schema)))
+
+        return self._ask("punctuate", punctuate)
 
     def take_late(self) -> pa.Table:
         """Return the rows that came too late for every window, or without a time, and stop holding them.
@@ -336,7 +338,9 @@ class Operator:
             The rows since the last call, with all their columns and ``late_reason``: ``too late`` or ``null
             time``. They are held until this call; `Stats.late_bytes` is the memory they take.
         """
-        return pa.table({}) if self._native is None else table(self._native.take_late())
+        if self._state.core is None:
+            return pa.table({})
+        return self._ask("take_late", lambda core, _: table(core.take_late()), closed=True)
 
     def add(self, query: Query, *, name: str | None = None) -> str:
         """Add a query while the stream runs; it shares the slices of the others.
@@ -363,9 +367,7 @@ class Operator:
         It reads the rows whose times are after all rows and watermarks so far, and has the windows that begin
         there: of earlier windows it has not seen all rows.
         """
-        self._check_open("add")
-        with self._settled():
-            return self._enter(query, name)
+        return self._calls.make("add", lambda state: self._entered(state, query, name))
 
     def remove(self, query: Query | str) -> None:
         """Remove a query, and drop what only it needed.
@@ -380,24 +382,28 @@ class Operator:
         InvalidValue
             There is no such query, or it is the only one.
         """
-        self._check_open("remove")
-        with self._settled():
-            alike = [name for name, other in self._queries.items() if query in (name, other)]
+
+        def remove(state: State) -> tuple[State, None]:
+            alike = [name for name, other in state.queries.items() if query in (name, other)]
             if not alike:
                 raise InvalidValue(
                     f"query: {query!r} is not one of this operator; its queries are "
-                    f"{', '.join(map(repr, self._queries))}"
+                    f"{', '.join(map(repr, state.queries))}"
                 )
             name = alike[0]
-            if len(self._queries) == 1:
+            if len(state.queries) == 1:
                 raise InvalidValue(f"query: {name!r} is the only one; an operator has at least one query")
-            if self._native is not None:
-                self._native.remove(name)
-            del self._queries[name]
+            if state.core is not None:
+                state.core.remove(name)
+            return state.only(set(state.queries) - {name}), None
+
+        self._calls.make("remove", remove)
 
     def stats(self) -> Stats:
         """Return what the operator holds and has done."""
-        return Stats(*([0] * 13 if self._native is None else self._native.stats()))
+        if self._state.core is None:
+            return Stats(*[0] * 13)
+        return Stats(*self._ask("stats", lambda core, _: core.stats(), closed=True))
 
     def slices(self) -> pa.Table:
         """Return the slices: keys, ``t_start``, ``t_end``, and ``t_first`` and ``t_last`` of their rows.
@@ -405,7 +411,8 @@ class Operator:
         There are no more than the windows' edges require: every start and end is an edge of a window (Traub
         et al. 2019, §5.2).
         """
-        return pa.Table.from_batches([pa.record_batch(self._bound("slices").slices())])
+        batch = self._ask("slices", lambda core, _: pa.record_batch(core.slices()), closed=True)
+        return pa.Table.from_batches([batch])
 
     def explain(self) -> str:
         """Say what is stored and why: the decisions of general stream slicing, with the sections that say so.
@@ -429,24 +436,26 @@ class Operator:
         store: lazy (§5.2)
           few window types: windows that are ready are combined from slices in one go
         """
-        first = next(iter(self._queries.values()))
+        first = next(iter(self.queries.values()))
         orders = "in order" if self._order == "in-order" else "out of order"
         lines = [f"stream operator, rows {orders}, by {', '.join(first.by) or 'nothing'} over {first.time}"]
         lines += ["queries"]
-        for name, query in self._queries.items():
+        for name, query in self.queries.items():
             windows, aggs = (", ".join(map(str, each)) for each in (query.windows, query.aggs))
             lines.append(f"  {quoted(name)}: {windows}; {aggs}")
-        native = self._native
-        if native is None:
+        if self._state.core is None:
             return "\n".join([*lines, "decisions", "  none before the schema is known"])
+
+        def read(core: _native.Operator, _: pa.Schema) -> Any:
+            return core.strategy(), core.keeping_rows(), core.store()
+
+        decisions, keeping, store = self._ask("explain", read, closed=True)
         lines.append("decisions (Traub et al. 2019)")
-        for what, answer, why, source in native.strategy():
+        for what, answer, why, source in decisions:
             lines += [f"  {what}: {answer} ({source})", f"    {why}"]
-        of_rows = native.keeping_rows()
-        if of_rows:
-            lines.append(f"rows are kept for {', '.join(map(quoted, of_rows))} (§5.1)")
+        if keeping:
+            lines.append(f"rows are kept for {', '.join(map(quoted, keeping))} (§5.1)")
             lines += [f"  {line}" for line in KEPT[self._order]]
-        store = native.store()
         if store is not None:
             lines += [f"store: {store[0]} (§5.2)", f"  {store[1]}"]
         return "\n".join(lines)
@@ -474,7 +483,7 @@ class Operator:
         >>> again.push(pa.table({"k": ["a", "a"], "t": [7, 11], "v": [2.0, 4.0]})).to_pylist()
         [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 3.0, 'update': False}]
         """
-        return self._bound("snapshot").snapshot()
+        return self._ask("snapshot", lambda core, _: core.snapshot(), closed=True)
 
     @classmethod
     def restore(
@@ -520,102 +529,71 @@ class Operator:
                 f"queries: {len(given_queries)} given; the snapshot is of {len(names)}: {names}"
             )
         this = cls.__new__(cls)
-        this._first, this._pusher = threading.Lock(), 0
-        this._queries = dict(zip(names, given_queries, strict=True))
-        this._added = len(names)
         this._order = order
-        this._schema = schema
-        plans = [(name, plan(query, schema)) for name, query in this._queries.items()]
-        this._native = _native.Operator.restore(given, plans)
-        this._closed = this._native.is_closed
         this._stamps = stamps_of(given_queries[0], clock)
-        if this._stamps is not None:
-            this._stamps.last = this._native.watermark
+        named = dict(zip(names, given_queries, strict=True))
+        plans = [(name, plan(query, schema)) for name, query in named.items()]
+        core = _native.Operator.restore(given, plans)
+        state = State(MappingProxyType(named), len(named), schema, core, core.is_closed)
+        this._calls = Calls(state)
         return this
 
-    def _enter(self, query: Query, name: str | None) -> str:
+    def _entered(self, state: State, query: Query, name: str | None) -> tuple[State, str]:
+        """Return the state with one more query, and its name."""
         if not isinstance(query, Query):
             raise InvalidType(f"query: {query!r} is a {type(query).__name__}; query is a windowkit.Query")
-        given = f"q{self._added + 1}" if name is None else checked_name("name", name)
-        while name is None and given in self._queries:
-            self._added += 1
-            given = f"q{self._added + 1}"
-        if given in self._queries:
+        added = state.added + 1
+        while name is None and f"q{added}" in state.queries:
+            added += 1
+        given = f"q{added}" if name is None else checked_name("name", name)
+        if given in state.queries:
             raise InvalidValue(f"name: {given!r} is taken; queries of one operator must have different names")
-        for other in self._queries.values():
+        for other in state.queries.values():
             if (other.by, other.time) != (query.by, query.time):
                 raise InvalidValue(
                     f"query: it is by {list(query.by)} over {query.time!r}, but the operator's queries by "
                     f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
                 )
-        if self._native is not None and self._schema is not None:
-            self._native.add(given, plan(query, self._schema))
-        self._queries[given] = query
-        self._added += 1
-        return given
+        if state.core is not None and state.schema is not None:
+            state.core.add(given, plan(query, state.schema))
+        queries = MappingProxyType({**state.queries, given: query})
+        return replace(state, queries=queries, added=added), given
 
-    def _settled(self) -> AbstractContextManager[object]:
-        """Wait for a first push that is under way: it makes the core's operator of the queries there are."""
-        return self._first if self._native is None else nullcontext()
+    def _bound(self, state: State, schema: pa.Schema) -> State:
+        """Return the state with a core for rows of this schema."""
+        plans = [(name, plan(query, schema)) for name, query in state.queries.items()]
+        core = _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
+        return replace(state, schema=schema, core=core)
 
-    def _made(self, schema: pa.Schema) -> _native.Operator:
-        plans = [(name, plan(query, schema)) for name, query in self._queries.items()]
-        return _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
-
-    def _push_first(self, batch: Any) -> pa.Table:
-        self._pusher = threading.get_ident()
-        try:
-            source = Source(batch)
-            schema = source.schema if self._stamps is None else self._stamps.schema(source.schema)
-            native = self._made(schema)
-            emitted = self._taken(native, source)
-        finally:
-            self._pusher = 0
-        # Whoever sees the one sees the other, too.
-        self._schema = schema
-        self._native = native
-        return emitted
-
-    def _taken(self, native: _native.Operator, source: Source) -> pa.Table:
-        stamps = self._stamps
-        if stamps is None:
-            with source:
-                return table(native.push(source))
-        now = stamps.now()
+    def _taken(self, state: State, source: Source) -> pa.Table:
+        """Return what the core makes of rows."""
+        core = state.core
+        assert core is not None, "bound before"
         with source:
-            emitted = table(native.push(stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
-        stamps.last = now
-        return emitted
+            if self._stamps is None:
+                return table(core.push(source))
+            now = self._stamps.now(core.watermark)
+            return table(core.push(self._stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
 
-    def _bound(self, call: str) -> _native.Operator:
-        if self._native is None:
-            raise unbound(call)
-        return self._native
+    def _ask(self, call: str, work: Callable[[_native.Operator, pa.Schema], T], *, closed: bool = False) -> T:
+        """Make a call of the core, which has to be there; `closed` as in `windowkit.calls.Calls.make`."""
 
-    def _check_open(self, call: str) -> None:
-        if self._closed:
-            raise InvalidValue(f"{call}: the operator is closed; no call may follow close()")
-        if self._pusher == threading.get_ident():
-            raise InvalidValue(
-                f"{call}: the operator was called by a function that it was itself calling; an operator runs "
-                "one call at a time, so user-defined functions and windows must not use it"
-            )
+        def bound(state: State) -> tuple[State, T]:
+            if state.core is None or state.schema is None:
+                raise unbound(call)
+            return state, work(state.core, state.schema)
 
-    def _time_type(self) -> pa.DataType:
-        assert self._schema is not None, "only used once bound"
-        kind = self._schema.field(next(iter(self._queries.values())).time).type
+        return self._calls.make(call, bound, closed=closed)
+
+    def _time_type(self, schema: pa.Schema) -> pa.DataType:
+        kind = schema.field(next(iter(self.queries.values())).time).type
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
         return pa.int64() if pa.types.is_integer(kind) else kind
 
-    def _scalar(self, units: int) -> pa.Scalar:
-        kind = self._time_type()
-        return pa.scalar(units, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
-
-    def _key(self, key: Any) -> pa.RecordBatch:
+    def _key(self, key: Any, schema: pa.Schema) -> pa.RecordBatch:
         """Return a key as a batch of one row of the key columns."""
-        assert self._schema is not None, "only used once bound"
-        by = next(iter(self._queries.values())).by
+        by = next(iter(self.queries.values())).by
         if isinstance(key, Mapping):
             if sorted(key) != sorted(by):
                 raise InvalidValue(f"key: it has {sorted(key)}; the queries are by {sorted(by)}")
@@ -626,7 +604,7 @@ class Operator:
             raise InvalidValue(
                 f"key: {key!r} is given; the queries are by {list(by)}, so that a key is a mapping of these"
             )
-        fields = [self._schema.field(name) for name in by]
+        fields = [schema.field(name) for name in by]
         columns = []
         for value, field in zip(values, fields, strict=True):
             kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
@@ -638,34 +616,40 @@ class Operator:
                 ) from None
         return pa.record_batch(columns, schema=pa.schema(fields))
 
-    def _units(self, time: Any, argument: str = "watermark") -> int:
-        kind = self._time_type()
-        given = time
-        if not isinstance(time, pa.Scalar) and pa.types.is_integer(kind):
-            if isinstance(time, bool) or not hasattr(time, "__index__"):
-                raise InvalidType(
-                    f"{argument}: {time!r} is a {type(time).__name__}; the time column is an "
-                    f"integer, and so is {MEANT[argument]}"
-                )
-            given = operators.index(time)
-            if not -(2**63) <= given < 2**63:
-                raise InvalidValue(f"{argument}: {given} is out of range; allowed are integers of 64 bits")
-            return given
-        if pa.types.is_duration(kind) and (
-            isinstance(time, str | datetime.timedelta | Duration) or is_a(time, "numpy", "timedelta64")
-        ):
-            return in_units(argument, duration(argument, time), kind)
-        try:
-            scalar = given if isinstance(given, pa.Scalar) else pa.scalar(given)
-            cast = scalar.cast(kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+
+def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
+    """Return a time in the units of a type of times."""
+    given = time
+    if not isinstance(time, pa.Scalar) and pa.types.is_integer(kind):
+        if isinstance(time, bool) or not hasattr(time, "__index__"):
             raise InvalidType(
-                f"{argument}: {time!r} is not a time of type {kind} ({error}); {allowed_times(kind)}"
-            ) from None
-        refuse_unlike(argument, time, scalar, kind)
-        if not cast.is_valid:
-            raise InvalidValue(f"{argument}: it is null; allowed are times")
-        return int(cast.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
+                f"{argument}: {time!r} is a {type(time).__name__}; the time column is an "
+                f"integer, and so is {MEANT[argument]}"
+            )
+        given = operators.index(time)
+        if not -(2**63) <= given < 2**63:
+            raise InvalidValue(f"{argument}: {given} is out of range; allowed are integers of 64 bits")
+        return given
+    if pa.types.is_duration(kind) and (
+        isinstance(time, str | datetime.timedelta | Duration) or is_a(time, "numpy", "timedelta64")
+    ):
+        return in_units(argument, duration(argument, time), kind)
+    try:
+        scalar = given if isinstance(given, pa.Scalar) else pa.scalar(given)
+        cast = scalar.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise InvalidType(
+            f"{argument}: {time!r} is not a time of type {kind} ({error}); {allowed_times(kind)}"
+        ) from None
+    refuse_unlike(argument, time, scalar, kind)
+    if not cast.is_valid:
+        raise InvalidValue(f"{argument}: it is null; allowed are times")
+    return int(cast.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
+
+
+def scalar(units: int, kind: pa.DataType) -> pa.Scalar:
+    """Return a time of a type."""
+    return pa.scalar(units, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
 
 
 def stamps_of(query: object, clock: Clock | None) -> Stamps | None:

@@ -1,8 +1,6 @@
 //! `windowkit._native.Operator`: rows and watermarks in, windows out.
 
-use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::thread::{self, ThreadId};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::SchemaRef;
@@ -13,23 +11,13 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::detached;
 use super::plan::PyPlan;
-use crate::operator::{Contents, Operator, Options, Plan, Stats, StoreKind, length};
+use crate::operator::{Contents, Operator, Options, Plan, Stats, Step, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
 
-/// A stream operator.
+/// A stream operator; `windowkit.calls` sees to it that functions it calls do not call it.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator {
-    running: Mutex<Operator>,
-    /// The thread of the current call: users' functions run in it, and may not call the operator again.
-    busy: Mutex<Option<ThreadId>>,
-}
-
-/// The operator, locked for a call.
-struct Held<'a> {
-    running: MutexGuard<'a, Operator>,
-    busy: &'a Mutex<Option<ThreadId>>,
-}
+pub(super) struct PyOperator(Mutex<Operator>);
 
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
@@ -65,7 +53,7 @@ impl PyOperator {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
             let options = options(leader, order, allowed_lateness, max_delay, store)?;
-            Ok(Self::of(Operator::new(queries, options)?))
+            Ok(Self(Mutex::new(Operator::new(queries, options)?)))
         })
     }
 
@@ -74,7 +62,7 @@ impl PyOperator {
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
-        detached(py, || Ok(Self::of(Operator::restore(snapshot, queries)?)))
+        detached(py, || Ok(Self(Mutex::new(Operator::restore(snapshot, queries)?))))
     }
 
     /// The schema of a snapshot's rows, the names of its queries, and its order.
@@ -111,7 +99,7 @@ impl PyOperator {
         detached(py, || Ok(PySchema::new(self.stream()?.input().clone())))
     }
 
-    /// Takes in rows.
+    /// Takes in rows. This and the next four leave their step attempted, until `settle`.
     fn push(&self, py: Python<'_>, stream: AnyRecordBatch) -> PyResult<PyRecordBatchReader> {
         let reader = stream.into_reader()?;
         detached(py, move || {
@@ -119,28 +107,18 @@ impl PyOperator {
                 batch.map_err(|error| Error::InvalidValue(format!("batch: its stream failed: {error}")))
             });
             let batches = batches.collect::<Result<Vec<RecordBatch>>>()?;
-            let mut stream = self.stream()?;
-            let results = stream.push(&batches)?;
-            Ok(table(results, stream.schema().clone()))
+            self.attempt(Step::Push(&batches))
         })
     }
 
     /// Moves the watermark.
     fn advance(&self, py: Python<'_>, watermark: i64) -> PyResult<PyRecordBatchReader> {
-        detached(py, || {
-            let mut stream = self.stream()?;
-            let results = stream.advance(watermark)?;
-            Ok(table(results, stream.schema().clone()))
-        })
+        detached(py, || self.attempt(Step::Advance(watermark)))
     }
 
     /// Ends the stream.
     fn close(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
-        detached(py, || {
-            let mut stream = self.stream()?;
-            let results = stream.close()?;
-            Ok(table(results, stream.schema().clone()))
-        })
+        detached(py, || self.attempt(Step::Close))
     }
 
     /// Puts a punctuation at a time: of the key in a batch of one row, or of all keys.
@@ -151,25 +129,36 @@ impl PyOperator {
         key: Option<PyRecordBatch>,
     ) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
-            let mut stream = self.stream()?;
             let key = key.map(|key| key.into_inner().columns().to_vec());
-            let results = stream.punctuate(time, key.as_deref())?;
-            Ok(table(results, stream.schema().clone()))
+            self.attempt(Step::Punctuate(time, key.as_deref()))
         })
-    }
-
-    /// The names of the queries that rows are kept for.
-    fn keeping_rows(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detached(py, || Ok(self.stream()?.keeping_rows().into_iter().map(str::to_owned).collect()))
     }
 
     /// Rows that were too late or had no time.
     fn take_late(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
             let mut stream = self.stream()?;
-            let late = stream.take_late();
+            let late = stream.attempt(Step::TakeLate)?;
             Ok(table(late, stream.late_schema().clone()))
         })
+    }
+
+    /// Commits the step that was attempted last, if its result reached the caller, and rolls it back if not.
+    fn settle(&self, py: Python<'_>, delivered: bool) -> PyResult<()> {
+        detached(py, || {
+            self.stream()?.settle(delivered);
+            Ok(())
+        })
+    }
+
+    /// The names of all queries.
+    fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || Ok(self.stream()?.names().map(str::to_owned).collect()))
+    }
+
+    /// The names of the queries that rows are kept for.
+    fn keeping_rows(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || Ok(self.stream()?.keeping_rows().into_iter().map(str::to_owned).collect()))
     }
 
     /// Adds a query.
@@ -227,55 +216,15 @@ impl PyOperator {
 }
 
 impl PyOperator {
-    fn of(running: Operator) -> Self {
-        Self { running: Mutex::new(running), busy: Mutex::new(None) }
+    /// Attempts a step, and returns the windows that it emits.
+    fn attempt(&self, step: Step<'_>) -> Result<PyRecordBatchReader> {
+        let mut stream = self.stream()?;
+        let results = stream.attempt(step)?;
+        Ok(table(results, stream.schema().clone()))
     }
 
-    /// The operator, once calls from other threads have finished.
-    ///
-    /// # Errors
-    /// `InvalidValue` in a function called by the operator itself, which would wait for itself.
-    fn stream(&self) -> Result<Held<'_>> {
-        let poisoned = || Error::Internal("an earlier call panicked".into());
-        let running = match self.running.try_lock() {
-            Ok(running) => running,
-            Err(TryLockError::Poisoned(_)) => return Err(poisoned()),
-            Err(TryLockError::WouldBlock) => {
-                let busy = *self.busy.lock().map_err(|_| poisoned())?;
-                if busy == Some(thread::current().id()) {
-                    return Err(Error::InvalidValue(
-                        "operator: it was called by a function that it was itself calling; an operator runs one call \
-                         at a time, so user-defined functions and windows must not use it"
-                            .into(),
-                    ));
-                }
-                self.running.lock().map_err(|_| poisoned())?
-            }
-        };
-        *self.busy.lock().map_err(|_| poisoned())? = Some(thread::current().id());
-        Ok(Held { running, busy: &self.busy })
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        if let Ok(mut busy) = self.busy.lock() {
-            *busy = None;
-        }
-    }
-}
-
-impl Deref for Held<'_> {
-    type Target = Operator;
-
-    fn deref(&self) -> &Self::Target {
-        &self.running
-    }
-}
-
-impl DerefMut for Held<'_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.running
+    fn stream(&self) -> Result<MutexGuard<'_, Operator>> {
+        self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))
     }
 }
 

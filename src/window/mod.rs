@@ -110,6 +110,28 @@ impl Window {
         self.by_time().is_none()
     }
 
+    /// Its sliding windows, if its windows follow each other at one distance: the next one is then known in advance,
+    /// and no call has to look for it.
+    pub fn regular(&self) -> Option<&Sliding> {
+        // Every type is named: one that was left out would be listed wrongly.
+        match self {
+            Window::Sliding(window) => Some(window),
+            Window::Session(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
+            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
+            Window::Punctuation(_) | Window::User(_) => None,
+        }
+    }
+
+    /// Its sessions, if new rows may join windows that exist.
+    pub fn merging(&self) -> Option<&Session> {
+        match self {
+            Window::Session(window) => Some(window),
+            Window::Sliding(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
+            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
+            Window::Punctuation(_) | Window::User(_) => None,
+        }
+    }
+
     /// Lists all windows of a key.
     ///
     /// Neither starts nor ends decrease within one listing, except for user-defined types, whose order is arbitrary.

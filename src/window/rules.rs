@@ -8,8 +8,6 @@ use std::fmt::Debug;
 use super::class::WindowTraits;
 use super::cuts::Cuts;
 use super::memory::Memory;
-use super::session::Session;
-use super::sliding::Sliding;
 use super::spans::{Cursor, Ending, Listed, Spans};
 use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::Result;
@@ -63,17 +61,6 @@ pub trait Rules: Debug {
     /// `bounds` are the least and the greatest time of a row. If `horizon` is after them, no row is accepted any more:
     /// any time at or after `horizon` will do.
     fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64;
-
-    /// Its sliding windows, if its windows follow each other at one distance: the next one is then known in advance,
-    /// and no call has to look for it.
-    fn regular(&self) -> Option<&Sliding> {
-        None
-    }
-
-    /// Its sessions, if new rows may join windows that exist.
-    fn merging(&self) -> Option<&Session> {
-        None
-    }
 
     /// Its rules over slices, if slices suffice.
     fn by_time(&self) -> Option<&dyn ByTime> {

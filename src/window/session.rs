@@ -90,10 +90,6 @@ impl Rules for Session {
         horizon.saturating_sub(self.gap)
     }
 
-    fn merging(&self) -> Option<&Session> {
-        Some(self)
-    }
-
     fn by_time(&self) -> Option<&dyn ByTime> {
         Some(self)
     }

@@ -90,10 +90,6 @@ impl Rules for Sliding {
         if horizon > most { i64::MAX } else { self.first_covering(horizon.max(least)) }
     }
 
-    fn regular(&self) -> Option<&Sliding> {
-        Some(self)
-    }
-
     fn by_time(&self) -> Option<&dyn ByTime> {
         Some(self)
     }

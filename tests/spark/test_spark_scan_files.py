@@ -180,7 +180,7 @@ def test_arguments_of_scan_that_are_none(spark, tmp_path):
         ((spark, 3, QUERY), wk.InvalidType, "paths: 3 is a int"),
         ((spark, {path: 1}, QUERY), wk.InvalidType, "is a dict; paths is a str"),
         ((spark, [3], QUERY), wk.InvalidType, "paths: 3 is a int; paths are strings"),
-        ((spark, "", QUERY), wk.InvalidValue, "paths: '' is given; a path has at least one character"),
+        ((spark, "", QUERY), wk.InvalidValue, "paths: '' is given; a path is not empty"),
         ((spark, "a\0b", QUERY), wk.InvalidValue, "no NUL"),
         ((3, path, QUERY), wk.InvalidType, "spark: a int is given; spark is a SparkSession"),
     ):
@@ -285,7 +285,7 @@ def test_a_file_that_is_gone(spark, tmp_path):
         pq.write_table(table(), tmp_path / f"{name}.parquet")
     result = windowkit.spark.scan(spark, str(tmp_path), QUERY)
     (tmp_path / "b.parquet").unlink()
-    with pytest.raises(PySparkException, match="no longer exists; files of a scan stay"):
+    with pytest.raises(PySparkException, match="no longer exists; files must stay in place"):
         result.collect()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from windowkit.windows.band import Band, band
 from windowkit.windows.base import Assembly, Window, shown, units
 from windowkit.windows.everything import Global, global_window
-from windowkit.windows.grammar import COMMA, SEMICOLON, Call, bare, checked_name, quoted, read_call, unquoted
+from windowkit.windows.grammar import Call, bare, checked_name, quoted, read_call, split, unquoted
 from windowkit.windows.landmark import Landmark, landmark
 from windowkit.windows.punctuation import Punctuation, punctuation
 from windowkit.windows.session import Session, session
@@ -27,8 +27,6 @@ from windowkit.windows.user import (
 )
 
 __all__ = [
-    "COMMA",
-    "SEMICOLON",
     "WINDOW_FORMS",
     "Add",
     "Assembly",
@@ -60,6 +58,7 @@ __all__ = [
     "session",
     "shown",
     "sliding",
+    "split",
     "tumbling",
     "units",
     "unquoted",

@@ -9,14 +9,13 @@ from typing import Final, NamedTuple
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = [
-    "COMMA",
-    "SEMICOLON",
     "Call",
     "bare",
     "checked_name",
     "number_or_text",
     "quoted",
     "read_call",
+    "split",
     "unquoted",
 ]
 
@@ -31,14 +30,12 @@ class Call(NamedTuple):
 
 
 QUOTED: Final = r"`(?:[^`]|``)*`(?!`)"
+# `(?<!\s)`: words are looked for once behind each run of spaces, and not behind each space.
 CALL: Final = re.compile(
-    rf"\s*(?P<function>\w+)\s*\((?P<arguments>(?:{QUOTED}|[^`()])*)\)"
-    rf"(?:\s+where\s+(?P<filter>{QUOTED}|\S.*?))?(?:\s+as\s+(?P<name>\S.*?))?\s*",
+    rf"(?P<function>\w+)\s*\((?P<arguments>(?:{QUOTED}|[^`()])*)\)"
+    rf"(?:\s+where\s+(?P<filter>{QUOTED}|\S.*?))?(?:(?<!\s)\s+as\s+(?P<name>\S.*))?",
     re.IGNORECASE | re.DOTALL,
 )
-# A comma, or a semicolon, with an even number of backticks behind it stands outside quotes.
-SEMICOLON: Final = re.compile(r";(?=(?:[^`]*`[^`]*`)*[^`]*$)", re.DOTALL)
-COMMA: Final = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)", re.DOTALL)
 PLAIN: Final = re.compile(r"[^\W\d]\w*(?:[ .-]\w+)*")
 
 
@@ -49,14 +46,34 @@ def read_call(argument: str, text: str, allowed: str, *, filters: bool = False) 
     """
     if not isinstance(text, str):
         raise InvalidType(f"{argument}: {text!r} is a {type(text).__name__}; the text form is a str")
-    match = CALL.fullmatch(text)
+    match = CALL.fullmatch(text.strip())
     if match is None or (match["filter"] is not None and not filters):
         raise InvalidValue(f"{argument}: {text!r} is no {argument}; {allowed}")
     inside = match["arguments"].strip()
-    arguments = [piece.strip() for piece in COMMA.split(inside)] if inside else []
+    arguments = [piece.strip() for piece in split(inside, ",")] if inside else []
     name = None if match["name"] is None else unquoted(argument, match["name"])
     where = None if match["filter"] is None else unquoted(argument, match["filter"])
     return Call(match["function"].lower(), arguments, name, where)
+
+
+def split(text: str, separator: str) -> list[str]:
+    """Split a text at a character outside of backticks, where an even number of these is behind it.
+
+    Examples
+    --------
+    >>> split("a, `b, c`", ",")
+    ['a', ' `b, c`']
+    """
+    parts = text.split("`")
+    pieces = [""]
+    for number, part in enumerate(parts):
+        if number > 0:
+            pieces[-1] += "`"
+        is_outside = (len(parts) - 1 - number) % 2 == 0
+        first, *others = part.split(separator) if is_outside else [part]
+        pieces[-1] += first
+        pieces += others
+    return pieces
 
 
 def quoted(name: str) -> str:

@@ -1,23 +1,17 @@
-//! Incoming rows: which are accepted, and what they are folded into.
+//! Incoming rows: which are accepted.
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_schema::Schema;
 use arrow_select::filter::filter_record_batch;
 
-use super::engine::Engine;
 use super::late::{Late, Reason};
 use crate::kernels::simd;
-use crate::operator::bounded::Columns;
 use crate::operator::parts::out_of_bounds;
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
-use crate::slice::{Delta, Keys};
 use crate::window::Measure;
 use crate::{Error, Result};
-
-/// Rows that pass through slicer and partials at a time, so that their columns stay in the cache.
-const CHUNK_ROWS: usize = 16_384;
 
 /// Which rows are accepted.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +39,7 @@ pub(super) struct Accepted {
 
 impl Accepted {
     /// Those of these rows that are not before `cutoff`, and the others, if there are any.
-    fn split(self, cutoff: i64) -> Result<(Self, Option<RecordBatch>)> {
+    pub(super) fn split(self, cutoff: i64) -> Result<(Self, Option<RecordBatch>)> {
         let Self { rows, times, is_sorted } = self;
         let taken = BooleanBuffer::collect_bool(times.len(), |row| times[row] >= cutoff);
         if taken.count_set_bits() == times.len() {
@@ -185,41 +179,5 @@ fn check_order(
             times[row],
             plan.measure().column()
         ))),
-    }
-}
-
-impl Engine {
-    /// Those of the accepted rows that some query of this engine accepts.
-    pub(super) fn own_rows(&self, accepted: &[Accepted]) -> Result<Vec<Accepted>> {
-        let Some(cutoff) = self.cutoff() else { return Ok(accepted.to_vec()) };
-        accepted.iter().map(|batch| Ok(batch.clone().split(cutoff)?.0)).collect()
-    }
-
-    /// Folds rows into the call's cells.
-    pub(super) fn fold(&mut self, batch: &RecordBatch, sorted: bool, delta: &mut Delta) -> Result<()> {
-        let columns = Columns::of(self.queries.leader(), self.queries.stored(), batch)?;
-        let rows = columns.times.len();
-        let one_key = columns.keys.is_empty();
-        if one_key {
-            self.ids.clear();
-            self.keys.assign(&[], rows.min(1), &mut self.ids)?;
-        }
-        for from in (0..rows).step_by(CHUNK_ROWS) {
-            let rows = CHUNK_ROWS.min(rows - from);
-            let times = &columns.times[from..from + rows];
-            let mut keys = Keys::One(0);
-            if !one_key {
-                self.ids.clear();
-                let own: Vec<ArrayRef> = columns.keys.iter().map(|key| key.slice(from, rows)).collect();
-                self.keys.assign(&own, rows, &mut self.ids)?;
-                let first = self.ids[0];
-                let same = self.ids.iter().all(|&id| id == first);
-                keys = if same { Keys::One(first) } else { Keys::Each(&self.ids) };
-            }
-            self.cutter.cut(times, keys, self.keys.len(), sorted || simd::is_ascending(times));
-            let inputs: Vec<_> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
-            delta.update(&inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
-        }
-        Ok(())
     }
 }

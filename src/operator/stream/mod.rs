@@ -13,18 +13,16 @@
 //! effect in both or in neither.
 
 mod agenda;
-mod answers;
 mod engine;
 mod intake;
 mod keyed;
 mod late;
 mod names;
 mod options;
+mod outgoing;
 mod queries;
-mod ready;
 mod snapshot;
 mod tuples;
-mod upkeep;
 
 use std::sync::Arc;
 
@@ -35,7 +33,7 @@ use arrow_select::concat::concat_batches;
 use super::plan::Plan;
 use crate::slice::strategy::{Order, Strategy};
 use crate::{Error, Result};
-use engine::{Engine, Outcome};
+use engine::{Emptied, Engine, Outcome};
 use intake::{Gate, check_open, check_schema, check_watermark};
 use late::Late;
 pub use options::{Options, Stats, StoreKind, length};
@@ -60,6 +58,36 @@ pub struct Operator {
     /// What removed engines did, and the number of rows accepted.
     past: Stats,
     closed: bool,
+    /// The step that was attempted last, until it is committed or rolled back.
+    attempted: Option<Attempted>,
+}
+
+/// A step of a stream: one call, which takes effect as a whole or not at all.
+pub enum Step<'a> {
+    /// See [`Operator::push`].
+    Push(&'a [RecordBatch]),
+    /// See [`Operator::advance`].
+    Advance(i64),
+    /// See [`Operator::punctuate`].
+    Punctuate(i64, Option<&'a [ArrayRef]>),
+    /// See [`Operator::close`].
+    Close,
+    /// See [`Operator::take_late`].
+    TakeLate,
+}
+
+/// What a step changes besides what the undo logs of the engines know of, once it is committed.
+#[derive(Default)]
+struct Attempted {
+    /// One for each engine, unless no engine takes part.
+    outcomes: Vec<Outcome>,
+    watermark: Option<i64>,
+    latest: Option<i64>,
+    rows: u64,
+    refused: Vec<RecordBatch>,
+    takes_late: bool,
+    /// The engines without their contents, if the stream ends.
+    emptied: Option<Vec<Emptied>>,
 }
 
 /// Whether a query can be answered from slices: no window is determined by rows, and no function needs them in order.
@@ -103,6 +131,7 @@ impl Operator {
             latest: None,
             past: Stats::default(),
             closed: false,
+            attempted: None,
         })
     }
 
@@ -143,6 +172,11 @@ impl Operator {
         self.closed
     }
 
+    /// The names of all queries.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.name.as_str())
+    }
+
     /// The names of the queries that rows are kept for.
     pub fn keeping_rows(&self) -> Vec<&str> {
         self.entries.iter().filter(|entry| !entry.own).map(|entry| entry.name.as_str()).collect()
@@ -165,27 +199,7 @@ impl Operator {
     /// `InvalidValue` after [`Operator::close`], for batches of another schema, and for rows out of order where order
     /// was promised; `Overflow` where a result does not fit its type; what a user-defined function raises.
     pub fn push(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
-        check_open(self.closed, "push")?;
-        let input = self.input().clone();
-        batches.iter().try_for_each(|batch| check_schema(&input, batch))?;
-        let mut gate = self.gate();
-        let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
-        for batch in batches {
-            accepted.push(gate.accept(self.leader(), (batch, before), &self.late, &mut refused)?);
-            before += batch.num_rows();
-        }
-        let rows: u64 = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
-        let watermark = self.options.watermark(gate.latest_row);
-        let has_one = self.engines().count() == 1;
-        let results = self.all(watermark.max(self.watermark), |engine| {
-            // A row is late if no engine accepts it: each has its own earliest time.
-            let own = if has_one { accepted.clone() } else { engine.own_rows(&accepted)? };
-            engine.try_push(own, watermark)
-        })?;
-        self.late.add(refused);
-        self.latest = gate.latest_row;
-        self.past.rows += rows;
-        Ok(results)
+        self.take(Step::Push(batches))
     }
 
     /// Moves the watermark, so that no window that ends at or before it waits for rows any longer, and emits those
@@ -195,10 +209,7 @@ impl Operator {
     /// `InvalidValue` after [`Operator::close`], and for a watermark before the last one; `Overflow` where a result
     /// does not fit its type; what a user-defined function raises.
     pub fn advance(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
-        check_open(self.closed, "advance")?;
-        check_watermark(self.leader().measure(), self.watermark, watermark)?;
-        let watermark = Some(watermark);
-        self.all(watermark, |engine| engine.try_move(watermark, false))
+        self.take(Step::Advance(watermark))
     }
 
     /// Ends the stream: emits all remaining windows.
@@ -206,12 +217,7 @@ impl Operator {
     /// # Errors
     /// As [`Operator::advance`].
     pub fn close(&mut self) -> Result<Vec<RecordBatch>> {
-        check_open(self.closed, "close")?;
-        let end = Some(i64::MAX);
-        let results = self.all(end, |engine| engine.try_move(end, true))?;
-        self.closed = true;
-        self.engines.iter_mut().flatten().try_for_each(Engine::end)?;
-        Ok(results)
+        self.take(Step::Close)
     }
 
     /// Puts a punctuation after the rows up to this time that have arrived: of the key given by these columns of one
@@ -221,6 +227,106 @@ impl Operator {
     /// `InvalidValue` after [`Operator::close`], if no window is bounded by punctuation, and for a time at which no row
     /// would be accepted any longer; what a user-defined function raises.
     pub fn punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
+        self.take(Step::Punctuate(time, key))
+    }
+
+    /// Rows that came too late or without a time, with the reason; each row is returned once.
+    pub fn take_late(&mut self) -> Vec<RecordBatch> {
+        self.settle(true);
+        self.late.take()
+    }
+
+    fn take(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
+        let results = self.attempt(step)?;
+        self.settle(true);
+        Ok(results)
+    }
+
+    /// Computes the results of a step without committing it: they may never reach whoever asked for them, and the step
+    /// is rolled back then. [`Operator::settle`] decides, and comes before every other call.
+    ///
+    /// # Errors
+    /// Those of the step, which is rolled back then.
+    pub fn attempt(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
+        self.settle(true);
+        let mut attempted = match step {
+            Step::Push(batches) => self.try_push(batches),
+            Step::Advance(watermark) => self.try_advance(watermark),
+            Step::Punctuate(time, key) => self.try_punctuate(time, key),
+            Step::Close => self.try_close(),
+            Step::TakeLate => {
+                self.attempted = Some(Attempted { takes_late: true, ..self.unchanged() });
+                return Ok(self.late.batches().to_vec());
+            }
+        }?;
+        let results = attempted.outcomes.iter_mut().flat_map(Outcome::take_results).collect();
+        self.attempted = Some(attempted);
+        Ok(results)
+    }
+
+    /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
+    pub fn settle(&mut self, commit: bool) {
+        let Some(attempted) = self.attempted.take() else { return };
+        let engines = self.engines.iter_mut().flatten();
+        if !commit {
+            return engines.for_each(Engine::take_back);
+        }
+        engines.zip(attempted.outcomes).for_each(|(engine, outcome)| engine.keep(outcome));
+        self.late.add(attempted.refused);
+        if attempted.takes_late {
+            self.late.take();
+        }
+        (self.watermark, self.latest) = (attempted.watermark, attempted.latest);
+        self.past.rows += attempted.rows;
+        if let Some(emptied) = attempted.emptied {
+            self.closed = true;
+            self.engines.iter_mut().flatten().zip(emptied).for_each(|(engine, emptied)| engine.end(emptied));
+        }
+    }
+
+    fn unchanged(&self) -> Attempted {
+        Attempted { watermark: self.watermark, latest: self.latest, ..Attempted::default() }
+    }
+
+    fn try_push(&mut self, batches: &[RecordBatch]) -> Result<Attempted> {
+        check_open(self.closed, "push")?;
+        let input = self.input().clone();
+        batches.iter().try_for_each(|batch| check_schema(&input, batch))?;
+        let mut gate = self.gate();
+        let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
+        for batch in batches {
+            accepted.push(gate.accept(self.leader(), (batch, before), &self.late, &mut refused)?);
+            before += batch.num_rows();
+        }
+        let rows = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
+        let watermark = self.options.watermark(gate.latest_row);
+        let has_one = self.engines().count() == 1;
+        let outcomes = self.all(|engine| {
+            // A row is late if no engine accepts it: each has its own earliest time.
+            let own = if has_one { accepted.clone() } else { engine.own_rows(&accepted)? };
+            engine.try_push(own, watermark)
+        })?;
+        let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
+        Ok(Attempted { outcomes, watermark, latest, rows, refused, ..Attempted::default() })
+    }
+
+    fn try_advance(&mut self, watermark: i64) -> Result<Attempted> {
+        check_open(self.closed, "advance")?;
+        check_watermark(self.leader().measure(), self.watermark, watermark)?;
+        let watermark = Some(watermark);
+        let outcomes = self.all(|engine| engine.try_move(watermark, false))?;
+        Ok(Attempted { outcomes, watermark, ..self.unchanged() })
+    }
+
+    fn try_close(&mut self) -> Result<Attempted> {
+        check_open(self.closed, "close")?;
+        let emptied = self.engines().map(Engine::emptied).collect::<Result<_>>()?;
+        let watermark = Some(i64::MAX);
+        let outcomes = self.all(|engine| engine.try_move(watermark, true))?;
+        Ok(Attempted { outcomes, watermark, emptied: Some(emptied), ..self.unchanged() })
+    }
+
+    fn try_punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Attempted> {
         check_open(self.closed, "punctuate")?;
         let mut windows = self.entries.iter().flat_map(|entry| entry.plan.windows());
         let kept =
@@ -246,27 +352,17 @@ impl Operator {
             )));
         }
         let watermark = if is_in_order { Some(time) } else { self.watermark };
-        self.all(watermark, |engine| engine.try_punctuate(time, key, watermark))
+        let outcomes = self.all(|engine| engine.try_punctuate(time, key, watermark))?;
+        Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
 
-    /// Tries a call in all engines, and commits it if none fails.
-    fn all(
-        &mut self,
-        watermark: Option<i64>,
-        call: impl Fn(&mut Engine) -> Result<Outcome>,
-    ) -> Result<Vec<RecordBatch>> {
+    /// Tries a call in all engines; if it fails in one, it is rolled back in all.
+    fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Outcome>) -> Result<Vec<Outcome>> {
         let outcomes = self.engines.iter_mut().flatten().map(call).collect::<Result<Vec<Outcome>>>();
-        let engines = self.engines.iter_mut().flatten();
-        match outcomes {
-            Ok(outcomes) => {
-                self.watermark = watermark;
-                Ok(engines.zip(outcomes).flat_map(|(engine, outcome)| engine.keep(outcome)).collect())
-            }
-            Err(error) => {
-                engines.for_each(Engine::take_back);
-                Err(error)
-            }
+        if outcomes.is_err() {
+            self.engines.iter_mut().flatten().for_each(Engine::take_back);
         }
+        outcomes
     }
 
     /// Which rows are accepted.
@@ -280,11 +376,6 @@ impl Operator {
             cutoff: self.engines().map(Engine::cutoff).min().flatten(),
             bounds: bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).unwrap_or((i64::MIN, i64::MAX)),
         }
-    }
-
-    /// Rows that came too late or without a time, with the reason; each row is returned once.
-    pub fn take_late(&mut self) -> Vec<RecordBatch> {
-        self.late.take()
     }
 
     /// The schema of [`Operator::take_late`].

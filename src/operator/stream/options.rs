@@ -1,6 +1,7 @@
 //! The options of a stream, and the statistics of an operator.
 
 use crate::slice::strategy::Order;
+use crate::state::{Reader, Writer};
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -86,6 +87,26 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Writes the counters of what was done.
+    pub(super) fn save(&self, to: &mut Writer) {
+        let Self { windows, updates, splits, merges, shifts, recomputations, .. } = *self;
+        let counts = [windows, updates, splits, merges, shifts, recomputations];
+        counts.into_iter().for_each(|count| to.number(count));
+    }
+
+    /// Reads what [`Stats::save`] wrote.
+    pub(super) fn load(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            windows: from.number()?,
+            updates: from.number()?,
+            splits: from.number()?,
+            merges: from.number()?,
+            shifts: from.number()?,
+            recomputations: from.number()?,
+            ..Self::default()
+        })
+    }
+
     /// What two engines hold and have done.
     pub(super) fn with(self, other: Self) -> Self {
         Self {

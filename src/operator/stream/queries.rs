@@ -11,6 +11,7 @@ use crate::operator::plan::{Plan, Stored};
 use crate::operator::schema::{extent_fields, rank_fields};
 use crate::slice::Edges;
 use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
+use crate::state::Reader;
 use crate::window::{Measure, Session, Spans, Window};
 use crate::{Error, Result};
 
@@ -154,6 +155,12 @@ impl Queries {
             numbers: has_numbers(&entries),
         };
         Ok(Self { registered, stored, edges, aggregates, schema, extents, widest_gap, results, several })
+    }
+
+    /// Reads from a snapshot which window type of which query is meant.
+    pub(super) fn read_window(&self, from: &mut Reader<'_>) -> Result<(usize, usize)> {
+        let query = from.place(self.registered.len())?;
+        Ok((query, from.place(self.registered[query].plan.windows().len())?))
     }
 
     /// The queries, in the order they were added.

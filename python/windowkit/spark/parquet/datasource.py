@@ -32,7 +32,7 @@ from windowkit.spark.parquet.pruning import left_over
 from windowkit.spark.parquet.reading import Reader
 from windowkit.spark.routes import finished
 from windowkit.spark.shipping import described, importing, packed_task
-from windowkit.windows import COMMA, SEMICOLON, Session, Sliding, quoted, unquoted
+from windowkit.windows import Session, Sliding, quoted, split, unquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,10 +98,10 @@ def query_of(given: dict[str, str]) -> Query:
             raise InvalidValue(f"{name}: the option is not given; options are {', '.join(OPTIONS)}")
     keys = given.get("by", "")
     return query(
-        by=[unquoted("by", name.strip()) for name in COMMA.split(keys)] if keys else [],
+        by=[unquoted("by", name.strip()) for name in split(keys, ",")] if keys else [],
         time=unquoted("time", given["time"].strip()),
-        windows=[windows.parse(text.strip()) for text in SEMICOLON.split(given["windows"])],
-        aggs=[aggregates.parse(text.strip()) for text in SEMICOLON.split(given["aggs"])],
+        windows=[windows.parse(text.strip()) for text in split(given["windows"], ";")],
+        aggs=[aggregates.parse(text.strip()) for text in split(given["aggs"], ";")],
     )
 
 

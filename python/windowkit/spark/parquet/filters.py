@@ -31,13 +31,12 @@ ALLOWED: Final = (
 )
 
 COMPARISON: Final = re.compile(
-    rf"\s*(?P<column>{QUOTED}|[^\s`<>=!]+)\s*(?P<operator>==|!=|<=|>=|=|<|>|\bnot\s+in\b|\bin\b)"
-    r"\s*(?P<value>\S.*?)\s*",
+    rf"(?P<column>{QUOTED}|[^\s`<>=!]+)\s*(?P<operator>==|!=|<=|>=|=|<|>|\bnot\s+in\b|\bin\b)"
+    r"\s*(?P<value>\S.*)",
     re.IGNORECASE | re.DOTALL,
 )
 MISSING: Final = re.compile(r"No match for (?:FieldRef\.Nested\()?FieldRef\.Name\((.*?)\)[ )].*in ")
-LISTED: Final = re.compile(r"\(\s*(.*\S)\s*\)", re.DOTALL)
-VALUE: Final = re.compile(r"\s*('(?:[^']|'')*'|[^,]*?)\s*(?:,|$)", re.DOTALL)
+VALUE: Final = re.compile(r"\s*((?:'(?:[^']|'')*'\s*(?=,|$))|[^,]*)(?:,|$)", re.DOTALL)
 
 
 def parse(text: str) -> tuple[str, str, str | list[str]]:
@@ -57,19 +56,21 @@ def parse(text: str) -> tuple[str, str, str | list[str]]:
     InvalidValue
         `text` is not a comparison.
     """
-    found = COMPARISON.fullmatch(text)
+    found = COMPARISON.fullmatch(text.strip())
     operator = "" if found is None else " ".join(found["operator"].lower().split())
-    several = None if found is None or not operator.endswith("in") else LISTED.fullmatch(found["value"])
-    if found is None or (operator.endswith("in") and several is None):
+    value = "" if found is None else found["value"]
+    is_several = operator.endswith("in")
+    several = value[1:-1].strip() if value[:1] + value[-1:] == "()" else ""
+    if found is None or (is_several and not several):
         raise InvalidValue(
             f"filter: {text!r} is not a comparison; filters are 'day >= 2024-05-01' with =, !=, <, <=, > or "
             ">=, or 'device in (a, b)', or not in"
         )
     column = unquoted("filter", found["column"])
-    if several is None:
-        return column, operator, plain(found["value"])
+    if not is_several:
+        return column, operator, plain(value)
     # Of the empty match at the end there is no value.
-    return column, operator, [plain(each[1]) for each in VALUE.finditer(several[1]) if each[0]]
+    return column, operator, [plain(each[1].strip()) for each in VALUE.finditer(several) if each[0]]
 
 
 def plain(value: str) -> str:

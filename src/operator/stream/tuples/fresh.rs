@@ -1,7 +1,16 @@
 //! A call's rows, key by key.
 
-use super::rows::Row;
 use crate::kernels::simd;
+
+/// A row, ordered by time and arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Row {
+    pub(super) time: i64,
+    /// Its arrival number.
+    pub(super) at: u64,
+    /// Bit n is set if the n-th column of marks is true.
+    pub(super) marks: u64,
+}
 
 /// The rows of one key: a range of [`Fresh`]'s order.
 #[derive(Debug, Clone, Copy)]

@@ -4,8 +4,8 @@
 use super::Tuples;
 use super::rows::KeyTuples;
 use crate::Result;
+use crate::operator::stream::outgoing::OfRows;
 use crate::operator::stream::queries::Queries;
-use crate::operator::stream::ready::OfRows;
 use crate::window::{Call, Emission, Memory, New, Ready, View, earlier};
 
 /// The outcome of a call for one key.

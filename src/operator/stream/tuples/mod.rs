@@ -28,8 +28,8 @@ use std::collections::BTreeSet;
 
 use arrow_array::{ArrayRef, RecordBatch};
 
+use super::outgoing::{OfRows, Outgoing};
 use super::queries::{Queries, windows};
-use super::ready::{OfRows, Outgoing};
 use crate::aggregate::Partials;
 use crate::dictionary::widened;
 use crate::operator::plan::Stored;

@@ -1,17 +1,7 @@
 //! A key's rows in the order of time, and of arrival where times are equal, and what is remembered of its windows.
 
-use super::fresh::{Fresh, Own};
+use super::fresh::{Fresh, Own, Row};
 use crate::window::{Memory, Saved, place_from};
-
-/// A row to be inserted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Row {
-    pub(super) time: i64,
-    /// Its arrival number.
-    pub(super) at: u64,
-    /// Bit n is set if the n-th column of marks is true.
-    pub(super) marks: u64,
-}
 
 /// Identifies a window type of a query.
 pub(super) type WindowAt = (usize, usize);

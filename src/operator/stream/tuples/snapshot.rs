@@ -9,11 +9,11 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, UInt64Array, cast::AsArray, types::*};
 
 use super::Tuples;
-use super::rows::{KeyTuples, Row};
+use super::fresh::Row;
+use super::rows::KeyTuples;
 use crate::Result;
 use crate::dictionary::plain;
 use crate::operator::stream::queries::Queries;
-use crate::operator::stream::snapshot::read_window;
 use crate::slice::Timelines;
 use crate::state::{Reader, Writer, broken};
 use crate::window::{Call, Emitted, Memory, New, Point};
@@ -150,7 +150,7 @@ impl Tuples {
         queries: &Queries,
         key: usize,
     ) -> Result<((usize, usize), Memory)> {
-        let (query, window) = read_window(from, queries)?;
+        let (query, window) = queries.read_window(from)?;
         let row = |from: &mut Reader<'_>| -> Result<u64> { Ok(from.place(self.kept + 1)? as u64) };
         let mut memory = Memory { next: from.number()? as i64, ..Memory::default() };
         let (time, at) = (from.option()?, row(from)?);

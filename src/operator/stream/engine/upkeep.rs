@@ -2,12 +2,12 @@
 
 use arrow_array::RecordBatch;
 
-use super::agenda::Agenda;
-use super::engine::Engine;
-use super::options::{Options, StoreKind};
-use super::queries::{Queries, Registered, windows};
-use super::tuples::Tuples;
+use super::{Emptied, Engine};
 use crate::Result;
+use crate::operator::stream::agenda::Agenda;
+use crate::operator::stream::options::{Options, StoreKind};
+use crate::operator::stream::queries::{Queries, Registered, windows};
+use crate::operator::stream::tuples::Tuples;
 use crate::slice::strategy::Order;
 use crate::slice::{Calendar, Cutter, Eager, Store, Timelines, Wants};
 use crate::window::Window;
@@ -21,9 +21,13 @@ const MANY_WINDOWS: usize = 16;
 impl Engine {
     /// Changes the queries and keeps slices and rows. `places` has the new place of each former query, if it stays.
     ///
+    /// # Errors
     /// `InvalidValue` for queries that are incompatible; nothing is changed then.
-    /// `InvalidValue` for queries that do not go together; nothing is changed then.
-    pub(super) fn change(&mut self, queries: Queries, places: &[Option<usize>]) -> Result<()> {
+    pub(in crate::operator::stream) fn change(
+        &mut self,
+        queries: Queries,
+        places: &[Option<usize>],
+    ) -> Result<()> {
         let partials = queries.columns(Some((&self.queries, self.store.partials())), self.slices.slots())?;
         if let Some(tuples) = &mut self.tuples {
             tuples.change(&queries, places, &partials)?;
@@ -40,13 +44,13 @@ impl Engine {
             let (cutter, edges) = (&mut self.cutter, self.queries.edges());
             self.slices.remerge(|t| cutter.slice_of(t), |t| edges.gap_at(t));
         }
-        self.plant();
+        self.rebuild_eager();
         self.forget(0);
         Ok(())
     }
 
     /// The same queries, now among others.
-    pub(super) fn set_queries(&mut self, queries: Queries) {
+    pub(in crate::operator::stream) fn set_queries(&mut self, queries: Queries) {
         self.queries = queries;
         // What was known of upcoming windows may concern former queries.
         self.agenda = Agenda::new(&self.queries);
@@ -74,7 +78,7 @@ impl Engine {
     }
 
     /// Rebuilds the aggregate store above the slices, if it is eager.
-    pub(super) fn plant(&mut self) {
+    pub(super) fn rebuild_eager(&mut self) {
         self.eager = eager(&self.queries, self.options, &self.store, self.tuples.is_some());
         let slices = &self.slices;
         self.eager.invalidate((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
@@ -97,7 +101,7 @@ impl Engine {
     }
 
     /// How slices are stored, and why.
-    pub(super) fn store_form(&self) -> (&'static str, &'static str) {
+    pub(in crate::operator::stream) fn store_form(&self) -> (&'static str, &'static str) {
         let all = self.store.partials().len();
         let plain = self.store.partials().iter().filter(|partials| partials.is_plain()).count();
         let runs = self.eager.runs();
@@ -184,23 +188,22 @@ impl Engine {
         self.eager.invalidate(merged.into_iter());
     }
 
-    /// Clears the engine at the end of the stream: nothing is needed any longer.
-    pub(super) fn end(&mut self) -> Result<()> {
-        self.slices = Timelines::restore(
-            std::iter::empty(),
-            self.tuples.is_some().then_some(&[][..]),
-            self.slices.merges(),
-        );
+    /// What remains of the engine at the end of the stream, when nothing is needed any longer.
+    pub(in crate::operator::stream) fn emptied(&self) -> Result<Emptied> {
         let partials: Vec<_> = self.store.partials().iter().map(|partials| partials.empty()).collect();
-        if self.tuples.is_some() {
-            self.tuples = Some(Tuples::new(&self.queries, &partials)?);
-        }
-        let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
-        self.store = Store::new(partials, &ordered, 0);
-        self.plant();
+        let tuples = self.tuples.as_ref().map(|_| Tuples::new(&self.queries, &partials)).transpose()?;
+        let ordered = tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
+        Ok(Emptied { store: Store::new(partials, &ordered, 0), tuples })
+    }
+
+    /// Ends the stream.
+    pub(in crate::operator::stream) fn end(&mut self, emptied: Emptied) {
+        let los = emptied.tuples.as_ref().map(|_| &[][..]);
+        self.slices = Timelines::restore(std::iter::empty(), los, self.slices.merges());
+        (self.store, self.tuples) = (emptied.store, emptied.tuples);
+        self.rebuild_eager();
         self.reopened.clear();
         self.keys.keep(&[]);
-        Ok(())
     }
 
     /// Compacts slots and drops keys, once that pays off.
@@ -235,7 +238,7 @@ impl Engine {
         if let Some(tuples) = &mut self.tuples {
             tuples.keep_keys(&live);
         }
-        self.plant();
+        self.rebuild_eager();
         self.reopened.retain_mut(|reopened| {
             let number = live.binary_search(&reopened.key).ok();
             number.inspect(|&number| reopened.key = number as u32).is_some()
@@ -244,7 +247,7 @@ impl Engine {
 
     /// The earliest time of a row that is accepted: that of the earliest window, as a row alone would open it, which
     /// has not expired, or else the time up to which windows have expired. `None` while every row is accepted.
-    pub(super) fn cutoff(&self) -> Option<i64> {
+    pub(in crate::operator::stream) fn cutoff(&self) -> Option<i64> {
         let (bounds, horizon) = (self.queries.edges().bounds(), self.horizon()?);
         let agenda = self.expiring.as_ref().unwrap_or(&self.agenda);
         let of_query = |(query, registered): (usize, &Registered)| {
@@ -287,7 +290,7 @@ impl Engine {
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a
     /// mark, it starts and ends with its first and last row.
-    pub(super) fn all_slices(&mut self) -> Result<RecordBatch> {
+    pub(in crate::operator::stream) fn all_slices(&mut self) -> Result<RecordBatch> {
         let (least, most) = self.queries.edges().bounds();
         let keeps_rows = self.tuples.is_some();
         let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);

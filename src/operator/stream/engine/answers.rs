@@ -7,13 +7,13 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StructArray, UInt32Array, n
 use arrow_buffer::BooleanBuffer;
 use arrow_select::take::take;
 
-use super::engine::Engine;
-use super::queries::WindowColumns;
-use super::ready::{NONE, Outgoer, Outgoing, Ranks};
+use super::Engine;
 use crate::aggregate::Partials;
 use crate::kernels::Ranges;
 use crate::operator::output::lowered;
 use crate::operator::schema::rank_fields;
+use crate::operator::stream::outgoing::{NONE, Outgoer, Outgoing, Ranks};
+use crate::operator::stream::queries::WindowColumns;
 use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 

@@ -5,40 +5,60 @@
 //! [`Timelines`] with [`Store`]; and the window manager is `ready` with `answers`. A call first does everything that
 //! can fail and then everything that cannot: its changes are written to undo logs, and partials are linked in last.
 
+mod answers;
+mod ready;
+mod snapshot;
+mod upkeep;
+
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::agenda::Agenda;
 use super::intake::Accepted;
 use super::keyed::Keyed;
 use super::options::{Options, Stats};
+use super::outgoing::Outgoing;
 use super::queries::Queries;
-use super::ready::{Outgoing, Reopened};
 use super::tuples::{Changed, Moves, Tuples};
+use crate::kernels::simd;
+use crate::operator::bounded::Columns;
 use crate::slice::strategy::Order;
-use crate::slice::{Cell, Cutter, Delta, Eager, Store, Timelines};
+use crate::slice::{Cell, Cutter, Delta, Eager, Keys, Store, Timelines};
 use crate::window::Call;
 use crate::{Error, Result};
 
+/// Rows that pass through slicer and partials at a time, so that their columns stay in the cache.
+const CHUNK_ROWS: usize = 16_384;
+
 /// Slices, their partials, and what is known of upcoming windows.
 pub(super) struct Engine {
-    pub(super) options: Options,
+    options: Options,
     pub(super) queries: Queries,
-    pub(super) keys: Keyed,
-    pub(super) slices: Timelines,
-    pub(super) store: Store,
+    keys: Keyed,
+    slices: Timelines,
+    store: Store,
     /// The aggregate store above the slices.
-    pub(super) eager: Eager,
-    pub(super) cutter: Cutter,
+    eager: Eager,
+    cutter: Cutter,
     /// Rows under the slices, if some query needs them.
-    pub(super) tuples: Option<Tuples>,
+    tuples: Option<Tuples>,
     /// The next window of each window type, seen from the watermark.
-    pub(super) agenda: Agenda,
+    agenda: Agenda,
     /// The same seen from the time up to which windows have expired, if that is not the watermark.
-    pub(super) expiring: Option<Agenda>,
-    pub(super) watermark: Option<i64>,
-    pub(super) reopened: Vec<Reopened>,
-    pub(super) counts: Stats,
-    pub(super) ids: Vec<u32>,
+    expiring: Option<Agenda>,
+    watermark: Option<i64>,
+    reopened: Vec<Reopened>,
+    counts: Stats,
+    ids: Vec<u32>,
+}
+
+/// A session that was emitted and then reopened by a late row: it is emitted again, as an update, once it is final.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Reopened {
+    query: usize,
+    window: usize,
+    key: u32,
+    /// A time within it.
+    at: i64,
 }
 
 /// The effects of a call that are not in the undo logs, to be kept if no engine fails.
@@ -52,6 +72,19 @@ pub(super) struct Outcome {
     updates: u64,
     moves: Moves,
     recomputed: u64,
+}
+
+impl Outcome {
+    /// The windows that the call emits; they are handed out once.
+    pub(super) fn take_results(&mut self) -> Vec<RecordBatch> {
+        std::mem::take(&mut self.results)
+    }
+}
+
+/// What an engine holds at the end of its stream: nothing, but columns of the right kinds.
+pub(super) struct Emptied {
+    pub(super) store: Store,
+    pub(super) tuples: Option<Tuples>,
 }
 
 /// The input of a call: its slots, the slices it changed, and where rows arrived behind the watermark.
@@ -77,14 +110,14 @@ impl Engine {
         let ordered = tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
         let store = Store::new(partials, &ordered, 0);
         Ok(Self {
-            eager: super::upkeep::eager(&queries, options, &store, keeps_rows),
+            eager: upkeep::eager(&queries, options, &store, keeps_rows),
             agenda: Agenda::new(&queries),
             expiring: (options.allowed_lateness > 0).then(|| Agenda::new(&queries)),
             options,
             keys: Keyed::new(queries.leader())?,
             slices: Timelines::new(keeps_rows),
             store,
-            cutter: super::upkeep::cutter(&queries),
+            cutter: upkeep::cutter(&queries),
             tuples,
             watermark,
             reopened: Vec::new(),
@@ -109,7 +142,7 @@ impl Engine {
     }
 
     /// The parameters of a call that emits windows up to watermark `now`.
-    pub(super) fn call(&self, now: Option<i64>, closing: bool) -> Call {
+    fn call(&self, now: Option<i64>, closing: bool) -> Call {
         Call {
             before: self.watermark,
             now,
@@ -120,6 +153,12 @@ impl Engine {
             closing,
             is_out_of_order: self.options.order == Order::OutOfOrder,
         }
+    }
+
+    /// Those of the accepted rows that some query of this engine accepts.
+    pub(super) fn own_rows(&self, accepted: &[Accepted]) -> Result<Vec<Accepted>> {
+        let Some(cutoff) = self.cutoff() else { return Ok(accepted.to_vec()) };
+        accepted.iter().map(|batch| Ok(batch.clone().split(cutoff)?.0)).collect()
     }
 
     /// Takes in rows, and finds the windows that are ready at this watermark.
@@ -208,6 +247,34 @@ impl Engine {
         Ok(Brought { changed, late, reopened, rows })
     }
 
+    /// Folds rows into the call's cells.
+    fn fold(&mut self, batch: &RecordBatch, sorted: bool, delta: &mut Delta) -> Result<()> {
+        let columns = Columns::of(self.queries.leader(), self.queries.stored(), batch)?;
+        let rows = columns.times.len();
+        let one_key = columns.keys.is_empty();
+        if one_key {
+            self.ids.clear();
+            self.keys.assign(&[], rows.min(1), &mut self.ids)?;
+        }
+        for from in (0..rows).step_by(CHUNK_ROWS) {
+            let rows = CHUNK_ROWS.min(rows - from);
+            let times = &columns.times[from..from + rows];
+            let mut keys = Keys::One(0);
+            if !one_key {
+                self.ids.clear();
+                let own: Vec<ArrayRef> = columns.keys.iter().map(|key| key.slice(from, rows)).collect();
+                self.keys.assign(&own, rows, &mut self.ids)?;
+                let first = self.ids[0];
+                let same = self.ids.iter().all(|&id| id == first);
+                keys = if same { Keys::One(first) } else { Keys::Each(&self.ids) };
+            }
+            self.cutter.cut(times, keys, self.keys.len(), sorted || simd::is_ascending(times));
+            let inputs: Vec<_> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
+            delta.update(&inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
+        }
+        Ok(())
+    }
+
     /// Puts rows under the slices, and fits slices to them.
     fn put(
         &mut self,
@@ -277,7 +344,7 @@ impl Engine {
     }
 
     /// Commits a call.
-    pub(super) fn keep(&mut self, outcome: Outcome) -> Vec<RecordBatch> {
+    pub(super) fn keep(&mut self, outcome: Outcome) {
         self.store.append(outcome.delta);
         self.slices.settle();
         if let Some(tuples) = &mut self.tuples {
@@ -297,7 +364,6 @@ impl Engine {
             self.forget(outcome.rows);
         }
         self.tidy();
-        outcome.results
     }
 
     /// Rolls back a call.

@@ -6,14 +6,13 @@
 //! knows the place of its first row. Every change of a call is written to an undo log, so that a call that fails can be
 //! rolled back.
 
+mod upkeep;
+
 use super::cells::Cell;
 use crate::window::{Spans, place};
 
 /// No slot.
 const NONE: u32 = u32::MAX;
-
-/// Slices of a key that may accumulate before those between which no edge is needed are merged.
-const MANY: usize = 8;
 
 /// A slice that holds rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -462,143 +461,6 @@ impl Timelines {
             }
         }
         self.next.truncate(self.settled);
-    }
-
-    /// How many of a key's slices no later row and no window needs: those before `cutoff`, unless `gap` ties them to
-    /// later ones.
-    pub fn expired(&self, key: u32, cutoff: i64, gap: Option<i64>) -> usize {
-        let Spans { firsts, lasts } = self.of(key);
-        if firsts.first().is_none_or(|&first| first >= cutoff) {
-            return 0;
-        }
-        let mut expired = firsts.partition_point(|&first| first < cutoff);
-        if let Some(gap) = gap {
-            // A row at the cutoff may still join a fragment within the gap.
-            let mut reach = cutoff;
-            while expired > 0 && lasts[expired - 1].saturating_add(gap) >= reach {
-                expired -= 1;
-                reach = firsts[expired];
-            }
-        }
-        expired
-    }
-
-    /// Drops the first slices of a key; where rows are kept, its first `rows` rows, too.
-    pub fn forget(&mut self, key: u32, slices: usize, rows: u32) {
-        if slices == 0 {
-            return;
-        }
-        let timeline = &mut self.keys[key as usize];
-        timeline.from += slices;
-        timeline.gone += slices as u64;
-        timeline.merged = timeline.merged.saturating_sub(slices);
-        self.slices -= slices;
-        if rows > 0 {
-            timeline.los[timeline.from..].iter_mut().for_each(|lo| *lo -= rows);
-        }
-        timeline.tidy();
-    }
-
-    /// All slots, slice by slice and key by key, and where each slice's slots begin. Once slots have been moved into
-    /// that order and those of each slice merged, [`Timelines::renumber`] records it here.
-    pub fn order(&self) -> (Vec<u32>, Vec<u32>) {
-        let (mut slots, mut groups) = (Vec::with_capacity(self.next.len()), Vec::with_capacity(self.slices));
-        for timeline in &self.keys {
-            for at in timeline.from..timeline.firsts.len() {
-                groups.push(slots.len() as u32);
-                slots.extend(self.chain(&timeline.get(at)));
-            }
-        }
-        (slots, groups)
-    }
-
-    /// Each slice now has a single slot, numbered in the order of [`Timelines::order`].
-    pub fn renumber(&mut self) {
-        let mut slot = 0;
-        for timeline in &mut self.keys {
-            for chain in &mut timeline.chains[timeline.from..] {
-                *chain = (slot, slot);
-                slot += 1;
-            }
-        }
-        self.next.clear();
-        self.next.resize(slot as usize, NONE);
-        self.next.shrink_to(2 * slot as usize);
-        self.settle();
-    }
-
-    /// Merges slices between which there is no edge any longer: `slice_of` returns the slice of a time.
-    pub fn remerge(
-        &mut self,
-        mut slice_of: impl FnMut(i64) -> (i64, i64),
-        gap_at: impl Fn(i64) -> Option<i64>,
-    ) {
-        for key in 0..self.keys.len() {
-            let merged = self.merge_pairs(key, |one, next| {
-                let (start, end) = slice_of(next.first);
-                let within = gap_at(next.first).is_none_or(|gap| next.first <= one.last.saturating_add(gap));
-                within && one.first >= start && next.last < end && one.last < end
-            });
-            self.merges += merged as u64;
-            let timeline = &mut self.keys[key];
-            (timeline.gone, timeline.merged, timeline.near) = (0, 0, 0);
-        }
-    }
-
-    /// Merges slices where there are many, before all rows that can still change: `is_settled` says whether a time lies
-    /// there, `is_needed` whether an edge after the earlier and not after the later time is needed. Returns the keys
-    /// whose slices changed. Amortised O(1) per slice.
-    pub fn merge_settled(
-        &mut self,
-        mut is_settled: impl FnMut(i64) -> bool,
-        is_needed: impl Fn(i64, i64) -> bool,
-        gap: Option<i64>,
-    ) -> Vec<u32> {
-        let mut changed = Vec::new();
-        for key in 0..self.keys.len() {
-            let timeline = &self.keys[key];
-            if timeline.len() < 2 * timeline.merged + MANY {
-                continue;
-            }
-            // Not counted as a merge of the stream: its time is a matter of upkeep, which a restart may delay.
-            let merged = self.merge_pairs(key, |one, next| {
-                let within = gap.is_none_or(|gap| next.first <= one.last.saturating_add(gap));
-                within && is_settled(one.last.max(next.last)) && !is_needed(one.last, next.first)
-            });
-            let timeline = &mut self.keys[key];
-            timeline.merged = timeline.len();
-            if merged > 0 {
-                changed.push(key as u32);
-            }
-        }
-        changed
-    }
-
-    /// Merges neighbouring slices of a key where `joins` says so; returns how many fewer there are.
-    fn merge_pairs(&mut self, key: usize, mut joins: impl FnMut(&Slice, &Slice) -> bool) -> usize {
-        let timeline = &mut self.keys[key];
-        let mut kept = timeline.from;
-        for at in timeline.from + 1..timeline.firsts.len() {
-            let (one, next) = (timeline.get(kept), timeline.get(at));
-            if joins(&one, &next) {
-                self.next[one.chain.1 as usize] = next.chain.0;
-                let chain = (one.chain.0, next.chain.1);
-                timeline.set(kept, Slice { last: one.last.max(next.last), chain, ..one });
-            } else {
-                kept += 1;
-                timeline.set(kept, next);
-            }
-        }
-        let merged = timeline.firsts.len().saturating_sub(kept + 1);
-        timeline.truncate(kept + 1);
-        self.slices -= merged;
-        merged
-    }
-
-    /// Keeps these keys, which ascend, and drops the others, which have no slices: the n-th of them becomes key n.
-    pub fn keep_keys(&mut self, kept: &[u32]) {
-        let keep = |&key: &u32| self.keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
-        self.keys = kept.iter().map(keep).collect();
     }
 
     /// Restores slices from a snapshot: slot s is a slice, of ascending keys and times.

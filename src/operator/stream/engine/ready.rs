@@ -1,80 +1,10 @@
 //! Windows that are ready: those that a watermark makes final, and final ones that late rows change.
 
-use super::engine::Engine;
-use super::queries::Registered;
+use super::{Engine, Reopened};
+use crate::operator::stream::outgoing::Outgoing;
+use crate::operator::stream::queries::Registered;
 use crate::slice::Cell;
 use crate::window::{Cursor, Ending, Listed, Session, Spans};
-
-/// A session that was emitted and then reopened by a late row: it is emitted again, as an update, once it is final.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Reopened {
-    pub(super) query: usize,
-    pub(super) window: usize,
-    pub(super) key: u32,
-    /// A time within it.
-    pub(super) at: i64,
-}
-
-/// A window to be emitted: slices `lo..hi` of a key, or none if the window is withdrawn.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Outgoer {
-    pub(super) window: u32,
-    pub(super) key: u32,
-    pub(super) found: Listed,
-    pub(super) update: bool,
-    /// Place of its ranks and its number among [`Outgoing::of_rows`]; [`NONE`] for a window by time.
-    pub(super) of_rows: u32,
-}
-
-/// No ranks and no number.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// A window determined by rows.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OfRows {
-    pub(super) window: u32,
-    /// Its slices are `lo..hi`.
-    pub(super) lo: usize,
-    pub(super) hi: usize,
-    pub(super) extent: (i64, i64),
-    /// The ranks of its rows.
-    pub(super) ranks: (u64, u64),
-    pub(super) number: i64,
-    pub(super) update: bool,
-}
-
-/// The ranks of a window's rows, and its number.
-pub(super) type Ranks = ((u64, u64), i64);
-
-/// Windows of a query to be emitted.
-#[derive(Debug, Default)]
-pub(super) struct Outgoing {
-    pub(super) windows: Vec<Outgoer>,
-    /// Ranks and numbers of the windows determined by rows.
-    pub(super) of_rows: Vec<Ranks>,
-}
-
-impl Outgoing {
-    /// Adds a window determined by rows.
-    pub(super) fn push_of_rows(&mut self, key: u32, window: OfRows) {
-        let OfRows { window, lo, hi, extent: (start, end), ranks, number, update } = window;
-        let found = Listed { lo: lo as u32, hi: hi as u32, start, end };
-        self.windows.push(Outgoer { window, key, found, update, of_rows: self.of_rows.len() as u32 });
-        self.of_rows.push((ranks, number));
-    }
-
-    /// Adds windows by time, whose slices are counted from `offset` on.
-    fn extend(&mut self, window: usize, key: u32, offset: usize, found: &[Listed], update: bool) {
-        let (window, offset) = (window as u32, offset as u32);
-        self.windows.extend(found.iter().map(|&found| Outgoer {
-            window,
-            key,
-            found: Listed { lo: found.lo + offset, hi: found.hi + offset, ..found },
-            update,
-            of_rows: NONE,
-        }));
-    }
-}
 
 /// The session of a query that contains slice `at` of a key, if there is one.
 fn session_around(session: &Session, registered: &Registered, spans: Spans<'_>, at: usize) -> Option<Listed> {

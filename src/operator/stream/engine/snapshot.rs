@@ -1,0 +1,144 @@
+//! Snapshots of an engine: keys, slices and their partials, reopened sessions, and rows, if it keeps any.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, cast::AsArray, types::*};
+
+use super::{Engine, Reopened};
+use crate::aggregate::{Partial, Partials, Rows};
+use crate::operator::stream::options::Stats;
+use crate::operator::stream::tuples::Tuples;
+use crate::slice::{Cell, Store, Timelines};
+use crate::state::{Reader, Writer, broken};
+use crate::{Error, Result};
+
+impl Engine {
+    /// Writes everything it holds. O(slices + rows kept).
+    pub(in crate::operator::stream) fn save(&self, to: &mut Writer) -> Result<()> {
+        self.stats().save(to);
+        self.keys.save(to)?;
+        let (mut keys, mut firsts, mut lasts, mut los) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for key in 0..self.slices.keys() as u32 {
+            let spans = self.slices.of(key);
+            keys.extend(std::iter::repeat_n(key, spans.len()));
+            firsts.extend_from_slice(spans.firsts);
+            lasts.extend_from_slice(spans.lasts);
+            los.extend_from_slice(self.slices.los(key));
+        }
+        let count = keys.len();
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from(keys)),
+            Arc::new(Int64Array::from(firsts)),
+            Arc::new(Int64Array::from(lasts)),
+        ];
+        if self.tuples.is_some() {
+            columns.push(Arc::new(UInt32Array::from(los)));
+        }
+        to.columns(columns, count)?;
+        for partials in self.store.gather_all(&self.slices)? {
+            to.columns(partials.state()?, count)?;
+        }
+        to.number(self.reopened.len() as u64);
+        for Reopened { query, window, key, at } in &self.reopened {
+            for number in [*query as u64, *window as u64, u64::from(*key), *at as u64] {
+                to.number(number);
+            }
+        }
+        self.tuples.as_ref().map_or(Ok(()), |tuples| tuples.save(to))
+    }
+
+    /// Reads what [`Engine::save`] wrote for the same queries.
+    pub(in crate::operator::stream) fn load(
+        &mut self,
+        from: &mut Reader<'_>,
+        watermark: Option<i64>,
+    ) -> Result<()> {
+        self.watermark = watermark;
+        self.counts = Stats::load(from)?;
+        let key_count = self.keys.load(from)?;
+        let (columns, slots) = from.columns()?;
+        let [keys, firsts, lasts, los @ ..] = columns.as_slice() else { return broken() };
+        let (Some(keys), Some(firsts), Some(lasts)) = (
+            keys.as_primitive_opt::<UInt32Type>(),
+            firsts.as_primitive_opt::<Int64Type>(),
+            lasts.as_primitive_opt::<Int64Type>(),
+        ) else {
+            return broken();
+        };
+        let los = match (los, &self.tuples) {
+            ([], None) => None,
+            ([los], Some(_)) => los.as_primitive_opt::<UInt32Type>().map(|los| los.values().clone()),
+            _ => return broken(),
+        };
+        let cells: Vec<Cell> = (0..slots)
+            .map(|slot| Cell { key: keys.value(slot), first: firsts.value(slot), last: lasts.value(slot) })
+            .collect();
+        // Where rows are kept, a slice may end at the time when the next one begins.
+        let follows = |a: &Cell, b: &Cell| match los {
+            None => (a.key, a.last) < (b.key, b.first),
+            Some(_) => (a.key, a.last) <= (b.key, b.first),
+        };
+        let is_one = |cell: &Cell| (cell.key as usize) < key_count && cell.first <= cell.last;
+        let has_places = self.tuples.is_none() || los.is_some();
+        if !has_places || !cells.is_sorted_by(follows) || !cells.iter().all(is_one) {
+            return broken();
+        }
+        if let Some(los) = &los {
+            let begins = |at: usize| at == 0 || cells[at - 1].key != cells[at].key;
+            if !(0..slots).all(|at| if begins(at) { los[at] == 0 } else { los[at - 1] < los[at] }) {
+                return broken();
+            }
+        }
+        self.slices = Timelines::restore(cells.into_iter(), los.as_deref(), 0);
+        let own: Vec<u32> = (0..slots as u32).collect();
+        let rows = Rows { slots: &own, times: firsts.values(), sparse: self.tuples.is_some() };
+        let mut partials = self.queries.columns(None, 0)?;
+        for (partials, stored) in partials.iter_mut().zip(self.queries.stored()) {
+            read_partials(from, &stored.partial, &mut **partials, rows)?;
+        }
+        let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
+        self.store = Store::new(partials, &ordered, slots);
+        self.rebuild_eager();
+        for _ in 0..from.count()? {
+            let (query, window) = self.queries.read_window(from)?;
+            let (key, at) = (from.place(key_count)? as u32, from.number()? as i64);
+            self.reopened.push(Reopened { query, window, key, at });
+        }
+        let call = self.call(watermark, false);
+        let Some(mut tuples) = self.tuples.take() else { return Ok(()) };
+        tuples.load(from, &self.queries, key_count)?;
+        tuples.check(&self.queries, &self.slices, call)?;
+        self.tuples = Some(tuples);
+        Ok(())
+    }
+}
+
+/// Reads the partials of slices, one per row of `rows`.
+fn read_partials(
+    from: &mut Reader<'_>,
+    kind: &Partial,
+    partials: &mut dyn Partials,
+    rows: Rows<'_>,
+) -> Result<()> {
+    let (states, count) = from.columns()?;
+    if count != rows.slots.len() || states.iter().any(|state| state.len() != count) {
+        return broken();
+    }
+    // The states of a user-defined function have a format of its own, and it reports what is wrong with them.
+    let is_own = matches!(kind, Partial::User(_));
+    let types =
+        |states: &[ArrayRef]| states.iter().map(|state| state.data_type().clone()).collect::<Vec<_>>();
+    let known = partials.state()?;
+    if states.len() != known.len() || !is_own && types(&states) != types(&known) {
+        return broken();
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    partials.merge(&states, rows, count).map_err(|error| match error {
+        Error::InvalidValue(why) | Error::InvalidType(why) => {
+            Error::InvalidValue(format!("snapshot: it is damaged: {why}"))
+        }
+        other => other,
+    })
+}

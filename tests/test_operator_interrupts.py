@@ -1,0 +1,106 @@
+"""Interrupted at any moment, a call of an operator is done and its result delivered, or it is not done."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.programs import program
+
+PROGRAM = """
+    import random, signal, sys
+    from collections import Counter
+    import pyarrow as pa
+    import windowkit as wk
+
+    order, clock, seed, rounds = sys.argv[1], sys.argv[2] == "clock", int(sys.argv[3]), int(sys.argv[4])
+    armed = False
+    interrupts = 0
+
+    def interrupt(number, frame):
+        if armed:
+            raise KeyboardInterrupt
+
+    # Within a call and nowhere else, as no signal is handled between its return and the unsetting of `armed`.
+    signal.signal(signal.SIGALRM, interrupt)
+    rng = random.Random(seed)
+
+    def surely(call):
+        \"\"\"Call until it is not interrupted.\"\"\"
+        global armed, interrupts
+        while True:
+            after = rng.choice([0, rng.uniform(1e-6, 4e-4), rng.uniform(1e-6, 3e-3)])
+            signal.setitimer(signal.ITIMER_REAL, after)
+            try:
+                armed = True
+                result = call()
+                armed = False
+                return result
+            except KeyboardInterrupt:
+                armed = False
+                interrupts += 1
+
+    query = wk.query(
+        by="k",
+        time=wk.PROCESSING_TIME if clock else "t",
+        windows=wk.tumbling("10 microseconds" if clock else 10),
+        aggs=[wk.sum("v"), wk.collect_list("v")],
+    )
+    beside = wk.query(
+        by="k", time=query.time, windows=wk.tumbling(rows=3), aggs=wk.collect_list("v")
+    )
+    ticks = iter(range(1 << 40))
+    options = {"clock": lambda: next(ticks)} if clock else {}
+    if order == "out-of-order":
+        options |= {"max_delay": 5}
+    op = query.operator(order=order, **options)
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.int64()})
+    given, got, by_rows = Counter(), Counter(), Counter()
+    now = pushed = 0
+    reached = -5
+
+    def collect(result):
+        for row in result.to_pylist():
+            assert not row["update"], row
+            (got if row.get("query_name", "q1") == "q1" else by_rows).update(row["collect_list(v)"])
+
+    for turn in range(rounds):
+        times = []
+        for _ in range(rng.randrange(6)):
+            now += rng.randrange(4)
+            times.append(now if order == "in-order" else max(0, now - rng.randrange(12)))
+        values = list(range(pushed, pushed + len(times)))
+        pushed += len(times)
+        given.update(values)
+        batch = pa.table([[rng.randrange(3) for _ in times], times, values], schema=schema)
+        collect(surely(lambda: op.push(batch)))
+        if turn == rounds // 2 and order == "in-order":
+            op.add(beside, name="rows")
+        if rng.random() < 0.3 and not clock:
+            at = now - 5 if order == "out-of-order" else now
+            collect(surely(lambda: op.advance(max(at, reached))))
+            reached = max(at, reached)
+        if rng.random() < 0.1:
+            taken = surely(lambda: op.take_late())
+            got.update(taken["v"].to_pylist() if taken.num_columns else [])
+        if rng.random() < 0.05:
+            queries, snapshot = dict(op.queries), surely(lambda: op.snapshot())
+            op = wk.Operator.restore(snapshot, queries, clock=options.get("clock"))
+    collect(surely(lambda: op.close()))
+    taken = surely(lambda: op.take_late())
+    got.update(taken["v"].to_pylist() if taken.num_columns else [])
+    assert got == given, (got - given, given - got)
+    # The query by rows has those that came after it, but for the last window of each key.
+    assert set(by_rows.values()) <= {1} and len(by_rows) <= len(given)
+    assert order != "in-order" or len(by_rows) > len(given) // 3, len(by_rows)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print(interrupts)
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("order", ["in-order", "out-of-order", "clock"])
+def test_rows_in_are_rows_in_windows_and_late_rows(order: str, seed: int) -> None:
+    clock = "clock" if order == "clock" else "event"
+    rounds = 400
+    interrupts = int(program(PROGRAM, "in-order" if order == "clock" else order, clock, seed, rounds))
+    assert interrupts > rounds // 10
