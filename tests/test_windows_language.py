@@ -25,7 +25,7 @@ from windowkit.moments import Moment, place
         (lambda: wk.rows(1.5), wk.InvalidType, "rows: 1.5 is a float"),  # type: ignore[arg-type]
         (lambda: wk.tumbling(rows="1 hour"), wk.InvalidType, "rows: '1 hour' is a duration"),  # type: ignore[arg-type]
         (lambda: wk.tumbling(), wk.InvalidType, "size: None is a NoneType"),
-        (lambda: wk.tumbling("1 hour", rows=5), wk.InvalidValue, "size: '1 hour' is given together with rows=5"),
+        (lambda: wk.tumbling("1 hour", rows=5), wk.InvalidValue, "'1 hour' is given together with rows=5"),
         (
             lambda: wk.tumbling("5 rows", start_time="1 row"),
             wk.InvalidType,
