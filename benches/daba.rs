@@ -1,8 +1,8 @@
-//! Latency of one row (insert, evict, query) of a window over a stream, as a distribution: DABA beside Two-Stacks.
+//! Latency of one row (insert, evict, query) of a window over a stream, as a distribution: DABA and Two-Stacks.
 //!
 //! `cargo bench --bench daba` prints a table, `cargo bench --bench daba -- --json` a JSON record a line. Criterion takes
 //! means, and the point here is the worst; so each row is timed by itself. Reading the clock takes about as long as the
-//! row, so the same loop without a window is measured beside: its median is taken off each percentile. An interrupt
+//! row, so the same loop without a window is measured as well: its median is taken off each percentile. An interrupt
 //! takes longer than any row; but it does not come at the same row again, and all runs have the same rows. So each row
 //! counts with the least of its runs, and what is slow in all of them is the window's own.
 

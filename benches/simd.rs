@@ -1,4 +1,4 @@
-//! Sliding kernels over 2^23 values beside a copy of their input and a plain scalar Two-Stacks.
+//! Sliding kernels over 2^23 values, compared with a copy of their input and a plain scalar Two-Stacks.
 //!
 //! `cargo bench --bench simd`; an element is a value read. Outputs are warm, as the copy's is, but for the two that are
 //! named fresh: there every page is given by the system within the time measured, as for a caller's first result.

@@ -249,7 +249,7 @@ class TestQueries:
             wk.m4("v", times="yes")  # type: ignore[arg-type]
 
     def test_an_aggregate_has_one_filter_which_is_a_name(self) -> None:
-        with refused(wk.InvalidValue, "where: 'b' is a second filter beside 'a'; an aggregate has one"):
+        with refused(wk.InvalidValue, "where: 'b' is a second filter after 'a'; an aggregate has one"):
             wk.sum("v").where("a").where("b")
         with refused(wk.InvalidType, "where: None is a NoneType; a name is a str"):
             wk.sum("v").where(None)  # type: ignore[arg-type]

@@ -127,9 +127,10 @@ def edges_of(query: wk.Query, times: list[int], time: pa.DataType) -> set[int]:
                     if edge is not None and (first is None or first <= edge)
                 }
         elif not isinstance(window, wk.Session | wk.Global):
+            assert isinstance(window, wk.Tumbling | wk.Sliding), f"the oracle has no {window.kind}"
             size = in_units(window.size, time)
-            slide = in_units(getattr(window, "slide", window.size), time)
-            offset = in_units(getattr(window, "start_time", None) or 0, time)
+            slide = size if isinstance(window, wk.Tumbling) else in_units(window.slide, time)
+            offset = in_units(window.start_time or 0, time)
             for t in times:
                 first = (t - offset) // slide * slide + offset
                 for k in range(-2, 3):

@@ -25,20 +25,17 @@ from support.streams import (
     come_and_go,
     operator,
     oracle_of,
-    placed,
     reached,
     scalar,
     scaled,
     step_by_rows,
+    time_window,
 )
 
 MARKS = {
     "m": (pa.bool_(), st.booleans() | st.none()),
     "n": (pa.bool_(), st.sampled_from([False, False, True])),
 }
-
-
-TIMED = ["tumbling", "sliding", "session", "band", "landmark", "landmarks", "global"]
 
 
 class Threshold(wk.ContextAware):
@@ -93,27 +90,6 @@ def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
     return wk.custom(Threshold())
 
 
-def time_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
-    size = draw(st.integers(1, 25))
-    place = draw(st.integers(-60, 100))
-    match draw(
-        st.sampled_from(["tumbling", "sliding", "session", "band", "landmark", "landmarks", "global"])
-    ):
-        case "tumbling":
-            return wk.tumbling(scaled(size, kind), start_time=scaled(draw(st.integers(0, size - 1)), kind))
-        case "sliding":
-            return wk.sliding(scaled(size, kind), scaled(draw(st.integers(1, size)), kind))
-        case "session":
-            return wk.session(scaled(size, kind))
-        case "band":
-            return wk.band(placed(place, kind), placed(place + size, kind))
-        case "landmark":
-            return wk.landmark(scaled(size, kind), start=placed(place, kind))
-        case "landmarks":
-            return wk.landmark(scaled(size, kind), period=scaled(3 * size, kind))
-    return wk.global_window()
-
-
 def joined(a: pa.Array, b: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(a, b, "-")
 
@@ -123,7 +99,7 @@ def queries(draw: st.DrawFn, time: pa.DataType, by: list[str], rows: bool | None
     drawn = []
     for number in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
         emitted = draw(st.booleans()) if rows is None else rows or draw(st.booleans())
-        drawn.append((row_windows if emitted else time_windows)(draw, time).alias(f"w{number}"))
+        drawn.append((row_windows if emitted else time_window)(draw, time).alias(f"w{number}"))
     aggs = draw(
         st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=4, unique_by=lambda each: each.name)
     )
@@ -326,7 +302,7 @@ def assert_final(case: Case, everything: pa.Table, last: dict[Any, list[Any]]) -
 def test_functions_that_do_not_commute(case: Case, data: st.DataObject) -> None:
     """Of rows in any order a function of order sees them in the order of time and arrival."""
     joins = wk.aggregate("joins", lift=lambda s: s, combine=joined, lower=lambda states: states)
-    plain_windows = [time_windows(data.draw, case.schema.field("t").type).alias("time")]
+    plain_windows = [time_window(data.draw, case.schema.field("t").type).alias("time")]
     windows = [*case.query.windows, *plain_windows] if data.draw(st.booleans()) else plain_windows
     query = wk.query(by=list(case.query.by), time="t", windows=windows, aggs=[joins("s").alias("joined")])
     listed = wk.query(

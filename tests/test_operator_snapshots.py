@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.registries import kinds_of_partials
 from support.stream_oracle import results
 from support.streams import Case, cases, queries, scalar, start
+from windowkit.local import plan
 
 
 def calls_of(case: Case, op: wk.Operator, at: int) -> dict[Any, list[Any]]:
@@ -251,6 +253,16 @@ FORGED = {
         wk.query(by="k", time="t", windows=wk.tumbling(rows=2).alias("r"), aggs=wk.sum("v")),
     ],
 }  # fmt: skip
+
+
+ALIKE = {"count", "sum_without_invert", "log_sum", "min", "arg_min", "max_count", "first_valid", "last_valid"}
+"""Partials with the columns, and the code that reads them, of one that `FORGED` has."""
+
+
+def test_snapshots_of_every_kind_of_partial_are_forged() -> None:
+    queries = [query for several in FORGED.values() for query in several]
+    forged = {kind for query in queries for kind, *_ in plan(query, ROWS.schema).partials}
+    assert forged | ALIKE >= set(kinds_of_partials()), "add a function with it to `FORGED`"
 
 
 def forged_operator(name: str) -> wk.Operator:

@@ -25,7 +25,7 @@ from windowkit.moments import Moment, place
         (lambda: wk.rows(1.5), wk.InvalidType, "rows: 1.5 is a float"),  # type: ignore[arg-type]
         (lambda: wk.tumbling(rows="1 hour"), wk.InvalidType, "rows: '1 hour' is a duration"),  # type: ignore[arg-type]
         (lambda: wk.tumbling(), wk.InvalidType, "size: None is a NoneType"),
-        (lambda: wk.tumbling("1 hour", rows=5), wk.InvalidValue, "size: '1 hour' is given beside rows=5"),
+        (lambda: wk.tumbling("1 hour", rows=5), wk.InvalidValue, "'1 hour' is given together with rows=5"),
         (
             lambda: wk.tumbling("5 rows", start_time="1 row"),
             wk.InvalidType,
@@ -111,8 +111,13 @@ NAIVE = pa.timestamp("s")
 @pytest.mark.parametrize(
     ("window", "time_type", "error", "what"),
     [
-        (wk.sliding("5 rows", "1 second"), pa.int64(), wk.InvalidType, "has a duration, but column 't'"),
-        (wk.sliding("5 rows", 1), NAIVE, wk.InvalidType, "has an integer length"),
+        (
+            wk.sliding("5 rows", "1 second"),
+            pa.int64(),
+            wk.InvalidType,
+            "the slide of .* is a duration, but",
+        ),
+        (wk.sliding("5 rows", 1), NAIVE, wk.InvalidType, "the slide of .* is an integer, but column"),
         (wk.sliding("5 rows", "1 millisecond"), NAIVE, wk.InvalidValue, "is finer than column 't'"),
         (wk.band(0, 1), NAIVE, wk.InvalidType, "the start of .* is an integer, but column 't' is"),
         (

@@ -44,7 +44,7 @@ impl Counts {
         self.updates += emitted.iter().filter(|window| window.update).count() as u64;
     }
 
-    /// With what is held beside.
+    /// With what is held now.
     pub(crate) fn stats(&self, rows: usize, partials: usize, bytes: usize) -> Stats {
         let Self { late, windows, updates, combines } = *self;
         Stats { rows, partials, bytes, combines, late, windows, updates }
@@ -78,9 +78,15 @@ impl Stream {
                 Window::Session(session) => sessions.push((number as u32, *session)),
                 Window::Counted(counts) => counted.push((number as u32, *counts)),
                 other => {
-                    let (what, why) = unknown(other);
+                    let why = match other.needs_rows() {
+                        true => "its start depends on later rows, and a technique sees only times and values",
+                        false => {
+                            "the paper's experiments have none, and tumbling and sliding windows stand for those over \
+                             time (§6.1)"
+                        }
+                    };
                     let allowed = "tumbling, sliding and session windows, and windows of a number of rows";
-                    return Err(refused(name, what, why, allowed));
+                    return Err(refused(name, "window of this type", why, allowed));
                 }
             }
         }
@@ -216,22 +222,6 @@ impl Stream {
     pub(crate) fn first_kept(&self) -> Option<i64> {
         let expired = self.within(self.expired());
         self.sliding.iter().map(|(_, window)| window.first_covering(expired)).min()
-    }
-}
-
-/// A window type that no technique knows, and why.
-fn unknown(window: &Window) -> (&'static str, &'static str) {
-    let by_time = "the paper's experiments have none, and tumbling and sliding windows stand for those over time (§6.1)";
-    let by_rows = "its start depends on later rows, and a technique sees only times and values";
-    match window {
-        Window::Sliding(_) | Window::Session(_) | Window::Counted(_) => ("window", "it is known"),
-        Window::Band(_) => ("band window", by_time),
-        Window::Landmark(_) => ("landmark window", by_time),
-        Window::Global(_) => ("global window", by_time),
-        Window::LastRows(_) => ("window of the last rows at times", by_rows),
-        Window::LastTime(_) => ("window of the last time at rows", by_rows),
-        Window::Punctuation(_) => ("window between punctuations", by_rows),
-        Window::User(_) => ("user-defined window", by_rows),
     }
 }
 

@@ -22,7 +22,7 @@ class Form(NamedTuple):
     Parameters
     ----------
     function : str
-        What the core calls it.
+        The core's name for it.
     title : str
         Its default output name, of columns ``{0}`` and ``{1}`` and the number ``{number}``.
     columns : int
@@ -32,7 +32,7 @@ class Form(NamedTuple):
     option : str
         A word that may come last.
     optional : str
-        What the core calls the function with that word.
+        The core's name for the function if that word is given.
     number : str
         What the number is called: ``q``, from 0 to 1, or ``log2_k``, whole and from 4 to 21.
     default : float, optional
@@ -120,7 +120,7 @@ class Aggregate:
     filter : str, optional
         The boolean column that says which rows are taken.
     parameters : tuple of float
-        Numbers that the function takes beside its columns: a share, or the logarithm of a sketch's size.
+        Numbers that the function takes besides its columns: a share, or the logarithm of a sketch's size.
     user : UserFunction, optional
         A user's own function.
     """
@@ -234,7 +234,7 @@ class Aggregate:
         column = checked_name("where", column)
         if self.filter is not None:
             raise InvalidValue(
-                f"where: {column!r} is a second filter beside {self.filter!r}; an aggregate has one; "
+                f"where: {column!r} is a second filter after {self.filter!r}; an aggregate has one; "
                 "compute a column from both"
             )
         filtered = replace(self, filter=column)

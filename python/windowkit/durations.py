@@ -219,7 +219,7 @@ def length(argument: str, value: Length) -> Measure:
 
 def _from_timedelta(value: timedelta) -> Duration:
     microseconds = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
-    # pandas.Timedelta is a timedelta that carries the digits below the microsecond beside it.
+    # pandas.Timedelta is a timedelta that carries the digits below the microsecond as well.
     below = getattr(value, "nanoseconds", 0)
     return Duration(microseconds * 1_000 + below)
 

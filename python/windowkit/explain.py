@@ -8,30 +8,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.durations import NANOSECONDS, Duration, Rows
+from windowkit.durations import NANOSECONDS, Duration
 from windowkit.engines import Engine, register
 from windowkit.local import OTHERWISE, plan, schema_of
 from windowkit.moments import Moment
 from windowkit.query import Query
-from windowkit.windows import (
-    Band,
-    Custom,
-    Global,
-    Landmark,
-    Punctuation,
-    Session,
-    Sliding,
-    Tumbling,
-    Window,
-    bare,
-    quoted,
-    units,
-)
+from windowkit.windows import Assembly, Punctuation, bare, quoted, units
 
 __all__ = ["explain", "sizes"]
 
 SLIDING: Final = "O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks"
-OVERLAPPING: Final[dict[type[Window], str]] = {Sliding: "sliding", Landmark: "landmark"}
 UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 
@@ -74,8 +60,8 @@ def explain(query: Query, data: Any = None) -> str:
         f"query by {', '.join(query.by) or 'nothing'} over {query.time}",
         "windows",
         *(
-            f"  {window}: {character(window, *traits)}"
-            for window, traits in zip(query.windows, planned.windows, strict=True)
+            f"  {window}: {window.character(context)}{f'; rows are kept ({source})' if needs_rows else ''}"
+            for window, (context, _, needs_rows, source) in zip(query.windows, planned.windows, strict=True)
         ),
         *slices(query, planned, unit),
         f"  store {', '.join(stored)}",
@@ -108,7 +94,7 @@ def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[st
     begin += [f"every {amount(period, unit)} from {at(first, unit)} on" for period, first in planned.rays]
     if planned.points:
         begin.append(f"at {' and '.join(at(point, unit) for point in planned.points)}")
-    gaps = [window.gap for window in query.windows if isinstance(window, Session)]
+    gaps = [gap for window in query.windows if (gap := window.lengths().get("gap")) is not None]
     if gaps:
         begin.append(f"after {min(gaps, key=units)} without rows")
     yield f"slices, of {whose}"
@@ -128,10 +114,7 @@ def assumed(query: Query) -> pa.Schema:
     else:
         unit = "ns" if any(each.nanoseconds % 1_000 for each in timed) else "us"
         zone = "UTC" if any(moment.zoned for moment in moments) else None
-        elapsed = any(
-            isinstance(window, Band) and isinstance(window.start, Duration) for window in query.windows
-        )
-        elapsed |= any(isinstance(w, Landmark) and isinstance(w.start, Duration) for w in query.windows)
+        elapsed = any(isinstance(window.lengths().get("start"), Duration) for window in query.windows)
         fields[query.time] = pa.duration(unit) if elapsed else pa.timestamp(unit, zone)
     return pa.schema(fields)
 
@@ -160,51 +143,22 @@ def at(place: int, unit: int | None) -> str:
     return str(place if unit is None else Moment(place * unit, False))
 
 
-def character(window: Window, kind: str, counts: bool, needs_rows: bool, source: str) -> str:
-    """Say the class of a window (Traub et al. 2019, §4.4) and what follows (Fig. 4)."""
-    if isinstance(window, Session):
-        return "context aware, but its fragments merge, so that no rows are kept"
-    if isinstance(window, Tumbling | Sliding) and not (
-        isinstance(window, Sliding) and window.is_multi_measure
-    ):
-        slide = window.slide if isinstance(window, Sliding) else window.size
-        count, rest = divmod(units(window.size), units(slide))
-        of_them = f"a row is in {count} {f'or {count + 1} ' if rest else ''}of them"
-        of_them = "a row is in one of them" if isinstance(window, Tumbling) else of_them
-        return f"{kind}; {of_them}" + (f", by its rank; {kept(source)}" if counts else "")
-    if isinstance(window, Sliding):
-        end, begin = ("a time", "rank") if isinstance(window.size, Rows) else ("a row", "time")
-        return f"{kind}: {end} ends it, and determines the {begin} that begins it; {kept(source)}"
-    words = {
-        Band: "there is one, for rows in it",
-        Landmark: "a row is in all that end after it, those of its landmark",
-        Global: "all rows are in it",
-        Punctuation: "a marked row is an edge",
-        Custom: "defined by code of your own",
-    }
-    return f"{kind}; {words[type(window)]}" + (f"; {kept(source)}" if needs_rows else "")
-
-
-def kept(source: str) -> str:
-    """Say that a window needs rows, and where that is from."""
-    return f"rows are kept ({source})"
-
-
 def answers(query: Query, needs_rows: bool) -> Iterator[str]:
-    """Say how each type of window is computed from slices."""
+    """Say how windows of each type are computed from slices."""
     if needs_rows:
         yield f"  ranges of slices: {SLIDING}"
         return
-    types = {type(window) for window in query.windows}
-    if Tumbling in types:
-        yield f"  tumbling: a window {'is a slice' if len(query.windows) == 1 else 'joins its own slices'}"
-    if Sliding in types or Landmark in types:
-        names = " and ".join(name for kind, name in OVERLAPPING.items() if kind in types)
-        yield f"  {names}: {SLIDING}"
-    if Session in types:
-        yield "  session: slices no further apart than the gap are joined"
-    if Band in types or Global in types:
-        yield "  one window per key: all slices in it are joined"
+    alone = len(query.windows) == 1
+    how: dict[Assembly, str] = {
+        "own": f"a window {'is a slice' if alone else 'joins its own slices'}",
+        "range": SLIDING,
+        "fragments": "slices no further apart than the gap are joined",
+        "all": "all slices of a key in its one window are joined",
+    }
+    for assembly, text in how.items():
+        types = dict.fromkeys(window.kind for window in query.windows if window.assembly == assembly)
+        if types:
+            yield f"  {' and '.join(types)}: {text}"
 
 
 def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> str:

@@ -119,7 +119,7 @@ def _from_datetime(value: datetime) -> Moment:
     wall = value.astimezone(timezone.utc).replace(tzinfo=None) if zoned else value.replace(tzinfo=None)
     since = wall.replace(fold=0) - EPOCH
     microseconds = (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
-    # pandas.Timestamp is a datetime that carries the digits below the microsecond beside it.
+    # pandas.Timestamp is a datetime that carries the digits below the microsecond as well.
     return Moment(microseconds * 1_000 + getattr(value, "nanosecond", 0), zoned)
 
 

@@ -51,7 +51,7 @@ class Stats:
     Parameters
     ----------
     keys, slices, rows_kept, bytes : int
-        The current state: keys with slices, slices, rows stored beside slices (none where partial aggregates
+        The current state: keys with slices, slices, rows stored besides slices (none where partial aggregates
         suffice), and the memory of slices, their partial aggregates and what these point to. A buffer that
         partial aggregates point into is held as a whole, so it counts as a whole, once.
     rows, late, windows, updates : int

@@ -99,7 +99,7 @@ impl Function {
         ]
     }
 
-    /// Names that [`Function::parse`] knows.
+    /// Names that [`Function::parse`] accepts.
     pub fn names() -> Vec<&'static str> {
         let mut names: Vec<&'static str> = Self::named().into_iter().map(|(name, _)| name).collect();
         names.extend(["quantile", "quantile_disc", "approx_quantile", "approx_count_distinct", "hll_sketch"]);

@@ -129,9 +129,13 @@ impl Case {
         self.with(|partials| partials.regroup(&slots, &starts).unwrap())
     }
 
+    /// The results, which are of the type that the function declares.
     fn lower(&self) -> ArrayRef {
         let partials: Vec<&dyn Partials> = self.partials.iter().map(|partials| &**partials).collect();
-        self.function.lower(&partials, &self.inputs, &TIME).unwrap()
+        let results = self.function.lower(&partials, &self.inputs, &TIME).unwrap();
+        let declared = self.function.output_type(&self.inputs, &TIME).unwrap();
+        assert_eq!(*results.data_type(), declared, "{:?} of {:?}", self.function, self.inputs);
+        results
     }
 
     fn properties(&self) -> Properties {

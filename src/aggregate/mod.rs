@@ -5,8 +5,7 @@
 //! dynamic face of such a column, called once per batch, and [`Column`] does the work for any [`Aggregate`]: a
 //! [`Monoid`] of [`crate::algebra`], and how it is lifted from Arrow columns and lowered to them.
 //!
-//! To add a function: a file with its [`Monoid`] and [`Aggregate`], a variant in [`Partial`] if it stores something
-//! new, and a variant in [`Function`] that says how it is lowered.
+//! `CONTRIBUTING.md` says how to add a function.
 
 mod arrays;
 mod by_slot;

@@ -156,6 +156,7 @@ impl Partial {
             Partial::First | Partial::Last | Partial::FirstValid | Partial::LastValid => 2,
             Partial::Values | Partial::List => 2,
             Partial::User(user) => user.0.state_columns(),
+            // The laws compare these numbers with the states.
             _ => 1,
         }
     }
@@ -166,7 +167,8 @@ impl Partial {
         match self {
             Min | Max | First | Last | FirstValid | LastValid => 1,
             ArgMin | ArgMax => 2,
-            _ => 0,
+            CountAll | Count | Sum | SumWithoutInvert | LogSum | MinCount | MaxCount | Moments | Values
+            | List | Sketch | HyperLogLog(_) | User(_) => 0,
         }
     }
 
@@ -178,9 +180,23 @@ impl Partial {
             Partial::HyperLogLog(_) => {
                 "integers, floats, booleans, dates, times, timestamps, durations, strings and binaries"
             }
-            _ => {
+            Partial::Min
+            | Partial::Max
+            | Partial::MinCount
+            | Partial::MaxCount
+            | Partial::ArgMin
+            | Partial::ArgMax
+            | Partial::Values => {
                 "integers, floats, decimal128, booleans, dates, times, timestamps, durations, strings and binaries"
             }
+            Partial::CountAll
+            | Partial::Count
+            | Partial::First
+            | Partial::Last
+            | Partial::FirstValid
+            | Partial::LastValid
+            | Partial::List => "all types",
+            Partial::User(_) => "what the function takes",
         }
     }
 }

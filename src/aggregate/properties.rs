@@ -17,9 +17,9 @@ pub struct Properties {
 /// The classes of Gray et al., *Data Cube* (1997), in ascending order of the cost of partials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The partial is the result of its rows, and of constant size.
+    /// The partial is of constant size, and represents the result of its rows, perhaps with more precision.
     Distributive,
-    /// The partial is of constant size, and the result is computed from it.
+    /// The partial is of constant size, and the result is computed from several values in it.
     Algebraic,
     /// The partial is as large as its rows may make it.
     Holistic,

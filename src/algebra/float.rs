@@ -13,7 +13,7 @@ use crate::kernels::simd;
 pub struct Twofold {
     /// The plain sum, with its infinities and NaN.
     pub high: f64,
-    /// The sum of its rounding errors; NaN or infinite beside a sum that left the range of a float, or was at the edge
+    /// The sum of its rounding errors; NaN or infinite if the sum left the range of a float, or was at the edge
     /// of it.
     pub low: f64,
 }

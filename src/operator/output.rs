@@ -202,22 +202,18 @@ impl Output {
             Listing::Rows(block) => return block.next(BATCH_ROWS, self.plan.has_ranks()),
         };
         while let Some((_, window)) = self.plan.windows().get(*number) {
-            let mut windows = Windows::with_capacity(BATCH_ROWS.min(self.most_windows(window, slices)));
             if let Some(window) = window.by_time() {
+                let most = slices.len().saturating_mul(window.windows_per_span() as usize);
+                let mut windows = Windows::with_capacity(BATCH_ROWS.min(most));
                 cursor.list(window, slices, &mut windows);
-            }
-            if !windows.keys.is_empty() {
-                return Some((*number, windows));
+                if !windows.keys.is_empty() {
+                    return Some((*number, windows));
+                }
             }
             *number += 1;
             *cursor = Cursor::default();
         }
         None
-    }
-
-    /// At most this many windows of this type come from these slices.
-    fn most_windows(&self, window: &Window, slices: &SliceTable) -> usize {
-        slices.len().saturating_mul(window.overlap() as usize + 1)
     }
 
     /// A batch of results for the windows with this number, over slices that store `partials`.
@@ -334,8 +330,10 @@ fn bytes(batch: &RecordBatch) -> usize {
 /// Blocks of keys, each giving a few batches of results: small enough to limit memory and many enough to occupy
 /// threads.
 fn blocks(plan: &Plan, order: &KeyOrder) -> Vec<usize> {
-    let overlap: i64 = plan.windows().iter().map(|(_, window)| window.overlap()).sum();
-    let slots = (4 * BATCH_ROWS as i64 / overlap.max(1)).clamp(64, BATCH_ROWS as i64) as usize;
+    // No type by rows has more windows than rows, unless a user's has.
+    let per_span = |window: &Window| window.by_time().map_or(1, |rules| rules.windows_per_span());
+    let windows = plan.windows().iter().map(|(_, window)| per_span(window)).fold(0, i64::saturating_add);
+    let slots = (4 * BATCH_ROWS as i64 / windows.max(1)).clamp(64, BATCH_ROWS as i64) as usize;
     let keys = order.bounds.len() - 1;
     let mut blocks = vec![0];
     for key in 0..keys {

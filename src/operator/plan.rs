@@ -25,7 +25,7 @@ pub struct AggregateSpec {
     pub name: String,
     /// A boolean column: only rows where it is true are aggregated.
     pub filter: Option<String>,
-    /// Numeric parameters of the function, beside its columns.
+    /// Numeric parameters of the function, besides its columns.
     pub parameters: Vec<f64>,
     /// The function, if it is user-defined; `function` is then ignored.
     pub user: Option<User>,

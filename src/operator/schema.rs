@@ -1,4 +1,4 @@
-//! Columns of schemas: those that a query names, and those that results have beside keys and aggregates.
+//! Columns of schemas: those that a query names, and those that results have besides keys and aggregates.
 
 use arrow_schema::{DataType, Field, Fields, Schema};
 

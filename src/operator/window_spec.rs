@@ -124,15 +124,15 @@ impl Binder<'_> {
     }
 
     /// Why a number of nanoseconds or units is not valid for the measure, or `None` if it is valid.
-    fn check_kind(&self, what: &str, is_time: bool) -> Result<()> {
+    fn check_kind(&self, argument: &str, is_time: bool) -> Result<()> {
         let (name, column) = (self.name, self.measure.column());
         match (is_time, self.measure.nanos_per_unit()) {
             (true, None) => Err(Error::InvalidType(format!(
-                "windows: {name} has a duration, but column '{column}' is an integer; allowed are integers"
+                "windows: the {argument} of {name} is a duration, but column '{column}' is an integer; allowed are integers"
             ))),
             (false, Some(_)) => Err(Error::InvalidType(format!(
-                "windows: {name} has an integer {what}, but column '{column}' counts {}; allowed are durations such \
-                 as '10 minutes'",
+                "windows: the {argument} of {name} is an integer, but column '{column}' counts {}; allowed are \
+                 durations such as '10 minutes'",
                 self.measure.unit_name()
             ))),
             _ => Ok(()),
@@ -169,7 +169,7 @@ impl Binder<'_> {
                 )));
             }
         };
-        self.check_kind("length", is_time)?;
+        self.check_kind(what, is_time)?;
         self.in_units(what, count)
     }
 

@@ -267,7 +267,7 @@ mod tests {
                     let (every, offset) = w.edges();
                     (t - offset).rem_euclid(every) == 0 && w.first().is_none_or(|first| first <= t)
                 }
-                _ => unreachable!("none is made"),
+                _ => unreachable!("`any_window` does not make it"),
             });
             let start = (-400..=t).rev().find(|&at| is_edge(at)).unwrap_or(i64::MIN);
             let end = (t + 1..400).find(|&at| is_edge(at)).unwrap_or(i64::MAX);

@@ -50,6 +50,10 @@ impl Rules for Band {
         "Li 2008, §5.1.1"
     }
 
+    fn reach(&self) -> i64 {
+        0
+    }
+
     fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
         if horizon < self.end { horizon.min(self.start) } else { horizon }
     }
@@ -74,10 +78,10 @@ impl ByTime for Band {
         out: &mut Vec<Listed>,
     ) {
         let (lo, hi) = (spans.before(self.start, cursor.lo), spans.before(self.end, cursor.lo));
-        if most > 0 && cursor.start.is_none() && lo < hi && self.may_end(ending) {
+        if most > 0 && cursor.resume.is_none() && lo < hi && self.may_end(ending) {
             out.push(Listed::new(lo, hi, self.extent()));
         }
-        *cursor = Cursor { start: Some(self.start), lo, hi };
+        *cursor = Cursor { resume: Some(self.start), lo, hi };
     }
 
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
@@ -88,6 +92,14 @@ impl ByTime for Band {
 
     fn may_end(&self, ending: &Ending) -> bool {
         ending.holds(self.start, self.end)
+    }
+
+    fn windows_per_span(&self) -> i64 {
+        1
+    }
+
+    fn reaches_back(&self, _: i64, _: Option<i64>, _: (i64, i64)) -> Option<i64> {
+        None
     }
 
     fn is_long(&self) -> bool {

@@ -35,6 +35,10 @@ impl Rules for Global {
         "Akidau et al. 2015, §2.2"
     }
 
+    fn reach(&self) -> i64 {
+        0
+    }
+
     fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
         if horizon < NEVER { i64::MIN } else { horizon }
     }
@@ -59,10 +63,10 @@ impl ByTime for Global {
         out: &mut Vec<Listed>,
     ) {
         let (Some(&first), Some(&last)) = (spans.firsts.first(), spans.lasts.last()) else { return };
-        if most > 0 && cursor.start.is_none() && self.may_end(ending) {
+        if most > 0 && cursor.resume.is_none() && self.may_end(ending) {
             out.push(Listed::new(0, spans.len(), self.extent(first, last)));
         }
-        cursor.start = Some(first);
+        cursor.resume = Some(first);
     }
 
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
@@ -74,6 +78,14 @@ impl ByTime for Global {
     fn may_end(&self, ending: &Ending) -> bool {
         // It begins with its first row, wherever that is.
         (Ending { since: None, ..*ending }).holds(0, NEVER)
+    }
+
+    fn windows_per_span(&self) -> i64 {
+        1
+    }
+
+    fn reaches_back(&self, _: i64, _: Option<i64>, _: (i64, i64)) -> Option<i64> {
+        None
     }
 
     fn is_long(&self) -> bool {

@@ -157,7 +157,7 @@ impl ByTime for Landmark {
         most: usize,
         out: &mut Vec<Listed>,
     ) {
-        let mut of = cursor.start.map(|start| (start, cursor.lo));
+        let mut of = cursor.resume.map(|start| (start, cursor.lo));
         let mut at = match (of, ending.after) {
             (None, Some(after)) => {
                 // The window that `after` lies in is the first to end after it.
@@ -179,7 +179,7 @@ impl ByTime for Landmark {
                 out.push(window);
             }
         }
-        *cursor = Cursor { start: of.map(|of| of.0), lo: of.map_or(0, |of| of.1), hi: at };
+        *cursor = Cursor { resume: of.map(|of| of.0), lo: of.map_or(0, |of| of.1), hi: at };
     }
 
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
@@ -207,6 +207,11 @@ impl ByTime for Landmark {
         let within = |after: &i64| ending.within(*after) == *after;
         let next = ending.after.filter(within).and_then(|after| self.first_wid(after));
         next.is_none_or(|(_, end)| end <= ending.upto)
+    }
+
+    fn windows_per_span(&self) -> i64 {
+        // Each has a span that no earlier one has.
+        1
     }
 
     fn reaches_back(&self, cutoff: i64, since: Option<i64>, (least, most): (i64, i64)) -> Option<i64> {

@@ -72,6 +72,10 @@ impl Rules for LastTime {
         true
     }
 
+    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
+        horizon
+    }
+
     fn by_rows(&self) -> Option<&dyn ByRows> {
         Some(self)
     }

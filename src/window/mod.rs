@@ -5,7 +5,7 @@
 //! - `wids(t)`: which windows a row at `t` belongs to — the inverse of `extent`, and what runs.
 //!
 //! Everything that differs from type to type is in the type's file, behind [`Rules`]: where its windows cut slices,
-//! which windows are final or changed, what must be kept for them. No code outside this module branches on the window
+//! which windows are final or changed, what must be kept for them. No other code of this crate branches on the window
 //! type.
 //!
 //! Their class decides what must be stored (Traub et al. 2019, §4.3): a *context-free* window (CF) has all its edges
@@ -236,7 +236,7 @@ mod tests {
                     .map(|pair| by_rows(pair[0], pair[1]))
                     .collect()
             }
-            Window::User(_) => unreachable!("none is made"),
+            Window::User(_) => unreachable!("`any_window` does not make it"),
         };
         found.into_iter().map(|(lo, hi, extent)| Listed::new(lo, hi, extent)).collect()
     }

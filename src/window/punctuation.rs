@@ -126,6 +126,14 @@ impl Rules for Punctuation {
         Some(self.column)
     }
 
+    fn reach(&self) -> i64 {
+        0
+    }
+
+    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
+        horizon
+    }
+
     fn by_rows(&self) -> Option<&dyn ByRows> {
         Some(self)
     }

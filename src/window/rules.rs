@@ -20,17 +20,11 @@ pub trait Rules: Debug {
     /// The source of its definition.
     fn source(&self) -> &'static str;
 
-    /// How far from its rows a window's edges can lie.
-    fn reach(&self) -> i64 {
-        0
-    }
+    /// How far from a row's time its rules compute times: rows that close to the ends of int64 are refused, so that
+    /// nothing overflows. 0 if its edges do not depend on rows, or if its arithmetic saturates.
+    fn reach(&self) -> i64;
 
-    /// Roughly how many windows a row is in, or ends.
-    fn overlap(&self) -> i64 {
-        1
-    }
-
-    /// Positions of the columns it reads beside the time.
+    /// Positions of the columns it reads besides the time.
     fn columns(&self) -> Vec<usize> {
         Vec::new()
     }
@@ -61,11 +55,12 @@ pub trait Rules: Debug {
     }
 
     /// The earliest time of a row that belongs to a window which has not expired, as the row alone would open it;
-    /// windows that ended at or before `horizon` have expired. `bounds` are the least and the greatest time of a row.
-    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
-        let _ = bounds;
-        horizon
-    }
+    /// windows that ended at or before `horizon` have expired. Earlier rows are refused as too late, and slices before
+    /// it are dropped unless [`ByTime::reaches_back`] asks for them.
+    ///
+    /// `bounds` are the least and the greatest time of a row. If `horizon` is after them, no row is accepted any more:
+    /// any time at or after `horizon` will do.
+    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64;
 
     /// Its rules over slices, if slices suffice.
     fn by_time(&self) -> Option<&dyn ByTime> {
@@ -106,17 +101,19 @@ pub trait ByTime: Rules {
         true
     }
 
-    /// Rows arrive at or after `cutoff`: the earlier time from which on slices are still needed, if windows reach back
-    /// further.
-    fn reaches_back(&self, cutoff: i64, since: Option<i64>, bounds: (i64, i64)) -> Option<i64> {
-        let _ = (cutoff, since, bounds);
-        None
-    }
+    /// At most how many windows it lists for each span.
+    fn windows_per_span(&self) -> i64;
 
-    /// Whether windows need slices from long before the edges in use, but none of the edges between those slices.
-    fn is_long(&self) -> bool {
-        false
-    }
+    /// Rows arrive at or after `cutoff`: the earlier time from which on slices are still needed, if windows of such rows
+    /// begin before it.
+    ///
+    /// `None` if [`Rules::takes_from`] is the start of the earliest window that has not expired: then no window reaches
+    /// back further. Slices of one session are never dropped apart from each other.
+    fn reaches_back(&self, cutoff: i64, since: Option<i64>, bounds: (i64, i64)) -> Option<i64>;
+
+    /// Whether windows need slices from long before the edges in use, but none of the edges between those slices: if so,
+    /// such slices are merged. Without that, slices of a window that never ends would gather without limit.
+    fn is_long(&self) -> bool;
 
     /// Whether a window that has not expired needs an edge after the earlier and not after the later of `times`.
     ///

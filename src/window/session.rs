@@ -110,7 +110,7 @@ impl ByTime for Session {
     ) {
         let Spans { firsts, lasts } = spans;
         let mut at = cursor.lo;
-        if let (None, Some(after)) = (cursor.start, ending.after) {
+        if let (None, Some(after)) = (cursor.resume, ending.after) {
             // The first span that can be requested is the last of its session.
             let is_final = |&last: &i64| self.final_at(last.saturating_add(self.gap)) <= after;
             at = at.max(lasts.partition_point(is_final));
@@ -134,7 +134,7 @@ impl ByTime for Session {
             out.push(Listed::new(lo, hi, self.extent(firsts[lo], last)));
             at = hi;
         }
-        *cursor = Cursor { start: Some(0), lo: at, hi: at };
+        *cursor = Cursor { resume: Some(0), lo: at, hi: at };
     }
 
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
@@ -151,6 +151,18 @@ impl ByTime for Session {
                 out.push(session);
             }
         }
+    }
+
+    fn windows_per_span(&self) -> i64 {
+        1
+    }
+
+    fn reaches_back(&self, _: i64, _: Option<i64>, _: (i64, i64)) -> Option<i64> {
+        None
+    }
+
+    fn is_long(&self) -> bool {
+        false
     }
 
     fn keeps_apart(&self, _: (i64, i64), _: Option<i64>, _: i64) -> bool {

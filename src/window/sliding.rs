@@ -86,10 +86,6 @@ impl Rules for Sliding {
         self.size.saturating_add(self.slide)
     }
 
-    fn overlap(&self) -> i64 {
-        self.size / self.slide
-    }
-
     fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
         if horizon > most { i64::MAX } else { self.first_covering(horizon.max(least)) }
     }
@@ -135,7 +131,7 @@ impl ByTime for Sliding {
     ) {
         let Cursor { mut lo, mut hi, .. } = *cursor;
         let Some(&first) = spans.firsts.first() else { return };
-        let mut start = match cursor.start {
+        let mut start = match cursor.resume {
             Some(start) => self.begins_since(ending, start),
             None => self.first_start(ending, first),
         };
@@ -170,7 +166,7 @@ impl ByTime for Sliding {
             }
             start += self.slide;
         }
-        *cursor = Cursor { start: Some(start), lo: near, hi };
+        *cursor = Cursor { resume: Some(start), lo: near, hi };
     }
 
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
@@ -188,6 +184,18 @@ impl ByTime for Sliding {
             }
             next = next.max(start);
         }
+    }
+
+    fn windows_per_span(&self) -> i64 {
+        self.size / self.slide + i64::from(self.size % self.slide != 0)
+    }
+
+    fn reaches_back(&self, _: i64, _: Option<i64>, _: (i64, i64)) -> Option<i64> {
+        None
+    }
+
+    fn is_long(&self) -> bool {
+        false
     }
 
     fn keeps_apart(&self, (earlier, later): (i64, i64), _: Option<i64>, horizon: i64) -> bool {

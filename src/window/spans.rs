@@ -96,8 +96,9 @@ impl Ending {
 /// Where a listing continues, or where to begin the search: unknown parts have their defaults.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
-    /// The start of the next window, or of the window listed last, depending on the type.
-    pub start: Option<i64>,
+    /// A time by which the type knows what to list next, `None` before anything is listed: the start of the next sliding
+    /// window, or the landmark of the last landmark window. Other types only need to know that they have begun.
+    pub resume: Option<i64>,
     /// A place near the first span of the next window.
     pub lo: usize,
     /// No window still to be listed ends before this span.

@@ -99,6 +99,10 @@ impl Rules for User {
         true
     }
 
+    fn reach(&self) -> i64 {
+        0
+    }
+
     fn takes_from(&self, horizon: i64, (_, most): (i64, i64)) -> i64 {
         let longest = self.window.longest().filter(|_| self.is_calendar() && horizon <= most);
         longest.map_or(horizon, |longest| horizon.saturating_sub(longest))

@@ -309,7 +309,7 @@ def test_maps(spark, tmp_path, same_rows):
     ids=str,
 )
 @pytest.mark.parametrize("files", [1, 3])
-def test_windows_that_have_no_slices(spark, tmp_path, same_rows, window, files):
+def test_windows_whose_rows_are_packed(spark, tmp_path, same_rows, window, files):
     for file in range(files):
         rows = range(30 * file, 30 * file + 30)
         numbers = pa.table({"k": [row % 2 for row in rows], "t": rows, "v": [row / 8 for row in rows]})

@@ -134,6 +134,7 @@ def by_rows(
     window: wk.Window, times: Sequence[int], time_type: pa.DataType
 ) -> Iterable[tuple[int, int, tuple[int, int] | None]]:
     """Yield ranks of windows over ascending times, and what they are called if not by their rows."""
+    assert isinstance(window, wk.Sliding | wk.Tumbling), f"the oracle has no {window.kind} by rows"
     size = window.size
     slide = size if isinstance(window, wk.Tumbling) else window.slide
     if isinstance(size, wk.Rows) and isinstance(slide, wk.Rows):
@@ -157,6 +158,7 @@ def by_time(
     window: wk.Window, rows: Sequence[int], times: Sequence[int], time_type: pa.DataType
 ) -> Iterable[tuple[int, int, list[int]]]:
     """Yield start, end and rows of each session, sliding or tumbling window that has rows."""
+    assert isinstance(window, wk.Session | wk.Sliding | wk.Tumbling), f"the oracle has no {window.kind}"
     if isinstance(window, wk.Session):
         gap = in_units(window.gap, time_type)
         session: list[int] = []

@@ -93,34 +93,31 @@ def placed(units: int, kind: pa.DataType) -> Any:
     return Moment(units * nanoseconds_per_unit(kind), zoned)
 
 
+def time_window(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
+    """Draw a window over a time column of this kind."""
+    size, place = draw(st.integers(1, 25)), draw(st.integers(-60, 100))
+    start_time = scaled(draw(st.integers(0, size - 1)), kind)
+    match draw(st.sampled_from(KINDS)):
+        case "tumbling":
+            return wk.tumbling(scaled(size, kind), start_time=start_time)
+        case "sliding":
+            return wk.sliding(scaled(size, kind), scaled(draw(st.integers(1, size)), kind))
+        case "session":
+            return wk.session(scaled(size, kind))
+        case "band":
+            return wk.band(placed(place, kind), placed(place + size, kind))
+        case "landmark":
+            return wk.landmark(scaled(size, kind), start=placed(place, kind))
+        case "landmarks":
+            period = scaled(size * draw(st.integers(1, 4)), kind)
+            return wk.landmark(scaled(size, kind), period=period, start_time=start_time)
+    return wk.global_window()
+
+
 @st.composite
 def windows(draw: st.DrawFn, kind: pa.DataType) -> list[wk.Window]:
-    drawn: list[wk.Window] = []
-    for number in range(draw(st.sampled_from([1, 1, 2, 3, 6]))):
-        size = draw(st.integers(1, 25))
-        made: wk.Window
-        match draw(st.sampled_from(KINDS)):
-            case "tumbling":
-                made = wk.tumbling(
-                    scaled(size, kind), start_time=scaled(draw(st.integers(0, size - 1)), kind)
-                )
-            case "sliding":
-                made = wk.sliding(scaled(size, kind), scaled(draw(st.integers(1, size)), kind))
-            case "session":
-                made = wk.session(scaled(size, kind))
-            case "band":
-                place = draw(st.integers(-60, 100))
-                made = wk.band(placed(place, kind), placed(place + size, kind))
-            case "landmark":
-                made = wk.landmark(scaled(size, kind), start=placed(draw(st.integers(-60, 100)), kind))
-            case "landmarks":
-                period = scaled(size * draw(st.integers(1, 4)), kind)
-                shift = scaled(draw(st.integers(0, size - 1)), kind)
-                made = wk.landmark(scaled(size, kind), period=period, start_time=shift)
-            case _:
-                made = wk.global_window()
-        drawn.append(made.alias(f"w{number}"))
-    return drawn
+    count = draw(st.sampled_from([1, 1, 2, 3, 6]))
+    return [time_window(draw, kind).alias(f"w{number}") for number in range(count)]
 
 
 class Call(NamedTuple):

@@ -46,7 +46,7 @@ pub struct Side {
     pub make: fn(&Workload) -> Result<Box<dyn Worker>>,
 }
 
-/// All sides. A side that refuses a workload is left out where it does. Slicing keeps rows beside its slices where a
+/// All sides. A side that refuses a workload is left out where it does. Slicing keeps rows besides its slices where a
 /// workload needs them, as windows of a number of rows do; these it holds in one way only, the lazy one.
 pub fn sides() -> Vec<Side> {
     vec![

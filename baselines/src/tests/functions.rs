@@ -73,6 +73,28 @@ const EVERY: [(&str, &[char], bool); 29] = [
     ("joined", &['i'], true),
 ];
 
+/// Partials that [`EVERY`] lacks: one differs from another only where windows overlap, and the slots and merges of
+/// sketches are tested in windowkit.
+const ELSEWHERE: [&str; 3] = ["sum_without_invert", "sketch", "hyperloglog"];
+
+#[test]
+fn every_kind_of_partial_is_tested() {
+    let kinds =
+        |function: &Function| function.partials().into_iter().map(|(partial, _)| partial.name().to_owned());
+    let tested: BTreeSet<String> = every().iter().flat_map(|tested| kinds(&tested.function)).collect();
+    for name in Function::names() {
+        // A function takes nothing, a share, or a precision.
+        let parameters: [&[f64]; 3] = [&[], &[0.5], &[4.0]];
+        let function = parameters.into_iter().find_map(|given| Function::parse(name, given).ok());
+        for kind in kinds(&function.expect("one of these")) {
+            assert!(
+                tested.contains(&kind) || ELSEWHERE.contains(&kind.as_str()),
+                "{name}: no technique is tested with its partial {kind}; add it to EVERY"
+            );
+        }
+    }
+}
+
 /// The first of [`DEFINED`].
 pub(super) fn defined(count: usize) -> Vec<Tested> {
     DEFINED.iter().take(count).map(Tested::of).collect()

@@ -17,7 +17,7 @@ from windowkit.windows import Tumbling, Window, tumbling
 WindowTuple: TypeAlias = tuple[str, int, int]
 
 METHODS: Final = ("waterfill", "shuffle", "hash", "partial-key", "cm", "am", "cam", "lm")
-"""The names that `Partitioner` understands, beside the paper's abbreviations."""
+"""The names that `Partitioner` understands, besides the paper's abbreviations."""
 MOST_WORKERS: Final = 2**16
 
 

@@ -6,7 +6,7 @@ A window is a plain value: frozen, hashable, picklable, and equal to what `parse
 from __future__ import annotations
 
 from windowkit.windows.band import Band, band
-from windowkit.windows.base import Window, shown, units
+from windowkit.windows.base import Assembly, Window, shown, units
 from windowkit.windows.everything import Global, global_window
 from windowkit.windows.grammar import Call, bare, checked_name, quoted, read_call, split, unquoted
 from windowkit.windows.landmark import Landmark, landmark
@@ -29,6 +29,7 @@ from windowkit.windows.user import (
 __all__ = [
     "WINDOW_FORMS",
     "Add",
+    "Assembly",
     "Band",
     "Call",
     "ContextAware",

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Moment, Place, PlaceLike, kind_of_place, place
-from windowkit.windows.base import Window, counted
+from windowkit.windows.base import Assembly, Window, counted
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,15 @@ class Band(Window):
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
         return [str(self.start), str(self.end)]
+
+    def character(self, context: str) -> str:
+        """Say how many windows a row is in, or which rows are in one."""
+        return f"{context}; there is one, for rows in it"
+
+    @property
+    def assembly(self) -> Assembly:
+        """Of which slices a window is made."""
+        return "all"
 
     def lengths(self) -> Mapping[str, Place | Moment | None]:
         """Return start and end."""

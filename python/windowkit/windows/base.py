@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeVar, final
+from typing import ClassVar, Literal, TypeVar, final
 
 from windowkit.checks import boolean
 from windowkit.durations import Duration, Length, Measure, Rows, length
@@ -14,11 +14,15 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Moment
 from windowkit.windows.grammar import checked_name, quoted
 
-__all__ = ["Bound", "Window"]
+__all__ = ["Assembly", "Bound", "Window"]
 
 Bound = tuple[str, str, list[tuple[str, str, int]], list[str], list[str], "object | None"]
 """``(kind, name, lengths, options, columns, definition)``, as the native core takes a window; a length is
 ``(argument, unit, count)``."""
+
+Assembly = Literal["own", "range", "fragments", "all"]
+"""Of which slices a window is made: of its own, of a range that other windows share, of fragments that lie
+close together, or of all there are."""
 
 AnyWindow = TypeVar("AnyWindow", bound="Window")
 
@@ -73,6 +77,19 @@ class Window(ABC):
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
 
+    @abstractmethod
+    def character(self, context: str) -> str:
+        """Say what kind of windows these are, for `windowkit.Query.explain`.
+
+        `context` is the class that the core reports for the type, such as ``context free`` (Traub et al.
+        2019, §4.4).
+        """
+
+    @property
+    @abstractmethod
+    def assembly(self) -> Assembly:
+        """Of which slices a window is made where no rows are stored."""
+
     def lengths(self) -> Mapping[str, Measure | Moment | None]:
         """Return the lengths and moments by argument; None for those not given."""
         return {}
@@ -83,7 +100,7 @@ class Window(ABC):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the window reads beside the time."""
+        """The columns that the window reads besides the time."""
         return ()
 
     @property
@@ -115,7 +132,7 @@ def counted(measure: Measure | Moment) -> tuple[str, int]:
     return "units", measure
 
 
-def units(measure: Measure | None) -> int:
+def units(measure: Measure | Moment | None) -> int:
     """Return nanoseconds, units of an integer column, or rows; 0 for none."""
     return 0 if measure is None else counted(measure)[1]
 
@@ -193,7 +210,7 @@ def require_partial(partial: bool, by_rows: bool) -> None:
 def refuse_both(argument: str, value: object, rows: object) -> None:
     """Refuse a length that is given in rows and otherwise."""
     if value is not None and rows is not None:
-        raise InvalidValue(f"{argument}: {value!r} is given beside rows={rows!r}; give one of the two")
+        raise InvalidValue(f"{argument}: {value!r} is given together with rows={rows!r}; give one of the two")
 
 
 def row_count(argument: str, rows: int) -> Rows:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windowkit.windows.base import Window
+from windowkit.windows.base import Assembly, Window
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,15 @@ class Global(Window):
     def arguments(self) -> Iterable[str]:
         """Return no arguments."""
         return []
+
+    def character(self, context: str) -> str:
+        """Say how many windows a row is in, or which rows are in one."""
+        return f"{context}; all rows are in it"
+
+    @property
+    def assembly(self) -> Assembly:
+        """Of which slices a window is made."""
+        return "all"
 
 
 def global_window() -> Global:

@@ -10,6 +10,7 @@ from windowkit.durations import Duration, Length, Measure, length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Moment, Place, PlaceLike, kind_of_place, place
 from windowkit.windows.base import (
+    Assembly,
     Window,
     kind_of,
     optional_length,
@@ -67,6 +68,15 @@ class Landmark(Window):
         """Return the arguments of the text form."""
         named = {"start": self.start, "period": self.period, "start_time": self.start_time}
         return [str(self.every), *(f"{name}={each}" for name, each in named.items() if each is not None)]
+
+    def character(self, context: str) -> str:
+        """Say how many windows a row is in, or which rows are in one."""
+        return f"{context}; a row is in all that end after it, those of its landmark"
+
+    @property
+    def assembly(self) -> Assembly:
+        """Of which slices a window is made."""
+        return "range"
 
     def lengths(self) -> Mapping[str, Measure | Moment | None]:
         """Return every, start, period and start_time."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.windows.base import Window
+from windowkit.windows.base import Assembly, Window
 from windowkit.windows.grammar import bare, checked_name
 
 
@@ -29,6 +29,15 @@ class Punctuation(Window):
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
         return [bare(self.column), *(["at=start"] if self.at == "start" else [])]
+
+    def character(self, context: str) -> str:
+        """Say how many windows a row is in, or which rows are in one."""
+        return f"{context}; a marked row is an edge"
+
+    @property
+    def assembly(self) -> Assembly:
+        """Of which slices a window is made."""
+        return "range"
 
     def options(self) -> list[str]:
         """Return ``start`` if a marked row is the first of its window."""

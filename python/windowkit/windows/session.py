@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from windowkit.durations import Duration, Length, Measure, length
-from windowkit.windows.base import Window, require_no_rows, require_positive, units
+from windowkit.windows.base import Assembly, Window, require_no_rows, require_positive, units
 from windowkit.windows.tumbling import Specification
 
 
@@ -25,6 +25,15 @@ class Session(Window):
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
         return [str(self.gap)]
+
+    def character(self, context: str) -> str:
+        """Say how many windows a row is in, or which rows are in one."""
+        return "context aware, but its fragments merge, so that no rows are kept"
+
+    @property
+    def assembly(self) -> Assembly:
+        """Of which slices a window is made."""
+        return "fragments"
 
     def lengths(self) -> Mapping[str, Measure | None]:
         """Return the gap."""

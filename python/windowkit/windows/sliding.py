@@ -9,6 +9,7 @@ from typing import ClassVar
 from windowkit.durations import Duration, Length, Measure, Rows, length
 from windowkit.errors import InvalidValue
 from windowkit.windows.base import (
+    Assembly,
     Window,
     optional_length,
     require_partial,
@@ -52,6 +53,20 @@ class Sliding(Window):
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
         return [str(self.size), str(self.slide), *trailing(self.start_time, self.partial)]
+
+    def character(self, context: str) -> str:
+        """Say how many windows a row is in, or which rows are in one."""
+        if self.is_multi_measure:
+            end, begin = ("a time", "rank") if isinstance(self.size, Rows) else ("a row", "time")
+            return f"{context}: {end} ends it, and determines the {begin} that begins it"
+        count, rest = divmod(units(self.size), units(self.slide))
+        several = f"{count} or {count + 1}" if rest else str(count)
+        return f"{context}; a row is in {several} of them" + (", by its rank" if self.counts_rows else "")
+
+    @property
+    def assembly(self) -> Assembly:
+        """Of which slices a window is made."""
+        return "range"
 
     def lengths(self) -> Mapping[str, Measure | None]:
         """Return size, slide and start_time."""

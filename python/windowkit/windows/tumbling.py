@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from windowkit.durations import Duration, Length, Measure, Rows, length
 from windowkit.windows.base import (
+    Assembly,
     Window,
     optional_length,
     refuse_both,
@@ -39,6 +40,15 @@ class Tumbling(Window):
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
         return [str(self.size), *trailing(self.start_time, self.partial)]
+
+    def character(self, context: str) -> str:
+        """Say how many windows a row is in, or which rows are in one."""
+        return f"{context}; a row is in one of them" + (", by its rank" if self.counts_rows else "")
+
+    @property
+    def assembly(self) -> Assembly:
+        """Of which slices a window is made."""
+        return "own"
 
     def lengths(self) -> Mapping[str, Measure | None]:
         """Return size and start_time."""

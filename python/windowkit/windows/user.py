@@ -13,7 +13,7 @@ import pyarrow as pa
 from windowkit.durations import Length, length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Clock
-from windowkit.windows.base import Window
+from windowkit.windows.base import Assembly, Window
 from windowkit.windows.grammar import checked_name
 
 __all__ = ["Add", "ContextAware", "ContextFree", "Custom", "Definition", "Remove", "Shift", "custom"]
@@ -79,7 +79,7 @@ class ContextAware(ABC):
     Attributes
     ----------
     columns : tuple of str
-        The columns it reads beside the time.
+        The columns it reads besides the time.
 
     Examples
     --------
@@ -183,6 +183,15 @@ class Custom(Window):
     def arguments(self) -> Iterable[str]:
         """Return the name of the definition's class."""
         return [type(self.implementation).__name__]
+
+    def character(self, context: str) -> str:
+        """Say how many windows a row is in, or which rows are in one."""
+        return f"{context}; defined by code of your own"
+
+    @property
+    def assembly(self) -> Assembly:
+        """Of which slices a window is made."""
+        return "range"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ pub(super) trait Op: Copy {
     fn finish(self, state: State) -> State;
 }
 
-/// A sum whose rounding errors are added up beside it.
+/// A sum whose rounding errors are added up separately.
 ///
 /// The state's second half is the sum of the errors of all additions of the first, each exact (TwoSum), added plainly.
 /// The answer is off by at most `u |sum| + (n u)² Σ|x|` with `u = 2⁻⁵³` (Ogita, Rump, Oishi 2005, Prop. 4.5, which does

@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | needs | nothing but associative functions |
-//! | time | a comparison per row, or less: rows in order are folded slice by slice; O(log n) per window beside the combinations |
+//! | time | a comparison per row, or less: rows in order are folded slice by slice; O(log n) per window besides the combinations |
 //! | space | slices that some window or row to come may need; rows only for queries that need them |
 //! | first appeared | Traub et al., EDBT 2019; with the watermarks of Akidau et al., *The Dataflow Model*, VLDB 2015 |
 //!
@@ -76,7 +76,7 @@ pub enum Step<'a> {
     TakeLate,
 }
 
-/// What a step changes beside what the undo logs of the engines know of, once it is committed.
+/// What a step changes besides what the undo logs of the engines know of, once it is committed.
 #[derive(Default)]
 struct Attempted {
     /// One for each engine, unless no engine takes part.

@@ -140,7 +140,7 @@ impl Union {
         }))
     }
 
-    /// Bytes held beside its own size.
+    /// Bytes held besides its own size.
     pub(crate) fn bytes(&self) -> usize {
         match &self.0 {
             Held::Few(few) => few.bytes(),

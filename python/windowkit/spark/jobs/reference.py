@@ -27,7 +27,7 @@ TUMBLING: Final = tumbling("1 second")
 OVERLAPPING: Final = sliding("2 seconds", "1 second")
 RANKS: Final = spark.StructField(
     "window_rows",
-    # Nullable, as they are null with their struct: of windows over time beside windows by rows.
+    # Nullable, as they are null with their struct: of windows over time in a query with windows by rows.
     spark.StructType([spark.StructField(name, spark.LongType()) for name in ("start", "end")]),
 )
 

@@ -13,7 +13,19 @@ from pyspark.sql import types as spark
 
 from windowkit.windows import Session, Sliding, Tumbling
 
-__all__ = ["LOST", "LOW", "SKETCHES", "SUMS", "UNHELD", "aggregate", "counted", "pane", "partial", "window"]
+__all__ = [
+    "LOST",
+    "LOW",
+    "SKETCHES",
+    "SUMS",
+    "UNHELD",
+    "UNLIKE",
+    "aggregate",
+    "counted",
+    "pane",
+    "partial",
+    "window",
+]
 
 NAMES: Final = {
     "count": "count",
@@ -29,8 +41,22 @@ NAMES: Final = {
     "median": "median",
 }
 BY_TIME: Final = ("first", "last", "first_valid", "last_valid")
-UNHELD: Final = ("min_count", "max_count", "values", "list", "sketch", "hyperloglog")
-"""Partials that Catalyst cannot hold in columns, beside those of users' own functions."""
+UNHELD: Final = {
+    "min_count": "the least value and its count",
+    "max_count": "the greatest value and its count",
+    "values": "all values",
+    "list": "all values",
+    "sketch": "a sketch",
+    "hyperloglog": "a sketch",
+}
+"""What Catalyst cannot hold in columns, by partial, for messages; `partial` has all others."""
+UNLIKE: Final = {
+    "approx_quantile": (
+        "Spark has no function that keeps less than all values within the error of {aggregate}"
+    ),
+    "hll_sketch": "the bytes of Spark's own sketches depend on the order of rows",
+}
+"""Functions whose expression in `aggregate` gives other results than ours, and why."""
 SUMS: Final = ("sum", "sum_without_invert")
 SKETCHES: Final = ("approx_count_distinct", "hll_sketch")
 """Functions that Spark has for numbers and bytes only; see `counted`."""
@@ -53,7 +79,8 @@ def aggregate(
 ) -> str:
     """Return Spark's own aggregate of the columns `values`; first and last are by `time`.
 
-    Where Spark has no such function it is an expression of functions that Spark has.
+    Where Spark has no such function it is an expression of functions that Spark's SQL has. Every function
+    needs one, if only for its type: `output_schema` lets Spark analyse it, whichever route a job takes.
     """
     taken = "" if where is None else f" filter (where {where})"
     if function == "count_all":

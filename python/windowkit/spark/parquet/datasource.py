@@ -198,7 +198,7 @@ def whole_of(given: Mapping[str, str]) -> Whole:
 def paths_of(options: Mapping[str, str]) -> str | list[str]:
     """Return what `load` is to read: a path, or several as JSON."""
     if "path" in options and "paths" in options:
-        raise InvalidValue("paths: they are given beside path; give one of the two")
+        raise InvalidValue("paths: they are given together with path; give one of the two")
     if "path" in options:
         return options["path"]
     if "paths" not in options:

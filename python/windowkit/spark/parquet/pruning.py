@@ -1,7 +1,7 @@
 """Files and row groups of which directories and statistics rule out every row.
 
 pyarrow uses statistics by itself, too, but it takes a group whose least and greatest fraction are one for a
-group of that value, which may have NaN beside it: writers leave NaN out of statistics. And what it compares
+group of that value, which may have NaN besides: writers leave NaN out of statistics. And what it compares
 is what is stored, where expressions here are of Spark's types. So what is known of a row group is stated
 here, in Spark's types and as far as it is sure, and pyarrow only finds out whether an expression can hold.
 """
@@ -144,7 +144,7 @@ def known(group: pq.RowGroupMetaData, columns: Columns, floats: bool) -> ds.Expr
             continue
         low, high = between
         for each in [field == low] if low.equals(high) else [field >= low, field <= high]:
-            # pyarrow takes a bound beside nulls into account in this form, one by one.
+            # pyarrow takes a bound together with nulls into account in this form, one by one.
             holds &= each if nulls == 0 else each | field.is_null()
     return holds
 

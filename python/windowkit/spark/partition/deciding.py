@@ -100,7 +100,7 @@ def repartition(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        An argument is not as described above, or would not be read: `sample` and `spread` beside the planned
+        An argument is not as described above, or would not be read: `sample` and `spread` with the planned
         way of waterfill, `candidates` of a method without them, `window` of shuffle. No Spark job has started
         then, unless ``way="planned"`` is refused for too many windows.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Heavy", "Histogram", "histogram", "most_windows", "windows"]
 
 BUCKETS: Final = 64
-"""Of each partition: so many that buckets without a heavy key are small beside a partition's load."""
+"""Of each partition: so many that buckets without a heavy key are small compared with a partition's load."""
 MOST_BUCKETS: Final = 1 << 17
 FEWEST_CELLS: Final = 1 << 15
 """Least number of cells in which heaviest keys are sought: a bucket is one cell or several."""

@@ -37,7 +37,7 @@ def refusal(job: Job) -> str | None:
     if isinstance(window, Sliding) and window.size != window.slide:
         return f"a row may be in several windows of {window}"
     for aggregate in job.query.aggs:
-        reason = unheld(job, aggregate)
+        reason = unlike(job, aggregate)
         if reason is not None:
             return reason
     if not job.is_timestamp:
@@ -45,14 +45,12 @@ def refusal(job: Job) -> str | None:
     return None
 
 
-def unheld(job: Job, aggregate: Aggregate) -> str | None:
+def unlike(job: Job, aggregate: Aggregate) -> str | None:
     """Say why Spark's own functions do not compute an aggregate, if so."""
     if aggregate.user is not None:
         return f"{aggregate} is a user's own function"
-    if aggregate.function == "approx_quantile":
-        return f"Spark has no function that keeps less than all values within the error of {aggregate}"
-    if aggregate.function == "hll_sketch":
-        return "the bytes of Spark's own sketches depend on the order of rows"
+    if aggregate.function in sql.UNLIKE:
+        return sql.UNLIKE[aggregate.function].format(aggregate=aggregate)
     if uncounted(job, aggregate):
         kind = job.type_of(aggregate.columns[0]).simpleString()
         return f"Spark's sketches do not take the {kind} of {aggregate}"

@@ -30,15 +30,6 @@ HELD: Final = 1 << 20
 BUCKETS: Final = 64
 """Of the keys of a partition that has more."""
 
-UNHELD: Final = {
-    "min_count": "the least value and its count",
-    "max_count": "the greatest value and its count",
-    "values": "all values",
-    "list": "all values",
-    "sketch": "a sketch",
-    "hyperloglog": "a sketch",
-}
-
 
 def refusal(job: Job) -> str | None:
     for window, (_, _, needs_rows, _) in zip(job.query.windows, job.plan.windows, strict=True):
@@ -50,7 +41,7 @@ def refusal(job: Job) -> str | None:
         return f"Catalyst cannot round the intervals of {identifier(job.query.time)} to panes"
     for kind, columns, _ in job.plan.partials:
         if kind in sql.UNHELD or kind.startswith("user:"):
-            what = UNHELD.get(kind, kind.removeprefix("user:"))
+            what = sql.UNHELD.get(kind, kind.removeprefix("user:"))
             return f"Catalyst cannot hold {what} of {', '.join(map(identifier, columns))} in columns"
         if kind in sql.SUMS and (reason := overflowing(job, columns[0])) is not None:
             return reason
@@ -135,7 +126,7 @@ def latest(edges: list[str]) -> str:
 
 
 def held(job: Job, *, internal: bool) -> list[str]:
-    """Return what a slice holds beside its keys and pane, by internal or by user's names.
+    """Return what a slice holds besides its keys and pane, by internal or by user's names.
 
     With sessions that begins with its first and last time, for which its pane is too coarse.
     """

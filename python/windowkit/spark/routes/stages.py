@@ -18,7 +18,6 @@ from windowkit.spark.partition import several_preimages
 from windowkit.spark.routes.catalyst import HELD_DIGITS
 from windowkit.spark.routes.worker import finished
 from windowkit.spark.shipping import packing
-from windowkit.windows import Session, Sliding, Tumbling
 
 __all__ = ["CHUNKS", "LIMITS", "Limits", "Pack", "Unpack", "rows_instead"]
 
@@ -31,7 +30,7 @@ LOOKS: Final = 16
 """How often the bytes that slices hold are counted while as many bytes of rows come as they may be."""
 
 HOLDING: Final = ("values", "list", "sketch", "hyperloglog")
-"""Partials that hold more the more rows they saw, beside users' own."""
+"""Partials that grow with their rows, as do those of users' own functions: `Pack` tries them sooner."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,10 @@ LIMITS: Final = Limits()
 def rows_instead(query: Query, schema: pa.Schema, planned: Plan) -> str | None:
     """Say why rows are packed rather than slices, whatever slices would save; None if they are not."""
     for window, (_, _, needs_rows, _) in zip(query.windows, planned.windows, strict=True):
-        if needs_rows or not isinstance(window, Tumbling | Sliding | Session):
+        if needs_rows:
             return f"{window} needs the rows of a key in one place"
+    if planned.pane_edges is None:
+        return "not every slice has a start, as around a band, before a landmark or in the global window"
     for aggregate in query.aggs:
         if aggregate.user is not None and not aggregate.user.commutative:
             return f"{aggregate} does not commute, and tasks share the rows of a slice in any order"

@@ -100,7 +100,7 @@ impl Engine {
                 found.clear();
                 let mut cursor = Cursor::default();
                 if let Some(sliding) = topic.sliding {
-                    cursor.start = agenda.start(sliding);
+                    cursor.resume = agenda.start(sliding);
                     cursor.hi = fresh.get(key as usize).map_or(0, |hi| hi.saturating_sub(from));
                     if keys == 1 {
                         let near = agenda.near(sliding).saturating_sub(slices.gone(key)) as usize;
