@@ -71,7 +71,7 @@ def parsed() -> argparse.Namespace:
     add(
         "--machine",
         type=Path,
-        default=Path("../shared/data/debs2012_manufacturing.parquet"),
+        default=Path("debs2012_manufacturing.parquet"),
         help="the manufacturing sample; default: %(default)s",
     )
     pages.add_arguments(parser, "slicing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from decimal import Decimal
 from itertools import accumulate, pairwise
@@ -382,3 +383,15 @@ def test_windows_over_the_ends_of_long_groups(partial: str, agg: str, kind: pa.D
             for at in {*range(0, len(ranges), 13), 0, len(ranges) - 1}:
                 wanted = oracle.evaluate(agg, numbers, ranges[at], kind, None)
                 assert same(got[at], wanted), (agg, size, slide, offsets, at, got[at], wanted)
+
+
+def test_short_forms_show_the_keywords_they_pass_on() -> None:
+    passed = ["algorithm", "min_periods", "partial", "segments"]
+    assert list(inspect.signature(kernels.sliding_sum).parameters) == ["array", "size", "slide", *passed]
+    assert list(inspect.signature(kernels.sliding_std).parameters) == [
+        "array",
+        "size",
+        "slide",
+        *passed,
+        "ddof",
+    ]

@@ -86,6 +86,15 @@ def test_watermarks_of_times_are_what_the_column_can_hold() -> None:
         op.advance(noon + datetime.timedelta(hours=1, microseconds=1))
 
 
+def test_watermarks_of_days_may_be_their_number() -> None:
+    query = wk.query(by=[], time="t", windows=wk.tumbling("2 days"), aggs=wk.count().alias("n"))
+    op = query.operator(schema=pa.schema({"t": pa.date32()}), order="out-of-order")
+    op.advance(2)
+    assert op.watermark.as_py() == datetime.date(1970, 1, 3)
+    with pytest.raises(wk.InvalidType, match="is not a time of type date32"):
+        op.advance(2**40)
+
+
 def test_nothing_comes_after_close() -> None:
     op = QUERY.operator()
     op.push(rows([1]))

@@ -97,3 +97,12 @@ def test_the_rank_of_a_sketchs_answer_is_near_the_one_asked_for(share: float) ->
         rank = np.searchsorted(inside, row[f"approx_quantile(v, {share})"])
         # 1.33 % with 99 % confidence: twice that is many standard deviations away.
         assert abs(rank - share * len(inside)) <= 0.0266 * len(inside) + 1
+
+
+def test_quantiles_of_timestamps_are_rounded_down_wherever_they_lie() -> None:
+    cases = {(1, 2): 1, (0, 3): 1, (-2, -1): -2, (-3, 0): -2, (1, 4, 4): 4, (-(2**62), 2**62 + 1): 0}
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.median("v"))
+    for values, median in cases.items():
+        instants = pa.array(values, pa.int64()).cast(pa.timestamp("s"))
+        table = pa.table({"k": [0] * len(values), "t": [0] * len(values), "v": instants})
+        assert query.run(table)["median(v)"].cast(pa.int64()).to_pylist() == [median]

@@ -509,7 +509,8 @@ def quantile(column: str, q: float, discrete: bool = False) -> Aggregate:
     Returns
     -------
     Aggregate
-        ``percentile(<column>, <q>, 1)``: float64; a duration or timestamp of those, rounded towards the past.
+        ``percentile(<column>, <q>, 1)``: float64; of durations a duration, truncated as Spark's is, and of
+        timestamps a timestamp, rounded down.
         If `discrete` ``quantile_disc(<column>, <q>)`` of the column's type. NaN is greater than every number.
         Null without values. Holistic: a slice stores its distinct values, sorted, with their counts (Traub
         et al. 2019, §5.4.1), shared by all quantiles, `count_distinct`, `mode` and `collect_set` of the

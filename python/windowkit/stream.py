@@ -642,7 +642,8 @@ def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
         return in_units(argument, duration(argument, time), kind)
     try:
         scalar = given if isinstance(given, pa.Scalar) else pa.scalar(given)
-        cast = scalar.cast(kind)
+        is_day = pa.types.is_date32(kind) and pa.types.is_integer(scalar.type)
+        cast = (scalar.cast(pa.int32()) if is_day else scalar).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         raise InvalidType(
             f"{argument}: {time!r} is not a time of type {kind} ({error}); {allowed_times(kind)}"

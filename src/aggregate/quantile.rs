@@ -98,11 +98,11 @@ fn interpolated<C: Codes>(
         let (lower, upper) = (integers[place.lower as usize], integers[place.upper as usize]);
         let exact = |value: i64| value.unsigned_abs() < 1 << f64::MANTISSA_DIGITS;
         if is_duration && exact(lower) && exact(upper) {
-            // Spark's own: in float64, cut.
+            // As Spark does: in float64, truncated.
             return Some(place.interpolate(lower as f64, upper as f64) as i64);
         }
         let gap = i128::from(upper) - i128::from(lower);
-        Some((i128::from(lower) + (gap as f64 * place.share).round_ties_even() as i128) as i64)
+        Some((i128::from(lower) + (gap as f64 * place.share).floor() as i128) as i64)
     });
     let results: ArrayRef = Arc::new(results.collect::<Int64Array>());
     cast_to(&results, &output)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import pyarrow as pa
 
@@ -28,6 +30,20 @@ class VarianceOptions(Options, total=False):
     ddof: int
 
 
+F = TypeVar("F", bound=Callable[..., pa.Array])
+
+
+def short(function: F) -> F:
+    """Show the keywords that a short form passes on, as `help` and notebooks read them, where they are."""
+    own = inspect.signature(function)
+    *named, options = own.parameters.values()
+    kinds = VarianceOptions if "Variance" in options.annotation else Options
+    passed = [inspect.signature(sliding).parameters[name] for name in kinds.__annotations__]
+    function.__signature__ = own.replace(parameters=[*named, *passed])  # type: ignore[attr-defined]
+    return function
+
+
+@short
 def sliding_sum(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the sum of the values in each window: exact for integers, compensated for floats.
 
@@ -42,6 +58,7 @@ def sliding_sum(array: Any, size: int, slide: int = 1, **options: Unpack[Options
     return sliding(array, size, slide, agg="sum", **options)
 
 
+@short
 def sliding_mean(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the mean of the values in each window.
 
@@ -56,6 +73,7 @@ def sliding_mean(array: Any, size: int, slide: int = 1, **options: Unpack[Option
     return sliding(array, size, slide, agg="mean", **options)
 
 
+@short
 def sliding_min(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the least value in each window; NaN is the greatest.
 
@@ -70,6 +88,7 @@ def sliding_min(array: Any, size: int, slide: int = 1, **options: Unpack[Options
     return sliding(array, size, slide, agg="min", **options)
 
 
+@short
 def sliding_max(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the greatest value in each window; NaN is the greatest.
 
@@ -84,6 +103,7 @@ def sliding_max(array: Any, size: int, slide: int = 1, **options: Unpack[Options
     return sliding(array, size, slide, agg="max", **options)
 
 
+@short
 def sliding_count(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the number of values in each window that are not null.
 
@@ -98,6 +118,7 @@ def sliding_count(array: Any, size: int, slide: int = 1, **options: Unpack[Optio
     return sliding(array, size, slide, agg="count", **options)
 
 
+@short
 def sliding_var(array: Any, size: int, slide: int = 1, **options: Unpack[VarianceOptions]) -> pa.Array:
     """Return the variance of the values in each window, null of `ddof` values or fewer.
 
@@ -112,6 +133,7 @@ def sliding_var(array: Any, size: int, slide: int = 1, **options: Unpack[Varianc
     return sliding(array, size, slide, agg="var", **options)
 
 
+@short
 def sliding_std(array: Any, size: int, slide: int = 1, **options: Unpack[VarianceOptions]) -> pa.Array:
     """Return the standard deviation of the values in each window, null of `ddof` values or fewer.
 
@@ -126,6 +148,7 @@ def sliding_std(array: Any, size: int, slide: int = 1, **options: Unpack[Varianc
     return sliding(array, size, slide, agg="std", **options)
 
 
+@short
 def sliding_argmin(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the row of the first of the least values in each window.
 
@@ -140,6 +163,7 @@ def sliding_argmin(array: Any, size: int, slide: int = 1, **options: Unpack[Opti
     return sliding(array, size, slide, agg="argmin", **options)
 
 
+@short
 def sliding_argmax(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the row of the first of the greatest values in each window.
 
@@ -154,6 +178,7 @@ def sliding_argmax(array: Any, size: int, slide: int = 1, **options: Unpack[Opti
     return sliding(array, size, slide, agg="argmax", **options)
 
 
+@short
 def sliding_first(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the first value in each window that is not null, of any type.
 
@@ -168,6 +193,7 @@ def sliding_first(array: Any, size: int, slide: int = 1, **options: Unpack[Optio
     return sliding(array, size, slide, agg="first", **options)
 
 
+@short
 def sliding_last(array: Any, size: int, slide: int = 1, **options: Unpack[Options]) -> pa.Array:
     """Return the last value in each window that is not null, of any type.
 

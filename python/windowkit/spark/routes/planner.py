@@ -11,8 +11,8 @@ from windowkit.query import Query
 from windowkit.spark.jobs import Job, identifier, job
 from windowkit.spark.partition import Partitioning
 from windowkit.spark.routes import three_stages
-from windowkit.spark.routes.look import looked
 from windowkit.spark.routes.rule import ROUTES, Choice, choose, depends, expected
+from windowkit.spark.routes.sample import looked
 from windowkit.spark.shipping import Metrics, observed_count
 
 if TYPE_CHECKING:

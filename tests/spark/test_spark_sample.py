@@ -18,9 +18,9 @@ from pyspark.sql import functions as sf
 import windowkit as wk
 import windowkit.spark
 from windowkit.spark.jobs.job import job
-from windowkit.spark.routes import look
-from windowkit.spark.routes.look import estimate, looked
+from windowkit.spark.routes import sample
 from windowkit.spark.routes.rule import Expected
+from windowkit.spark.routes.sample import estimate, looked
 
 SLIDING = wk.sliding("10 minutes", "10 seconds")
 QUERY = wk.query(by="k", time="ts", windows=SLIDING, aggs=wk.sum("v"))
@@ -28,7 +28,7 @@ QUERY = wk.query(by="k", time="ts", windows=SLIDING, aggs=wk.sum("v"))
 
 def seen(rows):
     """Return what a look at rows (key, time, pane) shows."""
-    return look.seen(table([(hash((key, pane)), time) for key, time, pane in rows]))
+    return sample.seen(table([(hash((key, pane)), time) for key, time, pane in rows]))
 
 
 def table(rows):
@@ -56,8 +56,8 @@ def test_a_look_at_few_rows_tells_of_many(keys, per_pane, order):
     elif order == "back":
         rows.reverse()
     first = len(rows) // 2
-    few = seen(rows[first : first + look.FEW])
-    emitted = few if few.suffices else seen(rows[first : first + look.ROWS])
+    few = seen(rows[first : first + sample.FEW])
+    emitted = few if few.suffices else seen(rows[first : first + sample.ROWS])
     got = estimate(emitted, 1 / 1000, len(rows))
     assert got >= 0.99
     # What counts is on which side of four rows it is, and that it is right where it is near.
@@ -70,9 +70,9 @@ def test_a_look_at_few_rows_tells_of_many(keys, per_pane, order):
 
 
 def test_few_rows_tell_nothing():
-    assert look.seen(table([(1, 5)] * (look.ENOUGH - 1))) is None
-    assert look.seen(table([(1, 5)] * (look.ENOUGH - 1) + [(1, None)])) is None
-    assert look.seen(table([(1, 5)] * look.ENOUGH)) is not None
+    assert sample.seen(table([(1, 5)] * (sample.ENOUGH - 1))) is None
+    assert sample.seen(table([(1, 5)] * (sample.ENOUGH - 1) + [(1, None)])) is None
+    assert sample.seen(table([(1, 5)] * sample.ENOUGH)) is not None
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def many(spark):
 @pytest.fixture(autouse=True)
 def any_number(monkeypatch):
     """Look at small data, too."""
-    monkeypatch.setattr(look, "LEAST", 1)
+    monkeypatch.setattr(sample, "LEAST", 1)
 
 
 def route(frame, query=QUERY, **options):
@@ -187,5 +187,5 @@ def test_more_rows_are_looked_at_where_a_few_do_not_tell(many):
 
 
 def test_few_rows_are_not_worth_a_look(many, monkeypatch):
-    monkeypatch.setattr(look, "LEAST", 10**9)
+    monkeypatch.setattr(sample, "LEAST", 10**9)
     assert looked(job(many, QUERY)) == "there are few rows"
