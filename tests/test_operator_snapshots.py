@@ -125,7 +125,7 @@ def test_other_versions_are_refused() -> None:
     ],
 )
 def test_other_queries_are_refused(other: wk.Query) -> None:
-    with pytest.raises(wk.InvalidValue, match="queries: 'q1' differs from 'q1' of the snapshot"):
+    with pytest.raises(wk.InvalidValue, match="queries: query 'q1' differs from the one in the snapshot"):
         wk.Operator.restore(filled().snapshot(), other)
 
 
@@ -368,5 +368,5 @@ def test_a_snapshot_is_of_functions_of_the_same_properties() -> None:
     bytes_ = op.snapshot()
     assert wk.Operator.restore(bytes_, query(commutative=True)).close()["total"].to_pylist() == [3]
     for other in (query(commutative=False), query(commutative=True, invert=pc.subtract)):
-        with pytest.raises(wk.InvalidValue, match="queries: 'q1' differs from 'q1' of the snapshot"):
+        with pytest.raises(wk.InvalidValue, match="queries: query 'q1' differs from the one in the snapshot"):
             wk.Operator.restore(bytes_, other)
