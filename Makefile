@@ -1,23 +1,23 @@
 # Every target sets up what it needs: the virtual environment .venv, what pyproject.toml lists, the Rust toolchain
-# that rust-toolchain.toml names, and the extension module. Stamps remember what is done.
+# that rust-toolchain.toml names, and the extension module. Stamps record what is done.
 
 PYTHON ?= python3
 
-# A Python that is asked for is the one to take; else any that will do.
+# The requested Python if there is one; otherwise any that is new enough.
 PYTHONS = $(PYTHON) $(if $(filter file,$(origin PYTHON)),python3.14 python3.13 python3.12 python3.11 python3.10)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-# That the extension module is there, and new: NATIVE as users get it, QUICK in any profile.
+# The extension module exists and is up to date: NATIVE as users get it, QUICK in any profile.
 NATIVE := $(STAMPS)/native
 QUICK := $(STAMPS)/quick
 RUST := $(shell find src -name '*.rs') Cargo.toml Cargo.lock rust-toolchain.toml
-# The toolchain in use stands in a file, as it is not known before its recipe has run.
+# The toolchain in use is written to a file, since it is unknown until its recipe has run.
 WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
 FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_SECONDS ?= 60
 HUNTS ?= 5
-# Processes that run tests; each that meets tests of Spark has a session of its own.
+# Processes that run tests; each one that runs Spark tests has its own session.
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Files in the order of their names, so that Spark's, which take longest, come before the others.
@@ -41,7 +41,7 @@ test: java $(NATIVE)  ## all tests of the Rust core, the Python package and Spar
 	$(WITH_RUST) cargo test --locked --workspace
 	$(BIN)/python -m pytest $(PARALLEL)
 
-check: $(STAMPS)/toolchain $(STAMPS)/python  ## what to run after each edit: format, lints, types, and the quick tests; no Spark
+check: $(STAMPS)/toolchain $(STAMPS)/python  ## format, lints, types and the quick tests, after each edit; no Spark
 	$(WITH_RUST) cargo fmt --all --check
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --quiet --check
@@ -53,7 +53,7 @@ check: $(STAMPS)/toolchain $(STAMPS)/python  ## what to run after each edit: for
 	@$(MAKE) --no-print-directory $(QUICK)
 	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow' --ignore tests/spark
 
-hunt: $(NATIVE)  ## the property tests HUNTS (5) times over examples that no one has seen
+hunt: $(NATIVE)  ## the property tests HUNTS (5) times over new random examples
 	@for hunt in $$(seq $(HUNTS)); do \
 		$(BIN)/python -m pytest -q -m hypothesis --ignore tests/spark --hypothesis-profile=hunt tests || exit 1; \
 	done
@@ -71,7 +71,7 @@ fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd
 		$(WITH_RUST) $(WITH_VENV) cargo fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
-bench: java $(NATIVE) $(STAMPS)/bench  ## benchmarks, to look at: some ten minutes; pages and pictures in target/bench
+bench: java $(NATIVE) $(STAMPS)/bench  ## a quick run of the benchmarks, some ten minutes; pages and pictures in target/bench
 	$(WITH_RUST) cargo bench --locked --workspace
 	$(BIN)/python benchmarks/local_grid.py --keys 16,1024 --output target/bench/local.md
 	$(WITH_RUST) $(BIN)/python benchmarks/kernels.py --quick --output target/bench/kernels.md
@@ -99,7 +99,7 @@ lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warn
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-format: $(STAMPS)/toolchain $(STAMPS)/python  ## format Rust and Python, and mend what ruff can
+format: $(STAMPS)/toolchain $(STAMPS)/python  ## format Rust and Python, and apply ruff's fixes
 	$(WITH_RUST) cargo fmt --all
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -149,7 +149,7 @@ $(STAMPS)/fuzz: $(STAMPS)/toolchain
 	command -v cargo-fuzz >/dev/null || cargo install --quiet --locked --root $(VENV) cargo-fuzz
 	@touch $@
 
-# Where the pinned nightly cannot be fetched, the installed one has to do.
+# Where the pinned nightly cannot be fetched, the installed one is used.
 $(STAMPS)/toolchain: rust-toolchain.toml | $(STAMPS)
 	@command -v rustup >/dev/null || { \
 		echo "error: rustup, Rust's installer, is missing; https://rustup.rs says how to get it" >&2; exit 1; }

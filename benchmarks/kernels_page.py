@@ -85,7 +85,7 @@ def goals(records: Records) -> str:
 
 
 def others_ahead(records: Records) -> str:
-    """Say where another library is faster than windowkit, or that none is."""
+    """Describe where another library is faster than windowkit, or that none is."""
     ahead = []
     compared = [record for record in records.all if record["side"] in PEERS and "median" in record]
     fixed = ("section", "function", "dtype", "size", "slide", "column", "partial")

@@ -176,7 +176,7 @@ def canonical(table: pa.Table) -> pa.Table:
 
 
 def difference(expected: pa.Table, got: pa.Table) -> str | None:
-    """Say how two canonical tables differ, if they do."""
+    """Describe how two canonical tables differ, if they do."""
     if expected.num_rows != got.num_rows:
         return f"{got.num_rows:,} rows instead of {expected.num_rows:,}"
     for name in ("key", "start", "end", "max"):

@@ -58,7 +58,7 @@ class Side(Protocol):
     name: str
 
     def how(self, cell: Cell) -> str:
-        """Say which way of asking is taken."""
+        """Describe which way of asking is taken."""
         ...
 
     def table(self, cell: Cell) -> pa.Table:

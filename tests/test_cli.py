@@ -243,7 +243,7 @@ class TestRefusals:
                 "aggregate: 'middle(v)' is not an aggregate; aggregates are count(*) and f(col",
             ),
             ({"--agg": "sum(device)"}, "aggs: sum is not defined for column 'device'"),
-            ({"--agg": "sum(v) as ts2", "--by": "ts2"}, "query: two of them are named 'ts2'; "),
+            ({"--agg": "sum(v) as ts2", "--by": "ts2"}, "query: output column 'ts2' occurs twice; "),
             (
                 {"--agg": "m4(v)", "--output": "out.csv"},
                 "--format: csv cannot hold the lists, structs or bytes of m4(v); Parquet can",

@@ -74,6 +74,7 @@ def test_spark_interval_strings_are_read(text: str, nanoseconds: int) -> None:
         ("10 minutess", "unknown unit 'minutess'"),
         ("10 fortnights", "unknown unit 'fortnights'"),
         ("10 secondly", "unknown unit 'secondly'"),
+        ("1.5 rows", "unknown unit 'rows'"),
         ("1.5 minutes", "fraction of a minute"),
         ("1.5 milliseconds", "fraction of a millisecond"),
         ("1.1234567890 seconds", "more than nine digits"),

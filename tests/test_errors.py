@@ -178,19 +178,19 @@ class TestQueries:
     )
     def test_output_columns_have_different_names(self, changed: dict[str, Any], name: str) -> None:
         with refused(
-            wk.InvalidValue, f"query: two of them are named {name!r}; output columns must have different"
+            wk.InvalidValue, f"query: output column {name!r} occurs twice; output columns must have different"
         ):
             query(**changed)
 
     def test_windows_have_different_names(self) -> None:
         with refused(
-            wk.InvalidValue, "windows: two of them are named 'tumbling(1 minute)'; windows must have differ"
+            wk.InvalidValue, "windows: window 'tumbling(1 minute)' occurs twice; windows must have differ"
         ):
             query(windows=[wk.tumbling("1 minute"), wk.tumbling("60 seconds")])
 
     @pytest.mark.parametrize("make", [wk.sum, wk.count, wk.first])
     def test_an_aggregates_column_is_a_name(self, make: Any) -> None:
-        with refused(wk.InvalidType, "column: 3 is a int; a name is a str"):
+        with refused(wk.InvalidType, "column: 3 is an int; a name is a str"):
             make(3)
         with refused(wk.InvalidValue, "column: '' is empty; a name has at least one character"):
             make("")
@@ -243,7 +243,7 @@ class TestQueries:
                 make("v", log2_k=wrong)
 
     def test_options_are_true_or_false(self) -> None:
-        with refused(wk.InvalidType, "discrete: 1 is a int; it is True or False"):
+        with refused(wk.InvalidType, "discrete: 1 is an int; it is True or False"):
             wk.quantile("v", 0.5, discrete=1)  # type: ignore[arg-type]
         with refused(wk.InvalidType, "times: 'yes' is a str; it is True or False"):
             wk.m4("v", times="yes")  # type: ignore[arg-type]
@@ -255,7 +255,7 @@ class TestQueries:
             wk.sum("v").where(None)  # type: ignore[arg-type]
 
     def test_a_function_of_ones_own_is_made_of_functions(self) -> None:
-        with refused(wk.InvalidType, "lift: 1 is a int; lift is a function of arrays"):
+        with refused(wk.InvalidType, "lift: 1 is an int; lift is a function of arrays"):
             wk.aggregate("f", lift=1, combine=max, lower=abs)  # type: ignore[arg-type]
         with refused(wk.InvalidType, "invert: 'x' is a str; invert is a function of arrays"):
             wk.aggregate("f", lift=abs, combine=max, lower=abs, invert="x")  # type: ignore[arg-type]
@@ -466,7 +466,8 @@ class TestRun:
         ids=lambda data: type(data).__name__,
     )
     def test_data_has_an_arrow_interface(self, data: Any) -> None:
-        with refused(wk.InvalidType, "data: a ", " has no Arrow interface; "):
+        article = "an" if type(data) in (int, object) else "a"
+        with refused(wk.InvalidType, f"data: {article} ", f"{type(data).__name__} has no Arrow interface; "):
             query().run(data)
 
     @pytest.mark.parametrize(
@@ -519,6 +520,11 @@ class TestRun:
                 wk.InvalidType, "data: a Spark DataFrame has no batches or schema in this process; use"
             ):
                 ask(frame)
+        for give in (query().operator().push, lambda frame: query().operator(schema=frame)):
+            with refused(
+                wk.InvalidType, "data: a Spark DataFrame is given to an operator; operators take Arrow"
+            ):
+                give(frame)
 
 
 class TestForeignObjects:

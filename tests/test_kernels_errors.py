@@ -127,7 +127,7 @@ class TestNames:
         for call in (rolled, timed):
             with refused(wk.InvalidValue, "agg: 'median' is unknown; allowed are 'sum', 'mean'", "'last'"):
                 call(agg="median")
-            with refused(wk.InvalidType, "agg: 3 is a int; it is a str"):
+            with refused(wk.InvalidType, "agg: 3 is an int; it is a str"):
                 call(agg=3)
 
     def test_ends(self) -> None:

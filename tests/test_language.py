@@ -206,7 +206,7 @@ class TestWindows:
         assert "10 minutes" in str(refusal.value)
 
     def test_a_text_form_is_a_str(self) -> None:
-        with pytest.raises(wk.InvalidType, match=r"window: 600 is a int; the text form is a str"):
+        with pytest.raises(wk.InvalidType, match=r"window: 600 is an int; the text form is a str"):
             windows.parse(600)  # type: ignore[arg-type]
 
 

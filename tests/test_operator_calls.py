@@ -29,7 +29,7 @@ def test_calls_that_are_wrong_are_refused() -> None:
         op.push(pa.table({"k": ["a"], "t": [5]}))
     with pytest.raises(wk.InvalidValue, match="watermark: 1 is before the last one, 4"):
         op.advance(1)
-    with pytest.raises(wk.Overflow, match="so near the end of int64"):
+    with pytest.raises(wk.Overflow, match="too close to the limit of int64"):
         op.push(rows(("a", 2**63 - 1, 1)))
     ready = op.push(rows(("a", 9, 5), ("b", None, 7), ("a", 10, 1)))
     assert sorted((row["k"], row["sum(v)"]) for row in ready.to_pylist()) == [("a", 6), ("b", 2)]

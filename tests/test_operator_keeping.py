@@ -261,7 +261,7 @@ def test_rows_that_no_window_takes_are_handed_out() -> None:
         (
             lambda op: op.punctuate(2**63 - 1),
             wk.Overflow,
-            "punctuate: 9223372036854775807 is so near the end",
+            "punctuate: 9223372036854775807 is too close to the limit",
         ),
         (lambda op: op.punctuate(3), wk.InvalidValue, "punctuate: 3 is before 10 in column 't'"),
         (lambda op: op.punctuate(30, key=5), wk.InvalidType, "key: 5 is not a value of column 'k' of string"),
@@ -385,7 +385,9 @@ def test_damaged_contents_are_refused() -> None:
     op.push(rows([1, 2, 5, 3]))
     whole = op.snapshot()
     other = by_rows(wk.sum("v"), wk.last("v"))
-    with pytest.raises(wk.InvalidValue, match=re.escape("queries: 'q1' differs from 'q1' of the snapshot")):
+    with pytest.raises(
+        wk.InvalidValue, match=re.escape("queries: query 'q1' differs from the one in the snapshot")
+    ):
         wk.Operator.restore(whole, other)
     with pytest.raises(wk.InvalidValue, match="snapshot: it is damaged: its checksum does not match"):
         wk.Operator.restore(whole[:-1] + bytes([whole[-1] ^ 1]), by_rows(wk.sum("v"), wk.first("v")))

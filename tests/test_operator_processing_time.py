@@ -92,7 +92,7 @@ def test_a_restart_goes_on_where_the_clock_was() -> None:
 @pytest.mark.parametrize(
     ("emitted", "error", "says"),
     [
-        (1.5, wk.InvalidType, "clock: it returned 1.5, a float; it returns microseconds as an int"),
+        (1.5, wk.InvalidType, "clock: it returned 1.5, a float; expected microseconds as an int"),
         (True, wk.InvalidType, "clock: it returned True, a bool"),
         (2**62, wk.InvalidValue, "clock: it returned 4611686018427387904; allowed are"),
     ],
@@ -119,7 +119,7 @@ def test_clocks_are_checked(emitted: object, error: type[Exception], says: str) 
             wk.InvalidValue,
             "order: 'out-of-order' is given over",
         ),
-        (lambda: QUERY.operator(clock=5), wk.InvalidType, "clock: 5 is a int"),  # type: ignore[arg-type]
+        (lambda: QUERY.operator(clock=5), wk.InvalidType, "clock: 5 is an int"),  # type: ignore[arg-type]
         (lambda: QUERY.operator(schema=rows(1)).advance(5), wk.InvalidValue, "watermark: 5 is given over"),
         (
             lambda: QUERY.operator(schema=pa.schema({"processing_time": pa.int64()})),

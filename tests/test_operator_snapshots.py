@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Callable, Iterable
@@ -34,6 +35,25 @@ def calls_of(case: Case, op: wk.Operator, at: int) -> dict[Any, list[Any]]:
     return results(op, op.advance(scalar(now, time)))
 
 
+def assert_alike(one: Any, other: Any) -> None:
+    """Equal but for the last digits of floats.
+
+    Joins of variances are rounded, and the tree above the slices, which says in which order they are joined, is
+    built anew by a restart.
+    """
+    if isinstance(one, float) and isinstance(other, float):
+        assert one == other or math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-9) or repr(one) == repr(other)
+    elif isinstance(one, dict):
+        assert list(one) == list(other)
+        assert_alike(list(one.values()), list(other.values()))
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for mine, others in zip(one, other, strict=True):
+            assert_alike(mine, others)
+    else:
+        assert repr(one) == repr(other)
+
+
 @settings(max_examples=120)
 @given(cases(), st.data())
 def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
@@ -54,10 +74,10 @@ def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
             with pytest.raises(wk.InvalidValue, match=str(refused)[:20]):
                 calls_of(case, again, at)
             continue
-        assert repr(calls_of(case, again, at)) == repr(expected)
+        assert_alike(calls_of(case, again, at), expected)
     assert again.schema == op.schema
     again = wk.Operator.restore(again.snapshot(), dict(again.queries))
-    assert repr(results(again, again.close())) == repr(results(op, op.close()))
+    assert_alike(results(again, again.close()), results(op, op.close()))
     mine, others = again.stats(), op.stats()
     assert (mine.rows, mine.late, mine.windows, mine.updates, mine.merges) == (
         others.rows,
@@ -125,7 +145,7 @@ def test_other_versions_are_refused() -> None:
     ],
 )
 def test_other_queries_are_refused(other: wk.Query) -> None:
-    with pytest.raises(wk.InvalidValue, match="queries: 'q1' differs from 'q1' of the snapshot"):
+    with pytest.raises(wk.InvalidValue, match="queries: query 'q1' differs from the one in the snapshot"):
         wk.Operator.restore(filled().snapshot(), other)
 
 
@@ -368,5 +388,5 @@ def test_a_snapshot_is_of_functions_of_the_same_properties() -> None:
     bytes_ = op.snapshot()
     assert wk.Operator.restore(bytes_, query(commutative=True)).close()["total"].to_pylist() == [3]
     for other in (query(commutative=False), query(commutative=True, invert=pc.subtract)):
-        with pytest.raises(wk.InvalidValue, match="queries: 'q1' differs from 'q1' of the snapshot"):
+        with pytest.raises(wk.InvalidValue, match="queries: query 'q1' differs from the one in the snapshot"):
             wk.Operator.restore(bytes_, other)

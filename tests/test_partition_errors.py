@@ -84,7 +84,7 @@ def test_what_is_no_column(keys, error):
     ("window", "times", "error", "message"),
     [
         (None, [1, 2], wk.InvalidValue, "times: they were given, but there is no window"),
-        (10, None, wk.InvalidValue, "times: there are none"),
+        (10, None, wk.InvalidValue, "times are missing"),
         (rows(5), [1, 2], wk.InvalidValue, "times: they were given, but the window counts rows"),
         (10, [1, None], wk.InvalidValue, "times: there are nulls"),
         (10, [1], wk.InvalidValue, "times: 1 times for 2 keys"),
@@ -114,7 +114,7 @@ def test_a_dict_is_columns_and_never_its_names():
     assert by_dict == Partitioner(64, "hash").assign(pa.table(columns))
     with pytest.raises(wk.InvalidValue, match=r"keys: columns have different lengths \('a': 1, 'b': 2\)"):
         Partitioner(4).assign({"a": [1], "b": [1, 2]})
-    with pytest.raises(wk.InvalidType, match=r"keys\['a'\]: a int is not a column"):
+    with pytest.raises(wk.InvalidType, match=r"keys\['a'\]: an int is not a column"):
         Partitioner(4).assign({"a": 5})
 
 
@@ -216,7 +216,7 @@ def test_methods_that_count_no_keys_say_so(method):
         ({"assignment": [0, 2**40]}, wk.InvalidValue, "assignment"),
         ({"workers": 0}, wk.InvalidValue, "workers: 0"),
         ({"bias": 2}, wk.InvalidValue, "bias: 2 is out of range"),
-        ({"window": 5}, wk.InvalidValue, "times: there are none"),
+        ({"window": 5}, wk.InvalidValue, "times are missing"),
         ({"times": [1, 2]}, wk.InvalidValue, "window: there is none"),
         ({"window": 5, "times": [1]}, wk.InvalidValue, "times: 1 times for"),
     ],

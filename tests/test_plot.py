@@ -80,11 +80,11 @@ def test_the_picture_can_be_drawn(axes, tmp_path):
     [
         ({"keys": KEYS}, wk.InvalidValue, "workers: None is given with keys"),
         ({"keys": KEYS, "workers": 0}, wk.InvalidValue, "workers: 0"),
-        ({"keys": KEYS, "workers": 2, "methods": []}, wk.InvalidValue, "methods: there are none"),
+        ({"keys": KEYS, "workers": 2, "methods": []}, wk.InvalidValue, "methods: the list is empty"),
         ({"keys": KEYS, "workers": 2, "methods": "hash"}, wk.InvalidType, "methods: 'hash' is a str"),
         ({"keys": KEYS, "workers": 2, "methods": ["best"]}, wk.InvalidValue, "method: 'best'"),
         ({"keys": {}}, wk.InvalidValue, "keys: the mapping is empty"),
-        ({"keys": {"a": 1}}, wk.InvalidType, "keys: 'a' is mapped to a int"),
+        ({"keys": {"a": 1}}, wk.InvalidType, "keys: 'a' is mapped to an int"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(axes, arguments, kind, message):

@@ -48,11 +48,11 @@ from windowkit.moments import Moment, place
         ),
         (lambda: wk.sliding("5 rows", "1 second", partial=True), wk.InvalidValue, "partial: True is given"),
         (lambda: wk.tumbling("1 second", partial=True), wk.InvalidValue, "partial: True is given"),
-        (lambda: wk.tumbling("1 row", partial=1), wk.InvalidType, "partial: 1 is a int"),  # type: ignore[arg-type]
+        (lambda: wk.tumbling("1 row", partial=1), wk.InvalidType, "partial: 1 is an int"),  # type: ignore[arg-type]
         (lambda: wk.session("5 rows"), wk.InvalidType, "gap: 5 rows is a number of rows"),
         (lambda: wk.punctuation(""), wk.InvalidValue, "column: '' is empty"),
         (lambda: wk.punctuation("v", at="middle"), wk.InvalidValue, "at: 'middle' is unknown"),  # type: ignore[arg-type]
-        (lambda: wk.punctuation("v", at=1), wk.InvalidType, "at: 1 is a int"),  # type: ignore[arg-type]
+        (lambda: wk.punctuation("v", at=1), wk.InvalidType, "at: 1 is an int"),  # type: ignore[arg-type]
         (lambda: wk.band(5, 5), wk.InvalidValue, "end: 5 is not after start 5"),
         (
             lambda: wk.band(5, "1 hour"),
@@ -74,7 +74,12 @@ from windowkit.moments import Moment, place
             wk.InvalidValue,
             "outside the years 1 to 9999",
         ),
-        (lambda: wk.landmark("1 hour"), wk.InvalidValue, "start: neither is given"),
+        (
+            lambda: wk.tumbling("1.5 rows"),
+            wk.InvalidValue,
+            "size: '1.5 rows' is not a whole number; a number of rows must be an integer",
+        ),
+        (lambda: wk.landmark("1 hour"), wk.InvalidValue, "start: neither start nor period is given"),
         (lambda: wk.landmark(1, start=0, period=2), wk.InvalidValue, "start: 0 and period 2 are given"),
         (
             lambda: wk.landmark(1, start=0, start_time=0),
@@ -162,7 +167,7 @@ def test_window_rows_is_a_column_of_the_result() -> None:
     assert schema.field("window_rows").nullable
     alone = wk.query(by="k", time="t", windows=wk.tumbling(rows=2), aggs=wk.count())
     assert not alone.schema(pa.schema({"k": pa.string(), "t": pa.int64()})).field("window_rows").nullable
-    with pytest.raises(wk.InvalidValue, match="two of them are named 'window_rows'"):
+    with pytest.raises(wk.InvalidValue, match="output column 'window_rows' occurs twice"):
         wk.query(by=[], time="t", windows=wk.tumbling(rows=2), aggs=wk.count().alias("window_rows"))
 
 

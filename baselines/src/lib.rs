@@ -69,7 +69,7 @@ pub trait Technique: Send {
     /// Its name, one of [`Method::NAMES`].
     fn name(&self) -> &'static str;
 
-    /// Takes in rows: a dense key and a time each, and what each partial reads. Returns the windows that late rows among
+    /// Adds rows: a dense key and a time each, and what each partial reads. Returns the windows that late rows among
     /// them change. Codes of dictionaries have 32 bits, which suffice for the values of all batches.
     ///
     /// # Errors

@@ -54,7 +54,7 @@ impl RowStore {
         self.chunks.iter().map(|chunk| chunk.bytes).sum()
     }
 
-    /// Takes in rows; row `r` lies at the place that is returned plus `r`. None is held yet.
+    /// Adds rows; row `r` lies at the place that is returned plus `r`. None is held yet.
     pub(crate) fn push(&mut self, inputs: &[Input]) -> u64 {
         self.drop_chunks();
         let mut buffers = HashSet::new();

@@ -51,7 +51,7 @@ impl<P: Default> Sessions<P> {
         (from, from + more)
     }
 
-    /// Takes in a row; sessions that it joins are made one by `merge`. Returns its session.
+    /// Adds a row; sessions that it joins are made one by `merge`. Returns its session.
     pub(crate) fn add(&mut self, session: &Session, t: i64, merge: impl Fn(&mut P, P)) -> &mut Live<P> {
         let (from, to) = self.joined(session, t);
         if from == to {

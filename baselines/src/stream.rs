@@ -150,7 +150,7 @@ impl Stream {
         let (least, most) = self.bounds;
         if let Some(t) = times.iter().find(|&&t| t < least || t > most) {
             return Err(Error::Overflow(format!(
-                "time: {t} is so near the end of int64 that its windows would not fit; allowed are values from \
+                "time: {t} is too close to the limit of int64 for its windows; allowed are values from \
                  {least} to {most}"
             )));
         }

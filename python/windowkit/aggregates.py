@@ -194,9 +194,9 @@ def var_samp(column: str) -> Aggregate:
     Returns
     -------
     Aggregate
-        ``var_samp(<column>)``: float64, null of fewer than two values. Algebraic: count, mean and squared
-        deviations, merged pairwise without cancellation (Chan, Golub and LeVeque 1979) and shared by all
-        variances and standard deviations of the column; 24 bytes per slice.
+        ``var_samp(<column>)``: float64, null of fewer than two values. Algebraic: count, mean (in two
+        parts) and squared deviations, merged pairwise without cancellation (Chan, Golub and LeVeque 1979)
+        and shared by all variances and standard deviations of the column; 32 bytes per slice.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def first(column: str, ignore_nulls: bool = False) -> Aggregate:
     Parameters
     ----------
     column : str
-        Any type that `min` takes.
+        Any type, structs, lists, maps and intervals included.
     ignore_nulls : bool, default False
         Whether to take the earliest value that is not null, rather than the earliest row's.
 
@@ -311,7 +311,7 @@ def last(column: str, ignore_nulls: bool = False) -> Aggregate:
     Parameters
     ----------
     column : str
-        Any type that `min` takes.
+        Any type, structs, lists, maps and intervals included.
     ignore_nulls : bool, default False
         Whether to take the latest value that is not null, rather than the latest row's.
 
@@ -331,10 +331,10 @@ def last(column: str, ignore_nulls: bool = False) -> Aggregate:
 
 
 def sum_without_invert(column: str) -> Aggregate:
-    """Sum of the values of a numeric column, its windows answered without taking anything out of a sum.
+    """Sum of the values of a numeric column, evaluated without the inverse.
 
     For measuring what an inverse is worth (Traub et al. 2019, §6.3.2): results are those of `sum`, which
-    takes what leaves a window out of a running sum wherever that is exact.
+    subtracts rows that leave a window from a running sum wherever that is exact.
 
     Parameters
     ----------
@@ -590,8 +590,8 @@ def approx_count_distinct(column: str, log2_k: int = 12) -> Aggregate:
     Parameters
     ----------
     column : str
-        Numbers but decimals, booleans, dates, times, timestamps, durations, strings or binary. What is
-        equal is as for `windowkit.HyperLogLog`: as in Spark, an empty string does not count as a value.
+        Numbers but decimals, booleans, dates, times, timestamps, durations, strings or binary. Equality is
+        defined as for `windowkit.HyperLogLog`: as in Spark, an empty string does not count as a value.
     log2_k : int, default 12
         Logarithm to the base 2 of the number of registers, from 4 to 21: Spark's ``lgConfigK``.
 

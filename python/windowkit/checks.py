@@ -8,12 +8,23 @@ from typing import Any
 
 from windowkit.errors import InvalidType, InvalidValue
 
-__all__ = ["boolean", "integer", "number", "one_of", "text", "wrong_type"]
+__all__ = ["a_type", "article", "boolean", "integer", "number", "one_of", "text", "wrong_type"]
+
+
+def article(noun: str) -> str:
+    """Return a noun with its indefinite article."""
+    # Names of types with u, such as UUID and uint8, begin with a consonant when spoken.
+    return f"{'an' if noun[0] in 'aeioAEIO' else 'a'} {noun}"
+
+
+def a_type(value: object) -> str:
+    """Return the name of a value's type with its indefinite article, as in ``an int``."""
+    return article(type(value).__name__)
 
 
 def wrong_type(argument: str, value: object, allowed: str) -> InvalidType:
     """Return what is raised for a value of a type that is not allowed."""
-    return InvalidType(f"{argument}: {value!r:.60} is a {type(value).__name__}; {allowed}")
+    return InvalidType(f"{argument}: {value!r:.60} is {a_type(value)}; {allowed}")
 
 
 def integer(

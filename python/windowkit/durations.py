@@ -43,6 +43,7 @@ PAIR: Final = re.compile(
     r"(?P<sign>[+-]?) ?(?P<whole>[0-9]*)(?P<fraction>\.[0-9]*)? (?P<unit>[a-z]+)(?: |$)", re.ASCII
 )
 ROWS: Final = re.compile(r"(?P<count>[+-]? ?[0-9]+) rows?", re.ASCII | re.IGNORECASE)
+FRACTION_OF_ROWS: Final = re.compile(r"[+-]? ?[0-9]*\.[0-9]* rows?", re.ASCII | re.IGNORECASE)
 SPACES: Final = re.compile(r"\s+", re.ASCII)
 
 
@@ -206,6 +207,10 @@ def length(argument: str, value: Length) -> Measure:
     if isinstance(value, str) and (counted := ROWS.fullmatch(single_spaced(value))) is not None:
         # Twenty digits are out of range, whichever they are.
         return rows(int(counted["count"].replace(" ", "")[:20]))
+    if isinstance(value, str) and FRACTION_OF_ROWS.fullmatch(single_spaced(value)) is not None:
+        raise InvalidValue(
+            f"{argument}: {value!r} is not a whole number; a number of rows must be an integer"
+        )
     if isinstance(value, str | timedelta | Duration):
         return duration(argument, value)
     if is_a(value, "numpy", "timedelta64"):

@@ -1,4 +1,4 @@
-"""Say how a query is evaluated in this process: classes of windows, slices, and what they store."""
+"""Describe how a query is evaluated in this process: classes of windows, slices, and what they store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "
 
 
 def explain(query: Query, data: Any = None) -> str:
-    """Say how `query` is evaluated; see `windowkit.Query.explain`.
+    """Describe how `query` is evaluated; see `windowkit.Query.explain`.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def explain(query: Query, data: Any = None) -> str:
 
 
 def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[str]:
-    """Say where slices begin, and whether rows are kept for that (Traub et al. 2019, Fig. 4)."""
+    """Describe where slices begin, and whether rows are kept for that (Traub et al. 2019, Fig. 4)."""
     whose = "each key" if query.by else "all rows"
     if planned.needs_rows:
         yield f"rows, of {whose}"
@@ -129,7 +129,7 @@ def nanoseconds_per_unit(time_type: pa.DataType) -> int | None:
 
 
 def cut(period: int, offset: int, unit: int | None) -> str:
-    """Say where a family of edges ``{offset + k * period}`` lies."""
+    """Describe where a family of edges ``{offset + k * period}`` lies."""
     return f"every {amount(period, unit)}" + (f" shifted by {amount(offset, unit)}" if offset else "")
 
 
@@ -144,7 +144,7 @@ def at(place: int, unit: int | None) -> str:
 
 
 def answers(query: Query, needs_rows: bool) -> Iterator[str]:
-    """Say how windows of each type are computed from slices."""
+    """Describe how windows of each type are computed from slices."""
     if needs_rows:
         yield f"  ranges of slices: {SLIDING}"
         return
@@ -162,7 +162,7 @@ def answers(query: Query, needs_rows: bool) -> Iterator[str]:
 
 
 def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> str:
-    """Say what holds of a function (Traub et al. 2019, §4.2)."""
+    """Describe the properties of a function (Traub et al. 2019, §4.2)."""
     holds = {"associative": associative, "commutative": commutative, "invertible": invertible}
     return ", ".join([kind, *(name for name, is_so in holds.items() if is_so)])
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = [
@@ -96,13 +97,13 @@ def listed(paths: Any) -> list[str]:
     allowed = "paths is a str, or several in a list"
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
     if isinstance(several, bytes | Mapping) or not isinstance(several, Iterable):
-        raise InvalidType(f"paths: {paths!r} is a {type(paths).__name__}; {allowed}")
+        raise InvalidType(f"paths: {paths!r} is {a_type(paths)}; {allowed}")
     given = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
     if not given:
         raise InvalidValue(f"paths: none are given; {allowed} of at least one")
     for path in given:
         if not isinstance(path, str):
-            raise InvalidType(f"paths: {path!r} is a {type(path).__name__}; paths are strings")
+            raise InvalidType(f"paths: {path!r} is {a_type(path)}; paths are strings")
         if not path or re.search("[\0\ud800-\udfff]", path):
             raise InvalidValue(
                 f"paths: {path!r} is given; a path is not empty, and has no NUL or lone surrogate"
@@ -145,8 +146,7 @@ def found(
     given = listed(paths)
     if filesystem is not None and not isinstance(filesystem, fs.FileSystem):
         raise InvalidType(
-            f"filesystem: {filesystem!r} is a {type(filesystem).__name__}; it is a pyarrow.fs.FileSystem, or "
-            "None"
+            f"filesystem: {filesystem!r} is {a_type(filesystem)}; it is a pyarrow.fs.FileSystem, or None"
         )
     if filesystem is not None and any(map(URI.match, given)):
         raise InvalidValue(

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.checks import integer
+from windowkit.checks import a_type, integer
 from windowkit.errors import InvalidType
 
 __all__ = ["HyperLogLog"]
@@ -111,7 +111,7 @@ class HyperLogLog:
         try:
             view = memoryview(data)
         except TypeError:
-            raise InvalidType(f"data: a {type(data).__name__} was given; allowed are bytes") from None
+            raise InvalidType(f"data: {a_type(data)} was given; allowed are bytes") from None
         read = cls.__new__(cls)
         read._native = _native.HyperLogLog.from_bytes(view.tobytes())
         return read
@@ -189,7 +189,7 @@ class HyperLogLog:
         3
         """
         if not isinstance(other, HyperLogLog):
-            raise InvalidType(f"other: a {type(other).__name__} was given; allowed is a HyperLogLog")
+            raise InvalidType(f"other: {a_type(other)} was given; allowed is a HyperLogLog")
         self._native.merge(other._native)
         return self
 
@@ -294,8 +294,8 @@ def column(values: Any) -> Any:
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
         return values
     if values is None or isinstance(values, str | bytes | dict):
-        raise InvalidType(f"values: a {type(values).__name__} was given; {ACCEPTED}")
+        raise InvalidType(f"values: {a_type(values)} was given; {ACCEPTED}")
     try:
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise InvalidType(f"values: a {type(values).__name__} was given ({error}); {ACCEPTED}") from error
+        raise InvalidType(f"values: {a_type(values)} was given ({error}); {ACCEPTED}") from error

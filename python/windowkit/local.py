@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit._columns import is_spark
-from windowkit.checks import integer
+from windowkit.checks import a_type, integer
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
 from windowkit.query import Query
@@ -123,10 +123,8 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
         # Only what pyarrow says of arrays that are not tables; the data's own failures pass.
         if re.search("non-struct type|imported as RecordBatch", str(error)) is None:
             raise
-        raise InvalidType(
-            f"data: a {type(data).__name__} is a column, not a table ({error}); {ACCEPTED}"
-        ) from None
-    raise InvalidType(f"data: a {type(data).__name__} has no Arrow interface; {ACCEPTED}")
+        raise InvalidType(f"data: {a_type(data)} is a column, not a table ({error}); {ACCEPTED}") from None
+    raise InvalidType(f"data: {a_type(data)} has no Arrow interface; {ACCEPTED}")
 
 
 def narrowed(data: Any, columns: Sequence[str]) -> Any:

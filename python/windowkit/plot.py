@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue, WindowKitError
 from windowkit.partition import METHODS, Cost, Partitioner, Rows, cost
 
@@ -105,11 +106,9 @@ def partitioning(
         if workers is None:
             raise InvalidValue("workers: None is given with keys; workers is the number of workers")
         if isinstance(methods, str) or not isinstance(methods, Sequence):
-            raise InvalidType(
-                f"methods: {methods!r} is a {type(methods).__name__}; methods is a sequence of names"
-            )
+            raise InvalidType(f"methods: {methods!r} is {a_type(methods)}; methods is a sequence of names")
         if not methods:
-            raise InvalidValue("methods: there are none; allowed are " + ", ".join(map(repr, METHODS)))
+            raise InvalidValue("methods: the list is empty; allowed are " + ", ".join(map(repr, METHODS)))
         costs = {}
         for method in methods:
             partitioner = Partitioner(
@@ -153,7 +152,7 @@ def checked(costs: Mapping[Any, Any]) -> dict[str, Cost]:
     for name, each in costs.items():
         if not isinstance(name, str) or not isinstance(each, Cost):
             raise InvalidType(
-                f"keys: {name!r} is mapped to a {type(each).__name__}; a mapping is of names to costs as "
+                f"keys: {name!r} is mapped to {a_type(each)}; a mapping is of names to costs as "
                 "windowkit.partition.cost returns them"
             )
     facts = {(each.rows, each.groups, each.workers) for each in costs.values()}

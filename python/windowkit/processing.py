@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = ["PROCESSING_TIME", "Clock", "ProcessingTime", "Stamps"]
@@ -46,7 +47,7 @@ class Stamps:
     def __init__(self, clock: Clock | None) -> None:
         if clock is not None and not callable(clock):
             raise InvalidType(
-                f"clock: {clock!r} is a {type(clock).__name__}; it is a function that returns "
+                f"clock: {clock!r} is {a_type(clock)}; it is a function that returns "
                 "microseconds since 1970-01-01 00:00:00 UTC, as an int"
             )
         self._clock = clock if clock is not None else (lambda: time.time_ns() // 1000)
@@ -56,8 +57,7 @@ class Stamps:
         returned: Any = self._clock()
         if isinstance(returned, bool) or not hasattr(returned, "__index__"):
             raise InvalidType(
-                f"clock: it returned {returned!r}, a {type(returned).__name__}; it returns "
-                "microseconds as an int"
+                f"clock: it returned {returned!r}, {a_type(returned)}; expected microseconds as an int"
             )
         at = operators.index(returned)
         if not -(2**62) <= at < 2**62:

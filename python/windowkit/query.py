@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from windowkit import engines
 from windowkit.aggregates import Aggregate
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.processing import ProcessingTime
 from windowkit.windows import Session, Window, checked_name
@@ -133,7 +134,7 @@ class Query:
             The data is not Arrow data, or the query does not fit its schema.
         Overflow
             The sum or mean of integers, decimals or durations in a window does not fit its type, or a time is
-            so near the end of its type's range that windows would reach beyond it.
+            too close to the limit of its type for its windows.
 
         Notes
         -----
@@ -220,19 +221,20 @@ class Query:
         allowed_lateness : str, datetime.timedelta or int, optional
             For how long after its end, in event time, a window is emitted again when late rows change it.
         max_delay : str, datetime.timedelta or int, optional
-            Have the watermark follow the latest row at this distance (out of order).
+            Keep the watermark this far behind the latest row (out of order).
         store : {"auto", "lazy", "eager"}
             How slices are held: in order of time, so that a window combines its slices when it is emitted, or
             with a tree above them, so that it combines O(log n) nodes (in order, and where the function has
             an inverse, with running totals: O(1)). Slices whose rows are kept are always held in order of
             time.
         name : str, optional
-            What results call the query once there are several; ``q1`` by default.
+            Name of the query in ``query_name``, a column of results once there are several queries; ``q1`` by
+            default.
         schema : pyarrow.Schema, or data, optional
             The schema of the stream; that of the first batch by default.
         clock : callable, optional
-            Of a query over `windowkit.PROCESSING_TIME`: returns the time, as microseconds since 1970-01-01
-            00:00:00 UTC. The system's clock by default.
+            For `windowkit.PROCESSING_TIME`: returns the time, in microseconds since 1970-01-01 00:00:00 UTC.
+            The system's clock by default.
 
         Returns
         -------
@@ -304,7 +306,7 @@ class Query:
         partitioner: Any = None,
         n: int | None = None,
     ) -> str:
-        """Say how the query is evaluated, and why.
+        """Describe how the query is evaluated, and why.
 
         Parameters
         ----------
@@ -401,11 +403,11 @@ def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed
     # A Column of Spark says that it is iterable, and then is not.
     spark = type(given).__module__.split(".")[0] == "pyspark"
     if spark or not isinstance(given, Iterable) or isinstance(given, str | bytes):
-        raise InvalidType(f"{argument}: {given!r} is a {type(given).__name__}; {argument} is {allowed}")
+        raise InvalidType(f"{argument}: {given!r} is {a_type(given)}; {argument} is {allowed}")
     members = tuple(given)
     for member in members:
         if not isinstance(member, kind):
-            raise InvalidType(f"{argument}: {member!r} is a {type(member).__name__}; {argument} is {allowed}")
+            raise InvalidType(f"{argument}: {member!r} is {a_type(member)}; {argument} is {allowed}")
     return members
 
 
@@ -414,7 +416,7 @@ def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
     for name in names:
         if name in seen:
             raise InvalidValue(
-                f"{argument}: two of them are named {name!r}; {what}s must have different names, see .alias()"
+                f"{argument}: {what} {name!r} occurs twice; {what}s must have different names, see .alias()"
             )
         seen.add(name)
 

@@ -19,7 +19,7 @@ def run(query: Query, data: Any, **options: Any) -> Any:
 
 
 def explain(query: Query, data: Any, **options: Any) -> str:
-    """Say how Spark evaluates `query`; see `windowkit.spark.explain`."""
+    """Describe how Spark evaluates `query`; see `windowkit.spark.explain`."""
     from windowkit import spark
 
     return spark.explain(data, query, **options)

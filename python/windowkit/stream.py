@@ -12,9 +12,9 @@ from typing import Any, Final, NoReturn, TypeVar
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit._columns import is_a
+from windowkit._columns import is_a, is_spark
 from windowkit.calls import Calls, State
-from windowkit.checks import one_of
+from windowkit.checks import a_type, one_of
 from windowkit.durations import Duration, Length, Rows, duration, length
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
@@ -150,6 +150,7 @@ class Operator:
             )
         self._calls = Calls(self._entered(State(MappingProxyType({})), query, name)[0])
         if schema is not None:
+            refuse_spark(schema)
             given = schema_of(schema)
             schema = given if self._stamps is None else self._stamps.schema(given)
             self._calls = Calls(self._bound(self._state, schema))
@@ -178,7 +179,7 @@ class Operator:
     def watermark(self) -> Any:
         """How far the stream is complete: a scalar of the time column's type, or None.
 
-        In order it is the time of the latest row. It is None before any row or watermark.
+        In order it is the time of the latest row. It is None before any row or watermark, and after `close`.
         """
         if self._state.core is None:
             return None
@@ -195,7 +196,7 @@ class Operator:
         return self.stats().late
 
     def push(self, batch: Any) -> pa.Table:
-        """Take in rows.
+        """Add a batch of rows.
 
         Parameters
         ----------
@@ -207,8 +208,8 @@ class Operator:
         -------
         pyarrow.Table
             Windows that are final now: in order those that end at or before the latest row's time (a session
-            once it is past), else none, but with ``max_delay``. And, as updates, final windows that late rows
-            changed, which have not expired.
+            once it is past), out of order only with ``max_delay``; plus updates of final, unexpired windows
+            changed by late rows.
 
         Raises
         ------
@@ -226,6 +227,7 @@ class Operator:
         """
 
         def push(state: State) -> tuple[State, pa.Table]:
+            refuse_spark(batch)
             source = Source(batch)
             if state.core is None:
                 stamps = self._stamps
@@ -235,16 +237,16 @@ class Operator:
         return self._calls.make("push", push)
 
     def advance(self, watermark: Any = None) -> pa.Table:
-        """Say that the stream is complete up to a time: rows before it are late.
+        """Declare the stream complete up to a time: rows before it are late.
 
         Parameters
         ----------
         watermark : datetime, date, timedelta, str, int or pyarrow.Scalar
-            What the time column's type can hold exactly. Of timestamps a datetime, or a str like
-            ``"2026-01-01T12:00:00"``, with a zone or an offset if the column has a zone, and without if it
-            has none; of dates a date; of durations a timedelta, or a str like ``"3 hours"``. An int is in the
-            units of the time column, whatever its type: microseconds since 1970 of ``timestamp("us")``. None,
-            and nothing else, over `windowkit.PROCESSING_TIME`: the time of the clock.
+            A time that the time column's type can hold exactly. For timestamp columns, a datetime or a string
+            such as ``"2026-01-01T12:00:00"``, with a zone or an offset if and only if the column has a zone;
+            for dates, a date; for durations, a timedelta or a string such as ``"3 hours"``. An int is in the
+            units of the time column, whatever its type: microseconds since 1970 for ``timestamp("us")``. For
+            `windowkit.PROCESSING_TIME`, omit it; the clock is used.
 
         Returns
         -------
@@ -289,7 +291,7 @@ class Operator:
         ----------
         time : datetime, date, timedelta, str, int or pyarrow.Scalar
             A time as for `advance`. Rows up to this time that have come lie before the punctuation, all
-            others after it. None, and nothing else, over `windowkit.PROCESSING_TIME`: the time of the clock.
+            others after it. For `windowkit.PROCESSING_TIME`, omit it; the clock is used.
         key : object or mapping of str to object, optional
             The key whose windows are meant; a mapping by column if there are several. All keys by default.
 
@@ -415,7 +417,7 @@ class Operator:
         return pa.Table.from_batches([batch])
 
     def explain(self) -> str:
-        """Say what is stored and why: the decisions of general stream slicing, with the sections that say so.
+        """Describe what is stored and why, by the decisions of general stream slicing.
 
         Examples
         --------
@@ -512,7 +514,7 @@ class Operator:
             The bytes are not a snapshot, are truncated or damaged, or are of another version or query.
         """
         if not isinstance(snapshot, bytes | bytearray | memoryview):
-            raise InvalidType(f"snapshot: it is a {type(snapshot).__name__}; a snapshot is bytes")
+            raise InvalidType(f"snapshot: it is {a_type(snapshot)}; a snapshot is bytes")
         given = bytes(snapshot)
         found, names, order = _native.Operator.contents(given)
         schema = pa.schema(found)
@@ -547,7 +549,7 @@ class Operator:
     def _entered(self, state: State, query: Query, name: str | None) -> tuple[State, str]:
         """Return the state with one more query, and its name."""
         if not isinstance(query, Query):
-            raise InvalidType(f"query: {query!r} is a {type(query).__name__}; query is a windowkit.Query")
+            raise InvalidType(f"query: {query!r} is {a_type(query)}; query is a windowkit.Query")
         added = state.added + 1
         while name is None and f"q{added}" in state.queries:
             added += 1
@@ -621,6 +623,14 @@ class Operator:
                     f"key: {value!r} is not a value of column {field.name!r} of {field.type} ({error})"
                 ) from None
         return pa.record_batch(columns, schema=pa.schema(fields))
+
+
+def refuse_spark(data: Any) -> None:
+    if is_spark(data):
+        raise InvalidType(
+            "data: a Spark DataFrame is given to an operator; operators take Arrow data, and Spark streams "
+            "can use query.run in foreachBatch"
+        )
 
 
 def in_time(argument: str, time: Any, kind: pa.DataType) -> int:

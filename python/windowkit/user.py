@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from windowkit.aggregation import UserFunction
-from windowkit.checks import boolean
+from windowkit.checks import a_type, boolean
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.grammar import checked_name
 
@@ -91,7 +91,7 @@ def aggregate(
     for argument, function in functions.items():
         if not callable(function):
             raise InvalidType(
-                f"{argument}: {function!r} is a {type(function).__name__}; {argument} is a function of arrays"
+                f"{argument}: {function!r} is {a_type(function)}; {argument} is a function of arrays"
             )
     boolean("commutative", commutative)
     if "(" in checked or ")" in checked:

@@ -235,7 +235,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
         }
     }
 
-    /// Takes in a chunk; rows become states of slots once there are many, if their order does not matter.
+    /// Adds a chunk; rows become states of slots once there are many, if their order does not matter.
     fn push(&mut self, chunk: Chunk, len: usize) -> Result<()> {
         if let Some(Ok(entries)) = self.held.entries.take() {
             let Entries { slots, times, states, .. } = entries;

@@ -67,7 +67,7 @@ fn values(numbers: impl Iterator<Item = Option<i8>>, kind: &DataType) -> ArrayRe
 fn function(name: &str) -> Function {
     let parameters: &[f64] = match name {
         "quantile" | "quantile_disc" | "approx_quantile" => &[0.3],
-        // So that few values are many.
+        // A small sketch, which few values fill.
         "approx_count_distinct" | "hll_sketch" => &[4.0],
         _ => &[],
     };

@@ -21,7 +21,7 @@ pub trait Aggregate: Monoid<State: Send + Sync> + Send + Sync + 'static {
 
     /// Folds partials, given as the columns of [`super::Partial::state_columns`], into slots.
     ///
-    /// Partials of many functions look like values, so that this is `update` under another name.
+    /// Defaults to `update`, since partials of many functions look like values.
     fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         Self::update(column, state, rows, len)
     }

@@ -36,7 +36,7 @@ pub struct Arg<O, K, P> {
 }
 
 impl<O, K, P> Arg<O, K, P> {
-    /// By this order.
+    /// Ordered by `order`.
     pub fn new(order: O) -> Self {
         Self { order, placed: std::marker::PhantomData }
     }

@@ -3,7 +3,7 @@
 //! The rounding error of each addition is computed exactly (Knuth's TwoSum) and these errors are added up plainly. So
 //! the sum of n values errs by at most `u |sum| + (n u)² Σ|x|` with `u = 2⁻⁵³` (Ogita, Rump, Oishi, *Accurate sum and dot
 //! product*, 2005, Prop. 4.5, which does not depend on the order of additions), where Kahan's errs by up to `2u Σ|x|`.
-//! Nothing is ever subtracted, so that no value outlives its window.
+//! Nothing is ever subtracted, so an evicted value leaves no trace.
 
 use super::{BULK, Lift, Monoid};
 use crate::kernels::simd;

@@ -2,7 +2,7 @@
 
 use crate::kernels::simd::{self, Element};
 
-/// A total order with ends.
+/// A total order with least and greatest values.
 pub trait Ordered: Copy {
     /// The minimum of no values: no value is greater.
     const GREATEST: Self;

@@ -371,7 +371,7 @@ impl Job<'_> {
         match function {
             Function::Variance { ddof, root } => {
                 let floats = native::<f64>(&cast(array, &DataType::Float64)?);
-                // With nulls the cast keeps their places, which are taken out as ever.
+                // With nulls the cast keeps their places, which are removed as usual.
                 let mut variances = simd::room(self.windows);
                 self.variances(&Dense::of(&floats, self.nulls).values, ddof, root, &mut variances);
                 return build(variances, nulls, output);

@@ -29,7 +29,7 @@ impl RowKeys {
         if !RowConverter::supports_fields(&fields) || types.iter().any(holds_map) {
             let given: Vec<String> = types.iter().map(ToString::to_string).collect();
             return Err(Error::InvalidType(format!(
-                "by: columns of types {} cannot all be keys; allowed are all types but maps and unions",
+                "by: columns of types {} cannot be used as keys; allowed are all types but maps and unions",
                 given.join(", ")
             )));
         }

@@ -73,7 +73,7 @@ impl Bounded {
         Self::new(Arc::new(plan.for_slices(slices)?))
     }
 
-    /// Takes in rows, on up to `threads` threads; each takes a contiguous part, so that rows in order stay in order.
+    /// Adds rows, on up to `threads` threads; each takes a contiguous part, so that rows in order stay in order.
     pub fn push(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
         let worker = match &mut self.held {
             Held::Rows(gathered) => return gathered.push(batches, threads),

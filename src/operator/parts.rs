@@ -113,7 +113,7 @@ pub(super) fn check_times(plan: &Plan, times: &[i64]) -> Result<()> {
 pub(super) fn out_of_bounds(plan: &Plan, t: i64) -> Error {
     let (least, most) = plan.edges().bounds();
     Error::Overflow(format!(
-        "time: column '{}' holds {t} {}, so near the end of int64 that its windows would not fit; allowed are \
+        "time: column '{}' holds {t} {}, which is too close to the limit of int64 for its windows; allowed are \
          values from {least} to {most}",
         plan.measure().column(),
         plan.measure().unit_name()

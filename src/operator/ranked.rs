@@ -92,7 +92,7 @@ impl Gathered {
         Ok(Self { read: plan.read(), plan, keys, parts: Vec::new(), rows: 0 })
     }
 
-    /// Takes in rows, on up to `threads` threads.
+    /// Adds rows, on up to `threads` threads.
     pub(super) fn push(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
         self.rows += batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         if self.rows >= u32::MAX as usize {

@@ -128,7 +128,8 @@ impl Binder<'_> {
         let (name, column) = (self.name, self.measure.column());
         match (is_time, self.measure.nanos_per_unit()) {
             (true, None) => Err(Error::InvalidType(format!(
-                "windows: the {argument} of {name} is a duration, but column '{column}' is an integer; allowed are integers"
+                "windows: the {argument} of {name} is a duration, but column '{column}' is an integer; expected an \
+                 integer length"
             ))),
             (false, Some(_)) => Err(Error::InvalidType(format!(
                 "windows: the {argument} of {name} is an integer, but column '{column}' counts {}; allowed are \
@@ -252,8 +253,7 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
         WindowKind::Band { start, end } => {
             let (start, end) = (binder.moment("start", *start)?, binder.moment("end", *end)?);
             if start >= end {
-                return binder
-                    .refused(format!("the end of {name} is not after its start; allowed are ends that are"));
+                return binder.refused(format!("the end of {name} must be after its start"));
             }
             Window::Band(Band::new(start, end))
         }

@@ -164,7 +164,7 @@ impl Clock {
                     .into(),
             ))?,
             (Some(WindowLength::Time { .. }), None) => Err(Error::InvalidValue(
-                "times: there are none; windows of event time need the time of each row".into(),
+                "times are missing; windows of event time need the time of each row".into(),
             ))?,
             (None, None) => runs.push((false, 0..rows)),
             (Some(WindowLength::Rows(size)), None) => {

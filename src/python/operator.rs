@@ -99,7 +99,7 @@ impl PyOperator {
         detached(py, || Ok(PySchema::new(self.stream()?.input().clone())))
     }
 
-    /// Takes in rows. This and the next four leave their step attempted, until `settle`.
+    /// Adds rows. This and the next four leave their step attempted, until `settle`.
     fn push(&self, py: Python<'_>, stream: AnyRecordBatch) -> PyResult<PyRecordBatchReader> {
         let reader = stream.into_reader()?;
         detached(py, move || {

@@ -202,9 +202,7 @@ fn partition_cost(
                 Some(window.windows_of(times)?)
             }
             (Some(_), None) => {
-                return Err(Error::InvalidValue(
-                    "times: there are none; windows of event time need them".into(),
-                ));
+                return Err(Error::InvalidValue("times are missing; windows of event time need them".into()));
             }
             (None, Some(_)) => {
                 return Err(Error::InvalidValue("window: there is none; give one, or no times".into()));

@@ -44,7 +44,7 @@ impl User {
         if !view.is_appended {
             out.looks_from(view.first_within(longest));
         }
-        // No earlier window is not yet final or has changed.
+        // All earlier windows are final and unchanged.
         let since = match (view.call.before, longest) {
             (Some(before), Some(longest)) => {
                 let from = before.saturating_sub(longest);

@@ -82,7 +82,7 @@ def test_a_route_that_is_none(frame):
         match=r"'fast' is unknown; allowed are 'catalyst', 'catalyst-panes', 'packed', 'rows'",
     ):
         query().run(frame, route="fast")
-    with pytest.raises(wk.InvalidType, match="route: 3 is a int"):
+    with pytest.raises(wk.InvalidType, match="route: 3 is an int"):
         query().run(frame, route=3)
 
 

@@ -92,7 +92,9 @@ def test_timestamps_at_the_ends_of_int64_fail_by_name(spark, settings, ansi, win
     query = wk.query(by=[], time="my time", windows=window, aggs=wk.count())
     for end in (-(2**63) + 10**12, 2**63 - 1 - 10**12):
         text = f"select cast(timestamp_micros({end}) as {kind}) as `my time`"
-        far = pytest.raises(PySparkException, match="column `my time` holds a time so near the end of int64")
+        far = pytest.raises(
+            PySparkException, match="column `my time` holds a time too close to the limit of int64"
+        )
         with settings({"spark.sql.ansi.enabled": ansi}), far:
             query.run(spark.sql(text)).collect()
 

@@ -380,7 +380,7 @@ REFUSED = {
     ),
     "no keys": ({"keys": []}, wk.InvalidValue, "keys: .*at least one"),
     "a key twice": ({"keys": ["k", "k"]}, wk.InvalidValue, "keys: 'k' is given twice"),
-    "a key that is none": ({"keys": 3}, wk.InvalidType, "keys: 3 is a int"),
+    "a key that is none": ({"keys": 3}, wk.InvalidType, "keys: 3 is an int"),
     "unknown method": ({"method": "best"}, wk.InvalidValue, "method: 'best' is unknown; .*'waterfill'"),
     "no method": ({"method": None}, wk.InvalidType, "method: None is a NoneType"),
     "unknown way": ({"way": "fast"}, wk.InvalidValue, "way: 'fast' is unknown"),

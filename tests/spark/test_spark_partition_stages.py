@@ -154,7 +154,7 @@ REFUSED = {
         "keys: given with a query",
     ),
     "neither": ({"keys": "k", "aggs": wk.count()}, wk.InvalidValue, "query: None is given"),
-    "a number": ({"query": QUERY, "partitioner": 3, "n": 3}, wk.InvalidType, "partitioner: 3 is a int"),
+    "a number": ({"query": QUERY, "partitioner": 3, "n": 3}, wk.InvalidType, "partitioner: 3 is an int"),
     "unknown": ({"query": QUERY, "partitioner": "best", "n": 3}, wk.InvalidValue, "method: 'best'"),
     "no key": (
         {

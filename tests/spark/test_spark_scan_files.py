@@ -177,16 +177,16 @@ def test_arguments_of_scan_that_are_none(spark, tmp_path):
     for given, error, message in (
         ((spark, None, QUERY), wk.InvalidType, "paths: None is a NoneType; paths is a str, or several"),
         ((spark, b"x", QUERY), wk.InvalidType, "paths: b'x' is a bytes"),
-        ((spark, 3, QUERY), wk.InvalidType, "paths: 3 is a int"),
+        ((spark, 3, QUERY), wk.InvalidType, "paths: 3 is an int"),
         ((spark, {path: 1}, QUERY), wk.InvalidType, "is a dict; paths is a str"),
-        ((spark, [3], QUERY), wk.InvalidType, "paths: 3 is a int; paths are strings"),
+        ((spark, [3], QUERY), wk.InvalidType, "paths: 3 is an int; paths are strings"),
         ((spark, "", QUERY), wk.InvalidValue, "paths: '' is given; a path is not empty"),
         ((spark, "a\0b", QUERY), wk.InvalidValue, "no NUL"),
-        ((3, path, QUERY), wk.InvalidType, "spark: a int is given; spark is a SparkSession"),
+        ((3, path, QUERY), wk.InvalidType, "spark: an int is given; spark is a SparkSession"),
     ):
         with pytest.raises(error, match=message):
             scan(*given)
-    with pytest.raises(wk.InvalidType, match="metrics: a int is given; it is wk"):
+    with pytest.raises(wk.InvalidType, match="metrics: an int is given; it is wk"):
         scan(spark, path, QUERY, metrics=1)
 
 

@@ -224,7 +224,7 @@ COLUMNS = {field.name: kind_in_spark(field.type) for field in table().schema} | 
         ([("n", "like", 3)], InvalidValue, "operator 'like' of .* is unknown; operators are =, ==, !="),
         ([("s", "=", 3)], UnknownColumn, "column 's' is unknown; columns are"),
         ([("name", "in", "abc")], InvalidType, "'abc' is a str, given to 'in'"),
-        ([("n", "in", 3)], InvalidType, "3 is a int, given to 'in'"),
+        ([("n", "in", 3)], InvalidType, "3 is an int, given to 'in'"),
         ([("n", "=", [3])], InvalidType, r"\[3\] is compared with 'n', a column of int64; .* with numbers"),
         ([("n", "=", True)], InvalidType, "True is compared with 'n'"),
         ([("n", "=", "two")], InvalidValue, "'two' is compared with 'n', a column of int64"),

@@ -113,7 +113,9 @@ def test_a_tumbling_sketch_takes_no_route_of_catalyst(frame):
 def test_types_that_sparks_sketches_do_not_take(frame, window):
     aggs = [wk.approx_count_distinct(name, log2_k) for name in ("f", "wall") for log2_k in (4, 12)]
     query = wk.query(by="k", time="ts", windows=window, aggs=aggs)
-    with pytest.raises(wk.InvalidType, match=r"approx_count_distinct\(f, 4\) is of a double, which Spark's"):
+    with pytest.raises(
+        wk.InvalidType, match=r"approx_count_distinct\(f, 4\) is of type double, which Spark's"
+    ):
         windowkit.spark.reference(frame, query)
     with pytest.raises(wk.InvalidValue, match="cannot evaluate the query, as"):
         query.run(frame, route="catalyst")

@@ -287,7 +287,7 @@ def explain(
     partial: Partial | None = None,
     segments: Any = None,
 ) -> str:
-    """Say which algorithm answers a call of `sliding`, or with `times` of `sliding_by`, and why.
+    """Describe which algorithm answers a call of `sliding`, or with `times` of `sliding_by`, and why.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from windowkit._columns import is_spark
-from windowkit.checks import integer, number
+from windowkit.checks import a_type, integer, number
 from windowkit.durations import Length
 from windowkit.durations import Rows as RowCount
 from windowkit.errors import InvalidType, InvalidValue
@@ -82,10 +82,10 @@ def columns_of(keys: Any) -> list[Any]:
             raise InvalidValue(f"keys: columns have different lengths ({lengths}); a row has a key in each")
         return columns
     if isinstance(keys, set | frozenset):
-        raise InvalidType(f"keys: a {type(keys).__name__} has no order of rows; keys are a column or several")
+        raise InvalidType(f"keys: {a_type(keys)} has no order of rows; keys are a column or several")
     if isinstance(keys, list | tuple) and any(isinstance(each, pa.Array | pa.ChunkedArray) for each in keys):
         raise InvalidType(
-            f"keys: a {type(keys).__name__} of arrays is not a column; several columns are a record batch, a "
+            f"keys: {a_type(keys)} of arrays is not a column; several columns are a record batch, a "
             "table, or a dict of names and columns"
         )
     table = keys
@@ -112,13 +112,13 @@ def column_of(argument: str, values: Any) -> Any:
             hasattr(values, "__arrow_c_array__") or hasattr(values, "__array__") or hasattr(values, "__len__")
         ):
             raise InvalidType(
-                f"{argument}: a {type(values).__name__} is not a column; it is an Arrow array, or an object "
+                f"{argument}: {a_type(values)} is not a column; it is an Arrow array, or an object "
                 "with the Arrow interface"
             )
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidType(
-            f"{argument}: a {type(values).__name__} is not a column that Arrow can hold ({error})"
+            f"{argument}: {a_type(values)} is not a column that Arrow can hold ({error})"
         ) from None
 
 

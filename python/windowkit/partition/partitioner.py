@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.checks import text
+from windowkit.checks import a_type, text
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.partition.arguments import (
@@ -250,9 +250,7 @@ class Partitioner:
         windowkit.errors.InvalidValue: snapshot: it was taken with workers=4; but workers=8 is given
         """
         if not isinstance(snapshot, bytes | bytearray | memoryview):
-            raise InvalidType(
-                f"snapshot: {snapshot!r:.60} is a {type(snapshot).__name__}; a snapshot is bytes"
-            )
+            raise InvalidType(f"snapshot: {snapshot!r:.60} is {a_type(snapshot)}; a snapshot is bytes")
         restored = cls.__new__(cls)
         restored._native = _native.Partitioner.restore(bytes(snapshot))
         if parameters:

@@ -35,7 +35,7 @@ class Band(Window):
         return [str(self.start), str(self.end)]
 
     def character(self, context: str) -> str:
-        """Say how many windows a row is in, or which rows are in one."""
+        """Describe how many windows a row is in, or which rows are in one."""
         return f"{context}; there is one, for rows in it"
 
     @property

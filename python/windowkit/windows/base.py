@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, TypeVar, final
 
-from windowkit.checks import boolean
+from windowkit.checks import article, boolean
 from windowkit.durations import Duration, Length, Measure, Rows, length
 from windowkit.durations import rows as number_of_rows
 from windowkit.errors import InvalidType, InvalidValue
@@ -79,7 +79,7 @@ class Window(ABC):
 
     @abstractmethod
     def character(self, context: str) -> str:
-        """Say what kind of windows these are, for `windowkit.Query.explain`.
+        """Describe what kind of windows these are, for `windowkit.Query.explain`.
 
         `context` is the class that the core reports for the type, such as ``context free`` (Traub et al.
         2019, §4.4).
@@ -146,14 +146,10 @@ def optional_length(argument: str, value: Length | None) -> Measure | None:
     return None if value is None else length(argument, value)
 
 
-def one(argument: str) -> str:
-    return f"{'an' if argument[0] in 'aeiou' else 'a'} {argument}"
-
-
 def require_positive(argument: str, measure: Measure) -> None:
     if units(measure) <= 0:
         raise InvalidValue(
-            f"{argument}: {shown(measure)} is not positive; {one(argument)} must be greater than zero"
+            f"{argument}: {shown(measure)} is not positive; {article(argument)} must be greater than zero"
         )
 
 
@@ -161,7 +157,7 @@ def require_no_rows(argument: str, measure: Measure | None) -> None:
     """Refuse a number of rows where a stretch of the time column is meant."""
     if isinstance(measure, Rows):
         raise InvalidType(
-            f"{argument}: {measure} is a number of rows; {one(argument)} is a duration, or an int in the "
+            f"{argument}: {measure} is a number of rows; {article(argument)} is a duration, or an int in the "
             "units of an integer column"
         )
 

@@ -20,7 +20,7 @@ class Global(Window):
         return []
 
     def character(self, context: str) -> str:
-        """Say how many windows a row is in, or which rows are in one."""
+        """Describe how many windows a row is in, or which rows are in one."""
         return f"{context}; all rows are in it"
 
     @property

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = [
@@ -45,7 +46,7 @@ def read_call(argument: str, text: str, allowed: str, *, filters: bool = False) 
     Only with `filters` may there be a filter.
     """
     if not isinstance(text, str):
-        raise InvalidType(f"{argument}: {text!r} is a {type(text).__name__}; the text form is a str")
+        raise InvalidType(f"{argument}: {text!r} is {a_type(text)}; the text form is a str")
     match = CALL.fullmatch(text.strip())
     if match is None or (match["filter"] is not None and not filters):
         raise InvalidValue(f"{argument}: {text!r} is no {argument}; {allowed}")
@@ -107,7 +108,7 @@ def bare(name: str) -> str:
 def checked_name(argument: str, name: str) -> str:
     """Return `name` if it can name a column."""
     if not isinstance(name, str):
-        raise InvalidType(f"{argument}: {name!r} is a {type(name).__name__}; a name is a str")
+        raise InvalidType(f"{argument}: {name!r} is {a_type(name)}; a name is a str")
     if not name:
         raise InvalidValue(f"{argument}: '' is empty; a name has at least one character")
     if re.search("[\0\ud800-\udfff]", name):

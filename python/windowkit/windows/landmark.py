@@ -37,10 +37,10 @@ class Landmark(Window):
         require_no_rows("every", self.every)
         require_positive("every", self.every)
         if (self.start is None) == (self.period is None):
-            given = "neither is" if self.start is None else f"{self.start} and period {self.period} are"
-            raise InvalidValue(
-                f"start: {given} given; give either a start, or a period for one landmark in each"
-            )
+            given = "neither start nor period is"
+            if self.start is not None:
+                given = f"{self.start} and period {self.period} are"
+            raise InvalidValue(f"start: {given} given; give start or period")
         if self.start is not None:
             if self.start_time is not None:
                 raise InvalidValue(
@@ -70,7 +70,7 @@ class Landmark(Window):
         return [str(self.every), *(f"{name}={each}" for name, each in named.items() if each is not None)]
 
     def character(self, context: str) -> str:
-        """Say how many windows a row is in, or which rows are in one."""
+        """Describe how many windows a row is in, or which rows are in one."""
         return f"{context}; a row is in all that end after it, those of its landmark"
 
     @property
@@ -112,8 +112,8 @@ def landmark(
     Returns
     -------
     Landmark
-        The windows ``[s, s + j * every)`` for j = 1, 2, ... and each landmark s, but those to which no row
-        came since the window before. Context free: O(1) work per row and per window (Li 2008, Eq. 5.7-5.9).
+        The windows ``[s, s + j * every)`` for j = 1, 2, ... and each landmark s, except windows with no new
+        row since the previous one. Context free: O(1) work per row and per window (Li 2008, Eq. 5.7-5.9).
 
     Raises
     ------

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.base import Assembly, Window
 from windowkit.windows.grammar import bare, checked_name
@@ -22,7 +23,7 @@ class Punctuation(Window):
     def __post_init__(self) -> None:
         checked_name("column", self.column)
         if not isinstance(self.at, str):
-            raise InvalidType(f"at: {self.at!r} is a {type(self.at).__name__}; at is 'end' or 'start'")
+            raise InvalidType(f"at: {self.at!r} is {a_type(self.at)}; at is 'end' or 'start'")
         if self.at not in ("end", "start"):
             raise InvalidValue(f"at: {self.at!r} is unknown; at is 'end' or 'start'")
 
@@ -31,7 +32,7 @@ class Punctuation(Window):
         return [bare(self.column), *(["at=start"] if self.at == "start" else [])]
 
     def character(self, context: str) -> str:
-        """Say how many windows a row is in, or which rows are in one."""
+        """Describe how many windows a row is in, or which rows are in one."""
         return f"{context}; a marked row is an edge"
 
     @property
@@ -50,7 +51,7 @@ class Punctuation(Window):
 
 
 def punctuation(column: str, *, at: Literal["end", "start"] = "end") -> Punctuation:
-    """Windows that rows themselves part: by a mark on the row that ends, or begins, one.
+    """Windows delimited by marked rows, each of which ends, or begins, a window.
 
     Parameters
     ----------

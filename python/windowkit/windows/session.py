@@ -27,7 +27,7 @@ class Session(Window):
         return [str(self.gap)]
 
     def character(self, context: str) -> str:
-        """Say how many windows a row is in, or which rows are in one."""
+        """Describe how many windows a row is in, or which rows are in one."""
         return "context aware, but its fragments merge, so that no rows are kept"
 
     @property

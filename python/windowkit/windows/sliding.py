@@ -55,7 +55,7 @@ class Sliding(Window):
         return [str(self.size), str(self.slide), *trailing(self.start_time, self.partial)]
 
     def character(self, context: str) -> str:
-        """Say how many windows a row is in, or which rows are in one."""
+        """Describe how many windows a row is in, or which rows are in one."""
         if self.is_multi_measure:
             end, begin = ("a time", "rank") if isinstance(self.size, Rows) else ("a row", "time")
             return f"{context}: {end} ends it, and determines the {begin} that begins it"

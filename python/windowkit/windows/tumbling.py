@@ -42,7 +42,7 @@ class Tumbling(Window):
         return [str(self.size), *trailing(self.start_time, self.partial)]
 
     def character(self, context: str) -> str:
-        """Say how many windows a row is in, or which rows are in one."""
+        """Describe how many windows a row is in, or which rows are in one."""
         return f"{context}; a row is in one of them" + (", by its rank" if self.counts_rows else "")
 
     @property

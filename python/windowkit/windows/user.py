@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from windowkit.checks import a_type
 from windowkit.durations import Length, length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Clock
@@ -72,8 +73,8 @@ class ContextFree(ABC):
 class ContextAware(ABC):
     """Base of windows whose edges depend on rows.
 
-    Per key `open` makes an object, which is notified of the key's rows in the order of time, and then of
-    arrival, many at a time. It answers with what changes in the windows it has reported so far. It must be
+    `open` creates one object per key, which is notified of the key's rows in the order of time, and then of
+    arrival, many at a time. It returns the changes to the windows that it has reported so far. It must be
     picklable for Spark.
 
     Attributes
@@ -174,7 +175,7 @@ class Custom(Window):
     def __post_init__(self) -> None:
         if not isinstance(self.implementation, ContextFree | ContextAware):
             raise InvalidType(
-                f"definition: {self.implementation!r} is a {type(self.implementation).__name__}; it is "
+                f"definition: {self.implementation!r} is {a_type(self.implementation)}; it is "
                 "an object of a subclass of windowkit.ContextFree or windowkit.ContextAware"
             )
         for column in self.columns:
@@ -185,7 +186,7 @@ class Custom(Window):
         return [type(self.implementation).__name__]
 
     def character(self, context: str) -> str:
-        """Say how many windows a row is in, or which rows are in one."""
+        """Describe how many windows a row is in, or which rows are in one."""
         return f"{context}; defined by code of your own"
 
     @property
@@ -200,9 +201,7 @@ class Custom(Window):
             return ()
         columns: Any = self.implementation.columns
         if isinstance(columns, str) or not isinstance(columns, Sequence):
-            raise InvalidType(
-                f"columns: {columns!r} is a {type(columns).__name__}; columns is a tuple of str"
-            )
+            raise InvalidType(f"columns: {columns!r} is {a_type(columns)}; columns is a tuple of str")
         return tuple(columns)
 
     def definition(self) -> Adapter:
@@ -323,7 +322,7 @@ class Opened:
         return [edit(change, first + len(times), "notify") for change in iterated(changes, "notify")]
 
     def finish(self, rows: int) -> list[Edit]:
-        """Say that there are no more rows."""
+        """Signal that there are no more rows."""
         return [edit(change, rows, "finish") for change in iterated(self.opened.finish(rows), "finish")]
 
     def saved(self) -> bytes | None:
@@ -367,7 +366,7 @@ def apply(reported: dict[tuple[int, int], None], changes: Any, rows: int, what: 
 def checked_range(start: int, end: int, rows: int, what: str) -> tuple[int, int]:
     for rank in (start, end):
         if isinstance(rank, bool) or not hasattr(rank, "__index__"):
-            raise InvalidType(f"{what}: rank {rank!r} is a {type(rank).__name__}; a rank is an int")
+            raise InvalidType(f"{what}: rank {rank!r} is {a_type(rank)}; a rank is an int")
     if not 0 <= start < end <= rows:
         raise InvalidValue(
             f"{what}: [{start}, {end}) is not a range of the {rows} rows shown so far; a window has at least "

@@ -71,7 +71,7 @@ pub(super) fn checked<F: ArrayFunction>(
     }
     if let Some(kind) = kind.filter(|&kind| kind != array.data_type()) {
         return Err(Error::InvalidValue(format!(
-            "{}: {what} returned {}; it returns {kind}, as of arrays without entries",
+            "{}: {what} returned {}; expected {kind}, as returned for empty arrays",
             function.name(),
             array.data_type()
         )));

@@ -347,8 +347,7 @@ impl Operator {
         let (low, high) = kept.queries.edges().bounds();
         if time < low || time > high {
             return Err(Error::Overflow(format!(
-                "punctuate: {time} is so near the end of int64 that windows would not fit; allowed are times from {low} \
-                 to {high}"
+                "punctuate: {time} is too close to the limit of int64 for windows; allowed are times from {low} to {high}"
             )));
         }
         let watermark = if is_in_order { Some(time) } else { self.watermark };

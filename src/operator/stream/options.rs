@@ -142,7 +142,7 @@ pub fn length(measure: &Measure, argument: &str, length: i128, is_time: bool) ->
     let units = match (is_time, measure.nanos_per_unit()) {
         (true, None) => {
             return Err(Error::InvalidType(format!(
-                "{argument}: it is a duration, but column '{column}' is an integer; allowed are integers"
+                "{argument}: it is a duration, but column '{column}' is an integer; expected an integer length"
             )));
         }
         (false, Some(_)) if length != 0 => {

@@ -124,8 +124,9 @@ fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>) -> Result<Vec<Bou
     }
     let bound = queries.into_iter().zip(known).map(|((name, plan), (own, print, since))| {
         if name != own || fingerprint(&plan) != print {
+            let other = if name == own { "the one".to_owned() } else { format!("'{own}'") };
             return Err(Error::InvalidValue(format!(
-                "queries: '{name}' differs from '{own}' of the snapshot; keys, time, windows and aggregates must be \
+                "queries: query '{name}' differs from {other} in the snapshot; keys, time, windows and aggregates must be \
                  the same"
             )));
         }

@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import types as spark
 
 from windowkit._columns import is_spark
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query
@@ -135,8 +136,8 @@ class Job:
         kind = self.type_of(self.query.time).simpleString()
         least, most = (f"cast(timestamp_micros({sign}{FARTHEST}) as {kind})" for sign in ("-", ""))
         message = (
-            f"windowkit.errors.Overflow: time: column {identifier(self.query.time)} holds a time so near the "
-            "end of int64 that its windows would not fit; allowed are times within "
+            f"windowkit.errors.Overflow: time: column {identifier(self.query.time)} holds a time too close "
+            "to the limit of int64 for its windows; allowed are times within "
             f"{FARTHEST} microseconds of 1970"
         )
         literal = message.replace("\\", "\\\\").replace("'", "\\'")
@@ -153,11 +154,11 @@ def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:
         The query does not fit; or `frame` is not a DataFrame, or is a streaming one.
     """
     if not is_spark(frame):
-        raise InvalidType(f"df: a {type(frame).__name__} is given; df is a Spark DataFrame")
+        raise InvalidType(f"df: {a_type(frame)} is given; df is a Spark DataFrame")
     if not isinstance(query, Query):
-        raise InvalidType(f"query: a {type(query).__name__} is given; query is a windowkit.Query")
+        raise InvalidType(f"query: {a_type(query)} is given; query is a windowkit.Query")
     if metrics is not None and not isinstance(metrics, Metrics):
-        raise InvalidType(f"metrics: a {type(metrics).__name__} is given; it is wk.spark.Metrics(), or None")
+        raise InvalidType(f"metrics: {a_type(metrics)} is given; it is wk.spark.Metrics(), or None")
     if frame.isStreaming:
         raise InvalidValue(
             "df: a streaming DataFrame is given; df is a batch DataFrame, for instance that of foreachBatch"

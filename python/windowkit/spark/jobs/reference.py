@@ -64,13 +64,13 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
         if unranked(checked, aggregate):
             kind = checked.type_of(aggregate.columns[0]).simpleString()
             raise InvalidType(
-                f"aggs: {aggregate} is of a {kind}; Spark's quantiles are of numbers and intervals"
+                f"aggs: {aggregate} is of type {kind}; Spark's quantiles are of numbers and intervals"
             )
         if uncounted(checked, aggregate):
             kind = checked.type_of(aggregate.columns[0]).simpleString()
             raise InvalidType(
-                f"aggs: {aggregate} is of a {kind}, which Spark's sketches do not take; they take integers, "
-                "booleans, dates, timestamps with zone, strings and binary"
+                f"aggs: {aggregate} is of type {kind}, which Spark's sketches do not take; they take "
+                "integers, booleans, dates, timestamps with zone, strings and binary"
             )
     windows = [own_window(window) for window in query.windows]
     if not checked.is_timestamp:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = ["NUMBER", "OPERATORS", "compared"]
@@ -51,21 +52,21 @@ FAMILIES: Final[dict[str, tuple[Tests, tuple[type, ...], str]]] = {
     "number": (
         (pa.types.is_integer, pa.types.is_decimal, pa.types.is_floating),
         (int, float, Decimal, str),
-        "numbers, or with text that says one",
+        "numbers, or with numeric text",
     ),
     "date": (
         (pa.types.is_date32,),
         (pa.Scalar, str),
-        "dates and times without zone, or with text that says one",
+        "dates and times without zone, or with text of either",
     ),
     "time": (
         (pa.types.is_timestamp,),
         (pa.Scalar, str),
-        "times, as it with or without a zone, and dates, or with text that says one",
+        "dates, times with a zone if and only if the column has one, or with text of either",
     ),
-    "truth": ((pa.types.is_boolean,), (bool, str), "True and False, or with text that says one"),
+    "truth": ((pa.types.is_boolean,), (bool, str), "True and False, or with text of either"),
     "text": ((pa.types.is_string,), (str,), "strings"),
-    "bytes": ((pa.types.is_binary,), (str, bytes), "bytes, or with text that says one"),
+    "bytes": ((pa.types.is_binary,), (str, bytes), "bytes, or with text"),
 }
 """Types that are compared alike, the values they are compared with, and these in words."""
 
@@ -127,7 +128,7 @@ def listed(column: str, given: Any) -> list[Any]:
     """Return the values of ``in``."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise InvalidType(
-            f"filter: {given!r} is a {type(given).__name__}, given to 'in' or 'not in' of {column!r}; these "
+            f"filter: {given!r} is {a_type(given)}, given to 'in' or 'not in' of {column!r}; these "
             "take a list of values"
         )
     return list(given)

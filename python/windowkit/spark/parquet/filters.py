@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql.types import StructField, StructType
 
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet.comparisons import OPERATORS, compared
@@ -134,7 +135,7 @@ def lists_of(given: Any) -> list[list[Comparison]]:
         They are none.
     """
     if not isinstance(given, list | tuple):
-        raise InvalidType(f"filter: a {type(given).__name__} is given; {ALLOWED}")
+        raise InvalidType(f"filter: {a_type(given)} is given; {ALLOWED}")
     if isinstance(given, tuple) and given and isinstance(given[0], str):
         raise InvalidType(f"filter: {given!r} is a tuple by itself; {ALLOWED}")
     alternatives = bool(given) and all(isinstance(each, list) for each in given)

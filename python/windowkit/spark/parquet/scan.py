@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from windowkit import files
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.spark.jobs import Job, identifier, job
@@ -195,7 +196,7 @@ def explain_scan(
     merge_schema: bool | None = None,
     rows_per_slice: float | None = None,
 ) -> str:
-    """Say how `scan` evaluates a query: what is read, what is expected of it, and what runs where.
+    """Describe how `scan` evaluates a query: what is read, what is expected of it, and what runs where.
 
     Parameters
     ----------
@@ -251,7 +252,7 @@ def few(expects: Expected) -> bool:
 
 
 def groups(made: Scan) -> str:
-    """Say how many row groups a sample of the files has, and how many their statistics rule out."""
+    """Describe how many row groups a sample of the files has, and how many their statistics rule out."""
     every = made.source.files
     sampled = every[:: max(len(every) // SAMPLE, 1)][:SAMPLE]
     number, left = 0, 0
@@ -283,11 +284,11 @@ def checked(
 ) -> Scan:
     """Check a query against files, without reading rows."""
     if not is_session(session):
-        raise InvalidType(f"spark: a {type(session).__name__} is given; spark is a SparkSession")
+        raise InvalidType(f"spark: {a_type(session)} is given; spark is a SparkSession")
     if not isinstance(query, Query):
-        raise InvalidType(f"query: a {type(query).__name__} is given; query is a windowkit.Query")
+        raise InvalidType(f"query: {a_type(query)} is given; query is a windowkit.Query")
     if metrics is not None and not isinstance(metrics, Metrics):
-        raise InvalidType(f"metrics: a {type(metrics).__name__} is given; it is wk.spark.Metrics(), or None")
+        raise InvalidType(f"metrics: {a_type(metrics)} is given; it is wk.spark.Metrics(), or None")
     if not isinstance(merge_schema, bool | None):
         raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True, False or None")
     if filesystem is None:

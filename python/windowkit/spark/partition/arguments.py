@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from windowkit.checks import one_of
+from windowkit.checks import a_type, one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import items
@@ -56,7 +56,7 @@ def checked_window(window: Tumbling | Length | None, time: str | None) -> Tumbli
         return None
     if isinstance(window, Window) and not isinstance(window, Tumbling):
         raise InvalidType(
-            f"window: {window!r} is a {type(window).__name__}; window is a tumbling window, as loads are "
+            f"window: {window!r} is {a_type(window)}; window is a tumbling window, as loads are "
             "counted anew where it ends, or None"
         )
     if not isinstance(window, Tumbling):

@@ -15,7 +15,7 @@ from math import nextafter
 from typing import TYPE_CHECKING, Final
 
 from windowkit._columns import is_spark
-from windowkit.checks import integer, number, one_of
+from windowkit.checks import a_type, integer, number, one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.partition import Partitioner
@@ -216,7 +216,7 @@ def partitioning(
     exchange: repartitionById
     """
     if not is_spark(df):
-        raise InvalidType(f"df: a {type(df).__name__} is given; df is a Spark DataFrame")
+        raise InvalidType(f"df: {a_type(df)} is given; df is a Spark DataFrame")
     most = arguments.MOST_PARTITIONS
     integer("n", n, f"n is an int from 1 to {most:,}", 1, most)
     names = tuple(checked_name("keys", key) for key in items("keys", keys, str, "a str or a sequence of str"))

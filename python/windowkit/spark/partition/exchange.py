@@ -19,7 +19,7 @@ WORD: Final = 0xFFFF_FFFF
 
 
 def way() -> str:
-    """Say how `by_id` does it: from 4.1 on pyspark takes the partition of a row."""
+    """Describe how `by_id` does it: from 4.1 on pyspark takes the partition of a row."""
     if hasattr(DataFrame, "repartitionById"):
         return "repartitionById"
     return "repartition, by numbers that Spark's hash partitioning sends there"

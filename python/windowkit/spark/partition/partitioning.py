@@ -135,7 +135,7 @@ class Partitioning:
         return by_content(self, df, codes.by_name(df))
 
     def explain(self) -> str:
-        """Say how rows are partitioned, and why."""
+        """Describe how rows are partitioned, and why."""
         return "\n".join(lines(self))
 
 

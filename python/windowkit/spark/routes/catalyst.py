@@ -46,7 +46,7 @@ def refusal(job: Job) -> str | None:
 
 
 def unlike(job: Job, aggregate: Aggregate) -> str | None:
-    """Say why Spark's own functions do not compute an aggregate, if so."""
+    """Return why Spark's own functions do not compute an aggregate, or None."""
     if aggregate.user is not None:
         return f"{aggregate} is a user's own function"
     if aggregate.function in sql.UNLIKE:
@@ -62,7 +62,7 @@ def unlike(job: Job, aggregate: Aggregate) -> str | None:
 
 
 def overflowing(job: Job, column: str) -> str | None:
-    """Say why Spark may overflow where a sum fits, if so; see `stages.rows_instead`."""
+    """Return why Spark may overflow where a sum fits, or None; see `stages.rows_instead`."""
     if isinstance(job.type_of(column), spark.DayTimeIntervalType):
         return f"a part of a sum of {identifier(column)}, of intervals, may not fit where the sum does"
     return None

@@ -35,7 +35,7 @@ def refusal(_: Job) -> str | None:
 
 
 def rows_instead(job: Job) -> str | None:
-    """Say why rows are packed rather than slices, whatever slices would save; None if they are not."""
+    """Return why rows are packed rather than slices, whatever slices would save; None if they are not."""
     return stages.rows_instead(job.query, job.schema, job.plan)
 
 
@@ -77,7 +77,7 @@ def explain(job: Job) -> list[str]:
 
 
 def held(job: Job) -> list[str]:
-    """Say what slices hold."""
+    """Describe what slices hold."""
     columns = ", ".join(map(identifier, job.query.inputs))
     reason = rows_instead(job)
     if reason is not None:
@@ -95,7 +95,7 @@ def held(job: Job) -> list[str]:
 
 
 def moved(job: Job) -> list[str]:
-    """Say what crosses the shuffle, and what becomes of it."""
+    """Describe what crosses the shuffle, and what becomes of it."""
     partitions, each = buckets(job)
     keys = ", ".join(map(identifier, job.query.by))
     of = f"{partitions * each:,} buckets of {keys}" if keys else "one bucket"

@@ -133,7 +133,7 @@ def explain(
     partitioner: str | Partitioning | None = None,
     n: int | None = None,
 ) -> str:
-    """Say how `aggregate` evaluates a query: which route, why, and what runs where.
+    """Describe how `aggregate` evaluates a query: which route, why, and what runs where.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ LIMITS: Final = Limits()
 
 
 def rows_instead(query: Query, schema: pa.Schema, planned: Plan) -> str | None:
-    """Say why rows are packed rather than slices, whatever slices would save; None if they are not."""
+    """Return why rows are packed rather than slices, whatever slices would save; None if they are not."""
     for window, (_, _, needs_rows, _) in zip(query.windows, planned.windows, strict=True):
         if needs_rows:
             return f"{window} needs the rows of a key in one place"

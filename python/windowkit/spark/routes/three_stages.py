@@ -17,6 +17,7 @@ from pyspark.sql.functions import col, lit
 
 from windowkit._columns import is_spark
 from windowkit.aggregates import Aggregate
+from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query, items
 from windowkit.spark.jobs import Job, job
@@ -82,7 +83,7 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
         )
     if not isinstance(partitioner, str):
         raise InvalidType(
-            f"partitioner: {partitioner!r} is a {type(partitioner).__name__}; partitioner is the name of a "
+            f"partitioner: {partitioner!r} is {a_type(partitioner)}; partitioner is the name of a "
             "method, or a Partitioning"
         )
     if n is None:
@@ -125,7 +126,7 @@ def grouped(
 ) -> DataFrame:
     """Aggregate without windows; see `windowkit.spark.aggregate`."""
     if not is_spark(df):
-        raise InvalidType(f"df: a {type(df).__name__} is given; df is a Spark DataFrame")
+        raise InvalidType(f"df: {a_type(df)} is given; df is a Spark DataFrame")
     names = tuple(checked_name("keys", key) for key in items("keys", keys, str, "a str or a sequence of str"))
     refuse_repeated("keys", names)
     wanted = items("aggs", aggs, Aggregate, "an aggregate like windowkit.sum('v'), or a sequence of them")

@@ -25,8 +25,8 @@ class Metrics:
     Give one to `windowkit.spark.aggregate` or `windowkit.spark.scan`, and print it after an action on their
     result. Stages that Spark runs twice, as it does where an executor is lost, are counted twice. Spark
     reports actions of DataFrames: not ``foreach`` and ``rdd``, and of ``toLocalIterator`` nothing of the last
-    stage. Of an action that fails it reports what was counted, or zeros, as of one that succeeds; only the
-    exception of the action distinguishes them.
+    stage. For a failed action, it reports the counts so far, or zeros; only the action's exception
+    shows that it failed.
 
     Examples
     --------

@@ -161,7 +161,7 @@ impl Engine {
         accepted.iter().map(|batch| Ok(batch.clone().split(cutoff)?.0)).collect()
     }
 
-    /// Takes in rows, and finds the windows that are ready at this watermark.
+    /// Adds rows, and finds the windows that are ready at this watermark.
     ///
     /// # Errors
     /// `Overflow` where a result does not fit its type; what a user's function raises.

@@ -132,7 +132,7 @@ impl Tuples {
         self.store.next()
     }
 
-    /// Takes in rows, batch by batch with their times; also returns the key of each row.
+    /// Adds rows, batch by batch with their times; also returns the key of each row.
     pub(super) fn put(
         &mut self,
         mut batches: Vec<(RecordBatch, Vec<i64>)>,

@@ -69,7 +69,7 @@ impl TupleStore {
         columns.map(|column| column.get_array_memory_size()).sum()
     }
 
-    /// Takes in rows: the columns of each batch, in the order of `read`; all batches become one chunk.
+    /// Adds rows: the columns of each batch, in the order of `read`; all batches become one chunk.
     pub(super) fn push(&mut self, batches: &[Vec<ArrayRef>], rows: usize) -> Result<()> {
         let one = |(column, wanted): (usize, &DataType)| -> Result<ArrayRef> {
             let own = batches.iter().map(|batch| match &batch[column] {
