@@ -38,3 +38,59 @@ def test_an_allocation_that_fails_is_an_error(aggs, threads):
     said, rows = done.splitlines()
     assert "alloc" in said
     assert rows == "100"
+
+
+SWEEP = """
+    import resource
+    import pyarrow as pa
+    import numpy as np
+    import windowkit as wk
+
+    unlimited = resource.getrlimit(resource.RLIMIT_AS)[1]
+
+    def limited(extra, work):
+        # What work returns with so many more bytes of address space; None where that is too little.
+        status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+        taken = int(status["VmSize"].split()[0]) << 10
+        resource.setrlimit(resource.RLIMIT_AS, (taken + extra, unlimited))
+        try:
+            return work()
+        except MemoryError:
+            return None
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (unlimited, unlimited))
+
+    rows = pa.table({"t": np.arange(1 << 19), "v": np.arange(1 << 19), "s": np.arange(1 << 19).astype(str)})
+    aggs = [wk.collect_list("s"), wk.count_distinct("v")]
+    query = wk.query(by=[], time="t", windows=wk.tumbling(1 << 20), aggs=aggs)
+    counts = wk.query(by=[], time="t", windows=wk.tumbling(1000), aggs=wk.count().alias("n"))
+    sketch = wk.HyperLogLog(21)
+    sketch.update(rows["v"])
+    op = query.operator(schema=rows.schema)
+    op.push(rows)
+    whole = op.snapshot()
+    answers = counts.run(rows, threads=1)
+    failed = succeeded = 0
+    for extra in [1 << 20, *range(4 << 20, 128 << 20, 4 << 20)]:
+        snapshot = limited(extra, op.snapshot)
+        restored = limited(extra, lambda: wk.Operator.restore(whole, query))
+        written = limited(extra, sketch.to_bytes)
+        # Threads need memory, too; those that cannot be had are not missed.
+        counted = limited(extra, lambda: counts.run(rows, threads=4))
+        assert snapshot in (None, whole)
+        assert restored is None or restored.snapshot() == whole
+        assert written in (None, sketch.to_bytes())
+        assert counted in (None, answers)
+        missing = [snapshot, restored, written, counted].count(None)
+        failed, succeeded = failed + missing, succeeded + 4 - missing
+        del restored
+    assert op.close().num_rows == 1
+    print(failed, succeeded)
+"""
+
+
+def test_snapshots_without_memory_are_an_error_that_says_so() -> None:
+    """Never a panic, nor a sound snapshot that is called damaged."""
+    failed, succeeded = map(int, program(SWEEP, MIMALLOC_ARENA_RESERVE="1MiB").split())
+    assert failed > 10
+    assert succeeded > 10

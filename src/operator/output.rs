@@ -13,6 +13,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::take::take;
 
+use super::parts::{joined, spawned};
 use super::plan::Plan;
 use super::ranked::{Ordered, RankedBlock};
 use super::schema::{extent_fields, rank_fields};
@@ -128,10 +129,13 @@ impl Output {
             }
         };
         let mut done = thread::scope(|scope| {
-            let helpers: Vec<_> = (1..threads.min(to - from)).map(|_| scope.spawn(work)).collect();
-            let mut all = work()?;
-            for helper in helpers {
-                all.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            // With fewer threads than requested, each takes more blocks.
+            let helpers: Vec<_> = (1..threads.min(to - from)).filter_map(|_| spawned(scope, work)).collect();
+            let own = work();
+            let others: Vec<_> = helpers.into_iter().map(joined).collect();
+            let mut all = own?;
+            for other in others {
+                all.extend(other?);
             }
             Result::Ok(all)
         })?;

@@ -1,6 +1,7 @@
 //! Batches on their way into an operator: shared out to threads, and read by column without rows whose time is null.
 
-use std::thread;
+use std::panic::resume_unwind;
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::ScalarBuffer;
@@ -22,19 +23,31 @@ pub(super) fn share_out<T: Send>(
 ) -> Result<Vec<T>> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let threads = threads.clamp(1, rows.div_ceil(4 * CHUNK_ROWS).max(1));
-    let mut parts = split(batches, rows.div_ceil(threads)).into_iter();
-    let first = parts.next().unwrap_or_default();
-    let helper = &helper;
+    let parts = split(batches, rows.div_ceil(threads));
+    let (helper, rest) = (&helper, &parts[1..]);
     let others: Vec<Result<T>> = thread::scope(|scope| {
-        let helpers: Vec<_> = parts.map(|part| scope.spawn(move || helper(&part))).collect();
-        let pushed = own(&first);
-        let joined = helpers
-            .into_iter()
-            .map(|helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        let others: Vec<_> = joined.collect();
+        let helpers: Vec<_> = rest.iter().map(|part| spawned(scope, move || helper(part))).collect();
+        let pushed = own(&parts[0]);
+        // What no thread could be had for is done here.
+        let done = helpers.into_iter().zip(rest);
+        let done = done.map(|(thread, part)| thread.map_or_else(|| helper(part), joined));
+        let others: Vec<_> = done.collect();
         pushed.map(|()| others)
     })?;
     others.into_iter().collect()
+}
+
+/// A thread that does this work; `None` where the system has none left.
+pub(super) fn spawned<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    thread::Builder::new().spawn_scoped(scope, work).ok()
+}
+
+/// The result of a thread, or its panic.
+pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Batches in contiguous parts of `rows` rows (the last may have fewer).

@@ -6,11 +6,10 @@ use std::sync::Mutex;
 
 use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
+use crate::error::OutOfMemory;
 use crate::{Error, Result};
-
-/// The panic payload of an allocation of this many bytes that failed.
-struct Refused(usize);
 
 /// Memory reserved for unwinding, freed when there is no other.
 static RESERVE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
@@ -24,12 +23,12 @@ pub(super) fn unwind_without_memory() {
         if let Ok(mut reserved) = RESERVE.try_lock() {
             *reserved = Vec::new();
         }
-        panic_any(Refused(layout.size()))
+        panic_any(OutOfMemory(layout.size()))
     });
     // Printing that, as panics do, would need memory.
     let others = take_hook();
     set_hook(Box::new(move |panic| {
-        if !panic.payload().is::<Refused>() {
+        if !panic.payload().is::<OutOfMemory>() {
             others(panic);
         }
     }));
@@ -53,7 +52,7 @@ pub(super) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T>
 /// Runs `work`; a panic in it becomes an error. Needed wherever Python, or the C stream, would be the caller.
 pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        if let Some(Refused(bytes)) = panic.downcast_ref() {
+        if let Some(OutOfMemory(bytes)) = panic.downcast_ref() {
             reserve();
             return Err(Error::Memory(format!("an allocation of {bytes} bytes failed")));
         }
@@ -65,6 +64,14 @@ pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
             "a defect of windowkit, please report it: {}",
             text.unwrap_or("panic without a message")
         )))
+    })
+}
+
+/// Bytes for Python, which may not have the memory for them.
+pub(super) fn py_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, bytes.len(), |to| {
+        to.copy_from_slice(bytes);
+        Ok(())
     })
 }
 

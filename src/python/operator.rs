@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::errors::detached;
+use super::errors::{detached, py_bytes};
 use super::plan::PyPlan;
 use crate::operator::{Contents, Operator, Options, Plan, Stats, Step, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
@@ -78,7 +78,7 @@ impl PyOperator {
     /// The whole state of the operator, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = detached(py, || self.stream()?.snapshot())?;
-        Ok(PyBytes::new(py, &bytes))
+        py_bytes(py, &bytes)
     }
 
     /// Whether the stream was ended.

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arrow_array::{Array, ArrayRef, Int32Array, RecordBatchReader, cast::AsArray, types::Int32Type};
 use arrow_schema::DataType;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use pyo3_arrow::PyArray;
 use pyo3_arrow::input::AnyRecordBatch;
 
-use super::errors::detached;
+use super::errors::{detached, py_bytes};
 use crate::keys::{KeyIndex, hash_rows};
 use crate::partition::{
     Batch, Candidates, CardinalityKind, Method, Parameters, Partitioner, Statistics, WindowLength, choose,
@@ -124,8 +125,9 @@ impl PyPartitioner {
         detached(py, || Ok(self.lock()?.explain()))
     }
 
-    fn snapshot(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
-        detached(py, || Ok(self.lock()?.snapshot()))
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = detached(py, || Ok(self.lock()?.snapshot()))?;
+        py_bytes(py, &bytes)
     }
 
     #[staticmethod]

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyArray;
 
-use super::errors::{detached, exception};
+use super::errors::{detached, exception, py_bytes};
 use crate::sketch::HyperLogLog;
 use crate::{Error, Result};
 
@@ -93,6 +93,6 @@ impl PyHyperLogLog {
 
     fn to_bytes<'py>(&self, py: Python<'py>, bits: u32) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = detached(py, || self.with(|sketch| sketch.to_bytes(bits)))?;
-        Ok(PyBytes::new(py, &bytes))
+        py_bytes(py, &bytes)
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, cast::AsArray};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use pyo3_arrow::PyArray;
 
+use super::errors::py_bytes;
 use super::user::array;
 use crate::error::Cause;
 use crate::operator::{Length, Moment, WindowKind, WindowSpec};
@@ -248,7 +248,7 @@ impl Opened {
         let state = &mut self.state;
         let edits = self.caller.call(what, |py, adapter| {
             if let State::Saved(bytes) = state {
-                let bytes = PyBytes::new(py, bytes);
+                let bytes = py_bytes(py, bytes)?;
                 *state = State::Open(adapter.call_method1("restored", (bytes,))?.unbind());
             }
             match state {

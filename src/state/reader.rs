@@ -2,13 +2,14 @@
 //! too little is left.
 
 use std::io::Cursor;
-use std::panic::catch_unwind;
+use std::panic::{catch_unwind, resume_unwind};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, SchemaRef};
 
 use super::{broken, stream};
+use crate::error::OutOfMemory;
 use crate::{Error, Result};
 
 /// Bytes of a snapshot, or of a part of one.
@@ -123,7 +124,12 @@ impl<'a> Reader<'a> {
             Ok((schema, stream.collect::<std::result::Result<_, _>>()?))
         };
         // Arrow panics on some schemas and arrays that no writer produces, and owns none of our data at that point.
-        catch_unwind(read).ok().and_then(std::result::Result::ok).map_or_else(broken, Ok)
+        match catch_unwind(read) {
+            Ok(Ok(batches)) => Ok(batches),
+            // Sound bytes may be more than there is memory for.
+            Err(panic) if panic.is::<OutOfMemory>() => resume_unwind(panic),
+            Ok(Err(_)) | Err(_) => broken(),
+        }
     }
 
     /// Checks that everything was read.
