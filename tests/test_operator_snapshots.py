@@ -38,11 +38,13 @@ def calls_of(case: Case, op: wk.Operator, at: int) -> dict[Any, list[Any]]:
 def assert_alike(one: Any, other: Any) -> None:
     """Equal but for the last digits of floats.
 
-    Joins of variances are rounded, and the tree above the slices, which says in which order they are joined, is
-    built anew by a restart.
+    Joins of variances are rounded. Their order follows from the tree above the slices, which a restart builds
+    anew.
     """
     if isinstance(one, float) and isinstance(other, float):
-        assert one == other or math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-9) or repr(one) == repr(other)
+        assert (
+            one == other or math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-9) or repr(one) == repr(other)
+        )
     elif isinstance(one, dict):
         assert list(one) == list(other)
         assert_alike(list(one.values()), list(other.values()))

@@ -639,7 +639,7 @@ def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
     if not isinstance(time, pa.Scalar) and pa.types.is_integer(kind):
         if isinstance(time, bool) or not hasattr(time, "__index__"):
             raise InvalidType(
-                f"{argument}: {time!r} is a {type(time).__name__}; the time column is an "
+                f"{argument}: {time!r} is {a_type(time)}; the time column is an "
                 f"integer, and so is {MEANT[argument]}"
             )
         given = operators.index(time)
