@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::errors::{detached, py_bytes};
+use super::errors::{caught, detached, py_bytes};
 use super::plan::PyPlan;
 use crate::operator::{Contents, Operator, Options, Plan, Stats, Step, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
@@ -77,7 +77,11 @@ impl PyOperator {
 
     /// The whole state of the operator, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = detached(py, || self.stream()?.snapshot())?;
+        let bytes = detached(py, || {
+            let stream = self.stream()?;
+            // Caught here, a panic for want of memory does not poison the lock: nothing was changed.
+            caught(|| stream.snapshot())
+        })?;
         py_bytes(py, &bytes)
     }
 
