@@ -441,10 +441,12 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_does_not_fit_is_refused_before_spark_starts(spark, skewed, case):
     options, kind, message = REFUSED[case]
-    spark.sparkContext.setJobGroup("refused", "what must not start")
+    spark.sparkContext.setJobGroup("refused partitioning", "what must not start")
     with pytest.raises(kind, match=message):
         wk.spark.repartition(skewed, **({"n": PARTITIONS, "keys": "k"} | options))
-    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup("refused")) == []
+    started = spark.sparkContext.statusTracker().getJobIdsForGroup("refused partitioning")
+    spark.sparkContext._jsc.clearJobGroup()
+    assert list(started) == []
 
 
 def test_keys_that_spark_cannot_hash_are_refused(skewed):
