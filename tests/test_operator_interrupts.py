@@ -113,7 +113,7 @@ def test_rows_in_are_rows_in_windows_and_late_rows(order: str, seed: int) -> Non
     clock = "clock" if order == "clock" else "event"
     rounds = 400
     interrupts = int(program(PROGRAM, "in-order" if order == "clock" else order, clock, seed, rounds))
-    assert interrupts >= 10
+    assert interrupts > 0
 
 
 FORK = """
