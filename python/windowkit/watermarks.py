@@ -1,0 +1,94 @@
+"""Times as an operator takes and returns them: watermarks and punctuations, in the time column's type."""
+
+from __future__ import annotations
+
+import datetime
+import operator as operators
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit._columns import is_a
+from windowkit.checks import a_type
+from windowkit.durations import Duration, duration
+from windowkit.errors import InvalidType, InvalidValue
+
+__all__ = ["in_time", "scalar"]
+
+MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
+
+
+def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
+    """Return a time in the units of a type of times."""
+    given = time
+    if not isinstance(time, pa.Scalar) and pa.types.is_integer(kind):
+        if isinstance(time, bool) or not hasattr(time, "__index__"):
+            raise InvalidType(
+                f"{argument}: {time!r} is {a_type(time)}; the time column is an "
+                f"integer, and so is {MEANT[argument]}"
+            )
+        given = operators.index(time)
+        if not -(2**63) <= given < 2**63:
+            raise InvalidValue(f"{argument}: {given} is out of range; allowed are integers of 64 bits")
+        return given
+    if pa.types.is_duration(kind) and (
+        isinstance(time, str | datetime.timedelta | Duration) or is_a(time, "numpy", "timedelta64")
+    ):
+        return in_units(argument, duration(argument, time), kind)
+    try:
+        scalar = given if isinstance(given, pa.Scalar) else pa.scalar(given)
+        is_day = pa.types.is_date32(kind) and pa.types.is_integer(scalar.type)
+        cast = (scalar.cast(pa.int32()) if is_day else scalar).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise InvalidType(
+            f"{argument}: {time!r} is not a time of type {kind} ({error}); {allowed_times(kind)}"
+        ) from None
+    refuse_unlike(argument, time, scalar, kind)
+    if not cast.is_valid:
+        raise InvalidValue(f"{argument}: it is null; allowed are times")
+    return int(cast.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
+
+
+def scalar(units: int, kind: pa.DataType) -> pa.Scalar:
+    """Return a time of a type."""
+    return pa.scalar(units, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+
+
+def allowed_times(kind: pa.DataType) -> str:
+    """Return what may be given for a time of a type."""
+    if pa.types.is_timestamp(kind):
+        zone = (
+            "without a zone or an offset, as the time column has none"
+            if kind.tz is None
+            else "with a zone or an offset (add Z or an offset such as +01:00 to a text), as the time column "
+            f"is in {kind.tz}"
+        )
+        return f"allowed are times {zone}, as exact as the time column"
+    if pa.types.is_date(kind):
+        return "allowed are dates without a time of day"
+    return "allowed is what the time column can hold"
+
+
+def refuse_unlike(argument: str, given: object, scalar: pa.Scalar, kind: pa.DataType) -> None:
+    """Refuse what Arrow casts to a type of times, and in doing so adds a zone or takes a time of day away."""
+    is_zoned = pa.types.is_timestamp(scalar.type) and scalar.type.tz is not None
+    why = None
+    if pa.types.is_timestamp(kind) and (pa.types.is_timestamp(scalar.type) or pa.types.is_date(scalar.type)):
+        if is_zoned != (kind.tz is not None):
+            why = "has a zone" if is_zoned else "has no zone"
+    elif pa.types.is_date(kind) and pa.types.is_timestamp(scalar.type) and scalar.is_valid:
+        if is_zoned:
+            why = "has a zone"
+        elif scalar.cast(kind).cast(scalar.type) != scalar:
+            why = "has a time of day"
+    if why is not None:
+        raise InvalidType(f"{argument}: {given!r} {why}; {allowed_times(kind)}")
+
+
+def in_units(argument: str, given: Duration, kind: pa.DataType) -> int:
+    """Return a duration in the units of a type of durations."""
+    per_unit = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[kind.unit]
+    count, rest = divmod(given.nanoseconds, per_unit)
+    if rest:
+        raise InvalidType(f"{argument}: {given.text!r} is not a time of type {kind}; {allowed_times(kind)}")
+    return count
