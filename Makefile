@@ -8,9 +8,10 @@ PYTHONS = $(PYTHON) $(if $(filter file,$(origin PYTHON)),python3.14 python3.13 p
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-# The extension module exists and is up to date: NATIVE as users get it, QUICK in any profile.
-NATIVE := $(STAMPS)/native
+# The extension module is up to date: RELEASE as users get it, QUICK in that profile or better, ANY in any profile.
+RELEASE := $(STAMPS)/release
 QUICK := $(STAMPS)/quick
+ANY := $(STAMPS)/any
 RUST := $(shell find src -name '*.rs') Cargo.toml Cargo.lock rust-toolchain.toml
 # The toolchain in use is written to a file, since it is unknown until its recipe has run.
 WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
@@ -34,10 +35,10 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do \
 		printf '  make %-12s%s\n' "$$name" "$$text"; done
 
-demo: java $(NATIVE)  ## New York's flights of 2013 in windows: windowkit beside Spark's own functions
+demo: java $(QUICK)  ## New York's flights of 2013 in windows: windowkit beside Spark's own functions
 	@$(BIN)/python examples/flights.py
 
-test: java $(NATIVE)  ## all tests of the Rust core, the Python package and Spark
+test: java $(QUICK)  ## all tests of the Rust core, the Python package and Spark
 	$(WITH_RUST) cargo test --locked --workspace
 	$(BIN)/python -m pytest $(PARALLEL)
 
@@ -50,10 +51,10 @@ check: $(STAMPS)/toolchain $(STAMPS)/python  ## format, lints, types and the qui
 	@# Without optimisations, tests of the SIMD kernels take as long as all others, and so do those of all techniques.
 	$(WITH_RUST) cargo test --locked --quiet --lib -p windowkit -p windowkit-baselines -- --skip kernels::simd \
 		--skip all_are_the_definition
-	@$(MAKE) --no-print-directory $(QUICK)
+	@$(MAKE) --no-print-directory $(ANY)
 	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow' --ignore tests/spark
 
-hunt: $(NATIVE)  ## the property tests HUNTS (5) times over new random examples
+hunt: $(QUICK)  ## the property tests HUNTS (5) times over new random examples
 	@for hunt in $$(seq $(HUNTS)); do \
 		$(BIN)/python -m pytest -q -m hypothesis --ignore tests/spark --hypothesis-profile=hunt tests || exit 1; \
 	done
@@ -71,7 +72,7 @@ fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd
 		$(WITH_RUST) $(WITH_VENV) cargo fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
-bench: java $(NATIVE) $(STAMPS)/bench  ## a quick run of the benchmarks, some ten minutes; pages and pictures in target/bench
+bench: java $(RELEASE) $(STAMPS)/bench  ## a quick run of the benchmarks, some ten minutes; pages and pictures in target/bench
 	$(WITH_RUST) cargo bench --locked --workspace
 	$(BIN)/python benchmarks/local_grid.py --keys 16,1024 --output target/bench/local.md
 	$(WITH_RUST) $(BIN)/python benchmarks/kernels.py --quick --output target/bench/kernels.md
@@ -79,7 +80,7 @@ bench: java $(NATIVE) $(STAMPS)/bench  ## a quick run of the benchmarks, some te
 	$(BIN)/python benchmarks/spark_grid.py --cells '16 keys*' '1024 keys*' --sides spark windowkit --repeats 1 \
 		--skip-spark-over 10 --output target/bench/spark.md
 
-bench-full: java $(NATIVE) $(STAMPS)/bench  ## every cell of the Python benchmarks, recorded in docs/benchmarks: some hours
+bench-full: java $(RELEASE) $(STAMPS)/bench  ## every cell of the Python benchmarks, recorded in docs/benchmarks: some hours
 	$(BIN)/python benchmarks/local_grid.py
 	$(WITH_RUST) $(BIN)/python benchmarks/kernels.py
 	$(WITH_RUST) $(BIN)/python benchmarks/slicing.py
@@ -169,13 +170,18 @@ $(STAMPS)/toolchain: rust-toolchain.toml | $(STAMPS)
 		exit 1; \
 	fi
 
-$(NATIVE): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
-	$(WITH_RUST) $(WITH_VENV) maturin develop --release --locked
-	@touch $@ $(QUICK)
+$(RELEASE): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
+	$(WITH_RUST) $(WITH_VENV) maturin develop --locked --release
+	@touch $@ $(QUICK) $(ANY)
+
+$(QUICK): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
+	@rm -f $(RELEASE)
+	$(WITH_RUST) $(WITH_VENV) maturin develop --locked --profile quick
+	@touch $@ $(ANY)
 
 # Compiled in a tenth of the time, and slow.
-$(QUICK): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
-	@rm -f $(NATIVE)
+$(ANY): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
+	@rm -f $(RELEASE) $(QUICK)
 	$(WITH_RUST) $(WITH_VENV) maturin develop --locked
 	@touch $@
 

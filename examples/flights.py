@@ -116,10 +116,11 @@ def main() -> None:
     for question in (DELAYS, DAYS_OF_AIRCRAFT, DAYS_OF_AIRPORTS):
         print(f"\n{question.text}")
         ways = {"windowkit": question.by_windowkit(flights), "Spark": question.by_spark(flights)}
-        taken = {name: timed(name, way, options.repeat) for name, way in ways.items()}
+        answers, taken = {}, {}
+        for name, way in ways.items():
+            answers[name], taken[name] = timed(name, way, options.repeat)
         times.append((question, taken))
-        say("comparing the answers")
-        ours, theirs = (canonical(way, question.query) for way in ways.values())
+        ours, theirs = (canonical(answer, question.query) for answer in answers.values())
         same(ours, theirs)
         say(f"all {ours.num_rows:,} rows agree\n")
         show(ours, question)
@@ -198,21 +199,20 @@ def session() -> SparkSession:
     return spark
 
 
-def timed(name: str, answer: DataFrame, repeat: int) -> float:
-    """Return the median seconds an answer takes, after once that does not count."""
+def timed(name: str, answer: DataFrame, repeat: int) -> tuple[pa.Table, float]:
+    """Return an answer, whose computation warms up, and the median seconds it then takes without its transfer."""
+    table = answer.toArrow()
     seconds: list[float] = []
-    while len(seconds) < 2 or (len(seconds) <= repeat and seconds[-1] < SLOW):
+    while not seconds or (len(seconds) < repeat and seconds[-1] < SLOW):
         begin = time.perf_counter()
         answer.write.format("noop").mode("overwrite").save()
         seconds.append(time.perf_counter() - begin)
-    warm, *counted = seconds
-    say(f"{name}: {median(counted):.2f} s, after {warm:.2f} s to warm up")
-    return median(counted)
+    say(f"{name}: {median(seconds):.2f} s")
+    return table, median(seconds)
 
 
-def canonical(answer: DataFrame, query: wk.Query) -> pa.Table:
+def canonical(table: pa.Table, query: wk.Query) -> pa.Table:
     """Return an answer with its window as two columns, sorted by keys and window."""
-    table = answer.toArrow()
     start, end = table[query.window_column].flatten()
     order = [*query.by, "start", "end"]
     columns = dict(zip(query.by, (table[name] for name in query.by), strict=True))

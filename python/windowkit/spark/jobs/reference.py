@@ -162,12 +162,12 @@ def output_schema(checked: Job) -> spark.StructType:
     time = checked.time
     if not checked.is_timestamp:
         time = f"if({time} is null, null, timestamp_seconds(0))"
-    return described(
+    return renamed(
         checked, grouped(checked, [representative(window) for window in query.windows], time).schema
     )
 
 
-def described(checked: Job, analysed: spark.StructType) -> spark.StructType:
+def renamed(checked: Job, analysed: spark.StructType) -> spark.StructType:
     """Return what Spark's analysis says of the columns of a result, under the query's names."""
     query = checked.query
     first_aggregate = len(analysed.fields) - len(query.aggs)

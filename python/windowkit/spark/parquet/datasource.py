@@ -31,7 +31,7 @@ from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_
 from windowkit.spark.parquet.pruning import left_over
 from windowkit.spark.parquet.reading import Reader
 from windowkit.spark.routes import finished
-from windowkit.spark.shipping import described, importing, packed_task
+from windowkit.spark.shipping import importing, in_one_line, packed_task
 from windowkit.windows import Session, Sliding, quoted, split, unquoted
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ class Whole:
 
     def payload(self) -> bytes:
         """Return what reads a partition, for workers."""
-        return packed_task(self.read_share, described(self.query))
+        return packed_task(self.read_share, in_one_line(self.query))
 
     def read_share(self, number: int) -> Iterator[pa.RecordBatch]:
         """Read all files, and yield the windows of the keys of partition `number`."""

@@ -26,8 +26,8 @@ __all__ = ["check_directories", "in_spark", "schema_of"]
 
 SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 SURE: Final = (pa.int32(), pa.int64(), pa.date32(), pa.string(), pa.null())
-"""What Spark, too, takes directories for, where they say nothing like `NUMBER`."""
-NUMBER: Final = re.compile(r"\s*[+-]?(NaN|Infinity|0[xX].*|[\d.]+([eE][+-]?\d+)?[fFdD]?)\s*")
+"""What Spark, too, takes directories for, where they say nothing like `FRACTION`."""
+FRACTION: Final = re.compile(r"\s*[+-]?(NaN|Infinity|0[xX].*|[\d.]+([eE][+-]?\d+)?[fFdD]?)\s*")
 
 
 def check_directories(source: Source) -> None:
@@ -41,7 +41,7 @@ def check_directories(source: Source) -> None:
     advice = "without Spark, values of directories name=value are whole numbers, dates and text"
     for at, (name, kind) in enumerate(zip(source.partitioned.names, source.partitioned.types, strict=True)):
         values = {file.values[at] for file in source.files} - {None}
-        odd = [value for value in values if isinstance(value, str) and NUMBER.fullmatch(value)]
+        odd = [value for value in values if isinstance(value, str) and FRACTION.fullmatch(value)]
         if odd or kind not in SURE:
             raise InvalidValue(
                 f"paths: directories say {name}={(odd or sorted(values))[0]}, which Spark may type in "

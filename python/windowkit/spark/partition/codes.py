@@ -14,12 +14,21 @@ from windowkit.spark.jobs import identifier, position_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["Reference", "by_name", "by_number", "content", "key_code", "numbered", "position", "telling"]
+__all__ = [
+    "Reference",
+    "by_name",
+    "by_number",
+    "content",
+    "key_code",
+    "numbered",
+    "position",
+    "distinguishing",
+]
 
 Reference = Callable[[int], "Column"]
 """Gives the column at a position of a DataFrame."""
 
-TELLING: Final[tuple[type[spark.DataType], ...]] = (
+DISTINGUISHING: Final[tuple[type[spark.DataType], ...]] = (
     spark.TimestampType,
     spark.TimestampNTZType,
     spark.DoubleType,
@@ -115,13 +124,13 @@ def content(frame: DataFrame, positions: Iterable[int], reference: Reference) ->
     return xxhash64(*columns) if columns else lit(0).cast("bigint")
 
 
-def telling(frame: DataFrame, keys: Iterable[int]) -> list[str]:
+def distinguishing(frame: DataFrame, keys: Iterable[int]) -> list[str]:
     """Return the names of a few columns that should distinguish rows of one key, cheap ones first."""
     taken = set(keys)
     ranked = []
     lowered = [name.lower() for name in frame.columns]
     for at, field in enumerate(frame.schema.fields):
-        if at not in taken and isinstance(field.dataType, TELLING) and lowered.count(lowered[at]) == 1:
-            rank = next(i for i, kind in enumerate(TELLING) if isinstance(field.dataType, kind))
+        if at not in taken and isinstance(field.dataType, DISTINGUISHING) and lowered.count(lowered[at]) == 1:
+            rank = next(i for i, kind in enumerate(DISTINGUISHING) if isinstance(field.dataType, kind))
             ranked.append((rank, at))
     return [frame.columns[at] for _, at in sorted(ranked)[:ENOUGH]]

@@ -173,7 +173,7 @@ def partition_id(
         df, n, keys, method, way="planned", window=window, time=time, sample=sample, spread=spread
     )
     if made.spread is None and spread == "auto":
-        made = replace(made, spread=telling(made, df))
+        made = replace(made, spread=spread_columns(made, df))
         warn_of_repeats(made)
     return made.partition_id(df)
 
@@ -306,7 +306,7 @@ def planned(
     made: Partitioning, df: DataFrame, sample: float | None, find: bool, windows: tuple[int, ...]
 ) -> Partitioning:
     """Count the rows of keys, of each window by itself, and decide where they go."""
-    columns = telling(made, df) if find else ()
+    columns = spread_columns(made, df) if find else ()
     at = [codes.position("spread", name, df) for name in columns]
     content = codes.content(df, at, codes.by_number) if find else None
     code = key_code(made, df, codes.by_number)
@@ -345,6 +345,6 @@ def warn_of_repeats(made: Partitioning) -> None:
         )
 
 
-def telling(made: Partitioning, df: DataFrame) -> tuple[str, ...]:
+def spread_columns(made: Partitioning, df: DataFrame) -> tuple[str, ...]:
     """Return the columns whose content may distinguish the rows of a split key."""
-    return tuple(codes.telling(df, key_positions(made, df)))
+    return tuple(codes.distinguishing(df, key_positions(made, df)))

@@ -14,7 +14,7 @@ from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftr
 from windowkit.aggregates import Aggregate
 from windowkit.spark.jobs import Job, identifier, named, output_schema, own, sql, uncounted, unranked
 from windowkit.spark.routes.route import Route
-from windowkit.spark.shipping import described, observed_count
+from windowkit.spark.shipping import in_one_line, observed_count
 from windowkit.windows import Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def checked(job: Job, aggregate: Aggregate) -> Column:
     overflow = raise_error(
         lit(
             f"windowkit.errors.Overflow: {aggregate.name}: the {aggregate.function} of a window does not fit "
-            f"its type; in the {described(job.query)}"
+            f"its type; in the {in_one_line(job.query)}"
         )
     )
     if aggregate.function in sql.SUMS and isinstance(kind, spark.LongType):

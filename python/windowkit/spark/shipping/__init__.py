@@ -5,11 +5,11 @@ This is the lowest room of `windowkit.spark`; it knows queries, but neither jobs
 
 from windowkit.spark.shipping import packing
 from windowkit.spark.shipping.metrics import Metrics, observed_chunks, observed_count
-from windowkit.spark.shipping.tasks import described, importing, packed_task, running, shipped
+from windowkit.spark.shipping.tasks import importing, in_one_line, packed_task, running, shipped
 
 __all__ = [
     "Metrics",
-    "described",
+    "in_one_line",
     "importing",
     "observed_chunks",
     "observed_count",

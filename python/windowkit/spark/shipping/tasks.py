@@ -19,7 +19,7 @@ from windowkit import _native
 from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.query import Query
 
-__all__ = ["described", "importing", "packed_task", "running", "shipped"]
+__all__ = ["in_one_line", "importing", "packed_task", "running", "shipped"]
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -39,7 +39,7 @@ def shipped(task: Any, what: str | None = None) -> Callable[[Batches], Batches]:
     What it raises, besides what `task` does: ``RuntimeError`` where windowkit cannot be imported or has
     another version; with the host, the interpreter, and both versions.
     """
-    payload = packed_task(task, what or described(task.query))
+    payload = packed_task(task, what or in_one_line(task.query))
     there = importing()
 
     # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
@@ -120,13 +120,13 @@ def running(payload: bytes, given: Any) -> Batches:
         raise InvalidValue(f"data: {error!r} was raised; in the {what}") from error
 
 
-def described(query: Query) -> str:
+def in_one_line(query: Query) -> str:
     """Return a query in one line.
 
     Examples
     --------
     >>> import windowkit as wk
-    >>> described(wk.query(by="k", time="ts", windows=wk.tumbling(10), aggs=[wk.sum("v"), wk.count()]))
+    >>> in_one_line(wk.query(by="k", time="ts", windows=wk.tumbling(10), aggs=[wk.sum("v"), wk.count()]))
     'query by k over ts, windows tumbling(10), answers sum(v), count(*)'
     """
     windows = ", ".join(map(str, query.windows))
