@@ -200,7 +200,7 @@ def session() -> SparkSession:
 
 
 def timed(name: str, answer: DataFrame, repeat: int) -> tuple[pa.Table, float]:
-    """Return an answer, whose computation warms up, and the median seconds it then takes without its transfer."""
+    """Return an answer, and the median seconds that it takes once this has warmed up."""
     table = answer.toArrow()
     seconds: list[float] = []
     while not seconds or (len(seconds) < repeat and seconds[-1] < SLOW):
