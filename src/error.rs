@@ -38,10 +38,6 @@ pub enum Error {
     Internal(String),
 }
 
-/// The payload of the panic with which an allocation of this many bytes fails, where the process asked for panics.
-#[derive(Debug, Clone, Copy)]
-pub struct OutOfMemory(pub usize);
-
 /// The exception or error that a user-defined function raised.
 #[derive(Debug, Clone)]
 pub struct Cause(pub Arc<dyn std::error::Error + Send + Sync>);

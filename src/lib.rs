@@ -24,7 +24,7 @@
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 
 #![feature(portable_simd)]
-#![cfg_attr(feature = "python", feature(alloc_error_hook))]
+#![feature(alloc_error_hook)]
 
 pub mod aggregate;
 pub mod algebra;
@@ -32,6 +32,7 @@ mod dictionary;
 pub mod error;
 pub mod kernels;
 pub mod keys;
+pub mod memory;
 pub mod operator;
 pub mod partition;
 pub mod sketch;

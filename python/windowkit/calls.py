@@ -1,8 +1,8 @@
 """Calls of an operator, one at a time, each of which takes effect if, and only if, its result is delivered.
 
 A signal such as Ctrl-C may raise an exception after the core has taken rows in, and before the windows that
-it computed reach the caller. So the core only attempts what a call asks for. The next call says whether the
-result was delivered, and the core then commits the attempt, or rolls it back.
+it computed reach the caller. So the core only attempts what a call asks for. The next call commits the attempt
+or, if its result was not delivered, rolls it back.
 """
 
 from __future__ import annotations
@@ -117,17 +117,16 @@ class Calls:
         self._lost = self._caller not in (0, threading.get_ident())
 
     def _settle(self) -> None:
-        """Commit or roll back what the call before attempted."""
+        """Roll back what the call before attempted, unless its result was delivered: then the core commits it."""
         core = self.state.core
-        if core is None:
+        if core is None or self._delivered:
             return
-        core.settle(self._delivered)
-        if not self._delivered:
-            # Queries come and go at once: a call that was interrupted then is ahead of the state.
-            names = core.names()
-            for name in set(names) - set(self.state.queries):
-                core.remove(name)
-            self.state = self.state.only(set(names))
+        core.roll_back()
+        # Queries come and go at once: a call that was interrupted then is ahead of the state.
+        names = core.names()
+        for name in set(names) - set(self.state.queries):
+            core.remove(name)
+        self.state = self.state.only(set(names))
 
 
 def forked() -> None:

@@ -9,7 +9,8 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::errors::{caught, detached, exception};
+use super::errors::{detached, exception};
+use crate::memory::caught;
 use crate::operator::{Bounded, Output};
 use crate::{Error, Result};
 

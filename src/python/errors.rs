@@ -1,70 +1,15 @@
-//! Rust errors and panics as the exceptions of `windowkit.errors`.
-
-use std::alloc::{Layout, set_alloc_error_hook};
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, set_hook, take_hook};
-use std::sync::Mutex;
+//! Rust errors as the exceptions of `windowkit.errors`.
 
 use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::error::OutOfMemory;
+use crate::memory::caught;
 use crate::{Error, Result};
-
-/// Memory reserved for unwinding, freed when there is no other.
-static RESERVE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
-const RESERVED: usize = 1 << 20;
-
-/// Makes failed allocations unwind rather than abort: a worker with limited memory should report that it ran out of
-/// memory.
-pub(super) fn unwind_without_memory() {
-    reserve();
-    set_alloc_error_hook(|layout: Layout| {
-        if let Ok(mut reserved) = RESERVE.try_lock() {
-            *reserved = Vec::new();
-        }
-        panic_any(OutOfMemory(layout.size()))
-    });
-    // Printing that, as panics do, would need memory.
-    let others = take_hook();
-    set_hook(Box::new(move |panic| {
-        if !panic.payload().is::<OutOfMemory>() {
-            others(panic);
-        }
-    }));
-}
-
-/// Reserves the memory, if it is available and not reserved yet.
-fn reserve() {
-    if let Ok(mut reserved) = RESERVE.try_lock()
-        && reserved.capacity() == 0
-    {
-        // Without it, unwinding may find no memory and abort: no worse than not trying.
-        let _ = reserved.try_reserve_exact(RESERVED);
-    }
-}
 
 /// Runs `work` without the GIL; its error, or a panic in it, becomes the fitting exception.
 pub(super) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     py.detach(|| caught(work)).map_err(|error| exception(py, &error))
-}
-
-/// Runs `work`; a panic in it becomes an error. Needed wherever Python, or the C stream, would be the caller.
-pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        if let Some(OutOfMemory(bytes)) = panic.downcast_ref() {
-            reserve();
-            return Err(Error::Memory(format!("an allocation of {bytes} bytes failed")));
-        }
-        let text = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Error::Internal(format!(
-            "a defect of windowkit, please report it: {}",
-            text.unwrap_or("panic without a message")
-        )))
-    })
 }
 
 /// Bytes for Python, which may not have the memory for them.

@@ -12,6 +12,7 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 use super::errors::{detached, exception};
 use crate::kernels::by_time::{self, Closed};
 use crate::kernels::{Algorithm, Frames, Function, Question, Rolling, Segments, answer, choose};
+use crate::memory::caught;
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -183,7 +184,7 @@ fn read(py: Python<'_>, argument: &str, array: AnyArray) -> PyResult<ArrayRef> {
             _ => concat(&chunks.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
         })
     };
-    super::errors::caught(read).map_err(|error| exception(py, &error))
+    caught(read).map_err(|error| exception(py, &error))
 }
 
 fn read_some(py: Python<'_>, argument: &str, array: Option<AnyArray>) -> PyResult<Option<ArrayRef>> {

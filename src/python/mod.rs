@@ -22,7 +22,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// The Rust core of windowkit.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    errors::unwind_without_memory();
+    crate::memory::unwind_without();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<engine::PyEngine>()?;

@@ -1,6 +1,7 @@
 //! `windowkit._native.Operator`: rows and watermarks in, windows out.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::SchemaRef;
@@ -9,15 +10,19 @@ use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::errors::{caught, detached, py_bytes};
+use super::errors::{detached, py_bytes};
 use super::plan::PyPlan;
+use crate::memory::{caught, of_panic};
 use crate::operator::{Contents, Operator, Options, Plan, Stats, Step, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
 
 /// A stream operator; `windowkit.calls` sees to it that functions it calls do not call it.
+///
+/// A panic half-way through a step (nearly always that of a failed allocation) leaves an error in its place, which all
+/// later calls report.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator(Mutex<Operator>);
+pub(super) struct PyOperator(Mutex<Result<Operator>>);
 
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
@@ -53,7 +58,7 @@ impl PyOperator {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
             let options = options(leader, order, allowed_lateness, max_delay, store)?;
-            Ok(Self(Mutex::new(Operator::new(queries, options)?)))
+            Ok(Self(Mutex::new(Ok(Operator::new(queries, options)?))))
         })
     }
 
@@ -62,7 +67,7 @@ impl PyOperator {
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
-        detached(py, || Ok(Self(Mutex::new(Operator::restore(snapshot, queries)?))))
+        detached(py, || Ok(Self(Mutex::new(Ok(Operator::restore(snapshot, queries)?)))))
     }
 
     /// The schema of a snapshot's rows, the names of its queries, and its order.
@@ -77,33 +82,31 @@ impl PyOperator {
 
     /// The whole state of the operator, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = detached(py, || {
-            let stream = self.stream()?;
-            // Caught here, a panic for want of memory does not poison the lock: nothing was changed.
-            caught(|| stream.snapshot())
-        })?;
+        // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
+        let bytes = detached(py, || self.with(|stream| caught(|| stream.snapshot())))?;
         py_bytes(py, &bytes)
     }
 
     /// Whether the stream was ended.
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || Ok(self.stream()?.is_closed()))
+        detached(py, || self.with(|stream| Ok(stream.is_closed())))
     }
 
     /// The schema of results.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
-        detached(py, || Ok(PySchema::new(self.stream()?.schema().clone())))
+        detached(py, || self.with(|stream| Ok(PySchema::new(stream.schema().clone()))))
     }
 
     /// The schema of rows.
     #[getter]
     fn input_schema(&self, py: Python<'_>) -> PyResult<PySchema> {
-        detached(py, || Ok(PySchema::new(self.stream()?.input().clone())))
+        detached(py, || self.with(|stream| Ok(PySchema::new(stream.input().clone()))))
     }
 
-    /// Adds rows. This and the next four leave their step attempted, until `settle`.
+    /// Adds rows. This and the next four leave their step attempted: the next call commits it, unless that is
+    /// `roll_back`.
     fn push(&self, py: Python<'_>, stream: AnyRecordBatch) -> PyResult<PyRecordBatchReader> {
         let reader = stream.into_reader()?;
         detached(py, move || {
@@ -141,80 +144,81 @@ impl PyOperator {
     /// Rows that were too late or had no time.
     fn take_late(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
-            let mut stream = self.stream()?;
-            let late = stream.attempt(Step::TakeLate)?;
-            Ok(table(late, stream.late_schema().clone()))
+            self.with(|stream| {
+                let late = stream.attempt(Step::TakeLate)?;
+                Ok(table(late, stream.late_schema().clone()))
+            })
         })
     }
 
-    /// Commits the step that was attempted last, if its result reached the caller, and rolls it back if not.
-    fn settle(&self, py: Python<'_>, delivered: bool) -> PyResult<()> {
-        detached(py, || {
-            self.stream()?.settle(delivered);
-            Ok(())
-        })
+    /// Rolls back the step that was attempted last: its result did not reach the caller.
+    fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.settled(false, |_| Ok(())))
     }
 
     /// The names of all queries.
     fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detached(py, || Ok(self.stream()?.names().map(str::to_owned).collect()))
+        detached(py, || self.with(|stream| Ok(stream.names().map(str::to_owned).collect())))
     }
 
     /// The names of the queries that rows are kept for.
     fn keeping_rows(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detached(py, || Ok(self.stream()?.keeping_rows().into_iter().map(str::to_owned).collect()))
+        detached(py, || {
+            self.with(|stream| Ok(stream.keeping_rows().into_iter().map(str::to_owned).collect()))
+        })
     }
 
     /// Adds a query.
     fn add(&self, py: Python<'_>, name: String, plan: Bound<'_, PyPlan>) -> PyResult<()> {
         let plan = plan.get().0.clone();
-        detached(py, move || self.stream()?.add(name, plan))
+        detached(py, move || self.with(|stream| stream.add(name, plan)))
     }
 
     /// Removes a query.
     fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        detached(py, || self.stream()?.remove(name))
+        detached(py, || self.with(|stream| stream.remove(name)))
     }
 
     /// See [`numbers`].
     fn stats(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        detached(py, || Ok(numbers(self.stream()?.stats())))
+        detached(py, || self.with(|stream| Ok(numbers(stream.stats()))))
     }
 
     /// All slices.
     fn slices(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || Ok(PyRecordBatch::new(self.stream()?.slices()?)))
+        detached(py, || self.with(|stream| Ok(PyRecordBatch::new(stream.slices()?))))
     }
 
     /// The watermark in units of the measure.
     #[getter]
     fn watermark(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        detached(py, || Ok(self.stream()?.watermark()))
+        detached(py, || self.with(|stream| Ok(stream.watermark())))
     }
 
     /// How slices are stored, and why.
     fn store(&self, py: Python<'_>) -> PyResult<Option<(&'static str, &'static str)>> {
-        detached(py, || Ok(self.stream()?.store_form()))
+        detached(py, || self.with(|stream| Ok(stream.store_form())))
     }
 
     /// The answers of the decision trees.
     fn strategy(&self, py: Python<'_>) -> PyResult<Vec<Answer>> {
         let yes = |ruling: &Ruling<bool>| if ruling.answer { "yes" } else { "no" }.to_owned();
         detached(py, || {
-            let stream = self.stream()?;
-            let strategy = stream.strategy();
-            let (keep, split) = (&strategy.keep_rows, &strategy.split);
-            let mut answers: Vec<Answer> = vec![
-                ("keep rows", yes(keep), keep.because, keep.source),
-                ("split slices", yes(split), split.because, split.source),
-            ];
-            for remove in &strategy.remove {
-                let remove = ("take rows out", remove.answer.to_string(), remove.because, remove.source);
-                if !answers.contains(&remove) {
-                    answers.push(remove);
+            self.with(|stream| {
+                let strategy = stream.strategy();
+                let (keep, split) = (&strategy.keep_rows, &strategy.split);
+                let mut answers: Vec<Answer> = vec![
+                    ("keep rows", yes(keep), keep.because, keep.source),
+                    ("split slices", yes(split), split.because, split.source),
+                ];
+                for remove in &strategy.remove {
+                    let remove = ("take rows out", remove.answer.to_string(), remove.because, remove.source);
+                    if !answers.contains(&remove) {
+                        answers.push(remove);
+                    }
                 }
-            }
-            Ok(answers)
+                Ok(answers)
+            })
         })
     }
 }
@@ -222,13 +226,40 @@ impl PyOperator {
 impl PyOperator {
     /// Attempts a step, and returns the windows that it emits.
     fn attempt(&self, step: Step<'_>) -> Result<PyRecordBatchReader> {
-        let mut stream = self.stream()?;
-        let results = stream.attempt(step)?;
-        Ok(table(results, stream.schema().clone()))
+        self.with(|stream| {
+            let results = stream.attempt(step)?;
+            Ok(table(results, stream.schema().clone()))
+        })
     }
 
-    fn stream(&self) -> Result<MutexGuard<'_, Operator>> {
-        self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))
+    /// Commits the step that was attempted last, and then does `work`.
+    fn with<T>(&self, work: impl FnOnce(&mut Operator) -> Result<T>) -> Result<T> {
+        self.settled(true, work)
+    }
+
+    fn settled<T>(&self, commit: bool, work: impl FnOnce(&mut Operator) -> Result<T>) -> Result<T> {
+        let mut held = self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
+        let stream = held.as_mut().map_err(|lost| lost.clone())?;
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            stream.settle(commit);
+            work(stream)
+        }));
+        done.unwrap_or_else(|panic| {
+            let lost = lost(of_panic(&*panic));
+            *held = Err(lost.clone());
+            Err(lost)
+        })
+    }
+}
+
+/// The error of an operator whose step was left half-way for this reason.
+fn lost(reason: Error) -> Error {
+    let why = |text: String| {
+        format!("{text}, half-way through a step; the operator is lost: restore its last snapshot")
+    };
+    match reason {
+        Error::Memory(text) => Error::Memory(why(text)),
+        other => Error::Internal(why(other.to_string())),
     }
 }
 

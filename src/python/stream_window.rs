@@ -8,9 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 use pyo3_arrow::{PyArray, PyDataType};
 
-use super::errors::{caught, detached, exception};
+use super::errors::{detached, exception};
 use crate::kernels::Function;
 use crate::kernels::streaming::{Algorithm, Number, StreamWindow};
+use crate::memory::caught;
 use crate::{Error, Result};
 
 /// The aggregate of a window that rows enter and leave in order.

@@ -9,7 +9,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, SchemaRef};
 
 use super::{broken, stream};
-use crate::error::OutOfMemory;
+use crate::memory::OutOfMemory;
 use crate::{Error, Result};
 
 /// Bytes of a snapshot, or of a part of one.

@@ -1,0 +1,281 @@
+//! Every allocation of every entry point fails once: the call ends in an error of memory, or without one, and nothing
+//! that is read afterwards has changed.
+//!
+//! As SQLite's tests do: the n-th allocation of a call fails, for n = 1, 2, ... until the call makes no n-th one.
+
+#![allow(unsafe_code, reason = "an allocator is written in no other way")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use windowkit::kernels::{Algorithm, Frames, Function, Question, Rolling, Segments, answer};
+use windowkit::operator::{
+    AggregateSpec, Bounded, Length, Operator, Options, Plan, StoreKind, WindowKind, WindowSpec, split_rows,
+};
+use windowkit::partition::{CardinalityKind, Method, Parameters, Partitioner};
+use windowkit::sketch::HyperLogLog;
+use windowkit::slice::strategy::Order;
+use windowkit::window::Mark;
+use windowkit::{Error, Result, memory};
+
+thread_local! {
+    /// How many more allocations of this thread succeed.
+    static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+/// The system's allocator, but for one allocation.
+struct Failing;
+
+impl Failing {
+    /// Whether it is this one that fails.
+    fn fails() -> bool {
+        LEFT.with(|left| {
+            let now = left.get();
+            // Once it has failed there is memory again, as unwinding needs some.
+            left.set(if now == 0 { u64::MAX } else { now - u64::from(now < u64::MAX) });
+            now == 0
+        })
+    }
+}
+
+// SAFETY: each call is the system allocator's with the same arguments, or returns null, which says that it failed.
+unsafe impl GlobalAlloc for Failing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        if Self::fails() { std::ptr::null_mut() } else { unsafe { System.alloc(layout) } }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as above; every allocation is the system's.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        if Self::fails() { std::ptr::null_mut() } else { unsafe { System.realloc(at, layout, size) } }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Failing = Failing;
+
+/// Runs `call` on a new `subject` with its n-th allocation failing, for every n, and then `check`s the subject.
+fn sweep<S, T>(
+    name: &str,
+    subject: impl Fn() -> S,
+    call: impl Fn(&mut S) -> Result<T>,
+    check: impl Fn(&mut S, Option<T>),
+) {
+    let (mut failed, mut n) = (0, 0);
+    loop {
+        let mut subject = subject();
+        LEFT.set(n);
+        let done = memory::caught(|| call(&mut subject));
+        let is_over = LEFT.replace(u64::MAX) != u64::MAX;
+        failed += u64::from(done.is_err());
+        match done {
+            Ok(result) => check(&mut subject, Some(result)),
+            Err(Error::Memory(_)) => check(&mut subject, None),
+            Err(other) => panic!("{name}: allocation {n} failed, and the call said: {other}"),
+        }
+        if is_over {
+            break;
+        }
+        n += 1;
+    }
+    println!("{name}: {n} allocations, {failed} errors of memory");
+    assert!(failed > 0, "{name}: no allocation was made");
+}
+
+fn rows(from: i64) -> RecordBatch {
+    let each = || from..from + 24;
+    let columns: [(&str, ArrayRef); 5] = [
+        ("k", Arc::new(StringArray::from_iter_values(each().map(|i| format!("key {}", i * 7 % 3))))),
+        ("t", Arc::new(Int64Array::from_iter_values(each()))),
+        ("v", Arc::new(Float64Array::from_iter(each().map(|i| (i % 5 > 0).then_some(i as f64 / 8.0))))),
+        ("s", Arc::new(StringArray::from_iter_values(each().map(|i| "abc".repeat(i as usize % 9))))),
+        ("m", Arc::new(BooleanArray::from_iter(each().map(|i| Some(i % 6 == 0))))),
+    ];
+    RecordBatch::try_from_iter(columns).expect("columns of one length")
+}
+
+fn window(name: &str, kind: WindowKind) -> WindowSpec {
+    WindowSpec { name: name.into(), kind }
+}
+
+fn plan(windows: Vec<WindowSpec>) -> Arc<Plan> {
+    let aggregates = [
+        ("sum", "v"),
+        ("median", "v"),
+        ("stddev_samp", "v"),
+        ("min", "s"),
+        ("last", "s"),
+        ("count_distinct", "s"),
+        ("collect_list", "s"),
+        ("m4", "v"),
+    ];
+    let aggregates = aggregates
+        .map(|(function, column)| AggregateSpec::new(function, &[column], &format!("{function} {column}")));
+    Arc::new(
+        Plan::new(rows(0).schema(), vec!["k".into()], "t".into(), windows, aggregates.into())
+            .expect("a valid query"),
+    )
+}
+
+fn by_time() -> Arc<Plan> {
+    let size = Length::Units(10);
+    plan(vec![
+        window(
+            "sliding",
+            WindowKind::Sliding { size, slide: Length::Units(3), start_time: None, partial: false },
+        ),
+        window("session", WindowKind::Session { gap: Length::Units(4) }),
+    ])
+}
+
+fn by_rows() -> Arc<Plan> {
+    plan(vec![
+        window("rows", WindowKind::Tumbling { size: Length::Rows(3), start_time: None, partial: false }),
+        window("marks", WindowKind::Punctuation { column: "m".into(), mark: Mark::Start }),
+    ])
+}
+
+const IN_ORDER: Options =
+    Options { order: Order::InOrder, allowed_lateness: 0, max_delay: None, store: StoreKind::Auto };
+const OUT_OF_ORDER: Options = Options { order: Order::OutOfOrder, allowed_lateness: 5, ..IN_ORDER };
+
+fn operator(plan: &Arc<Plan>, options: Options) -> Operator {
+    let mut operator = Operator::new(vec![("q".into(), plan.clone())], options).expect("valid options");
+    operator.push(&[rows(0)]).expect("rows of its schema");
+    operator
+}
+
+/// What a call leaves behind can be dropped, and that is all.
+fn dropped<S, T>(_: &mut S, _: Option<T>) {}
+
+#[test]
+fn batch_operators_run_out_of_memory() {
+    memory::unwind_without();
+    for (kind, plan) in [("time", by_time()), ("rows", by_rows())] {
+        let new = || Bounded::new(plan.clone()).expect("a valid plan");
+        let full = || {
+            let mut bounded = new();
+            bounded.push(&[rows(0), rows(12)], 1).expect("rows of its schema");
+            bounded
+        };
+        sweep(&format!("bind, windows by {kind}"), || (), |()| Bounded::new(plan.clone()), dropped);
+        sweep(&format!("batch push, windows by {kind}"), new, |bounded| bounded.push(&[rows(0)], 1), dropped);
+        let finish = |bounded: &mut Option<Bounded>| bounded.take().expect("it is new").finish()?.collect(1);
+        sweep(&format!("finish, windows by {kind}"), || Some(full()), finish, dropped);
+    }
+    let plan = by_time();
+    let full = || {
+        let mut bounded = Bounded::new(plan.clone()).expect("a valid plan");
+        bounded.push(&[rows(0)], 1).expect("rows of its schema");
+        bounded
+    };
+    sweep("slices", full, |bounded| bounded.slices(4), dropped);
+    let slices = full().slices(1).expect("a query of slices").remove(0).1;
+    sweep("push slices", full, |bounded| bounded.push_own_slices(&slices), dropped);
+    sweep("split rows", || (), |()| split_rows(&plan, &rows(0), 4), dropped);
+}
+
+#[test]
+fn stream_operators_run_out_of_memory() {
+    memory::unwind_without();
+    let streams = [
+        ("in order", by_time(), IN_ORDER),
+        ("in order, by rows", by_rows(), IN_ORDER),
+        ("out of order", by_time(), OUT_OF_ORDER),
+        ("out of order, by rows", by_rows(), OUT_OF_ORDER),
+    ];
+    for (kind, plan, options) in streams {
+        let new = || operator(&plan, options);
+        let name = |call: &str| format!("{call}, {kind}");
+        sweep(&name("push"), new, |operator| operator.push(&[rows(20 + 4)]), dropped);
+        sweep(&name("advance"), new, |operator| operator.advance(25), dropped);
+        sweep(&name("close"), new, |operator| operator.close(), dropped);
+        sweep(&name("add"), new, |operator| operator.add("other".into(), plan.clone()), dropped);
+        // A snapshot changes nothing, whether or not there is memory for it.
+        let whole = new().snapshot().expect("there is memory");
+        let unchanged = |operator: &mut Operator, made: Option<Vec<u8>>| {
+            assert!(made.is_none_or(|made| made == whole), "another snapshot");
+            assert_eq!(operator.snapshot().expect("there is memory"), whole);
+        };
+        sweep(&name("snapshot"), new, |operator| operator.snapshot(), unchanged);
+        // A sound snapshot is never called damaged.
+        let queries = || vec![("q".to_owned(), plan.clone())];
+        let equal = |_: &mut (), restored: Option<Operator>| {
+            if let Some(restored) = restored {
+                assert_eq!(restored.snapshot().expect("there is memory"), whole);
+            }
+        };
+        sweep(&name("restore"), || (), |()| Operator::restore(&whole, queries()), equal);
+    }
+}
+
+#[test]
+fn kernels_sketches_and_partitioners_run_out_of_memory() {
+    memory::unwind_without();
+    let batch = rows(0);
+    let (numbers, texts) = (batch.column(2), batch.column(3));
+    for function in
+        [Function::Sum, Function::Max, Function::Variance { ddof: 1, root: true }, Function::Count]
+    {
+        let question = Question { function, algorithm: Algorithm::Auto, min_periods: None };
+        let frames =
+            Frames::Rolling(Rolling::new(5, 2, true, true).expect("a valid frame"), Segments::whole(24));
+        sweep(&format!("kernel {function:?}"), || (), |()| answer(numbers, &frames, &question), dropped);
+    }
+    let sketch = || {
+        let mut sketch = HyperLogLog::new(8).expect("a valid precision");
+        sketch.update(texts).expect("a type with a hash");
+        sketch
+    };
+    sweep("sketch update", sketch, |sketch| sketch.update(numbers), dropped);
+    let bytes = sketch().to_bytes(8).expect("bits that fit");
+    sweep(
+        "sketch to bytes",
+        sketch,
+        |sketch| sketch.to_bytes(8),
+        |sketch, _| {
+            assert_eq!(sketch.to_bytes(8).expect("there is memory"), bytes);
+        },
+    );
+    sweep("sketch from bytes", || (), |()| HyperLogLog::from_bytes(&bytes), dropped);
+    for method in [Method::Waterfill, Method::CardinalityImbalance, Method::Hybrid] {
+        let parameters = Parameters {
+            workers: 4,
+            method,
+            candidates: 2,
+            cardinality: CardinalityKind::Hll,
+            bias: 0.5,
+            window: None,
+            seed: 0,
+        };
+        let partitioner = || {
+            let mut partitioner = Partitioner::new(parameters.clone()).expect("valid parameters");
+            partitioner
+                .assign(&[(vec![texts.clone()], None, 24)], &mut Vec::new())
+                .expect("strings are keys");
+            partitioner
+        };
+        let name = |call: &str| format!("{} {call}", method.name());
+        let assign = |partitioner: &mut Partitioner| {
+            partitioner.assign(&[(vec![texts.clone()], None, 24)], &mut Vec::new())
+        };
+        sweep(&name("assign"), partitioner, assign, dropped);
+        let bytes = partitioner().snapshot();
+        sweep(
+            &name("snapshot"),
+            partitioner,
+            |partitioner| Ok(partitioner.snapshot()),
+            |partitioner, _| {
+                assert_eq!(partitioner.snapshot(), bytes);
+            },
+        );
+        sweep(&name("restore"), || (), |()| Partitioner::restore(&bytes), dropped);
+    }
+}
