@@ -2,7 +2,7 @@
 
 use std::alloc::{Layout, set_alloc_error_hook};
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, set_hook, take_hook};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind, set_hook, take_hook};
 use std::sync::Mutex;
 
 use crate::{Error, Result};
@@ -64,4 +64,16 @@ pub fn of_panic(panic: &(dyn Any + Send)) -> Error {
         "a defect of windowkit, please report it: {}",
         text.unwrap_or("panic without a message")
     ))
+}
+
+/// Takes a value out of its owner while `work` uses both, and puts it back, also if that panics.
+pub(crate) fn lent<O, T: Default, R>(
+    owner: &mut O,
+    place: impl Fn(&mut O) -> &mut T,
+    work: impl FnOnce(&mut O, &mut T) -> R,
+) -> R {
+    let mut own = std::mem::take(place(owner));
+    let done = catch_unwind(AssertUnwindSafe(|| work(owner, &mut own)));
+    *place(owner) = own;
+    done.unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -24,6 +24,7 @@ mod queries;
 mod snapshot;
 mod tuples;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -31,6 +32,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 
 use super::plan::Plan;
+use crate::memory::{OutOfMemory, of_panic};
 use crate::slice::strategy::{Order, Strategy};
 use crate::{Error, Result};
 use engine::{Emptied, Engine, Outcome};
@@ -249,19 +251,32 @@ impl Operator {
     /// Those of the step, which is rolled back then.
     pub fn attempt(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
         self.settle(true);
+        let tried = catch_unwind(AssertUnwindSafe(|| self.tried(step)));
+        let (attempted, results) = tried.unwrap_or_else(|panic| {
+            // Failed allocations come anywhere; other panics are defects, which say nothing of the state.
+            if !panic.is::<OutOfMemory>() {
+                resume_unwind(panic);
+            }
+            self.engines.iter_mut().flatten().for_each(Engine::take_back);
+            Err(of_panic(&*panic))
+        })?;
+        self.attempted = Some(attempted);
+        Ok(results)
+    }
+
+    fn tried(&mut self, step: Step<'_>) -> Result<(Attempted, Vec<RecordBatch>)> {
         let mut attempted = match step {
             Step::Push(batches) => self.try_push(batches),
             Step::Advance(watermark) => self.try_advance(watermark),
             Step::Punctuate(time, key) => self.try_punctuate(time, key),
             Step::Close => self.try_close(),
             Step::TakeLate => {
-                self.attempted = Some(Attempted { takes_late: true, ..self.unchanged() });
-                return Ok(self.late.batches().to_vec());
+                let late = self.late.batches().to_vec();
+                return Ok((Attempted { takes_late: true, ..self.unchanged() }, late));
             }
         }?;
         let results = attempted.outcomes.iter_mut().flat_map(Outcome::take_results).collect();
-        self.attempted = Some(attempted);
-        Ok(results)
+        Ok((attempted, results))
     }
 
     /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.

@@ -91,6 +91,14 @@ impl Timeline {
         }
     }
 
+    /// Makes room for a slice.
+    fn reserve(&mut self, keeps_rows: bool) {
+        self.firsts.reserve(1);
+        self.lasts.reserve(1);
+        self.chains.reserve(1);
+        self.los.reserve(usize::from(keeps_rows));
+    }
+
     fn truncate(&mut self, len: usize) {
         self.firsts.truncate(len);
         self.lasts.truncate(len);
@@ -349,6 +357,9 @@ impl Timelines {
         let to = after + (after..firsts.len()).take_while(|&at| joins(at)).count();
         let (from, to) = (timeline.from + from, timeline.from + to);
         timeline.near = near;
+        // Room first: a change that was made is in the undo log.
+        self.undo.reserve(2 * (to - from) + 1);
+        timeline.reserve(self.keeps_rows);
         if from == to {
             timeline.insert(from, Slice { first, last, lo: 0, chain: (slot, slot) });
             self.slices += 1;
@@ -378,9 +389,9 @@ impl Timelines {
         let timeline = &mut self.keys[key as usize];
         let at = timeline.from + place;
         let old: Vec<Slice> = (at..timeline.firsts.len()).map(|at| timeline.get(at)).collect();
+        self.undo.push(Change::Replaced { key, at, old: old.clone() });
         timeline.truncate(at);
         self.slices -= old.len();
-        self.undo.push(Change::Replaced { key, at, old: old.clone() });
         old
     }
 
@@ -388,6 +399,8 @@ impl Timelines {
     pub fn push(&mut self, key: u32, slice: Slice) {
         let timeline = &mut self.keys[key as usize];
         let at = timeline.firsts.len();
+        self.undo.reserve(1);
+        timeline.reserve(self.keeps_rows);
         timeline.push(slice, self.keeps_rows);
         self.slices += 1;
         // Slices that replace others are rolled back with them.

@@ -20,6 +20,7 @@ use super::outgoing::Outgoing;
 use super::queries::Queries;
 use super::tuples::{Changed, Moves, Tuples};
 use crate::kernels::simd;
+use crate::memory::lent;
 use crate::operator::bounded::Columns;
 use crate::slice::strategy::Order;
 use crate::slice::{Cell, Cutter, Delta, Eager, Keys, Store, Timelines};
@@ -169,14 +170,14 @@ impl Engine {
         let mut outgoing = self.nothing_outgoing();
         let now = watermark.max(self.watermark);
         let call = self.call(now, false);
-        let brought = match self.tuples.take() {
-            None => self.cut(&accepted)?,
-            Some(mut tuples) => {
-                let brought = self.put(&mut tuples, accepted, call, &mut outgoing);
-                self.tuples = Some(tuples);
-                brought?
-            }
-        };
+        let brought = lent(
+            self,
+            |engine| &mut engine.tuples,
+            |engine, tuples| match tuples {
+                None => engine.cut(&accepted),
+                Some(tuples) => engine.put(tuples, accepted, call, &mut outgoing),
+            },
+        )?;
         self.outcome(brought, now, outgoing)
     }
 
@@ -187,14 +188,16 @@ impl Engine {
     pub(super) fn try_move(&mut self, watermark: Option<i64>, closing: bool) -> Result<Outcome> {
         let mut outgoing = self.nothing_outgoing();
         let call = self.call(watermark, closing);
-        let brought = match self.tuples.take() {
-            None => Brought { changed: Changed::none(), late: Vec::new(), reopened: Vec::new(), rows: 0 },
-            Some(mut tuples) => {
-                let brought = self.put(&mut tuples, Vec::new(), call, &mut outgoing);
-                self.tuples = Some(tuples);
-                brought?
-            }
-        };
+        let brought = lent(
+            self,
+            |engine| &mut engine.tuples,
+            |engine, tuples| match tuples {
+                None => {
+                    Ok(Brought { changed: Changed::none(), late: Vec::new(), reopened: Vec::new(), rows: 0 })
+                }
+                Some(tuples) => engine.put(tuples, Vec::new(), call, &mut outgoing),
+            },
+        )?;
         self.outcome(brought, watermark, outgoing)
     }
 

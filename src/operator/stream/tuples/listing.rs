@@ -4,6 +4,7 @@
 use super::Tuples;
 use super::rows::KeyTuples;
 use crate::Result;
+use crate::memory::lent;
 use crate::operator::stream::outgoing::OfRows;
 use crate::operator::stream::queries::Queries;
 use crate::window::{Call, Emission, Memory, New, Ready, View, earlier};
@@ -67,18 +68,16 @@ impl Tuples {
             };
             for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
                 let Some(rules) = window.by_rows() else { continue };
-                let mut memory = match window.is_numbered() {
-                    true => std::mem::take(tuples.memory((query, number))),
-                    false => Memory::default(),
-                };
                 let mut ready = Ready::default();
                 let call = Call { since: registered.since, ..call };
-                let view = self.view(tuples, (key, query, offset), new, is_appended, call);
-                let later = rules.ready(&view, &mut memory, &mut ready);
-                let base = view.base;
-                if window.is_numbered() {
-                    *tuples.memory((query, number)) = memory;
-                }
+                let mut list = |tuples: &mut KeyTuples, memory: &mut Memory| {
+                    let view = self.view(tuples, (key, query, offset), new, is_appended, call);
+                    (rules.ready(&view, memory, &mut ready), view.base)
+                };
+                let (later, base) = match window.is_numbered() {
+                    true => lent(tuples, |tuples| tuples.memory((query, number)), list),
+                    false => list(tuples, &mut Memory::default()),
+                };
                 next = earlier(next, later?);
                 let window = |each: &Emission| OfRows {
                     window: number as u32,

@@ -32,6 +32,7 @@ use super::outgoing::{OfRows, Outgoing};
 use super::queries::{Queries, windows};
 use crate::aggregate::Partials;
 use crate::dictionary::widened;
+use crate::memory::lent;
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, Timelines};
 use crate::window::{Call, New, Point, Punctuation};
@@ -213,23 +214,28 @@ impl Tuples {
         slices.make_room(keys);
         let mut work = Work::new(fresh.len(), partials.slots());
         for (key, own) in self.visited(fresh, call) {
-            let mut tuples = std::mem::take(&mut self.keys[key as usize]);
             let first = own.and_then(|own| fresh.first_time(own));
-            self.undo.push(tuples.before(key, tuples.place_of(first)));
-            let done = self.process_key(
-                (queries, slices),
-                key,
-                &mut tuples,
-                (fresh, own),
-                call,
-                outgoing,
-                &mut work,
-            );
-            self.keys[key as usize] = tuples;
-            done?;
+            self.note(key, first);
+            let (slices, outgoing, work) = (&mut *slices, &mut *outgoing, &mut work);
+            self.of_key(key, |all, tuples| {
+                all.process_key((queries, slices), key, tuples, (fresh, own), call, outgoing, work)
+            })?;
         }
         let (delta, recomputed) = self.derive(queries.stored(), partials, &work, fresh)?;
         Ok(Changed { delta, moves: work.moves, recomputed })
+    }
+
+    /// Does `work` with a key's rows.
+    fn of_key<T>(&mut self, key: u32, work: impl FnOnce(&mut Self, &mut KeyTuples) -> T) -> T {
+        lent(self, |all| &mut all.keys[key as usize], work)
+    }
+
+    /// Records a key's rows from this time on in the undo log.
+    fn note(&mut self, key: u32, from: Option<i64>) {
+        // First of all: what was noted is rolled back, whatever there is memory for afterwards.
+        self.undo.reserve(1);
+        let tuples = &mut self.keys[key as usize];
+        self.undo.push(tuples.before(key, tuples.place_of(from)));
     }
 
     /// Inserts a key's rows, lists windows, and fits slices.
@@ -362,16 +368,14 @@ impl Tuples {
     ) -> Result<Changed> {
         let mut work = Work::new(0, partials.slots());
         for key in 0..self.keys.len() as u32 {
-            let mut tuples = std::mem::take(&mut self.keys[key as usize]);
-            self.undo.push(tuples.before(key, tuples.len()));
-            let new = New::From(tuples.len());
-            let listed = self.list(queries, key, &mut tuples, new, true, call);
-            let edges = listed.and_then(|_| self.final_edges(queries, key, &tuples, 0, call));
-            if let Ok(edges) = &edges {
-                self.fit((queries, slices), key, &tuples, (0, call.base), edges, &mut work);
-            }
-            self.keys[key as usize] = tuples;
-            edges?;
+            self.note(key, None);
+            let (slices, work) = (&mut *slices, &mut work);
+            self.of_key(key, |all, tuples| {
+                all.list(queries, key, tuples, New::From(tuples.len()), true, call)?;
+                let edges = all.final_edges(queries, key, tuples, 0, call)?;
+                all.fit((queries, slices), key, tuples, (0, call.base), &edges, work);
+                Ok::<(), Error>(())
+            })?;
         }
         let fresh = self.nothing();
         let (delta, recomputed) = self.derive(queries.stored(), partials, &work, &fresh)?;
