@@ -225,7 +225,10 @@ fn stream_operators_run_out_of_memory() {
             sweep(
                 &name(&format!("commit of {call}")),
                 attempted,
-                |operator| Ok(operator.settle(true)),
+                |operator| {
+                    operator.settle(true);
+                    Ok(())
+                },
                 dropped,
             );
         }
