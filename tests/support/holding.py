@@ -22,6 +22,11 @@ from support.rows_oracle import Kept, assert_alike, by_rows
 from support.stream_oracle import over
 
 
+def windows_of(held: Held) -> list[Any]:
+    """Return the windows that a consumer holds: query, keys and window; start, end, ranks and aggregates."""
+    return [(tuple(at), start, end, ranks, values) for (*at, _), (start, end, ranks, *values) in held.items()]
+
+
 class Definition(Kept):
     """Rows that were taken, and the windows that a consumer must hold by now."""
 
@@ -46,10 +51,20 @@ class Definition(Kept):
 
     def check(self, held: Held) -> None:
         """Assert that a consumer holds the windows that are final by now, and no others."""
+        wanted, growing = self.final_windows()
+        got = [
+            (at, start, end, ranks, values)
+            for at, start, end, ranks, values in windows_of(held)
+            if at[0] in self.queries
+            and not any(first <= start and end <= last for first, last in growing.get(at, ()))
+        ]
+        assert_alike(wanted, got)
+
+    def final_windows(self) -> tuple[list[Any], dict[Any, list[tuple[int, int]]]]:
+        """Return the windows that are final, and sessions that are not, but parts of which may have been."""
         times = self.times()
         columns = {name: plain(self.table[name]) for name in self.schema.names}
         expected: list[Any] = []
-        # Sessions that late rows made longer than what was emitted of them, until they are over again.
         growing: dict[Any, list[tuple[int, int]]] = defaultdict(list)
         for name, (query, since) in self.queries.items():
             groups: dict[Any, list[int]] = defaultdict(list)
@@ -74,13 +89,7 @@ class Definition(Kept):
             (*window, [self.value(each, rows, times, columns) for each in query.aggs])
             for *window, rows, query in expected
         ]
-        got = [
-            (tuple(at), start, end, ranks, values)
-            for (*at, _), (start, end, ranks, *values) in held.items()
-            if at[0] in self.queries
-            and not any(first <= start and end <= last for first, last in growing.get(tuple(at), ()))
-        ]
-        assert_alike(wanted, got)
+        return wanted, growing
 
     def is_final(self, window: wk.Window, end: int) -> bool:
         if self.watermark is None:
