@@ -18,6 +18,7 @@ WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
 FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_SECONDS ?= 60
 HUNTS ?= 5
+SIMULATION_SECONDS ?= 180
 # Processes that run tests; each one that runs Spark tests has its own session.
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -54,7 +55,8 @@ check: $(STAMPS)/toolchain $(STAMPS)/python  ## format, lints, types and the qui
 	@$(MAKE) --no-print-directory $(ANY)
 	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow' --ignore tests/spark
 
-hunt: $(QUICK)  ## the property tests HUNTS (5) times over new random examples
+hunt: $(QUICK)  ## new simulations for SIMULATION_SECONDS (180), and the property tests HUNTS (5) times over new examples
+	cd tests && ../$(BIN)/python -m support.simulation --seconds $(SIMULATION_SECONDS)
 	@for hunt in $$(seq $(HUNTS)); do \
 		$(BIN)/python -m pytest -q -m hypothesis --ignore tests/spark --hypothesis-profile=hunt tests || exit 1; \
 	done

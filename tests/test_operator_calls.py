@@ -94,6 +94,29 @@ def test_a_function_that_raises_changes_nothing_however_long_the_stream() -> Non
     assert last == expected
 
 
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_function_that_raised_is_called_again(error: type[BaseException]) -> None:
+    """What it raised, even for no rows, is not what later calls raise."""
+    raises: list[type[BaseException]] = []
+
+    def lift(v: pa.Array) -> pa.Array:
+        for each in raises:
+            raise each
+        return v
+
+    peak = wk.aggregate("peak", lift=lift, combine=pc.max_element_wise, lower=lambda s: s, commutative=True)
+    op = wk.query(by=[], time="t", windows=wk.tumbling(rows=9), aggs=wk.count()).operator(schema=SCHEMA)
+    op.push(rows(("a", 1, 1)))
+    windows = wk.sliding("6 rows", "1 row", partial=True)
+    op.add(wk.query(by=[], time="t", windows=windows, aggs=peak("v").alias("peak")))
+    op.push(rows(("a", 2, 1), ("a", 2, 4), ("a", 3, 7), ("a", 3, 5), ("a", 4, 6), ("a", 4, 2)))
+    raises.append(error)
+    with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else wk.InvalidValue):
+        op.close()
+    raises.clear()
+    assert op.close()["peak"].to_pylist() == [7, 7, 7, 6, 6, 2]
+
+
 def note(last: dict[Any, list[Any]], windows: pa.Table) -> None:
     """Keep the latest result of each window."""
     for row in windows.to_pylist():

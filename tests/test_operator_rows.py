@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.consumer import Held, replace
 from support.oracle import evaluate
 from support.plain import column, key, plain
-from support.rows_oracle import Both, assert_alike, by_ranks, edge_after, needs_rows
+from support.rows_oracle import Both, assert_alike, needs_rows
 from support.streams import (
     AGGREGATES,
     KEYS,
+    MARKS,
     TIMES,
     VALUES,
     Call,
@@ -26,68 +27,11 @@ from support.streams import (
     operator,
     oracle_of,
     reached,
+    row_windows,
     scalar,
-    scaled,
     step_by_rows,
     time_window,
 )
-
-MARKS = {
-    "m": (pa.bool_(), st.booleans() | st.none()),
-    "n": (pa.bool_(), st.sampled_from([False, False, True])),
-}
-
-
-class Threshold(wk.ContextAware):
-    """Windows from a row with i > 2 to the next with i < 0, the last of them growing row by row."""
-
-    columns = ("i",)
-
-    def open(self) -> Opened:
-        return Opened()
-
-
-class Opened:
-    def __init__(self) -> None:
-        self.emitted: tuple[int, int] | None = None
-
-    def notify(self, first: int, times: pa.Array, i: pa.Array) -> Iterable[object]:
-        assert len(times) == len(i)
-        for rank, value in enumerate(i.to_pylist(), first):
-            if self.emitted is None:
-                if value is not None and value > 2:
-                    self.emitted = (rank, rank + 1)
-                    yield wk.Add(*self.emitted)
-                continue
-            if value is not None and value < 0:
-                self.emitted = None
-                continue
-            yield wk.Shift(*self.emitted, to=(self.emitted[0], rank + 1))
-            self.emitted = (self.emitted[0], rank + 1)
-
-    def finish(self, rows: int) -> Iterable[object]:
-        # One that never ends is none.
-        return [] if self.emitted is None else [wk.Remove(*self.emitted)]
-
-
-def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
-    size, rows = draw(st.integers(1, 25)), draw(st.integers(1, 7))
-    match draw(
-        st.sampled_from(["count", "count", "count", "last rows", "last time", "marks", "marks", "own"])
-    ):
-        case "count":
-            slide = draw(st.integers(1, rows))
-            return wk.sliding(wk.rows(rows), wk.rows(slide), partial=draw(st.booleans()))
-        case "last rows":
-            start = draw(st.integers(0, size - 1))
-            return wk.sliding(wk.rows(rows), scaled(size, kind), start_time=scaled(start, kind))
-        case "last time":
-            return wk.sliding(scaled(size, kind), wk.rows(rows))
-        case "marks":
-            return wk.punctuation(
-                draw(st.sampled_from(["m", "n"])), at=draw(st.sampled_from(["start", "end"]))
-            )
-    return wk.custom(Threshold())
 
 
 def joined(a: pa.Array, b: pa.Array) -> pa.Array:
@@ -214,9 +158,9 @@ def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
 @given(cases("out-of-order"))
 def test_with_updates_applied_results_are_those_of_all_rows(case: Case) -> None:
     """With no row too late, the last word on each window is what a batch query says of all rows."""
-    op, oracle = start(case._replace(lateness=10**5))
+    op, _ = start(case._replace(lateness=10**5))
     time = case.schema.field("t").type
-    last: dict[Any, list[Any]] = {}
+    last: Held = {}
     tables = [case.schema.empty_table()]
     for call in case.calls:
         if call.batch is not None:
@@ -228,54 +172,14 @@ def test_with_updates_applied_results_are_those_of_all_rows(case: Case) -> None:
             if op.watermark is not None:
                 now = max(now, plain(pa.array([op.watermark.as_py()], op.watermark.type))[0])
             emitted = op.advance(scalar(now, time))
-        replace(last, emitted, case.query, oracle)
-    replace(last, op.close(), case.query, oracle)
+        replace(last, emitted, op.queries, time)
+    replace(last, op.close(), op.queries, time)
     everything = pa.concat_tables(tables)
     assert case.query.run(everything).num_rows == len(last)
     assert_final(case, everything, last)
 
 
-def replace(last: dict[Any, list[Any]], emitted: pa.Table, query: wk.Query, oracle: Both) -> None:
-    """Do what a consumer does: let an update replace what was emitted of the same window."""
-    if not emitted.num_rows:
-        return
-    kinds = {window.name: window for window in query.windows}
-    columns = {name: plain(emitted[name]) for name in emitted.column_names}
-    extent = next(name for name in emitted.column_names if name in ("window", "session_window"))
-    for row, span in enumerate(columns[extent]):
-        name = columns["window_name"][row] if "window_name" in columns else query.windows[0].name
-        kind = kinds[name]
-        group = tuple(key(columns[by][row]) for by in query.by)
-        ranks = columns["window_rows"][row] if "window_rows" in columns else None
-        values = [columns[each.name][row] for each in query.aggs]
-        if isinstance(kind, wk.Punctuation | wk.Custom):
-            identity: Any = columns["window_number"][row]
-        elif kind.counts_rows:
-            identity = identity_of(kind, span, ranks, oracle)
-        else:
-            identity = (span["start"], span["end"])
-        if isinstance(kind, wk.Session) and columns["update"][row]:
-            for other in [each for each in last if each[:2] == (group, name)]:
-                if span["start"] <= other[2][0] and other[2][1] <= span["end"]:
-                    del last[other]
-        if span is None:
-            del last[group, name, identity]
-            continue
-        at = (group, name, identity)
-        assert columns["update"][row] or at not in last
-        told_ranks = (ranks["start"], ranks["end"]) if ranks is not None else None
-        last[at] = [span["start"], span["end"], told_ranks, *values]
-
-
-def identity_of(kind: Any, span: Any, ranks: Any, oracle: Both) -> Any:
-    if by_ranks(kind):
-        return ranks["start"]
-    if isinstance(kind.size, wk.Rows):
-        return edge_after(kind, span["end"], oracle.schema.field("t").type)
-    return ranks["end"]
-
-
-def assert_final(case: Case, everything: pa.Table, last: dict[Any, list[Any]]) -> None:
+def assert_final(case: Case, everything: pa.Table, last: Held) -> None:
     """Assert that a consumer has the windows of all rows."""
     query, expected = case.query, []
     width = len(query.by)
@@ -293,7 +197,7 @@ def assert_final(case: Case, everything: pa.Table, last: dict[Any, list[Any]]) -
             name, rest = (rest[0], rest[1:]) if len(query.windows) > 1 else (query.windows[0].name, rest)
             ranks = rest[2:] if query.has_ranks else (None,)
             expected.append((group, name, *rest[:2], ranks[0], values))
-    got = [(group, name, *each[:3], each[3:]) for (group, name, _), each in last.items()]
+    got = [(group, name, *each[:3], each[3:]) for (_, group, name, _), each in last.items()]
     assert_alike(expected, got)
 
 

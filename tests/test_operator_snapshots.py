@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
 from collections.abc import Callable, Iterable
@@ -16,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.plain import assert_near
 from support.registries import kinds_of_partials
 from support.stream_oracle import results
 from support.streams import Case, cases, queries, scalar, start
@@ -33,27 +33,6 @@ def calls_of(case: Case, op: wk.Operator, at: int) -> dict[Any, list[Any]]:
         kind = pa.int32() if pa.types.is_date(time) else pa.int64()
         now = max(now, before.cast(kind).as_py())
     return results(op, op.advance(scalar(now, time)))
-
-
-def assert_alike(one: Any, other: Any) -> None:
-    """Equal but for the last digits of floats.
-
-    Joins of variances are rounded. Their order follows from the tree above the slices, which a restart builds
-    anew.
-    """
-    if isinstance(one, float) and isinstance(other, float):
-        assert (
-            one == other or math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-9) or repr(one) == repr(other)
-        )
-    elif isinstance(one, dict):
-        assert list(one) == list(other)
-        assert_alike(list(one.values()), list(other.values()))
-    elif isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for mine, others in zip(one, other, strict=True):
-            assert_alike(mine, others)
-    else:
-        assert repr(one) == repr(other)
 
 
 @settings(max_examples=120)
@@ -76,10 +55,10 @@ def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
             with pytest.raises(wk.InvalidValue, match=str(refused)[:20]):
                 calls_of(case, again, at)
             continue
-        assert_alike(calls_of(case, again, at), expected)
+        assert_near(calls_of(case, again, at), expected)
     assert again.schema == op.schema
     again = wk.Operator.restore(again.snapshot(), dict(again.queries))
-    assert_alike(results(again, again.close()), results(op, op.close()))
+    assert_near(results(again, again.close()), results(op, op.close()))
     mine, others = again.stats(), op.stats()
     assert (mine.rows, mine.late, mine.windows, mine.updates, mine.merges) == (
         others.rows,

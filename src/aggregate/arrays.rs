@@ -74,9 +74,9 @@ struct Held {
     rows: usize,
     /// Rows that may accumulate before they are reduced.
     round: usize,
-    entries: OnceLock<Result<Entries>>,
+    entries: OnceLock<Entries>,
     /// One entry per slot that has one.
-    reduced: OnceLock<Result<Entries>>,
+    reduced: OnceLock<Entries>,
 }
 
 /// Some rows.
@@ -114,6 +114,15 @@ impl Entries {
     }
 }
 
+/// What was made before, or is made now. An error is not kept, as the same call may succeed when it is made again.
+fn once<T>(made: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+    if let Some(made) = made.get() {
+        return Ok(made);
+    }
+    let new = make()?;
+    Ok(made.get_or_init(|| new))
+}
+
 fn picked(array: &ArrayRef, rows: Vec<u32>) -> Result<ArrayRef> {
     Ok(take(array, &UInt32Array::from(rows), None)?)
 }
@@ -136,7 +145,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
 
     /// All rows as states.
     fn entries(&self) -> Result<&Entries> {
-        let entries = self.held.entries.get_or_init(|| {
+        once(&self.held.entries, || {
             let mut states: Vec<ArrayRef> = vec![new_empty_array(&self.signature.state)];
             // Consecutive rows are lifted in one call.
             let mut chunks = self.held.chunks.as_slice();
@@ -167,13 +176,12 @@ impl<F: ArrayFunction> ArrayColumn<F> {
             let slots = self.held.chunks.iter().flat_map(|chunk| chunk.slots.iter().copied()).collect();
             let times = self.held.chunks.iter().flat_map(|chunk| chunk.times.iter().copied()).collect();
             Ok(Entries::new(slots, times, concat(&states)?, self.len))
-        });
-        entries.as_ref().map_err(Clone::clone)
+        })
     }
 
     /// One entry per slot that has one, slots ascending.
     fn reduced(&self) -> Result<&Entries> {
-        let reduced = self.held.reduced.get_or_init(|| {
+        once(&self.held.reduced, || {
             let entries = self.entries()?;
             let (slots, times, mut states) = self.in_order(entries, 0..self.len)?;
             // Neighbours of one slot are combined until each slot has one entry.
@@ -206,8 +214,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
                 times = kept.iter().map(|&row| times[row as usize]).collect();
             }
             Ok(Entries::new(slots, times, states, self.len))
-        });
-        reduced.as_ref().map_err(Clone::clone)
+        })
     }
 
     /// Entries of these slots, by slot, and of one slot by time unless the function commutes.
@@ -237,7 +244,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
 
     /// Adds a chunk; rows become states of slots once there are many, if their order does not matter.
     fn push(&mut self, chunk: Chunk, len: usize) -> Result<()> {
-        if let Some(Ok(entries)) = self.held.entries.take() {
+        if let Some(entries) = self.held.entries.take() {
             let Entries { slots, times, states, .. } = entries;
             self.held.chunks = vec![Chunk { slots, times, values: Values::States(states) }];
         }

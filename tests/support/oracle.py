@@ -86,6 +86,8 @@ def extents(
     elif isinstance(window, wk.Punctuation):
         for run in runs(ranked, columns[window.column], window.at):
             yield times[run[0]], times[run[-1]], run, None
+    elif isinstance(window, wk.Custom):
+        yield from calendar(window.implementation, rows, times)
     elif window.counts_rows:
         for lo, hi, extent in by_rows(window, [times[row] for row in ranked], time_type):
             start, end = extent or (times[ranked[lo]], times[ranked[hi - 1]])
@@ -113,6 +115,18 @@ def landmarks(
         if (start, end) not in seen:
             seen.add((start, end))
             yield start, end, [other for other in rows if start <= times[other] < end], None
+
+
+def calendar(
+    definition: Any, rows: Sequence[int], times: Sequence[int]
+) -> Iterable[tuple[int, int, list[int], None]]:
+    """Yield the windows of a user's calendar over integers."""
+    assert isinstance(definition, wk.ContextFree), "the oracle has no windows of users that rows tell"
+    at = [times[row] for row in rows]
+    for start, end in definition.windows(min(at), max(at) + definition.longest):
+        inside = [row for row in rows if start <= times[row] < end]
+        if inside:
+            yield start, end, inside, None
 
 
 def runs(ranked: Sequence[int], marks: Sequence[bool | None], at: str) -> Iterable[list[int]]:

@@ -97,3 +97,24 @@ def same(mine: Any, wanted: Any, tolerance: float = 1e-12) -> bool:
             return math.isnan(mine) and math.isnan(wanted)
         return mine == wanted or math.isclose(mine, wanted, rel_tol=tolerance, abs_tol=tolerance)
     return bool(mine == wanted)
+
+
+def assert_near(one: Any, other: Any) -> None:
+    """Equal but for the last digits of floats.
+
+    Joins of variances are rounded. Their order follows from the tree above the slices, which a restart builds
+    anew.
+    """
+    if isinstance(one, float) and isinstance(other, float):
+        assert (
+            one == other or math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-9) or repr(one) == repr(other)
+        )
+    elif isinstance(one, dict):
+        assert list(one) == list(other)
+        assert_near(list(one.values()), list(other.values()))
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for mine, others in zip(one, other, strict=True):
+            assert_near(mine, others)
+    else:
+        assert repr(one) == repr(other)

@@ -405,15 +405,14 @@ class Both:
 
 def assert_alike(expected: list[Any], got: list[Any]) -> None:
     """Assert that two lists have the same windows, in any order; the last of each is its values."""
-    assert Counter(each[:-1] for each in expected) == Counter(each[:-1] for each in got), (
-        f"{got} != {expected}"
-    )
-    left = list(got)
+    left: dict[Any, list[Any]] = defaultdict(list)
+    for each in got:
+        left[tuple(each[:-1])].append(each[-1])
+    wanted = Counter(tuple(each[:-1]) for each in expected)
+    there = Counter({at: len(values) for at, values in left.items()})
+    assert wanted == there, f"missing: {wanted - there}; too many: {there - wanted}"
     for each in expected:
-        alike = [
-            at
-            for at, other in enumerate(left)
-            if other[:-1] == each[:-1] and all(map(same, each[-1], other[-1]))
-        ]
-        assert alike, f"{each} is not in {got}"
-        del left[alike[0]]
+        values = left[tuple(each[:-1])]
+        alike = [at for at, other in enumerate(values) if all(map(same, each[-1], other))]
+        assert alike, f"{each} is not among {values}"
+        del values[alike[0]]

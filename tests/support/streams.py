@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -20,6 +20,10 @@ VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "s": (pa.string(), st.sampled_from(["", "a", "b", "long enough not to be inlined"]) | st.none()),
     "d": (pa.dictionary(pa.int8(), pa.string()), st.sampled_from(["x", "y"]) | st.none()),
     "b": (pa.bool_(), st.booleans() | st.none()),
+}
+MARKS = {
+    "m": (pa.bool_(), st.booleans() | st.none()),
+    "n": (pa.bool_(), st.sampled_from([False, False, True])),
 }
 POOLS: dict[str, list[Any]] = {
     "i": list(range(-5, 6)),
@@ -63,6 +67,8 @@ KEYS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.dictionary(pa.int8(), pa.string()), st.sampled_from(["a", "b"]) | st.none()),
     (pa.float64(), st.sampled_from([0.0, -0.0, float("nan")])),
 ]
+KEY_POOLS: list[list[Any]] = [[0, 1, 2, None], ["a", "b"], ["a", "b", None], [0.0, -0.0, float("nan")]]
+"""Values of each of `KEYS`."""
 TIMES = [pa.int64(), pa.timestamp("us", "UTC"), pa.timestamp("s"), pa.date32(), pa.int16()]
 UNITS = {"us": "microseconds", "s": "seconds"}
 KINDS = [
@@ -76,6 +82,38 @@ KINDS = [
     "landmarks",
     "global",
 ]
+
+
+class Threshold(wk.ContextAware):
+    """Windows from a row with i > 2 to the next with i < 0, the last of them growing row by row."""
+
+    columns = ("i",)
+
+    def open(self) -> Opened:
+        return Opened()
+
+
+class Opened:
+    def __init__(self) -> None:
+        self.emitted: tuple[int, int] | None = None
+
+    def notify(self, first: int, times: pa.Array, i: pa.Array) -> Iterable[object]:
+        assert len(times) == len(i)
+        for rank, value in enumerate(i.to_pylist(), first):
+            if self.emitted is None:
+                if value is not None and value > 2:
+                    self.emitted = (rank, rank + 1)
+                    yield wk.Add(*self.emitted)
+                continue
+            if value is not None and value < 0:
+                self.emitted = None
+                continue
+            yield wk.Shift(*self.emitted, to=(self.emitted[0], rank + 1))
+            self.emitted = (self.emitted[0], rank + 1)
+
+    def finish(self, rows: int) -> Iterable[object]:
+        # One that never ends is none.
+        return [] if self.emitted is None else [wk.Remove(*self.emitted)]
 
 
 def scaled(units: int, kind: pa.DataType) -> Any:
@@ -112,6 +150,27 @@ def time_window(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
             period = scaled(size * draw(st.integers(1, 4)), kind)
             return wk.landmark(scaled(size, kind), period=period, start_time=start_time)
     return wk.global_window()
+
+
+def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
+    """Draw a window that rows tell."""
+    size, rows = draw(st.integers(1, 25)), draw(st.integers(1, 7))
+    match draw(
+        st.sampled_from(["count", "count", "count", "last rows", "last time", "marks", "marks", "own"])
+    ):
+        case "count":
+            slide = draw(st.integers(1, rows))
+            return wk.sliding(wk.rows(rows), wk.rows(slide), partial=draw(st.booleans()))
+        case "last rows":
+            start = draw(st.integers(0, size - 1))
+            return wk.sliding(wk.rows(rows), scaled(size, kind), start_time=scaled(start, kind))
+        case "last time":
+            return wk.sliding(scaled(size, kind), wk.rows(rows))
+        case "marks":
+            return wk.punctuation(
+                draw(st.sampled_from(["m", "n"])), at=draw(st.sampled_from(["start", "end"]))
+            )
+    return wk.custom(Threshold())
 
 
 @st.composite

@@ -1,0 +1,57 @@
+"""What a consumer of an operator's results holds, who replaces by updates what they say that they replace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+import windowkit as wk
+from support.plain import key, plain
+from support.rows_oracle import by_ranks, edge_after, numbered
+
+Held = dict[tuple[str, tuple[Any, ...], str, Any], list[Any]]
+"""By query, keys, window and what tells it apart: its start, its end, its ranks, and the aggregates."""
+
+
+def replace(last: Held, emitted: pa.Table, queries: Mapping[str, wk.Query], time: pa.DataType) -> None:
+    """Let the windows that a call returned replace those that they are updates of."""
+    if not emitted.num_rows:
+        return
+    columns = {name: plain(emitted[name]) for name in emitted.column_names}
+    extent = next(name for name in emitted.column_names if name in ("window", "session_window"))
+    for row, span in enumerate(columns[extent]):
+        of = columns["query_name"][row] if "query_name" in columns else next(iter(queries))
+        query = queries[of]
+        name = columns["window_name"][row] if "window_name" in columns else query.windows[0].name
+        kind = next(window for window in query.windows if window.name == name)
+        group = tuple(key(columns[by][row]) for by in query.by)
+        ranks = columns["window_rows"][row] if "window_rows" in columns else None
+        values = [columns[each.name][row] for each in query.aggs]
+        if numbered(kind):
+            identity: Any = columns["window_number"][row]
+        elif kind.counts_rows:
+            identity = identity_of(kind, span, ranks, time)
+        else:
+            identity = (span["start"], span["end"])
+        at = (of, group, name, identity)
+        if isinstance(kind, wk.Session) and columns["update"][row]:
+            for other in [each for each in last if each[:3] == at[:3]]:
+                if span["start"] <= other[3][0] and other[3][1] <= span["end"]:
+                    del last[other]
+        if span is None:
+            del last[at]
+            continue
+        assert columns["update"][row] or at not in last, f"{at} comes twice, and not as an update"
+        told_ranks = (ranks["start"], ranks["end"]) if ranks is not None else None
+        last[at] = [span["start"], span["end"], told_ranks, *values]
+
+
+def identity_of(kind: Any, span: Any, ranks: Any, time: pa.DataType) -> Any:
+    """Return what tells a window of a number of rows apart."""
+    if by_ranks(kind):
+        return ranks["start"]
+    if isinstance(kind.size, wk.Rows):
+        return edge_after(kind, span["end"], time)
+    return ranks["end"]

@@ -1,0 +1,111 @@
+"""What a consumer of an operator's results must hold, evaluated naively over the rows taken so far.
+
+Unlike the oracles of single calls it foresees no call's result, and so can be asked after any number of
+calls, however often they failed and were made again, and by whichever operator.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import windowkit as wk
+from support.consumer import Held
+from support.failing import MEANINGS
+from support.oracle import extents, taken
+from support.oracle_aggregates import aggregate
+from support.plain import key, plain
+from support.rows_oracle import Kept, assert_alike, by_rows
+from support.stream_oracle import over
+
+
+def windows_of(held: Held) -> list[Any]:
+    """Return the windows that a consumer holds: query, keys and window; start, end, ranks and aggregates."""
+    return [(tuple(at), start, end, ranks, values) for (*at, _), (start, end, ranks, *values) in held.items()]
+
+
+class Definition(Kept):
+    """Rows that were taken, and the windows that a consumer must hold by now."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        # The time up to which windows had expired when a row came.
+        self.horizons: dict[int, int | None] = {}
+
+    def copy(self) -> Definition:
+        other = copy.copy(self)
+        other.queries, other.horizons = dict(self.queries), dict(self.horizons)
+        other.taken, other.late, other.points = list(self.taken), list(self.late), list(self.points)
+        return other
+
+    def emit(self, is_final: Any, fresh: set[int] | None, update: bool) -> dict[Any, list[Any]]:
+        horizon = None if self.watermark is None else self.watermark - self.lateness
+        self.horizons |= dict.fromkeys(fresh or (), horizon)
+        return {}
+
+    def changes(self, _: int | None) -> dict[Any, list[Any]]:
+        return {}
+
+    def check(self, held: Held) -> None:
+        """Assert that a consumer holds the windows that are final by now, and no others."""
+        wanted, growing = self.final_windows()
+        got = [
+            (at, start, end, ranks, values)
+            for at, start, end, ranks, values in windows_of(held)
+            if at[0] in self.queries
+            and not any(first <= start and end <= last for first, last in growing.get(at, ()))
+        ]
+        assert_alike(wanted, got)
+
+    def final_windows(self) -> tuple[list[Any], dict[Any, list[tuple[int, int]]]]:
+        """Return the windows that are final, and sessions that are not, but parts of which may have been."""
+        times = self.times()
+        columns = {name: plain(self.table[name]) for name in self.schema.names}
+        expected: list[Any] = []
+        growing: dict[Any, list[tuple[int, int]]] = defaultdict(list)
+        for name, (query, since) in self.queries.items():
+            groups: dict[Any, list[int]] = defaultdict(list)
+            for row in sorted(self.taken, key=lambda row: (times[row], row)):
+                if since is None or times[row] > since:
+                    groups[tuple(key(columns[by][row]) for by in query.by)].append(row)
+            for window, (group, rows) in itertools.product(query.windows, groups.items()):
+                at = (name, group, window.name)
+                if by_rows(window):
+                    for each in self.finals(window, rows, times, columns, group):
+                        ranks = each.ranks if window.counts_rows else None
+                        expected.append((at, each.start, each.end, ranks, each.rows, query))
+                    continue
+                for start, end, inside, _ in extents(window, rows, times, self.time_type, columns):
+                    if since is not None and start <= since:
+                        continue
+                    if not self.is_final(window, over(window, end)):
+                        growing[at] += [(start, end)] if isinstance(window, wk.Session) else []
+                    elif within := [row for row in inside if self.came_in_time(row, window, end)]:
+                        expected.append((at, start, end, None, within, query))
+        wanted = [
+            (*window, [self.value(each, rows, times, columns) for each in query.aggs])
+            for *window, rows, query in expected
+        ]
+        return wanted, growing
+
+    def is_final(self, window: wk.Window, end: int) -> bool:
+        if self.watermark is None:
+            return False
+        return end < self.watermark or (end == self.watermark and not isinstance(window, wk.Session))
+
+    def came_in_time(self, row: int, window: wk.Window, end: int) -> bool:
+        """Whether a window that a row belongs to had not expired when it came."""
+        horizon = self.horizons[row]
+        return isinstance(window, wk.Session) or horizon is None or over(window, end) > horizon
+
+    def value(
+        self, each: wk.Aggregate, rows: Sequence[int], times: list[Any], columns: dict[str, list[Any]]
+    ) -> Any:
+        rows = taken(each, rows, columns)
+        if each.user is None:
+            return aggregate(each, rows, times, columns, self.schema)
+        values = [columns[each.columns[0]][row] for row in rows]
+        return MEANINGS[each.user.name]([value for value in values if value is not None])
