@@ -29,6 +29,7 @@ class Plan:
         aggregates: Sequence[
             tuple[str, Sequence[str], str, str | None, Sequence[float], UserFunction | None]
         ],
+        max_windows: int | None = None,
     ) -> None: ...
     @property
     def output_schema(self) -> _ArrowSchema: ...

@@ -1,5 +1,6 @@
 //! Windows out of slices, batch by batch: the window manager of bounded input (Traub et al. 2019, §5.3.3).
 
+mod limit;
 mod listed;
 
 use std::collections::VecDeque;
@@ -22,6 +23,7 @@ use crate::keys::KeyIndex;
 use crate::slice::{KeyOrder, SliceTable};
 use crate::window::Window;
 use crate::{Error, Result};
+use limit::Limit;
 use listed::Cursor;
 pub(super) use listed::Windows;
 
@@ -53,6 +55,7 @@ pub struct Output {
     /// Keys `blocks[i]..blocks[i + 1]` are one block.
     blocks: Vec<usize>,
     next_block: usize,
+    limit: Limit,
     /// Whether answers or keys are of variable size.
     varies: bool,
     /// The blocks that are being read, those before `next_block`.
@@ -102,12 +105,13 @@ impl Output {
     }
 
     fn of(plan: Arc<Plan>, keys: KeyIndex, source: Source, order: KeyOrder) -> Result<Self> {
+        let limit = Limit::of(&plan, &source, &order)?;
         let blocks = blocks(&plan, &order);
         let keys = keys.values()?;
         let fields = plan.output().fields();
         let answers = &fields[fields.len() - plan.aggregates().len()..];
         let varies = fields[..keys.len()].iter().chain(answers).any(|field| varies(field.data_type()));
-        Ok(Self { plan, keys, source, order, blocks, next_block: 0, varies, begun: VecDeque::new() })
+        Ok(Self { plan, keys, source, order, blocks, next_block: 0, limit, varies, begun: VecDeque::new() })
     }
 
     /// The schema of the batches.
@@ -210,6 +214,9 @@ impl Output {
             Source::Slices(table) => (table.regroup(&self.order, from, to, self.plan.edges())?, None),
             Source::Rows(rows) => {
                 let (slices, lists) = rows.block(&self.order, from, to)?;
+                for (window, count) in lists.counts() {
+                    self.limit.add(&self.plan, window, count as u64)?;
+                }
                 (slices, Some(lists))
             }
         };

@@ -455,6 +455,11 @@ fn place_in(lists: &mut Vec<List>, first: usize, window: usize, key: u32, listed
 }
 
 impl RankedLists {
+    /// How many windows there are of each number.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.lists.iter().map(|list| (list.window, list.windows.len()))
+    }
+
     /// Some of the remaining windows with this number, if there are any.
     pub(super) fn next(&mut self, window: usize, most: usize, with_ranks: bool) -> Option<Windows> {
         let list = loop {
