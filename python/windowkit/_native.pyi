@@ -94,6 +94,7 @@ class Operator:
         allowed_lateness: tuple[int, bool],
         max_delay: tuple[int, bool] | None,
         store: str,
+        late_limit: int | None,
     ) -> None: ...
     @property
     def schema(self) -> _ArrowSchema: ...

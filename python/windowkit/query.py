@@ -25,6 +25,8 @@ __all__ = ["Query", "query"]
 Item = TypeVar("Item")
 MAX_WINDOWS: Final = 10**9
 """Windows that a query may make at once, unless it says otherwise: many times what memory usually holds."""
+LATE_LIMIT: Final = 10**6
+"""Late rows that an operator holds for `take_late`, unless it says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +215,7 @@ class Query:
         allowed_lateness: Length = 0,
         max_delay: Length | None = None,
         store: str = "auto",
+        late_limit: int | None = LATE_LIMIT,
         name: str | None = None,
         schema: Any = None,
         clock: Clock | None = None,
@@ -234,6 +237,9 @@ class Query:
             with a tree above them, so that it combines O(log n) nodes (in order, and where the function has
             an inverse, with running totals: O(1)). Slices whose rows are kept are always held in order of
             time.
+        late_limit : int, optional
+            How many rows that are too late, or have no time, are held for `Operator.take_late`. Further ones
+            are dropped, and counted by `Operator.stats`. None for any number.
         name : str, optional
             Name of the query in ``query_name``, a column of results once there are several queries; ``q1`` by
             default.
@@ -271,6 +277,7 @@ class Query:
             allowed_lateness=allowed_lateness,
             max_delay=max_delay,
             store=store,
+            late_limit=late_limit,
             name=name,
             schema=schema,
             clock=clock,
