@@ -74,8 +74,13 @@ fn run(mut stream: Operator, batches: &[RecordBatch]) -> (Operator, usize) {
     (stream, windows)
 }
 
-const IN_ORDER: Options =
-    Options { order: Order::InOrder, allowed_lateness: 0, max_delay: None, store: StoreKind::Auto };
+const IN_ORDER: Options = Options {
+    order: Order::InOrder,
+    allowed_lateness: 0,
+    max_delay: None,
+    store: StoreKind::Auto,
+    late_limit: None,
+};
 const OUT_OF_ORDER: Options = Options { max_delay: Some(2 * MICROS), order: Order::OutOfOrder, ..IN_ORDER };
 
 fn in_order(criterion: &mut Criterion) {

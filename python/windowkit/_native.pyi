@@ -29,6 +29,7 @@ class Plan:
         aggregates: Sequence[
             tuple[str, Sequence[str], str, str | None, Sequence[float], UserFunction | None]
         ],
+        max_windows: int | None = None,
     ) -> None: ...
     @property
     def output_schema(self) -> _ArrowSchema: ...
@@ -93,6 +94,7 @@ class Operator:
         allowed_lateness: tuple[int, bool],
         max_delay: tuple[int, bool] | None,
         store: str,
+        late_limit: int | None,
     ) -> None: ...
     @property
     def schema(self) -> _ArrowSchema: ...

@@ -30,7 +30,7 @@ from windowkit.cli_paths import (
     structs,
 )
 from windowkit.errors import WindowKitError
-from windowkit.query import Query, query
+from windowkit.query import MAX_WINDOWS, Query, query
 from windowkit.windows import split, unquoted
 
 __all__ = ["ArgumentsError", "JobError", "main"]
@@ -138,11 +138,23 @@ def parser() -> Parser:
         help="print how many rows, slices and windows there were (Spark only)",
     )
     add("--threads", type=int, metavar="N", help="threads of the local engine (default: all usable cores)")
+    add(
+        "--max-windows",
+        type=most_windows,
+        default=MAX_WINDOWS,
+        metavar="N",
+        help=f"most windows that the query, or a task of Spark, may make (default: {MAX_WINDOWS}; or 'any')",
+    )
     add("--format", choices=["parquet", "csv"], help="of paths that do not end in .parquet, .pq or .csv")
     add("--overwrite", action="store_true", help="replace an existing output")
     add("--explain", action="store_true", help="print how the query would be evaluated, and do nothing else")
     add("--progress", action="store_true", help="show progress even if stderr is not a terminal")
     return top
+
+
+def most_windows(text: str) -> int | None:
+    """Return the number that a text says, or None for any number."""
+    return None if text == "any" else int(text)
 
 
 def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
@@ -152,6 +164,7 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
         time=arguments.time,
         windows=[windows.parse(text) for text in arguments.window],
         aggs=[aggregates.parse(text) for text in arguments.agg],
+        max_windows=arguments.max_windows,
     )
     if arguments.output is None and not arguments.explain:
         raise ArgumentsError("--output: none is given; a job writes to a path, unless --explain is given")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from windowkit import engines
 from windowkit.aggregates import Aggregate
-from windowkit.checks import a_type
+from windowkit.checks import a_type, integer
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.processing import ProcessingTime
 from windowkit.windows import Session, Window, checked_name
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["Query", "query"]
 
 Item = TypeVar("Item")
+MAX_WINDOWS: Final = 10**9
+"""Windows that a query may make at once, unless it says otherwise: many times what memory usually holds."""
+LATE_LIMIT: Final = 10**6
+"""Late rows that an operator holds for `take_late`, unless it says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,15 @@ class Query:
         The time column.
     windows : tuple of Window
     aggs : tuple of Aggregate
+    max_windows : int or None
+        How many windows it may make at once.
     """
 
     by: tuple[str, ...]
     time: str
     windows: tuple[Window, ...]
     aggs: tuple[Aggregate, ...]
+    max_windows: int | None = MAX_WINDOWS
 
     def __post_init__(self) -> None:
         if not self.windows:
@@ -131,7 +138,8 @@ class Query:
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            The data is not Arrow data, or the query does not fit its schema.
+            The data is not Arrow data, or the query does not fit its schema, or makes more windows than its
+            `max_windows`.
         Overflow
             The sum or mean of integers, decimals or durations in a window does not fit its type, or a time is
             too close to the limit of its type for its windows.
@@ -179,7 +187,8 @@ class Query:
         -------
         pyarrow.RecordBatchReader
             The rows of `run`, in batches of at most 65,536 rows, made when they are read. All of `data` is
-            read before the first.
+            read before the first. Results take the memory of one batch, or of up to four for each of several
+            threads, however many windows a key has.
 
         Raises
         ------
@@ -206,6 +215,7 @@ class Query:
         allowed_lateness: Length = 0,
         max_delay: Length | None = None,
         store: str = "auto",
+        late_limit: int | None = LATE_LIMIT,
         name: str | None = None,
         schema: Any = None,
         clock: Clock | None = None,
@@ -227,6 +237,9 @@ class Query:
             with a tree above them, so that it combines O(log n) nodes (in order, and where the function has
             an inverse, with running totals: O(1)). Slices whose rows are kept are always held in order of
             time.
+        late_limit : int, optional
+            How many rows that are too late, or have no time, are held for `Operator.take_late`. Further ones
+            are dropped, and counted by `Operator.stats`. None for any number.
         name : str, optional
             Name of the query in ``query_name``, a column of results once there are several queries; ``q1`` by
             default.
@@ -264,6 +277,7 @@ class Query:
             allowed_lateness=allowed_lateness,
             max_delay=max_delay,
             store=store,
+            late_limit=late_limit,
             name=name,
             schema=schema,
             clock=clock,
@@ -346,6 +360,7 @@ def query(
     time: str,
     windows: Window | Sequence[Window],
     aggs: Aggregate | Sequence[Aggregate],
+    max_windows: int | None = MAX_WINDOWS,
 ) -> Query:
     """Describe a window aggregation.
 
@@ -361,6 +376,12 @@ def query(
         At least one; their names must differ.
     aggs : Aggregate or sequence of Aggregate
         At least one; their output names must differ.
+    max_windows : int, optional
+        How many windows the query may make at once: in `Query.run` and `Query.batches`, in each task of Spark,
+        and in each call of a stream operator. More than these are an error, which is raised before any of
+        them is computed: a slide of a nanosecond rather than a second makes a billion windows of each. Only
+        windows that the rows determine (windows by rows, of which there are no more than rows, and
+        user-defined ones) are counted as they are listed. None for any number.
 
     Returns
     -------
@@ -393,7 +414,13 @@ def query(
             "tumbling(...), sliding(...), session(...) or another window, or a sequence of them",
         ),
         aggs=items("aggs", aggs, Aggregate, "an aggregate like windowkit.sum('v'), or a sequence of them"),
+        max_windows=limit("max_windows", max_windows),
     )
+
+
+def limit(argument: str, value: int | None, least: int = 1) -> int | None:
+    """Return the most of something that may be, or None for any number."""
+    return None if value is None else integer(argument, value, f"it is an int of at least {least}, or None", least)
 
 
 def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed: str) -> tuple[Item, ...]:

@@ -18,7 +18,7 @@ from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of
 from windowkit.processing import Clock, ProcessingTime, Stamps
-from windowkit.query import Query, items
+from windowkit.query import LATE_LIMIT, Query, items, limit
 from windowkit.watermarks import in_time, scalar
 from windowkit.windows import checked_name, quoted, units
 
@@ -59,8 +59,9 @@ class Stats:
         Slices that were split or merged, rows that were moved to the next slice because a row came before
         them, and slices recomputed from rows (Traub et al. 2019, §5.2). Merges of slices whose edges no
         window needs any more are not counted, since their time is an implementation detail.
-    late_bytes : int
-        The memory of late rows, which are held until `Operator.take_late` returns them.
+    late_dropped, late_bytes : int
+        Late rows that were dropped because ``late_limit`` of them were held, and the memory of those that are,
+        until `Operator.take_late` returns them.
     """
 
     keys: int
@@ -75,6 +76,7 @@ class Stats:
     late: int
     windows: int
     updates: int
+    late_dropped: int
     late_bytes: int
 
 
@@ -96,7 +98,7 @@ class Operator:
     key's time line between window edges, with partial aggregates and no rows. Memory is O(slices that some
     window still needs), whatever the number of rows; of functions whose partial aggregates are as large as
     their rows make them (exact quantiles, mode, distinct values, lists) it is O(values in these). Late rows
-    are held until `take_late`.
+    are held until `take_late`, up to ``late_limit`` of them.
 
     Examples
     --------
@@ -120,6 +122,7 @@ class Operator:
         allowed_lateness: Length = 0,
         max_delay: Length | None = None,
         store: str = "auto",
+        late_limit: int | None = LATE_LIMIT,
         name: str | None = None,
         schema: Any = None,
         clock: Clock | None = None,
@@ -127,6 +130,8 @@ class Operator:
         one_of("order", order, ORDERS)
         one_of("store", store, STORES)
         self._order, self._store = order, store
+        # More than the core can count is as good as any.
+        self._late_limit = None if late_limit is None else min(limit("late_limit", late_limit, 0), 2**63)
         self._lateness = given_length("allowed_lateness", allowed_lateness)
         self._delay = None if max_delay is None else given_length("max_delay", max_delay)
         if order == "in-order":
@@ -336,7 +341,9 @@ class Operator:
         -------
         pyarrow.Table
             The rows since the last call, with all their columns and ``late_reason``: ``too late`` or ``null
-            time``. They are held until this call; `Stats.late_bytes` is the memory they take.
+            time``. They are held until this call; `Stats.late_bytes` is the memory they take. Once
+            ``late_limit`` of `windowkit.Query.operator` are held, further rows are dropped until the next
+            call, and counted by `Stats.late` and `Stats.late_dropped`.
         """
         if self._state.core is None:
             return pa.table({})
@@ -402,7 +409,7 @@ class Operator:
     def stats(self) -> Stats:
         """Return what the operator holds and has done."""
         if self._state.core is None:
-            return Stats(*[0] * 13)
+            return Stats(*[0] * 14)
         return Stats(*self._ask("stats", lambda core, _: core.stats(), closed=True))
 
     def slices(self) -> pa.Table:
@@ -568,7 +575,9 @@ class Operator:
     def _bound(self, state: State, schema: pa.Schema) -> State:
         """Return the state with a core for rows of this schema."""
         plans = [(name, plan(query, schema)) for name, query in state.queries.items()]
-        core = _native.Operator(plans, self._order, self._lateness, self._delay, self._store)
+        core = _native.Operator(
+            plans, self._order, self._lateness, self._delay, self._store, self._late_limit
+        )
         return replace(state, schema=schema, core=core)
 
     def _taken(self, state: State, source: Source) -> pa.Table:

@@ -1,9 +1,10 @@
 //! Windows out of slices, batch by batch: the window manager of bounded input (Traub et al. 2019, §5.3.3).
 
+mod limit;
 mod listed;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use arrow_array::{
@@ -15,13 +16,14 @@ use arrow_select::take::take;
 
 use super::parts::{joined, spawned};
 use super::plan::Plan;
-use super::ranked::{Ordered, RankedBlock};
+use super::ranked::{Ordered, RankedLists};
 use super::schema::{extent_fields, rank_fields};
 use crate::aggregate::Partials;
 use crate::keys::KeyIndex;
 use crate::slice::{KeyOrder, SliceTable};
 use crate::window::Window;
 use crate::{Error, Result};
+use limit::Limit;
 use listed::Cursor;
 pub(super) use listed::Windows;
 
@@ -41,7 +43,10 @@ const GROWTH: usize = 16;
 /// Blocks per thread of a round whose batches are all kept: enough that threads seldom wait for each other.
 pub const BLOCKS_PER_ROUND: usize = 16;
 
-/// Every window of the rows pushed so far, computed one block of keys at a time.
+/// Batches of each block that several threads compute before they are asked for: as many as most blocks have.
+const AHEAD: usize = 4;
+
+/// Every window of the rows pushed so far, computed one block of keys at a time, and batch by batch within a block.
 pub struct Output {
     plan: Arc<Plan>,
     keys: Vec<ArrayRef>,
@@ -50,10 +55,22 @@ pub struct Output {
     /// Keys `blocks[i]..blocks[i + 1]` are one block.
     blocks: Vec<usize>,
     next_block: usize,
+    limit: Limit,
     /// Whether answers or keys are of variable size.
     varies: bool,
-    /// The block that is being read batch by batch.
-    current: Option<Block>,
+    /// The blocks that are being read, those before `next_block`.
+    begun: VecDeque<Begun>,
+}
+
+/// A block of which some batches may have been computed.
+struct Begun {
+    number: usize,
+    /// `None` before its first batch, and after its last.
+    block: Option<Block>,
+    /// Batches that were not asked for yet; an error is the last of them.
+    ready: VecDeque<Result<RecordBatch>>,
+    /// Whether it has no more batches.
+    is_read: bool,
 }
 
 /// What windows are computed from.
@@ -64,22 +81,16 @@ enum Source {
 
 /// Some keys, and which of their windows have been emitted.
 struct Block {
-    listing: Listing,
+    slices: SliceTable,
+    /// The windows that are determined by rows, if the query has such.
+    ranked: Option<RankedLists>,
+    /// Which of the query's windows are being listed, and how far.
+    window: usize,
+    cursor: Cursor,
     /// The listed windows of one type, and how many of them have been emitted.
     listed: Option<(usize, Windows, usize)>,
     /// Rows that the next batch may have.
     most: usize,
-}
-
-/// How far the windows of some keys have been listed.
-enum Listing {
-    Slices {
-        slices: SliceTable,
-        /// Which of the query's windows.
-        window: usize,
-        cursor: Cursor,
-    },
-    Rows(RankedBlock),
 }
 
 impl Output {
@@ -94,12 +105,13 @@ impl Output {
     }
 
     fn of(plan: Arc<Plan>, keys: KeyIndex, source: Source, order: KeyOrder) -> Result<Self> {
+        let limit = Limit::of(&plan, &source, &order)?;
         let blocks = blocks(&plan, &order);
         let keys = keys.values()?;
         let fields = plan.output().fields();
         let answers = &fields[fields.len() - plan.aggregates().len()..];
         let varies = fields[..keys.len()].iter().chain(answers).any(|field| varies(field.data_type()));
-        Ok(Self { plan, keys, source, order, blocks, next_block: 0, varies, current: None })
+        Ok(Self { plan, keys, source, order, blocks, next_block: 0, limit, varies, begun: VecDeque::new() })
     }
 
     /// The schema of the batches.
@@ -111,36 +123,74 @@ impl Output {
     ///
     /// Batches come in the same order whatever the number of threads.
     pub fn next_round(&mut self, threads: usize, blocks: usize) -> Result<Vec<RecordBatch>> {
-        let (from, threads) = (self.next_block, threads.max(1));
-        let to = from.saturating_add(blocks.saturating_mul(threads)).min(self.blocks.len() - 1);
-        self.next_block = to;
-        let next = AtomicUsize::new(from);
-        let this = &*self;
-        let work = || -> Result<Vec<(usize, Vec<RecordBatch>)>> {
-            let mut done = Vec::new();
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= to {
-                    return Ok(done);
+        self.compute(blocks.saturating_mul(threads.max(1)), usize::MAX, threads);
+        std::mem::take(&mut self.begun).into_iter().flat_map(|begun| begun.ready).collect()
+    }
+
+    /// The next batch, if there is one. Each of several threads computes a block of keys, a few batches ahead.
+    pub fn next_batch(&mut self, threads: usize) -> Result<Option<RecordBatch>> {
+        loop {
+            let first = self.begun.front_mut();
+            match first.map(|first| (first.ready.pop_front(), first.is_read)) {
+                Some((Some(Ok(batch)), _)) => return Ok(Some(batch)),
+                Some((Some(Err(error)), _)) => {
+                    self.begun.clear();
+                    self.next_block = self.blocks.len();
+                    return Err(error);
                 }
-                let mut block = this.block(number)?;
-                let batches = std::iter::from_fn(|| this.batch_of(&mut block).transpose());
-                done.push((number, batches.collect::<Result<_>>()?));
+                Some((None, true)) => {
+                    self.begun.pop_front();
+                }
+                None if self.is_done() => return Ok(None),
+                _ => self.compute(threads.max(1), if threads > 1 { AHEAD } else { 1 }, threads),
+            }
+        }
+    }
+
+    /// Begins blocks until there are `count`, and computes batches of all of them until `ahead` are ready.
+    fn compute(&mut self, count: usize, ahead: usize, threads: usize) {
+        let mut begun = std::mem::take(&mut self.begun);
+        while begun.len() < count && self.next_block + 1 < self.blocks.len() {
+            let ready = VecDeque::new();
+            begun.push_back(Begun { number: self.next_block, block: None, ready, is_read: false });
+            self.next_block += 1;
+        }
+        let unread: Vec<&mut Begun> =
+            begun.iter_mut().filter(|begun| !begun.is_read && begun.ready.len() < ahead).collect();
+        let (this, threads) = (&*self, threads.min(unread.len()));
+        let unread = Mutex::new(unread.into_iter());
+        let next = || unread.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let work = || {
+            while let Some(begun) = next() {
+                this.read(begun, ahead);
             }
         };
-        let mut done = thread::scope(|scope| {
+        thread::scope(|scope| {
             // With fewer threads than requested, each takes more blocks.
-            let helpers: Vec<_> = (1..threads.min(to - from)).filter_map(|_| spawned(scope, work)).collect();
-            let own = work();
-            let others: Vec<_> = helpers.into_iter().map(joined).collect();
-            let mut all = own?;
-            for other in others {
-                all.extend(other?);
-            }
-            Result::Ok(all)
-        })?;
-        done.sort_unstable_by_key(|&(block, _)| block);
-        Ok(done.into_iter().flat_map(|(_, batches)| batches).collect())
+            let helpers: Vec<_> = (1..threads).filter_map(|_| spawned(scope, work)).collect();
+            work();
+            helpers.into_iter().for_each(joined);
+        });
+        self.begun = begun;
+    }
+
+    /// Computes batches of a block until `ahead` are ready, or there are no more.
+    fn read(&self, begun: &mut Begun, ahead: usize) {
+        let mut next = || {
+            let block = match &mut begun.block {
+                Some(block) => block,
+                none => none.insert(self.block(begun.number)?),
+            };
+            self.batch_of(block)
+        };
+        while begun.ready.len() < ahead && !begun.is_read {
+            let batch = next().transpose();
+            begun.is_read = batch.as_ref().is_none_or(Result::is_err);
+            begun.ready.extend(batch);
+        }
+        if begun.is_read {
+            begun.block = None;
+        }
     }
 
     /// All batches that are left, on up to `threads` threads.
@@ -154,35 +204,39 @@ impl Output {
 
     /// Whether every block of keys has been read.
     pub fn is_done(&self) -> bool {
-        self.next_block + 1 >= self.blocks.len()
+        self.begun.is_empty() && self.next_block + 1 >= self.blocks.len()
     }
 
     /// A block of keys, its slices sorted and merged.
     fn block(&self, number: usize) -> Result<Block> {
         let (from, to) = (self.blocks[number], self.blocks[number + 1]);
-        let listing = match &self.source {
-            Source::Slices(table) => {
-                let slices = table.regroup(&self.order, from, to, self.plan.edges())?;
-                Listing::Slices { slices, window: 0, cursor: Cursor::default() }
+        let (slices, ranked) = match &self.source {
+            Source::Slices(table) => (table.regroup(&self.order, from, to, self.plan.edges())?, None),
+            Source::Rows(rows) => {
+                let (slices, lists) = rows.block(&self.order, from, to)?;
+                for (window, count) in lists.counts() {
+                    self.limit.add(&self.plan, window, count as u64)?;
+                }
+                (slices, Some(lists))
             }
-            Source::Rows(rows) => Listing::Rows(rows.block(&self.order, from, to)?),
         };
-        Ok(Block { listing, listed: None, most: if self.varies { FIRST_ROWS } else { BATCH_ROWS } })
+        let most = if self.varies { FIRST_ROWS } else { BATCH_ROWS };
+        Ok(Block { slices, ranked, window: 0, cursor: Cursor::default(), listed: None, most })
     }
 
     /// The next batch of a block's windows, if there is one: as many as `BATCH_BYTES` hold by those before.
     fn batch_of(&self, block: &mut Block) -> Result<Option<RecordBatch>> {
         if !self.varies {
-            let Some((window, windows)) = self.listed(&mut block.listing) else { return Ok(None) };
-            return self.batch(window, block.listing.partials(), windows).map(Some);
+            let Some((window, windows)) = self.listed(block) else { return Ok(None) };
+            return self.batch(window, block.slices.partials(), windows).map(Some);
         }
         if block.listed.is_none() {
-            block.listed = self.listed(&mut block.listing).map(|(window, windows)| (window, windows, 0));
+            block.listed = self.listed(block).map(|(window, windows)| (window, windows, 0));
         }
         let Some((window, windows, from)) = block.listed.take() else { return Ok(None) };
         loop {
             let rows = block.most.min(windows.keys.len() - from);
-            match self.batch(window, block.listing.partials(), windows.part(from, from + rows)) {
+            match self.batch(window, block.slices.partials(), windows.part(from, from + rows)) {
                 Ok(batch) => {
                     let each = bytes(&batch) / rows + 1;
                     block.most = (BATCH_BYTES / each).clamp(1, BATCH_ROWS).min(rows.saturating_mul(GROWTH));
@@ -199,23 +253,24 @@ impl Output {
         }
     }
 
-    /// Lists more windows of one type; returns which type, if any are left.
-    fn listed(&self, listing: &mut Listing) -> Option<(usize, Windows)> {
-        let (slices, number, cursor) = match listing {
-            Listing::Slices { slices, window, cursor } => (slices, window, cursor),
-            Listing::Rows(block) => return block.next(BATCH_ROWS, self.plan.has_ranks()),
-        };
-        while let Some((_, window)) = self.plan.windows().get(*number) {
-            if let Some(window) = window.by_time() {
-                let most = slices.len().saturating_mul(window.windows_per_span() as usize);
-                let mut windows = Windows::with_capacity(BATCH_ROWS.min(most));
-                cursor.list(window, slices, &mut windows);
-                if !windows.keys.is_empty() {
-                    return Some((*number, windows));
+    /// Lists more windows of one type, as many as a batch has; returns which type, if any are left.
+    fn listed(&self, block: &mut Block) -> Option<(usize, Windows)> {
+        while let Some((_, window)) = self.plan.windows().get(block.window) {
+            let windows = match (window.by_time(), &mut block.ranked) {
+                (None, Some(lists)) => lists.next(block.window, BATCH_ROWS, self.plan.has_ranks()),
+                (None, None) => None,
+                (Some(window), _) => {
+                    let most = block.slices.len().saturating_mul(window.windows_per_span() as usize);
+                    let mut windows = Windows::with_capacity(BATCH_ROWS.min(most));
+                    block.cursor.list(window, &block.slices, &mut windows);
+                    Some(windows).filter(|windows| !windows.keys.is_empty())
                 }
+            };
+            if let Some(windows) = windows {
+                return Some((block.window, windows));
             }
-            *number += 1;
-            *cursor = Cursor::default();
+            block.window += 1;
+            block.cursor = Cursor::default();
         }
         None
     }
@@ -263,33 +318,7 @@ impl Iterator for Output {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let mut block = match self.current.take() {
-                Some(block) => block,
-                None if self.is_done() => return None,
-                None => {
-                    self.next_block += 1;
-                    match self.block(self.next_block - 1) {
-                        Ok(block) => block,
-                        Err(error) => {
-                            self.next_block = self.blocks.len();
-                            return Some(Err(error));
-                        }
-                    }
-                }
-            };
-            match self.batch_of(&mut block) {
-                Ok(None) => {}
-                Ok(Some(batch)) => {
-                    self.current = Some(block);
-                    return Some(Ok(batch));
-                }
-                Err(error) => {
-                    self.next_block = self.blocks.len();
-                    return Some(Err(error));
-                }
-            }
-        }
+        self.next_batch(1).transpose()
     }
 }
 
@@ -301,16 +330,6 @@ fn ranks(window: &Window, (starts, ends): (Vec<i64>, Vec<i64>), rows: usize) -> 
     };
     let columns = columns.map(|column| -> ArrayRef { Arc::new(Int64Array::from(column)) });
     Ok(Arc::new(StructArray::try_new(rank_fields(), columns.into(), nulls)?))
-}
-
-impl Listing {
-    /// What the windows are computed from.
-    fn partials(&self) -> &[Box<dyn Partials>] {
-        match self {
-            Listing::Slices { slices, .. } => slices.partials(),
-            Listing::Rows(block) => &block.partials,
-        }
-    }
 }
 
 /// Whether values of a type are of variable size.

@@ -66,6 +66,9 @@ pub(super) struct Planned {
     pub(super) inputs: Vec<DataType>,
 }
 
+/// Windows that a query may make in one call, unless it says otherwise.
+pub const MAX_WINDOWS: u64 = 1_000_000_000;
+
 /// A query bound to a schema.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -78,6 +81,7 @@ pub struct Plan {
     partials: Vec<Stored>,
     aggregates: Vec<Planned>,
     output: SchemaRef,
+    max_windows: Option<u64>,
     spec: Spec,
 }
 
@@ -131,7 +135,29 @@ impl Plan {
             results.push(field);
         }
         let output = output_schema(&input, &by, &measure, &windows, results)?;
-        Ok(Self { input, by, time, measure, windows, edges, partials, aggregates: planned, output, spec })
+        let max_windows = Some(MAX_WINDOWS);
+        let aggregates = planned;
+        Ok(Self { input, by, time, measure, windows, edges, partials, aggregates, output, max_windows, spec })
+    }
+
+    /// The same plan, allowed to make so many windows in one call; any number if `None`.
+    pub fn with_max_windows(self, max_windows: Option<u64>) -> Self {
+        Self { max_windows, ..self }
+    }
+
+    /// How many windows it may make in one call: a run over bounded input, or a call of a stream operator.
+    pub fn max_windows(&self) -> Option<u64> {
+        self.max_windows
+    }
+
+    /// The error for more windows than that, `total` or more, most of them those with number `window`; `context` is what
+    /// makes them.
+    pub(super) fn too_many(&self, context: &str, total: u64, window: usize) -> Error {
+        let (name, most) = (&self.windows[window].0, self.max_windows.unwrap_or(u64::MAX));
+        Error::InvalidValue(format!(
+            "max_windows: {context} makes at least {total} windows, most of them '{name}'; allowed are {most}. Let \
+             windows begin less often, or allow more by query(..., max_windows=...), any number by None"
+        ))
     }
 
     /// The schema that the query is bound to.
@@ -288,7 +314,7 @@ impl Plan {
             }
             position += width;
         }
-        Self::bind(Arc::new(Schema::new(fields)), self.spec.clone())
+        Ok(Self::bind(Arc::new(Schema::new(fields)), self.spec.clone())?.with_max_windows(self.max_windows))
     }
 }
 

@@ -4,13 +4,14 @@
 //! |---|---|
 //! | needs | all rows, in any order |
 //! | time | O(rows) to order them by key, O(n log n) where a key's rows are out of order; then O(rows + windows) |
-//! | space | the input columns that are read, unchanged; rows in order, slices and windows of one block of keys |
+//! | space | the input columns that are read, unchanged; rows in order, slices and windows by rows of one block of keys |
 //! | first appeared | slices over several measures: Carbone et al., *Cutty*, CIKM 2016; Traub et al. 2019, §4.3 and §5.1 |
 //!
-//! Every window is a range of ranks ([`crate::window::Window::list`]), however it is defined. So all windows of a query
-//! are listed over a key's sorted rows, slices are cut only where a window begins or ends, rows are folded into slices
-//! once, and windows are computed from slices by the same kernels as everywhere else: a row is aggregated once, however
-//! many windows contain it.
+//! Every window is a range of ranks ([`crate::window::Window::list`]), however it is defined. So all windows by rows of
+//! a query are listed over a key's sorted rows, slices are cut only where such a window begins or ends and at the edges
+//! of windows by time, rows are folded into slices once, and windows are computed from slices by the same kernels as
+//! everywhere else: a row is aggregated once, however many windows contain it. There are no more windows by rows than
+//! rows, unless a user's own are; windows by time may be any number, and are listed over the slices as they are read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use super::plan::Plan;
 use crate::aggregate::{Input, Partials, Rows};
 use crate::dictionary::widened;
 use crate::keys::KeyIndex;
-use crate::slice::KeyOrder;
+use crate::slice::{Edges, KeyOrder, SliceTable};
 use crate::window::{KeyRows, Listed};
 use crate::{Error, Result};
 
@@ -62,17 +63,15 @@ pub(super) struct Ordered {
     firsts: Vec<usize>,
 }
 
-/// The windows of some keys, as ranges of slices.
-pub(super) struct RankedBlock {
-    /// What slices store.
-    pub(super) partials: Vec<Box<dyn Partials>>,
+/// The windows by rows of some keys, as ranges of slices.
+pub(super) struct RankedLists {
     first_key: usize,
     /// First row of each key, by its place in the block.
     first_rows: Vec<usize>,
     /// Slice of each row, and of the place after the last.
     slice_of: Vec<u32>,
     lists: Vec<List>,
-    /// How far the keys have been read.
+    /// How far the lists have been read.
     list: usize,
     at: usize,
 }
@@ -224,8 +223,13 @@ fn joined(parts: Vec<Part>) -> Result<Vec<Part>> {
 }
 
 impl Ordered {
-    /// The windows of keys `from..to`.
-    pub(super) fn block(&self, order: &KeyOrder, from: usize, to: usize) -> Result<RankedBlock> {
+    /// The slices of keys `from..to`, and their windows by rows.
+    pub(super) fn block(
+        &self,
+        order: &KeyOrder,
+        from: usize,
+        to: usize,
+    ) -> Result<(SliceTable, RankedLists)> {
         let base = order.bounds[from];
         let mut rows = order.slots[base..order.bounds[to]].to_vec();
         let ends: Vec<usize> = order.bounds[from..=to].iter().map(|bound| bound - base).collect();
@@ -237,32 +241,40 @@ impl Ordered {
         }
         let times: Vec<i64> = rows.iter().map(|&(time, _)| time).collect();
         let rows: Vec<u32> = rows.into_iter().map(|(_, row)| row).collect();
-        let (lists, cut) = self.list(from, &ends, &times, &rows)?;
+        let (lists, mut cut) = self.list(from, &ends, &times, &rows)?;
+        cut_by_time(self.plan.edges(), &ends, &times, &mut cut);
         let mut slice = 0;
         let slice_of: Vec<u32> = cut
-            .into_iter()
+            .iter()
             .enumerate()
             .map(|(row, is_cut)| {
-                slice += u32::from(is_cut && row > 0);
+                slice += u32::from(*is_cut && row > 0);
                 slice
             })
             .collect();
-        let (partials, slices) = self.fold(&rows, &slice_of[..rows.len()], &times)?;
+        let (partials, count) = self.fold(&rows, &slice_of[..rows.len()], &times)?;
+        let (mut keys, mut firsts, mut lasts) =
+            (Vec::with_capacity(count), Vec::with_capacity(count), Vec::with_capacity(count));
+        for (key, own) in ends.windows(2).enumerate() {
+            for row in own[0]..own[1] {
+                if cut[row] {
+                    keys.push((from + key) as u32);
+                    firsts.push(times[row]);
+                }
+                if cut[row + 1] {
+                    lasts.push(times[row]);
+                }
+            }
+        }
         // Each slice is its own group: the partials themselves sort their contents.
-        let groups: Vec<u32> = (0..slices as u32).collect();
+        let groups: Vec<u32> = (0..count as u32).collect();
         let partials = partials.iter().map(|partials| partials.regroup(&groups, &groups));
-        Ok(RankedBlock {
-            partials: partials.collect::<Result<_>>()?,
-            first_key: from,
-            first_rows: ends,
-            slice_of,
-            lists,
-            list: 0,
-            at: 0,
-        })
+        let slices = SliceTable::from_parts(keys, firsts, Some(lasts), partials.collect::<Result<_>>()?);
+        Ok((slices, RankedLists { first_key: from, first_rows: ends, slice_of, lists, list: 0, at: 0 }))
     }
 
-    /// All windows of the keys from `from` on, whose rows end at `ends`, and the rows before which slices are cut.
+    /// The windows by rows of the keys from `from` on, whose rows end at `ends`, and the rows before which they begin or
+    /// end.
     fn list(
         &self,
         from: usize,
@@ -274,6 +286,7 @@ impl Ordered {
         let mut cut = vec![false; times.len() + 1];
         let mut listed = Vec::new();
         for (number, (_, window)) in self.plan.windows().iter().enumerate() {
+            let Some(by_rows) = window.by_rows() else { continue };
             let columns = window.columns().into_iter().map(|column| self.gathered(column, rows));
             let columns = columns.collect::<Result<Vec<_>>>()?;
             let first = lists.len();
@@ -281,7 +294,7 @@ impl Ordered {
                 let (lo, hi) = (own[0], own[1]);
                 let columns: Vec<ArrayRef> = columns.iter().map(|column| column.slice(lo, hi - lo)).collect();
                 listed.clear();
-                window.list(&KeyRows { times: &times[lo..hi], columns: &columns }, &mut listed)?;
+                by_rows.list(&KeyRows { times: &times[lo..hi], columns: &columns }, &mut listed)?;
                 for window in &mut listed {
                     (window.lo, window.hi) = (window.lo + lo as u32, window.hi + lo as u32);
                     cut[window.lo as usize] = true;
@@ -389,6 +402,23 @@ fn picked(array: &ArrayRef, rows: &[u32]) -> Result<ArrayRef> {
     }
 }
 
+/// Cuts slices at the edges of windows by time, and between keys, whose rows end at `ends`.
+fn cut_by_time(edges: &Edges, ends: &[usize], times: &[i64], cut: &mut [bool]) {
+    let has_gap = edges.gap().is_some();
+    for own in ends.windows(2) {
+        let (mut last, mut end) = (0, i64::MIN);
+        for row in own[0]..own[1] {
+            let time = times[row];
+            if time >= end || (has_gap && !edges.within_gap(last, time)) {
+                cut[row] = true;
+                end = edges.slice_of(time).1;
+            }
+            last = time;
+        }
+        cut[own[1]] = true;
+    }
+}
+
 /// Adds the windows of a key to lists of their type in which ends never decrease: usually a single list.
 ///
 /// Each window goes to the list whose last end is the nearest before its own, so that there are as few lists as
@@ -424,11 +454,16 @@ fn place_in(lists: &mut Vec<List>, first: usize, window: usize, key: u32, listed
     }
 }
 
-impl RankedBlock {
-    /// Some of the remaining windows of one type, and that type.
-    pub(super) fn next(&mut self, most: usize, with_ranks: bool) -> Option<(usize, Windows)> {
+impl RankedLists {
+    /// How many windows there are of each number.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.lists.iter().map(|list| (list.window, list.windows.len()))
+    }
+
+    /// Some of the remaining windows with this number, if there are any.
+    pub(super) fn next(&mut self, window: usize, most: usize, with_ranks: bool) -> Option<Windows> {
         let list = loop {
-            let list = self.lists.get(self.list)?;
+            let list = self.lists.get(self.list).filter(|list| list.window == window)?;
             if self.at < list.windows.len() {
                 break list;
             }
@@ -445,6 +480,6 @@ impl RankedBlock {
                 windows.push_ranks((i64::from(window.lo) - first, i64::from(window.hi) - first));
             }
         }
-        Some((list.window, windows))
+        Some(windows)
     }
 }

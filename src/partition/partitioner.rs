@@ -22,8 +22,12 @@ const CHUNK: usize = 1024;
 /// Rows that are hashed at once.
 const BLOCK: usize = 1 << 14;
 /// The envelope of snapshots; its version increases with every change of a method's decisions or state.
-const SNAPSHOT: Envelope =
-    Envelope { magic: *b"wkpart\r\n", version: 3, of: "a partitioner; allowed is what snapshot() gave" };
+const SNAPSHOT: Envelope = Envelope {
+    magic: *b"wkpart\r\n",
+    version: 3,
+    since: 3,
+    of: "a partitioner; allowed is what snapshot() gave",
+};
 
 /// Assigns rows to workers, batch after batch.
 ///

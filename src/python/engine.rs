@@ -1,7 +1,6 @@
 //! `windowkit._native.Engine`: takes in batches one after the other and then computes windows; and `Batches`, the
 //! results as they are computed.
 
-use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -131,26 +130,18 @@ pub(super) struct PyBatches {
 struct Results {
     output: Output,
     threads: usize,
-    ready: VecDeque<RecordBatch>,
 }
 
 impl Results {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        if self.threads == 1 {
-            // Not even a block of keys is held at once.
-            return self.output.next().transpose();
-        }
-        while self.ready.is_empty() && !self.output.is_done() {
-            self.ready.extend(self.output.next_round(self.threads, 1)?);
-        }
-        Ok(self.ready.pop_front())
+        self.output.next_batch(self.threads)
     }
 }
 
 impl PyBatches {
     pub(super) fn new(output: Output, threads: usize) -> Self {
         let schema = output.schema().clone();
-        let results = Results { output, threads: threads.max(1), ready: VecDeque::new() };
+        let results = Results { output, threads };
         Self { schema, output: Mutex::new(Some(results)) }
     }
 }

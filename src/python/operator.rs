@@ -40,6 +40,7 @@ impl PyOperator {
         allowed_lateness: Length,
         max_delay: Option<Length>,
         store: &str,
+        late_limit: Option<u64>,
     ) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
@@ -58,6 +59,7 @@ impl PyOperator {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
             let options = options(leader, order, allowed_lateness, max_delay, store)?;
+            let options = Options { late_limit, ..options };
             Ok(Self(Mutex::new(Ok(Operator::new(queries, options)?))))
         })
     }
@@ -277,6 +279,7 @@ fn options(
         allowed_lateness: bind("allowed_lateness", allowed_lateness)?,
         max_delay: max_delay.map(|given| bind("max_delay", given)).transpose()?,
         store,
+        late_limit: None,
     })
 }
 
@@ -284,7 +287,7 @@ fn options(
 fn numbers(s: Stats) -> Vec<u64> {
     let held = [s.keys, s.slices, s.rows_kept, s.bytes].map(|number| number as u64);
     let done = [s.rows, s.splits, s.merges, s.shifts, s.recomputations, s.late, s.windows, s.updates];
-    [&held[..], &done, &[s.late_bytes as u64]].concat()
+    [&held[..], &done, &[s.late_dropped, s.late_bytes as u64]].concat()
 }
 
 fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {

@@ -32,6 +32,7 @@ type AggregateTuple = (String, Vec<String>, String, Option<String>, Vec<f64>, Op
 #[pymethods]
 impl PyPlan {
     #[new]
+    #[pyo3(signature = (schema, by, time, windows, aggregates, max_windows = None))]
     fn new(
         py: Python<'_>,
         schema: PySchema,
@@ -39,6 +40,7 @@ impl PyPlan {
         time: String,
         windows: Vec<WindowTuple>,
         aggregates: Vec<AggregateTuple>,
+        max_windows: Option<u64>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
         let schema: SchemaRef = schema.into_inner();
@@ -49,7 +51,8 @@ impl PyPlan {
         let windows: Vec<Result<WindowSpec>> = windows.collect::<PyResult<_>>()?;
         detached(py, move || {
             let windows = windows.into_iter().collect::<Result<_>>()?;
-            Ok(Self(Arc::new(Plan::new(schema, by, time, windows, aggregates)?)))
+            let plan = Plan::new(schema, by, time, windows, aggregates)?;
+            Ok(Self(Arc::new(plan.with_max_windows(max_windows))))
         })
     }
 

@@ -13,6 +13,19 @@ pub struct KeyOrder {
     pub bounds: Vec<usize>,
 }
 
+/// Slots by slice.
+pub struct Groups {
+    /// Slots, those of one slice together.
+    slots: Vec<u32>,
+    /// Where each slice's slots begin among them.
+    groups: Vec<u32>,
+    keys: Vec<u32>,
+    /// When each slice starts; with sessions, its first time.
+    pub starts: Vec<i64>,
+    /// Its last time, with sessions.
+    pub lasts: Option<Vec<i64>>,
+}
+
 impl KeyOrder {
     /// Sorts slots (or rows), given by their keys and starts, by key: a stable counting sort, O(slots + keys).
     pub fn of<'a>(parts: impl Iterator<Item = (&'a [u32], &'a [i64])> + Clone, key_count: usize) -> Self {
@@ -47,6 +60,13 @@ impl SliceTable {
     ///
     /// Sorting is skipped where a key's slots already ascend. O(n) then, else O(n log n).
     pub fn regroup(&self, order: &KeyOrder, from: usize, to: usize, edges: &Edges) -> Result<SliceTable> {
+        let Groups { slots, groups, keys, starts, lasts } = self.groups(order, from, to, edges);
+        let partials = self.partials().iter().map(|partials| partials.regroup(&slots, &groups));
+        Ok(SliceTable::from_parts(keys, starts, lasts, partials.collect::<Result<_>>()?))
+    }
+
+    /// The same without partials.
+    pub fn groups(&self, order: &KeyOrder, from: usize, to: usize, edges: &Edges) -> Groups {
         let base = order.bounds[from];
         let mut slots = order.slots[base..order.bounds[to]].to_vec();
         // One entry per remaining slice: where its slots begin in `slots`.
@@ -86,9 +106,7 @@ impl SliceTable {
                 }
             }
         }
-        let slots: Vec<u32> = slots.into_iter().map(|(_, slot)| slot).collect();
-        let partials = self.partials().iter().map(|partials| partials.regroup(&slots, &groups));
-        let partials = partials.collect::<Result<_>>()?;
-        Ok(SliceTable::from_parts(keys, starts, lasts.map(|(_, merged)| merged), partials))
+        let slots = slots.into_iter().map(|(_, slot)| slot).collect();
+        Groups { slots, groups, keys, starts, lasts: lasts.map(|(_, merged)| merged) }
     }
 }

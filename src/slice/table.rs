@@ -20,7 +20,8 @@ impl SliceTable {
         Self { keys: Vec::new(), starts: Vec::new(), lasts: sessions.then(Vec::new), partials }
     }
 
-    pub(super) fn from_parts(
+    /// Slots with these keys, starts, last times and partials.
+    pub(crate) fn from_parts(
         keys: Vec<u32>,
         starts: Vec<i64>,
         lasts: Option<Vec<i64>>,

@@ -10,8 +10,10 @@ const HEADER: usize = 8 + 2 + 2 + 8 + 4;
 pub(crate) struct Envelope {
     /// What they begin with.
     pub(crate) magic: [u8; 8],
-    /// The version to read and write.
+    /// The version to write, and the last to read.
     pub(crate) version: u16,
+    /// The first version to read.
+    pub(crate) since: u16,
     /// What they are snapshots of, for the error if bytes are not a snapshot.
     pub(crate) of: &'static str,
 }
@@ -41,11 +43,12 @@ impl Envelope {
         let mut header = Reader::of(header, "snapshot");
         let cut_off = |_| refused("it is truncated".into());
         let version = u16::from_le_bytes(header.array().map_err(cut_off)?);
-        if version != self.version {
-            return Err(refused(format!(
-                "it is of version {version}; this windowkit reads version {}",
-                self.version
-            )));
+        if version < self.since || version > self.version {
+            let known = match self.since == self.version {
+                true => format!("version {}", self.version),
+                false => format!("versions {} to {}", self.since, self.version),
+            };
+            return Err(refused(format!("it is of version {version}; this windowkit reads {known}")));
         }
         let zeros: [u8; 2] = header.array().map_err(cut_off)?;
         let (len, checksum) = (header.number().map_err(cut_off)?, header.u32().map_err(cut_off)?);
@@ -60,6 +63,6 @@ impl Envelope {
         if crc32fast::hash(body) != checksum || zeros != [0; 2] {
             return Err(refused("it is damaged: its checksum does not match".into()));
         }
-        Ok(Reader::of(body, "snapshot"))
+        Ok(Reader::of(body, "snapshot").of_version(version))
     }
 }

@@ -20,8 +20,12 @@ pub use reader::Reader;
 use crate::{Error, Result};
 
 /// The envelope of a snapshot of an operator.
-const OPERATOR: Envelope =
-    Envelope { magic: *b"WKSTREAM", version: 3, of: "an operator; it is what op.snapshot() returned" };
+const OPERATOR: Envelope = Envelope {
+    magic: *b"WKSTREAM",
+    version: 4,
+    since: 3,
+    of: "an operator; it is what op.snapshot() returned",
+};
 
 /// A snapshot that is being written.
 #[derive(Debug, Default)]

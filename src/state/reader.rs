@@ -17,12 +17,23 @@ use crate::{Error, Result};
 pub struct Reader<'a> {
     bytes: &'a [u8],
     what: &'static str,
+    version: u16,
 }
 
 impl<'a> Reader<'a> {
     /// Reads `bytes`, which errors call `what`.
     pub fn of(bytes: &'a [u8], what: &'static str) -> Self {
-        Self { bytes, what }
+        Self { bytes, what, version: 0 }
+    }
+
+    /// The same bytes, written in this version of their format.
+    pub(super) fn of_version(self, version: u16) -> Self {
+        Self { version, ..self }
+    }
+
+    /// The version of the snapshot.
+    pub fn version(&self) -> u16 {
+        self.version
     }
 
     /// The next `count` bytes.

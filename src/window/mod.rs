@@ -292,6 +292,8 @@ mod tests {
             }
             prop_assert_eq!(&listed, &wanted);
             prop_assert!(wanted.is_empty() || rules.may_end(&ending));
+            prop_assert_eq!(rules.count(Spans::of_rows(&times), &ending), wanted.len() as u64);
+            prop_assert!(rules.at_most(times.len(), &ending) >= wanted.len() as u64);
             if times.is_empty() {
                 return Ok(());
             }

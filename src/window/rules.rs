@@ -12,6 +12,9 @@ use super::spans::{Cursor, Ending, Listed, Spans};
 use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::Result;
 
+/// Windows listed at a time to be counted.
+const COUNTED: usize = 1024;
+
 /// A window type.
 pub trait Rules: Debug {
     /// Its properties.
@@ -104,6 +107,25 @@ pub trait ByTime: Rules {
     /// At most how many windows it lists for each span.
     fn windows_per_span(&self) -> i64;
 
+    /// A number that requested windows with rows do not exceed, if there are this many spans: O(1).
+    fn at_most(&self, spans: usize, ending: &Ending) -> u64 {
+        let _ = ending;
+        (spans as u64).saturating_mul(self.windows_per_span().max(0) as u64)
+    }
+
+    /// How many requested windows have rows, without listing them where they may be many more than spans: O(spans).
+    fn count(&self, spans: Spans<'_>, ending: &Ending) -> u64 {
+        let (mut cursor, mut listed, mut count) = (Cursor::default(), Vec::new(), 0);
+        loop {
+            listed.clear();
+            self.list(spans, ending, &mut cursor, COUNTED, &mut listed);
+            count += listed.len() as u64;
+            if listed.len() < COUNTED {
+                return count;
+            }
+        }
+    }
+
     /// Rows arrive at or after `cutoff`: the earlier time from which on slices are still needed, if windows of such rows
     /// begin before it.
     ///
@@ -137,6 +159,11 @@ pub trait ByRows: Rules {
     /// # Errors
     /// Only those of user-defined types.
     fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()>;
+
+    /// Whether it has no more windows than rows.
+    fn has_few(&self) -> bool {
+        true
+    }
 
     /// Adds the windows that a call made final or changed; returns when the next one is final, if that is known.
     ///

@@ -190,6 +190,30 @@ impl ByTime for Sliding {
         self.size / self.slide + i64::from(self.size % self.slide != 0)
     }
 
+    fn at_most(&self, spans: usize, ending: &Ending) -> u64 {
+        let by_spans = (spans as u64).saturating_mul(self.windows_per_span() as u64);
+        // Ends between two watermarks.
+        let by_ends = ending.after.map(|after| ending.upto.abs_diff(after) / self.slide as u64 + 1);
+        by_ends.map_or(by_spans, |by_ends| by_ends.min(by_spans))
+    }
+
+    fn count(&self, spans: Spans<'_>, ending: &Ending) -> u64 {
+        let (mut count, mut next) = (0u64, i64::MIN);
+        for &first in spans.firsts {
+            // Each span lies between edges: all its rows are in the same windows.
+            let from = self.first_start(ending, first).max(next);
+            let mut last = self.last_start(first);
+            if last + self.size > ending.upto && from + self.size <= ending.upto {
+                last = last.min(self.last_start(ending.upto - self.size));
+            }
+            if from <= last && from + self.size <= ending.upto {
+                count = count.saturating_add(((last - from) / self.slide + 1) as u64);
+                next = last + self.slide;
+            }
+        }
+        count
+    }
+
     fn reaches_back(&self, _: i64, _: Option<i64>, _: (i64, i64)) -> Option<i64> {
         None
     }

@@ -118,6 +118,10 @@ impl ByRows for User {
         self.window.listed(rows, 0, out)
     }
 
+    fn has_few(&self) -> bool {
+        false
+    }
+
     fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
         match self.is_calendar() {
             true => self.by_calendar(view, out),

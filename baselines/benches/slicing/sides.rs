@@ -74,8 +74,13 @@ struct Slicing {
 impl Slicing {
     fn make(workload: &Workload, store: StoreKind) -> Result<Box<dyn Worker>> {
         let plan = Arc::new(workload.plan()?);
-        let options =
-            Options { order: workload.order, allowed_lateness: workload.lateness, max_delay: None, store };
+        let options = Options {
+            order: workload.order,
+            allowed_lateness: workload.lateness,
+            max_delay: None,
+            store,
+            late_limit: None,
+        };
         let running = Operator::new(vec![("q".into(), plan.clone())], options)?;
         if store == StoreKind::Eager && running.store_form().is_none_or(|(how, _)| how != "eager") {
             return Err(Error::InvalidValue("store: what this workload stores is not held in a tree".into()));
@@ -264,6 +269,7 @@ impl Splitting {
             allowed_lateness: 0,
             max_delay: None,
             store: StoreKind::Auto,
+            late_limit: None,
         };
         let mut running = Operator::new(vec![("q".into(), plan)], options)?;
         let marks: ArrayRef = Arc::new(BooleanArray::from(vec![false; batch.times.len()]));

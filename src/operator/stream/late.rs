@@ -1,9 +1,11 @@
-//! Rows that no window accepts: kept until the caller collects them, so that no row is lost silently.
+//! Rows that no window accepts: kept until the caller collects them, so that no row is lost silently. Of those that
+//! nobody collects, there is a limit to how many are kept; further ones are counted.
 
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
 
 use crate::Result;
 use crate::aggregate::held_bytes;
@@ -32,6 +34,20 @@ pub(crate) struct Late {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     count: u64,
+    dropped: u64,
+}
+
+/// Late rows of one step.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    pub(crate) batches: Vec<RecordBatch>,
+    /// How many more there were, which are not kept.
+    dropped: u64,
+}
+
+/// How many rows these are.
+fn rows(batches: &[RecordBatch]) -> u64 {
+    batches.iter().map(|batch| batch.num_rows() as u64).sum()
 }
 
 impl Late {
@@ -43,12 +59,12 @@ impl Late {
             name.push('_');
         }
         fields.push(Field::new(name, DataType::Utf8, false));
-        Self { schema: Arc::new(Schema::new(fields)), batches: Vec::new(), count: 0 }
+        Self { schema: Arc::new(Schema::new(fields)), batches: Vec::new(), count: 0, dropped: 0 }
     }
 
     /// Restores rows written by another operator.
-    pub(crate) fn restore(input: &Schema, batches: Vec<RecordBatch>, count: u64) -> Self {
-        Self { batches, count, ..Self::new(input) }
+    pub(crate) fn restore(input: &Schema, batches: Vec<RecordBatch>, count: u64, dropped: u64) -> Self {
+        Self { batches, count, dropped, ..Self::new(input) }
     }
 
     /// All columns of the stream, and the reason.
@@ -56,9 +72,14 @@ impl Late {
         &self.schema
     }
 
-    /// How many there were, including those already collected.
+    /// How many there were, including those already collected and those dropped.
     pub(crate) fn count(&self) -> u64 {
         self.count
+    }
+
+    /// How many of them were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// Those not collected yet.
@@ -79,9 +100,29 @@ impl Late {
         Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }
 
-    pub(crate) fn add(&mut self, batches: Vec<RecordBatch>) {
-        self.count += batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
-        self.batches.extend(batches);
+    /// The first of the late rows of a step: as many as may be held, `limit` in all.
+    pub(crate) fn limited(&self, mut batches: Vec<RecordBatch>, limit: Option<u64>) -> Result<Refused> {
+        let all = rows(&batches);
+        let mut room = limit.map_or(u64::MAX, |limit| limit.saturating_sub(rows(&self.batches)));
+        let dropped = all.saturating_sub(room);
+        if dropped > 0 {
+            for batch in &mut batches {
+                let held = room.min(batch.num_rows() as u64);
+                if held < batch.num_rows() as u64 {
+                    // A copy, as a slice would hold all of its rows.
+                    *batch = concat_batches(&self.schema, [&batch.slice(0, held as usize)])?;
+                }
+                room -= held;
+            }
+            batches.retain(|batch| batch.num_rows() > 0);
+        }
+        Ok(Refused { batches, dropped })
+    }
+
+    pub(crate) fn add(&mut self, refused: Refused) {
+        self.count += rows(&refused.batches) + refused.dropped;
+        self.dropped += refused.dropped;
+        self.batches.extend(refused.batches);
     }
 
     /// Returns the rows collected so far, and removes them.

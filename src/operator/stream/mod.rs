@@ -37,7 +37,7 @@ use crate::slice::strategy::{Order, Strategy};
 use crate::{Error, Result};
 use engine::{Emptied, Engine, Outcome};
 use intake::{Gate, check_open, check_schema, check_watermark};
-use late::Late;
+use late::{Late, Refused};
 pub use options::{Options, Stats, StoreKind, length};
 use queries::{Entry, Queries, strategy};
 pub use snapshot::Contents;
@@ -86,7 +86,7 @@ struct Attempted {
     watermark: Option<i64>,
     latest: Option<i64>,
     rows: u64,
-    refused: Vec<RecordBatch>,
+    refused: Refused,
     takes_late: bool,
     /// The engines without their contents, if the stream ends.
     emptied: Option<Vec<Emptied>>,
@@ -232,7 +232,8 @@ impl Operator {
         self.take(Step::Punctuate(time, key))
     }
 
-    /// Rows that came too late or without a time, with the reason; each row is returned once.
+    /// Rows that came too late or without a time, with the reason; each row is returned once, unless more than
+    /// [`Options::late_limit`] are held: then later ones are only counted.
     pub fn take_late(&mut self) -> Vec<RecordBatch> {
         self.settle(true);
         self.late.take()
@@ -313,6 +314,7 @@ impl Operator {
             accepted.push(gate.accept(self.leader(), (batch, before), &self.late, &mut refused)?);
             before += batch.num_rows();
         }
+        let refused = self.late.limited(refused, self.options.late_limit)?;
         let rows = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
         let watermark = self.options.watermark(gate.latest_row);
         let has_one = self.engines().count() == 1;
@@ -400,7 +402,8 @@ impl Operator {
     /// What the operator holds and has done.
     pub fn stats(&self) -> Stats {
         let all = self.engines().map(Engine::stats).fold(self.past, Stats::with);
-        Stats { late: self.late.count(), late_bytes: self.late.bytes(), ..all }
+        let (late, late_dropped) = (self.late.count(), self.late.dropped());
+        Stats { late, late_dropped, late_bytes: self.late.bytes(), ..all }
     }
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those with rows under them come last.

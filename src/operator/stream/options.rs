@@ -16,6 +16,8 @@ pub struct Options {
     pub max_delay: Option<i64>,
     /// How slices are stored.
     pub store: StoreKind,
+    /// How many rows in no window are held until they are collected; any number if `None`.
+    pub late_limit: Option<u64>,
 }
 
 impl Options {
@@ -78,7 +80,9 @@ pub struct Stats {
     pub recomputations: u64,
     /// Rows that came too late or without a time.
     pub late: u64,
-    /// Bytes of those that were not collected yet.
+    /// Those of them that were dropped, as too many were held.
+    pub late_dropped: u64,
+    /// Bytes of those that are held.
     pub late_bytes: usize,
     /// Windows emitted.
     pub windows: u64,

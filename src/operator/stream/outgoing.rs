@@ -1,5 +1,7 @@
 //! Windows to be emitted, query by query.
 
+use crate::Result;
+use crate::operator::plan::Plan;
 use crate::window::Listed;
 
 /// A window to be emitted: slices `lo..hi` of a key, or none if the window is withdrawn.
@@ -42,6 +44,27 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
+    /// Checks that there may be `more` windows with this number, which may be an estimate: `count` then says how many
+    /// there are.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the plan does not allow so many in one call.
+    pub(super) fn check(
+        &self,
+        plan: &Plan,
+        window: usize,
+        more: u64,
+        count: impl FnOnce() -> u64,
+    ) -> Result<()> {
+        let Some(most) = plan.max_windows() else { return Ok(()) };
+        let known = self.windows.len() as u64;
+        if known.saturating_add(more) <= most {
+            return Ok(());
+        }
+        let total = known.saturating_add(count());
+        if total <= most { Ok(()) } else { Err(plan.too_many("this call", total, window)) }
+    }
+
     /// Adds a window determined by rows.
     pub(super) fn push_of_rows(&mut self, key: u32, window: OfRows) {
         let OfRows { window, lo, hi, extent: (start, end), ranks, number, update } = window;

@@ -14,6 +14,9 @@ use crate::slice::strategy::Order;
 use crate::state::{Reader, Writer, broken};
 use crate::{Error, Result};
 
+/// The first version in which late rows have a limit.
+const LIMITED: u16 = 4;
+
 /// What must be known to bind a snapshot's queries again.
 #[derive(Debug)]
 pub struct Contents {
@@ -41,6 +44,7 @@ impl Operator {
         to.option(self.watermark);
         to.option(self.latest);
         to.number(self.late.count());
+        to.number(self.late.dropped());
         to.batches(self.late.schema(), self.late.batches())?;
         to.number(self.past.rows);
         self.past.save(&mut to);
@@ -74,8 +78,9 @@ impl Operator {
         this.closed = from.number()? != 0;
         (this.watermark, this.latest) = (from.option()?, from.option()?);
         let late = from.number()?;
+        let dropped = if from.version() < LIMITED { 0 } else { from.number()? };
         let (late_schema, late_batches) = from.batches()?;
-        this.late = Late::restore(&schema, late_batches, late);
+        this.late = Late::restore(&schema, late_batches, late, dropped);
         if late_schema.fields() != this.late.schema().fields() {
             return broken();
         }
@@ -101,6 +106,8 @@ fn write_head(to: &mut Writer, input: &Schema, options: Options, queries: &[Entr
         StoreKind::Lazy => 1,
         StoreKind::Eager => 2,
     });
+    // The greatest number stands for no limit.
+    to.number(options.late_limit.unwrap_or(u64::MAX));
     to.number(queries.len() as u64);
     for Entry { name, plan, since, .. } in queries {
         to.text(name);
@@ -152,7 +159,9 @@ fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
         2 => StoreKind::Eager,
         _ => return broken(),
     };
-    let options = Options { order, allowed_lateness, max_delay, store };
+    let late_limit = if from.version() < LIMITED { u64::MAX } else { from.number()? };
+    let late_limit = Some(late_limit).filter(|&limit| limit < u64::MAX);
+    let options = Options { order, allowed_lateness, max_delay, store, late_limit };
     let queries = (0..from.count()?).map(|_| Ok((from.text()?, from.number()?, from.option()?)));
     let queries = queries.collect::<Result<_>>()?;
     Ok((schema, options, queries))

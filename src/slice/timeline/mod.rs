@@ -128,19 +128,29 @@ impl Timeline {
         if self.from <= self.firsts.len() / 2 {
             return;
         }
+        if self.firsts.capacity() > 4 * self.len().max(4) {
+            return self.shrink();
+        }
+        self.drain();
+    }
+
+    /// Removes the slices before `from` from memory.
+    fn drain(&mut self) {
         let from = std::mem::take(&mut self.from);
-        let shrinks = self.firsts.capacity() > 4 * (self.firsts.len() - from).max(4);
         for times in [&mut self.firsts, &mut self.lasts] {
             times.drain(..from);
         }
         self.chains.drain(..from);
         self.los.drain(..from.min(self.los.len()));
-        if shrinks {
-            self.firsts.shrink_to_fit();
-            self.lasts.shrink_to_fit();
-            self.chains.shrink_to_fit();
-            self.los.shrink_to_fit();
-        }
+    }
+
+    /// The same, and frees all memory that its slices do not take.
+    fn shrink(&mut self) {
+        self.drain();
+        self.firsts.shrink_to_fit();
+        self.lasts.shrink_to_fit();
+        self.chains.shrink_to_fit();
+        self.los.shrink_to_fit();
     }
 }
 

@@ -42,6 +42,11 @@ impl Timelines {
         timeline.tidy();
     }
 
+    /// Frees all memory that a key's slices do not take.
+    pub fn shrink(&mut self, key: u32) {
+        self.keys[key as usize].shrink();
+    }
+
     /// All slots, slice by slice and key by key, and where each slice's slots begin. Once slots have been moved into
     /// that order and those of each slice merged, [`Timelines::renumber`] records it here.
     pub fn order(&self) -> (Vec<u32>, Vec<u32>) {

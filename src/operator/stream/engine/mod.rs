@@ -334,11 +334,15 @@ impl Engine {
         let Brought { changed: Changed { delta, moves, recomputed }, late, reopened: mut new, rows } =
             brought;
         self.keep_open(&mut new);
+        for (registered, outgoing) in self.queries.registered().iter().zip(&outgoing) {
+            let last = outgoing.windows.last().map_or(0, |last| last.window as usize);
+            outgoing.check(&registered.plan, last, 0, || 0)?;
+        }
         self.eager.update(&self.store, &delta, &self.slices)?;
-        self.list_changed(&late, &mut outgoing);
+        self.list_changed(&late, &mut outgoing)?;
         let mut reopened = [self.reopened.as_slice(), &new].concat();
         if let Some(now) = now.filter(|&now| self.watermark.is_none_or(|last| now > last)) {
-            self.list_final(now, &mut outgoing, &mut reopened);
+            self.list_final(now, &mut outgoing, &mut reopened)?;
         }
         let all = || outgoing.iter().flat_map(|outgoing| &outgoing.windows);
         let (windows, updates) = (all().count() as u64, all().filter(|each| each.update).count() as u64);

@@ -1,6 +1,7 @@
 //! Windows that are ready: those that a watermark makes final, and final ones that late rows change.
 
 use super::{Engine, Reopened};
+use crate::Result;
 use crate::operator::stream::outgoing::Outgoing;
 use crate::operator::stream::queries::Registered;
 use crate::slice::Cell;
@@ -52,8 +53,11 @@ impl Engine {
     }
 
     /// Windows by time that were final and that late rows changed: `changed` has their keys and times, ascending.
-    pub(super) fn list_changed(&self, changed: &[(u32, i64)], outgoing: &mut [Outgoing]) {
-        let Some(watermark) = self.watermark.filter(|_| !changed.is_empty()) else { return };
+    ///
+    /// # Errors
+    /// `InvalidValue` if there are more than the query allows.
+    pub(super) fn list_changed(&self, changed: &[(u32, i64)], outgoing: &mut [Outgoing]) -> Result<()> {
+        let Some(watermark) = self.watermark.filter(|_| !changed.is_empty()) else { return Ok(()) };
         let after = Some(watermark.saturating_sub(self.options.allowed_lateness));
         let bounds = self.queries.edges().bounds();
         let (mut times, mut found) = (Vec::new(), Vec::new());
@@ -66,16 +70,28 @@ impl Engine {
                     let from = registered.first_place(spans);
                     times.clear();
                     times.extend(of_key.iter().map(|&(_, t)| t).filter(|&t| registered.has(t)));
+                    let at_most = window.at_most(times.len(), &ending);
+                    let count = || window.count(Spans::of_rows(&times), &ending);
+                    outgoing.check(&registered.plan, number, at_most, count)?;
                     found.clear();
                     window.list_changed(spans.from(from), &times, &ending, &mut found);
                     outgoing.extend(number, key, from, &found, true);
                 }
             }
         }
+        Ok(())
     }
 
     /// Windows by time that become final as the watermark moves to `now`.
-    pub(super) fn list_final(&mut self, now: i64, outgoing: &mut [Outgoing], reopened: &mut Vec<Reopened>) {
+    ///
+    /// # Errors
+    /// `InvalidValue` if there are more than the query allows.
+    pub(super) fn list_final(
+        &mut self,
+        now: i64,
+        outgoing: &mut [Outgoing],
+        reopened: &mut Vec<Reopened>,
+    ) -> Result<()> {
         let Self { agenda, queries, slices, watermark, .. } = self;
         let bounds = queries.edges().bounds();
         let keys = slices.keys() as u32;
@@ -97,6 +113,9 @@ impl Engine {
                     continue;
                 }
                 let from = registered.first_place(spans);
+                let spans = spans.from(from);
+                let at_most = rules.at_most(spans.len(), &ending);
+                outgoing[query].check(&registered.plan, number, at_most, || rules.count(spans, &ending))?;
                 found.clear();
                 let mut cursor = Cursor::default();
                 if let Some(sliding) = topic.sliding {
@@ -107,7 +126,7 @@ impl Engine {
                         cursor.lo = near.saturating_sub(from);
                     }
                 }
-                rules.list(spans.from(from), &ending, &mut cursor, usize::MAX, &mut found);
+                rules.list(spans, &ending, &mut cursor, usize::MAX, &mut found);
                 if let Some(sliding) = topic.sliding.filter(|_| keys == 1) {
                     agenda.set_near(sliding, slices.gone(key) + (from + cursor.lo) as u64);
                 }
@@ -126,5 +145,6 @@ impl Engine {
                 }
             }
         }
+        Ok(())
     }
 }

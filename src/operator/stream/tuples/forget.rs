@@ -15,6 +15,7 @@ impl Tuples {
             return false;
         }
         self.unswept = 0;
+        (self.idle, self.swept) = (self.swept, self.store.next());
         true
     }
 
@@ -50,6 +51,10 @@ impl Tuples {
             );
             slices.forget(key, count, rows as u32);
             self.kept -= rows;
+        }
+        if tuples.ats.last().is_some_and(|&last| last < self.idle) {
+            tuples.shrink();
+            slices.shrink(key);
         }
         self.keys[key as usize] = tuples;
     }

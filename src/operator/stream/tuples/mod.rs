@@ -63,6 +63,10 @@ pub(super) struct Tuples {
     points: Vec<Point>,
     /// Rows that arrived since rows were last dropped.
     unswept: u64,
+    /// The arrival numbers of the next row when rows were last dropped, and the time before: keys without a row since the
+    /// latter are idle.
+    swept: u64,
+    idle: u64,
     undo: Vec<Before>,
     /// The arrival number of the first row of the current call.
     base: Option<u64>,
@@ -97,6 +101,8 @@ impl Tuples {
             mark_columns: marks_of(queries)?,
             points: Vec::new(),
             unswept: 0,
+            swept: 0,
+            idle: 0,
             undo: Vec::new(),
             base: None,
             point: None,
@@ -335,6 +341,7 @@ impl Tuples {
             }
         }
         self.points.iter_mut().for_each(|point| renumber(&mut point.at));
+        [&mut self.swept, &mut self.idle].into_iter().for_each(renumber);
     }
 
     /// Records anew which keys wait for which watermark.

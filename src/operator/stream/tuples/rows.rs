@@ -6,6 +6,9 @@ use crate::window::{Memory, Saved, place_from};
 /// Identifies a window type of a query.
 pub(super) type WindowAt = (usize, usize);
 
+/// Rows that there may be room for beyond those that a key has.
+const SLACK: usize = 16;
+
 /// A key's rows.
 #[derive(Debug, Default)]
 pub(super) struct KeyTuples {
@@ -178,6 +181,8 @@ impl KeyTuples {
     pub(super) fn forget(&mut self, rows: usize, own: impl Iterator<Item = (Option<i64>, bool)>) {
         for (query, (since, _)) in own.enumerate().filter(|(_, (_, is_ranked))| *is_ranked) {
             if self.gone.len() <= query {
+                // There are few queries, and many keys.
+                self.gone.reserve_exact(query + 1 - self.gone.len());
                 self.gone.resize(query + 1, 0);
             }
             self.gone[query] += rows.saturating_sub(self.first_of(since)) as u64;
@@ -196,12 +201,20 @@ impl KeyTuples {
         }
         if self.times.is_empty() {
             (self.times, self.ats, self.marks, self.next) = (Vec::new(), Vec::new(), Vec::new(), None);
-        } else if self.times.capacity() > 64 + 8 * self.len() {
+        } else if self.times.capacity() > SLACK + 4 * self.len() {
             let room = 2 * self.len();
             self.times.shrink_to(room);
             self.ats.shrink_to(room);
             self.marks.shrink_to(room);
         }
+    }
+
+    /// Frees all memory that its rows do not take: there may be many keys, most of them idle.
+    pub(super) fn shrink(&mut self) {
+        self.times.shrink_to_fit();
+        self.ats.shrink_to_fit();
+        self.marks.shrink_to_fit();
+        self.memories.iter_mut().for_each(|(_, memory)| memory.emitted.shrink_to_fit());
     }
 
     /// Whether it has no state that a future row may need: no rows, no ranks and no numbers.

@@ -1,0 +1,74 @@
+//! How many windows bounded input makes: known before any of them is computed, unless only the rows say so.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Source;
+use crate::Result;
+use crate::operator::plan::Plan;
+use crate::slice::KeyOrder;
+use crate::window::{Ending, Spans, Window};
+
+/// Counts windows by rows as they are listed, where they might become too many.
+pub(super) struct Limit {
+    /// How many there may be, if they have to be counted.
+    most: Option<u64>,
+    counted: AtomicU64,
+}
+
+impl Limit {
+    /// Counts the windows by time. O(1) where there are few rows or few windows for each, else O(rows or slices).
+    ///
+    /// # Errors
+    /// `InvalidValue` if they are more than the plan allows.
+    pub(super) fn of(plan: &Plan, source: &Source, order: &KeyOrder) -> Result<Self> {
+        let limit = |most| Self { most, counted: AtomicU64::new(0) };
+        let Some(most) = plan.max_windows() else { return Ok(limit(None)) };
+        let slots = order.slots.len();
+        let at_most = |window: &Window| match (window.by_time(), window.by_rows()) {
+            (Some(rules), _) => rules.at_most(slots, &Ending::ALL),
+            (None, Some(rules)) if rules.has_few() => slots as u64,
+            _ => u64::MAX,
+        };
+        let windows = plan.windows();
+        if windows.iter().map(|(_, window)| at_most(window)).fold(0, u64::saturating_add) <= most {
+            return Ok(limit(None));
+        }
+        let mut counts = vec![0u64; windows.len()];
+        let mut count = |spans: Spans<'_>| {
+            for (count, (_, window)) in counts.iter_mut().zip(windows) {
+                let own = window.by_time().map_or(0, |rules| rules.count(spans, &Ending::ALL));
+                *count = count.saturating_add(own);
+            }
+        };
+        for key in 0..order.bounds.len() - 1 {
+            match source {
+                Source::Slices(table) => {
+                    let groups = table.groups(order, key, key + 1, plan.edges());
+                    let lasts = groups.lasts.as_deref().unwrap_or(&groups.starts);
+                    count(Spans { firsts: &groups.starts, lasts });
+                }
+                Source::Rows(_) => {
+                    let rows = &order.slots[order.bounds[key]..order.bounds[key + 1]];
+                    let mut times: Vec<i64> = rows.iter().map(|&(time, _)| time).collect();
+                    times.sort_unstable();
+                    count(Spans::of_rows(&times));
+                }
+            }
+        }
+        let limit = limit(Some(most));
+        let total = counts.iter().copied().fold(0, u64::saturating_add);
+        let greatest = (0..counts.len()).max_by_key(|&window| counts[window]).unwrap_or(0);
+        limit.add(plan, greatest, total)?;
+        Ok(limit)
+    }
+
+    /// Counts more windows, with this number.
+    ///
+    /// # Errors
+    /// `InvalidValue` if there are too many now.
+    pub(super) fn add(&self, plan: &Plan, window: usize, more: u64) -> Result<()> {
+        let Some(most) = self.most else { return Ok(()) };
+        let total = self.counted.fetch_add(more, Ordering::Relaxed).saturating_add(more);
+        if total > most { Err(plan.too_many("the query", total, window)) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,167 @@
+"""Late rows that nobody takes: how many are held, and that those beyond are counted."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import windowkit as wk
+from support.refusals import Fragile, RefusalError, unchanged
+from windowkit import _native, local
+from windowkit.stream import Stats
+
+QUERY = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+SCHEMA = pa.schema({"t": pa.int64(), "v": pa.int64()})
+
+
+def rows(*given_: tuple[int | None, int]) -> pa.Table:
+    return pa.table(list(zip(*given_, strict=True)) or [[], []], schema=SCHEMA)
+
+
+def values(late: pa.Table) -> list[int]:
+    column: list[int] = late["v"].to_pylist()
+    return column
+
+
+def test_rows_beyond_the_limit_are_counted() -> None:
+    op = QUERY.operator(order="out-of-order", late_limit=3, schema=SCHEMA)
+    op.advance(100)
+    op.push(rows((1, 1), (2, 2)))
+    op.push(rows((3, 3), (100, 0), (4, 4), (None, 5)))
+    # Those without a time come first in a push.
+    stats = op.stats()
+    assert (stats.late, stats.late_dropped, stats.rows, op.late) == (5, 2, 1, 5)
+    assert values(op.take_late()) == [1, 2, 5]
+    op.push(rows(*[(9, value) for value in range(6, 12)]))
+    assert (op.stats().late, op.stats().late_dropped) == (11, 5)
+    assert values(op.take_late()) == [6, 7, 8]
+    assert values(op.take_late()) == []
+    assert op.close()["sum(v)"].to_pylist() == [0]
+    assert (op.stats().late, op.stats().late_dropped, op.stats().late_bytes) == (11, 5, 0)
+
+
+@pytest.mark.parametrize(("limit", "held"), [(0, 0), (1, 1), (None, 5), (2**70, 5)])
+def test_limits_of_any_size(limit: int | None, held: int) -> None:
+    op = QUERY.operator(late_limit=limit)
+    op.push(rows(*[(None, value) for value in range(5)]))
+    assert (op.stats().late, op.stats().late_dropped) == (5, 5 - held)
+    assert wk.Operator.restore(op.snapshot(), QUERY).take_late() == op.take_late()
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "many", True])
+def test_limits_are_ints(limit: Any) -> None:
+    with pytest.raises(
+        (wk.InvalidValue, wk.InvalidType), match="late_limit: .* it is an int of at least 0, or None"
+    ):
+        QUERY.operator(late_limit=limit)
+
+
+def test_memory_of_late_rows_is_limited_by_default() -> None:
+    op = QUERY.operator(schema=SCHEMA)
+    nothing = pa.nulls(300_000, pa.int64())
+    for turn in range(5):
+        batch = pa.table([nothing, pa.repeat(turn, 300_000)], schema=SCHEMA)
+        op.push(batch)
+    assert (op.stats().late, op.stats().late_dropped) == (1_500_000, 500_000)
+    # Time, value, and a reason of nine letters.
+    assert op.stats().late_bytes < 40 * 1_000_000
+    assert op.take_late().num_rows == 1_000_000
+
+
+def test_a_part_of_a_large_batch_does_not_hold_all_of_it() -> None:
+    op = QUERY.operator(late_limit=10, schema=SCHEMA)
+    op.push(pa.table([pa.nulls(100_000, pa.int64()), range(100_000)], schema=SCHEMA))
+    assert op.stats().late_bytes < 10_000
+    assert values(op.take_late()) == list(range(10))
+
+
+def test_a_call_that_fails_neither_holds_nor_counts() -> None:
+    fragile = Fragile("combine")
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=fragile.total("v"))
+    op = query.operator(order="out-of-order", late_limit=2, schema=SCHEMA)
+    op.advance(50)
+    op.push(rows((1, 1)))
+    fragile.broken = True
+    unchanged(op, lambda: op.push(rows((2, 2), (3, 3), (60, 4), (60, 5))), RefusalError, "not today")
+    fragile.broken = False
+    assert (op.stats().late, op.stats().late_dropped) == (1, 0)
+    op.push(rows((2, 2), (3, 3), (60, 4), (60, 5)))
+    assert (op.stats().late, op.stats().late_dropped) == (3, 1)
+    assert values(op.take_late()) == [1, 2]
+
+
+@given(
+    limit=st.none() | st.integers(0, 12),
+    steps=st.lists(
+        st.tuples(st.sampled_from(["push", "push", "push", "take", "snapshot"]), st.integers(0, 9), st.booleans()),
+        max_size=25,
+    ),
+)
+@settings(max_examples=150, deadline=None)
+def test_what_is_not_delivered_is_neither_lost_nor_duplicated(
+    limit: int | None, steps: list[tuple[str, int, bool]]
+) -> None:
+    plans = [("q1", local.plan(QUERY, SCHEMA))]
+    core = _native.Operator(plans, "out-of-order", (0, False), None, "auto", limit)
+    core.advance(100)
+    held: list[int] = []
+    count = dropped = number = 0
+    for step, size, delivered in steps:
+        if step == "push":
+            late = [number + at for at in range(size)]
+            number += size
+            core.push(rows(*[(5, value) for value in late], (100, 0)))
+            core.settle(delivered)
+            if delivered:
+                room = size if limit is None else min(max(limit - len(held), 0), size)
+                held, count, dropped = held + late[:room], count + size, dropped + size - room
+        elif step == "take":
+            assert values(pa.RecordBatchReader.from_stream(core.take_late()).read_all()) == held
+            core.settle(delivered)
+            held = [] if delivered else held
+        else:
+            core = _native.Operator.restore(core.snapshot(), plans)
+        stats = Stats(*core.stats())
+        assert (stats.late, stats.late_dropped) == (count, dropped)
+    assert values(pa.RecordBatchReader.from_stream(core.take_late()).read_all()) == held
+
+
+def as_of_version_3(snapshot: bytes) -> bytes:
+    """Return what the version before would have written: without the limit, and the number of dropped rows."""
+    body = snapshot[24:]
+    (schema,) = struct.unpack_from("<Q", body)
+    # Order, lateness, delay and store; then the limit.
+    limit = 8 + schema + 8 + 8 + 16 + 8
+    at = limit + 8
+    (queries,) = struct.unpack_from("<Q", body, at)
+    at += 8
+    for _ in range(queries):
+        (name,) = struct.unpack_from("<Q", body, at)
+        at += 8 + name + 8 + 16
+    # Several, closed, watermark, latest, late rows; then those dropped.
+    dropped = at + 8 + 8 + 16 + 16 + 8
+    old = body[:limit] + body[limit + 8 : dropped] + body[dropped + 8 :]
+    head = struct.pack("<8sHHQI", snapshot[:8], 3, 0, len(old), zlib.crc32(old))
+    return head + old
+
+
+def test_snapshots_of_the_version_before_are_restored_without_a_limit() -> None:
+    op = QUERY.operator(order="out-of-order", late_limit=None, schema=SCHEMA)
+    op.push(rows((7, 1), (12, 2), (None, 3)))
+    op.advance(10)
+    op.push(rows((8, 4), (13, 5)))
+    old = as_of_version_3(op.snapshot())
+    again = wk.Operator.restore(old, QUERY)
+    assert again.snapshot() == op.snapshot()
+    assert (again.stats().late, again.stats().late_dropped) == (2, 0)
+    again.push(rows(*[(None, value) for value in range(2000)]))
+    assert values(again.take_late()) == [3, 4, *range(2000)]
+    assert again.close()["sum(v)"].to_pylist() == [7]
+    with pytest.raises(wk.InvalidValue, match="version 2; this windowkit reads versions 3 to 4"):
+        wk.Operator.restore(old[:8] + b"\2" + old[9:], QUERY)
