@@ -10,6 +10,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::{caught, detached, py_bytes};
+use super::given::{self, Given};
 use super::plan::PyPlan;
 use crate::operator::{Contents, Operator, Options, Plan, Stats, Step, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
@@ -104,13 +105,10 @@ impl PyOperator {
     }
 
     /// Adds rows. This and the next four leave their step attempted, until `settle`.
-    fn push(&self, py: Python<'_>, stream: AnyRecordBatch) -> PyResult<PyRecordBatchReader> {
-        let reader = stream.into_reader()?;
+    fn push(&self, py: Python<'_>, stream: Given<AnyRecordBatch>) -> PyResult<PyRecordBatchReader> {
+        let reader = stream.0.into_reader()?;
         detached(py, move || {
-            let batches = reader.map(|batch| {
-                batch.map_err(|error| Error::InvalidValue(format!("batch: its stream failed: {error}")))
-            });
-            let batches = batches.collect::<Result<Vec<RecordBatch>>>()?;
+            let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
             self.attempt(Step::Push(&batches))
         })
     }
@@ -130,11 +128,11 @@ impl PyOperator {
         &self,
         py: Python<'_>,
         time: i64,
-        key: Option<PyRecordBatch>,
+        key: Option<Given<PyRecordBatch>>,
     ) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
-            let key = key.map(|key| key.into_inner().columns().to_vec());
-            self.attempt(Step::Punctuate(time, key.as_deref()))
+            let key = key.map(|key| key.batch("key")).transpose()?;
+            self.attempt(Step::Punctuate(time, key.as_ref().map(RecordBatch::columns)))
         })
     }
 
