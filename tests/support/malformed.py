@@ -55,6 +55,29 @@ def coded(code: int, values: pa.Array) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(codes, values, safe=False)
 
 
+def list_view(offset: int, size: int) -> pa.Array:
+    """Return lists of one number each, one of which is elsewhere."""
+    offsets, sizes = np.arange(ROWS, dtype=np.int32), np.ones(ROWS, np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(sizes)]
+    array = pa.Array.from_buffers(
+        pa.list_view(pa.int64()), ROWS, buffers, children=[pa.array(range(ROWS), pa.int64())]
+    )
+    offsets[3], sizes[3] = offset, size
+    return array
+
+
+def union(kind: int, offset: int) -> pa.Array:
+    """Return a union of numbers and text, one of whose values is elsewhere."""
+    kinds, offsets = np.zeros(ROWS, np.int8), np.zeros(ROWS, np.int32)
+    made = [
+        pa.Array.from_buffers(kind, ROWS, [None, pa.py_buffer(memory)])
+        for kind, memory in ((pa.int8(), kinds), (pa.int32(), offsets))
+    ]
+    array = pa.UnionArray.from_dense(*made, [pa.array([1]), pa.array(["a"])])
+    kinds[3], offsets[3] = kind, offset
+    return array
+
+
 def runs(ends: list[int]) -> pa.Array:
     """Return eight rows in three runs, which end elsewhere once the array is made."""
     memory = np.array([2, 4, ROWS], np.int32)
@@ -107,6 +130,10 @@ STRUCTURE: dict[str, Callable[[], pa.Array]] = {
     "list offsets that decrease": lambda: numbers(2, 7),
     "a negative list offset": lambda: numbers(3, -5),
     "a list far away": lambda: numbers(ROWS, 2_000_000_000),
+    "a list view far away": lambda: list_view(0, 1_000_000),
+    "a negative list view": lambda: list_view(-5, 1),
+    "an unknown type of a union": lambda: union(7, 0),
+    "a value of a union far away": lambda: union(1, 1_000_000),
     "text in a list": lambda: pa.ListArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), text(3, -5)),
     "text in a struct": lambda: pa.StructArray.from_arrays([text(3, -5)], ["s"]),
     "a code in a struct": lambda: pa.StructArray.from_arrays([coded(-1, pa.array(["x"]))], ["s"]),
@@ -139,6 +166,8 @@ GOOD: dict[str, Callable[[], pa.Array]] = {
     "runs": lambda: runs([2, 4, ROWS]),
     "some runs": lambda: runs([2, 4, ROWS])[3:5],
     "lists": lambda: numbers(3, 3),
+    "list views": lambda: list_view(2, 4),
+    "a union": lambda: union(1, 0),
     "nulls": lambda: counted(4),
 }
 

@@ -149,7 +149,7 @@ def unpack(chunk: bytes | memoryview, plan: bytes, bucket: int | None) -> tuple[
             f"packed slices: a chunk of {len(chunk)} bytes has checksum {found:08x}; {checksum:08x} was "
             "written, so it was damaged on its way"
         )
-    wrote = bytes(chunk[HEADER.size : body]).decode()
+    wrote = bytes(chunk[HEADER.size : body]).decode(errors="replace")
     if wrote != _native.__version__:
         raise InvalidValue(
             f"packed slices: windowkit {wrote} wrote a chunk, and {_native.__version__} reads it; all "
