@@ -13,7 +13,7 @@ import pyarrow.flight
 import pytest
 
 import windowkit as wk
-from support.malformed import DOORS, GOOD, STRUCTURE, VALUES, Foreign, Shorter, coded, text
+from support.malformed import DOORS, GOOD, STRUCTURE, UNKNOWABLE, VALUES, Foreign, Shorter, coded, text
 from support.programs import ROOT, program
 
 TABLE = pa.table({"k": ["a", "é"], "t": [1, 2]})
@@ -25,7 +25,8 @@ def test_no_door_reads_malformed_data(door):
     path = os.pathsep.join([ROOT, str(Path(__file__).parent)])
     lines = program("import sys; from support.malformed import tell; tell(sys.argv[1])", door, path=path)
     told = [json.loads(line) for line in lines.splitlines()]
-    assert len(told) == 2 * len(GOOD | STRUCTURE | VALUES)
+    left_out = len(UNKNOWABLE) if door.endswith(("an array", "a stream")) else 0
+    assert len(told) == 2 * (len(GOOD | STRUCTURE | VALUES) - left_out)
     for case, validated, kind, says in told:
         refused = kind == "InvalidValue" and "malformed" in says
         if case in STRUCTURE or (case in VALUES and validated):
@@ -71,14 +72,14 @@ def test_lengths_that_contradict_each_other_are_the_datas_fault():
         lambda: wk.kernels.sliding(Shorter(), 2, agg="first"),
         lambda: wk.HyperLogLog().update(Shorter()),
         lambda: wk.partition.Partitioner(2).assign(Shorter()),
-        lambda: QUERY.run(Shorter()),
+        lambda: wk.query(by=[], time="v", windows=wk.tumbling(10), aggs=wk.count()).run(Shorter()),
     ):
         with pytest.raises((wk.InvalidValue, wk.InvalidType)):
             call()
 
 
 def test_user_functions_that_return_malformed_arrays_fail():
-    broken = wk.aggregate("broken", lift=lambda v: text(3, -5)[: len(v)], combine=lambda a, b: a)
+    broken = wk.aggregate("broken", lift=lambda v: text(3, -5), combine=lambda a, b: a, lower=lambda s: s)
     query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=broken("t"))
     with pytest.raises(wk.InvalidValue, match="malformed"):
         query.run(pa.table({"t": range(8)}))

@@ -50,7 +50,7 @@ def checked(argument: str, data: Data, full: bool) -> Data:
     """
     try:
         data.validate(full=full)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
         if not isinstance(data, pa.Table | pa.RecordBatch):
             raise InvalidValue(f"{argument}: malformed Arrow data: {error}") from None
         for name, column in zip(data.schema.names, data.columns, strict=True):

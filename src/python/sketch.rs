@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyArray;
 
-use super::errors::{detached, exception, py_bytes};
+use super::errors::{detached, py_bytes};
 use super::given::{self, Given};
 use crate::sketch::HyperLogLog;
 use crate::{Error, Result};

@@ -142,14 +142,22 @@ STRUCTURE: dict[str, Callable[[], pa.Array]] = {
     "runs that end too soon": lambda: runs([2, 4, 5]),
     "a run that ends before it begins": lambda: runs([-1, 4, ROWS]),
     "fewer numbers than rows": lambda: longer(pa.array(range(1000), pa.int64())),
-    "fewer texts than rows": lambda: longer(pa.array(["a"] * 1000)),
+    "fewer texts than rows": lambda: longer(pa.array(["ab"] * 1000)),
 }
 """What no reader may be led astray by, whether or not it asks for every value."""
+
+UNKNOWABLE = {
+    "a last offset far away",
+    "a large last offset",
+    "fewer numbers than rows",
+    "fewer texts than rows",
+}
+"""What the C data interface cannot tell, as it has no lengths of buffers."""
 
 VALUES: dict[str, Callable[[], pa.Array]] = {
     "text that is not UTF-8": lambda: pa.array([b"a", b"\xff"] * 4).view(pa.string()),
     "a view that is not UTF-8": lambda: pa.array([b"\xff"] * 8, pa.binary_view()).view(pa.string_view()),
-    "fewer nulls counted": lambda: counted(0),
+    "fewer nulls counted": lambda: counted(2),
     "more nulls counted": lambda: counted(7),
 }
 """What only a look at every value finds."""
@@ -208,7 +216,11 @@ class Shorter:
 def rows(column: pa.Array, role: str = "k") -> pa.RecordBatch:
     """Return rows with a column as their key, time or value."""
     ones, times = pa.repeat(1, len(column)), pa.array(range(len(column)), pa.int64())
-    return pa.record_batch({"k": ones, "t": times, "v": ones, role: column})
+    try:
+        return pa.record_batch({"k": ones, "t": times, "v": ones, role: column})
+    except pa.ArrowInvalid as error:
+        # pyarrow itself makes no batch of it.
+        raise wk.InvalidValue(f"malformed: {error}") from None
 
 
 def query(column: pa.Array, *more: wk.Aggregate, rows: int | None = None) -> wk.Query:
@@ -281,6 +293,8 @@ def tell(door: str) -> None:
     """Print what a door makes of each array, with and without `validate`, one line each."""
     for cases in (GOOD, STRUCTURE, VALUES):
         for case, make in cases.items():
+            if case in UNKNOWABLE and door.endswith(("an array", "a stream")):
+                continue
             for options in ({}, {"validate": True}):
                 try:
                     result: Any = DOORS[door](make(), **options)
