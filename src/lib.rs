@@ -28,6 +28,7 @@
 
 pub mod aggregate;
 pub mod algebra;
+pub mod bounds;
 mod dictionary;
 pub mod error;
 pub mod kernels;

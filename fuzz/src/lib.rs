@@ -1,6 +1,8 @@
 //! What the fuzz targets share: columns made of a fuzzer's bytes, and the definition of every function, evaluated
 //! naively over the values of one window.
 
+pub mod hostile;
+
 use std::sync::Arc;
 
 use arbitrary::Arbitrary;

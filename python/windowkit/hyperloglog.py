@@ -9,6 +9,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.checks import a_type, integer
 from windowkit.errors import InvalidType
+from windowkit.validation import foreign_column
 
 __all__ = ["HyperLogLog"]
 
@@ -131,7 +132,7 @@ class HyperLogLog:
         """The memory that the sketch takes, in bytes."""
         return self._native.nbytes
 
-    def update(self, values: Any) -> HyperLogLog:
+    def update(self, values: Any, *, validate: bool = False) -> HyperLogLog:
         """Count the values of a column.
 
         Parameters
@@ -139,6 +140,10 @@ class HyperLogLog:
         values : column
             A pyarrow Array or ChunkedArray, a Polars Series, or anything else with an Arrow interface; or
             what `pyarrow.array` takes. Dictionaries are decoded, chunks read one after the other.
+        validate : bool, default False
+            Look at every value before, and refuse malformed data: text that is not UTF-8, wrong counts of
+            nulls. For columns from a file or another process; lengths, offsets, views and codes of
+            dictionaries are always checked.
 
         Returns
         -------
@@ -150,6 +155,8 @@ class HyperLogLog:
         InvalidType
             `values` is not a column, or of a type that is not counted, like decimals and lists. Nothing is
             counted then.
+        InvalidValue
+            It is malformed. Chunks before the one that is stay counted, but with `validate`.
 
         Notes
         -----
@@ -160,7 +167,7 @@ class HyperLogLog:
         >>> round(HyperLogLog().update([1.5, float("nan"), 0.0, -0.0, None]).estimate())
         3
         """
-        self._native.update(column(values))
+        self._native.update(foreign_column("values", column(values), validate))
         return self
 
     def merge(self, other: HyperLogLog) -> HyperLogLog:

@@ -11,11 +11,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit._columns import is_spark
+from windowkit._columns import is_a, is_spark
 from windowkit.checks import a_type, integer
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
 from windowkit.query import Query
+from windowkit.validation import checked, from_elsewhere
 
 __all__ = ["OTHERWISE", "batches", "plan", "run", "schema", "schema_of"]
 
@@ -35,19 +36,21 @@ INSTEAD: Final = {
 }
 
 
-def run(query: Query, data: Any, *, threads: int | None = None) -> pa.Table:
+def run(query: Query, data: Any, *, threads: int | None = None, validate: bool | None = None) -> pa.Table:
     """Evaluate `query`; see `windowkit.Query.run`."""
     count = checked_threads(threads)
-    source = Source(data, query.inputs)
+    source = Source("data", data, query.inputs, validate=validate)
     planned = plan(query, source.schema)
     with source:
         return pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
 
 
-def batches(query: Query, data: Any, *, threads: int | None = None) -> pa.RecordBatchReader:
+def batches(
+    query: Query, data: Any, *, threads: int | None = None, validate: bool | None = None
+) -> pa.RecordBatchReader:
     """Evaluate `query` batch by batch; see `windowkit.Query.batches`."""
     count = checked_threads(threads)
-    source = Source(data, query.inputs)
+    source = Source("data", data, query.inputs, validate=validate)
     planned = plan(query, source.schema)
     with source:
         result = planned.batches(source, count)
@@ -115,6 +118,9 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if is_a(data, "pyarrow", "MetadataRecordBatchReader"):
+        # Of Flight.
+        return data.to_reader()
     try:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data)
@@ -155,13 +161,33 @@ def checked_threads(threads: int | None) -> int:
 
 
 class Source:
-    """Data as a stream that remembers why it failed.
+    """Data as a stream that is checked, and remembers why it failed.
 
     The Arrow C stream carries errors as text. An error that its consumer raises within ``with source:``
     because the data failed is replaced by the data's own exception.
+
+    Parameters
+    ----------
+    argument : str
+        What errors call the data.
+    data : Arrow data
+    columns : sequence of str, optional
+        The only ones that are read.
+    validate : bool, optional
+        Look at every value; by default where `from_elsewhere` says so.
     """
 
-    def __init__(self, data: Any, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        argument: str,
+        data: Any,
+        columns: Sequence[str] | None = None,
+        *,
+        validate: bool | None = None,
+    ) -> None:
+        self._argument, self._full = argument, from_elsewhere(data, validate)
+        if isinstance(data, pa.Table | pa.RecordBatch):
+            checked(argument, data, self._full)
         self._reader = reader_of(data if columns is None else narrowed(data, columns))
         self._may_fail = not isinstance(data, pa.Table | pa.RecordBatch)
         self._failure: BaseException | None = None
@@ -179,7 +205,8 @@ class Source:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._reader
+            for batch in self._reader:
+                yield checked(self._argument, batch, self._full)
         except (Exception, KeyboardInterrupt) as failure:
             self._failure = failure
             raise
@@ -198,7 +225,7 @@ register(
     Engine(
         takes=lambda _: True,
         calls={"run": run, "batches": batches, "schema": schema},
-        options=("threads",),
+        options=("threads", "validate"),
         otherwise=OTHERWISE,
     )
 )

@@ -99,6 +99,7 @@ class Query:
         threads: int | None = None,
         route: str | None = None,
         *,
+        validate: bool | None = None,
         rows_per_slice: float | None = None,
         metrics: Any = None,
         partitioner: Any = None,
@@ -115,6 +116,11 @@ class Query:
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         route : str, optional
             Which plan to use in Spark, rather than the one the planner chooses. Only for Spark.
+        validate : bool, optional
+            Look at every value, and refuse malformed data: text that is not UTF-8, wrong counts of nulls. By
+            default only where bytes come from elsewhere: of a stream of Arrow IPC, or of Flight. Lengths,
+            offsets, views and codes of dictionaries are always checked; see "What is trusted" in the
+            document "Semantics". Not for Spark.
         rows_per_slice : float, optional
             A hint for that planner; see `windowkit.spark.aggregate`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
@@ -138,8 +144,8 @@ class Query:
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            The data is not Arrow data, or the query does not fit its schema, or makes more windows than its
-            `max_windows`.
+            The data is not Arrow data, or malformed, or the query does not fit its schema, or makes more
+            windows than its `max_windows`.
         Overflow
             The sum or mean of integers, decimals or durations in a window does not fit its type, or a time is
             too close to the limit of its type for its windows.
@@ -168,6 +174,7 @@ class Query:
             self,
             data,
             threads=threads,
+            validate=validate,
             route=route,
             rows_per_slice=rows_per_slice,
             metrics=metrics,
@@ -175,12 +182,14 @@ class Query:
             n=n,
         )
 
-    def batches(self, data: Any, threads: int | None = None) -> pyarrow.RecordBatchReader:
+    def batches(
+        self, data: Any, threads: int | None = None, *, validate: bool | None = None
+    ) -> pyarrow.RecordBatchReader:
         """Evaluate the query, and return the result batch by batch.
 
         Parameters
         ----------
-        data, threads
+        data, threads, validate
             As for `run`, but not a Spark DataFrame.
 
         Returns
@@ -205,7 +214,9 @@ class Query:
         2
         """
         refuse_processing_time(self.time, "batches")
-        batches: pyarrow.RecordBatchReader = engines.find("batches")(self, data, threads=threads)
+        batches: pyarrow.RecordBatchReader = engines.find("batches")(
+            self, data, threads=threads, validate=validate
+        )
         return batches
 
     def operator(

@@ -198,7 +198,7 @@ class Operator:
         """How many rows came too late for every window, or without a time; see `take_late`."""
         return self.stats().late
 
-    def push(self, batch: Any) -> pa.Table:
+    def push(self, batch: Any, *, validate: bool | None = None) -> pa.Table:
         """Add a batch of rows.
 
         Parameters
@@ -206,6 +206,8 @@ class Operator:
         batch : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
             Rows, as for `windowkit.Query.run`. The schema of the first one that is taken, with all its
             columns, is that of the stream.
+        validate : bool, optional
+            Look at every value, and refuse malformed data, as `windowkit.Query.run` does.
 
         Returns
         -------
@@ -218,7 +220,7 @@ class Operator:
         ------
         UnknownColumn, InvalidType, InvalidValue
             The queries do not fit the schema, the schema is another than before, a row is before the one
-            before it (in order), or the operator is closed.
+            before it (in order), the data is malformed, or the operator is closed.
         Overflow
             A result does not fit its type, or a time is too near the end of its type's range.
 
@@ -231,7 +233,7 @@ class Operator:
 
         def push(state: State) -> tuple[State, pa.Table]:
             refuse_spark(batch)
-            source = Source(batch)
+            source = Source("batch", batch, validate=validate)
             if state.core is None:
                 stamps = self._stamps
                 state = self._bound(state, source.schema if stamps is None else stamps.schema(source.schema))

@@ -109,7 +109,9 @@ impl Keys for Interned {
         let views: ArrayRef = match self.kind {
             DataType::Utf8View => {
                 let string = |text| {
-                    std::str::from_utf8(text).map_err(|_| Error::Internal("a string is not UTF-8".into()))
+                    std::str::from_utf8(text).map_err(|_| {
+                        Error::InvalidValue("values: a string is not UTF-8; in Arrow all are".into())
+                    })
                 };
                 let strings = texts.map(|text| text.map(string).transpose());
                 Arc::new(strings.collect::<Result<StringViewArray>>()?)

@@ -180,6 +180,11 @@ impl Plan {
         self.time
     }
 
+    /// Positions of all columns that the query reads.
+    pub fn columns(&self) -> Vec<usize> {
+        [self.by.as_slice(), &[self.time], &self.read()].concat()
+    }
+
     /// The measure that windows range over.
     pub fn measure(&self) -> &Measure {
         &self.measure

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::{detached, exception};
+use super::given::Given;
 use crate::memory::caught;
 use crate::operator::{Bounded, Output};
 use crate::{Error, Result};
@@ -53,9 +54,9 @@ impl PyEngine {
 #[pymethods]
 impl PyEngine {
     /// Takes in a batch.
-    fn push(&self, py: Python<'_>, batch: PyRecordBatch) -> PyResult<()> {
-        let batch: RecordBatch = batch.into_inner();
+    fn push(&self, py: Python<'_>, batch: Given<PyRecordBatch>) -> PyResult<()> {
         detached(py, move || {
+            let batch = batch.batch("batch")?;
             let mut bounded = self.take()?;
             match self.input {
                 Input::Rows => bounded.push(&[batch], 1)?,
@@ -66,9 +67,9 @@ impl PyEngine {
     }
 
     /// Takes in slices that `slices` of an engine of the same query returned, in addition to rows.
-    fn push_slices(&self, py: Python<'_>, batch: PyRecordBatch) -> PyResult<()> {
-        let batch: RecordBatch = batch.into_inner();
+    fn push_slices(&self, py: Python<'_>, batch: Given<PyRecordBatch>) -> PyResult<()> {
         detached(py, move || {
+            let batch = batch.batch("batch")?;
             let mut bounded = self.take()?;
             bounded.push_own_slices(&batch)?;
             self.put(bounded)

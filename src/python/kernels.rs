@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3_arrow::input::AnyArray;
 use pyo3_arrow::{PyArray, PyRecordBatch};
 
-use super::errors::{detached, exception};
+use super::errors::{caught, detached, exception};
+use super::given::{self, Given};
 use crate::kernels::by_time::{self, Closed};
 use crate::kernels::{Algorithm, Frames, Function, Question, Rolling, Segments, answer, choose};
 use crate::memory::caught;
@@ -28,10 +29,10 @@ type TimedTuple = (i128, Option<i128>, i128, String, bool);
 #[pyo3(signature = (array, windows, question, segments = None))]
 pub(super) fn sliding(
     py: Python<'_>,
-    array: AnyArray,
+    array: Given<AnyArray>,
     windows: RollingTuple,
     question: QuestionTuple,
-    segments: Option<AnyArray>,
+    segments: Option<Given<AnyArray>>,
 ) -> PyResult<PyArray> {
     let (array, segments) = (read(py, "array", array)?, read_some(py, "segments", segments)?);
     let answers = detached(py, || {
@@ -48,11 +49,11 @@ pub(super) fn sliding(
 #[pyo3(signature = (array, times, windows, question, segments = None))]
 pub(super) fn sliding_by<'py>(
     py: Python<'py>,
-    array: AnyArray,
-    times: AnyArray,
+    array: Given<AnyArray>,
+    times: Given<AnyArray>,
     windows: TimedTuple,
     question: QuestionTuple,
-    segments: Option<AnyArray>,
+    segments: Option<Given<AnyArray>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (array, times) = (read(py, "array", array)?, read(py, "times", times)?);
     let segments = read_some(py, "segments", segments)?;
@@ -75,7 +76,7 @@ pub(super) fn extents(
     py: Python<'_>,
     rows: usize,
     windows: RollingTuple,
-    segments: Option<AnyArray>,
+    segments: Option<Given<AnyArray>>,
 ) -> PyResult<PyRecordBatch> {
     let segments = read_some(py, "segments", segments)?;
     let batch = detached(py, || {
@@ -112,10 +113,10 @@ pub(super) fn extents(
 #[pyo3(signature = (array, windows, question, segments = None))]
 pub(super) fn explain_sliding(
     py: Python<'_>,
-    array: AnyArray,
+    array: Given<AnyArray>,
     windows: RollingTuple,
     question: QuestionTuple,
-    segments: Option<AnyArray>,
+    segments: Option<Given<AnyArray>>,
 ) -> PyResult<(String, &'static str)> {
     let (array, segments) = (read(py, "array", array)?, read_some(py, "segments", segments)?);
     detached(py, || {
@@ -130,11 +131,11 @@ pub(super) fn explain_sliding(
 #[pyo3(signature = (array, times, windows, question, segments = None))]
 pub(super) fn explain_sliding_by(
     py: Python<'_>,
-    array: AnyArray,
-    times: AnyArray,
+    array: Given<AnyArray>,
+    times: Given<AnyArray>,
     windows: TimedTuple,
     question: QuestionTuple,
-    segments: Option<AnyArray>,
+    segments: Option<Given<AnyArray>>,
 ) -> PyResult<(String, &'static str)> {
     let (array, times) = (read(py, "array", array)?, read(py, "times", times)?);
     let segments = read_some(py, "segments", segments)?;
@@ -156,18 +157,19 @@ fn explain(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<(St
 }
 
 /// One array from an argument; chunks are concatenated.
-fn read(py: Python<'_>, argument: &str, array: AnyArray) -> PyResult<ArrayRef> {
-    let reader = match array {
+fn read(py: Python<'_>, argument: &str, array: Given<AnyArray>) -> PyResult<ArrayRef> {
+    let reader = match array.0 {
         // The usual case needs no reader.
-        AnyArray::Array(array) => return Ok(array.into_inner().0),
+        AnyArray::Array(array) => {
+            return caught(|| Given(array).array(argument)).map_err(|error| exception(py, &error));
+        }
         stream => stream.into_reader()?,
     };
     let empty = reader.field().data_type().clone();
     let read = move || -> Result<ArrayRef> {
         let mut chunks = Vec::new();
-        for chunk in reader {
-            let chunk = chunk
-                .map_err(|error| Error::InvalidValue(format!("{argument}: its stream failed: {error}")))?;
+        for chunk in given::arrays(argument, reader) {
+            let chunk = chunk?;
             if !chunk.is_empty() {
                 chunks.push(chunk);
             }
@@ -187,7 +189,7 @@ fn read(py: Python<'_>, argument: &str, array: AnyArray) -> PyResult<ArrayRef> {
     caught(read).map_err(|error| exception(py, &error))
 }
 
-fn read_some(py: Python<'_>, argument: &str, array: Option<AnyArray>) -> PyResult<Option<ArrayRef>> {
+fn read_some(py: Python<'_>, argument: &str, array: Option<Given<AnyArray>>) -> PyResult<Option<ArrayRef>> {
     array.map(|array| read(py, argument, array)).transpose()
 }
 

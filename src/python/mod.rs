@@ -2,6 +2,7 @@
 
 mod engine;
 mod errors;
+mod given;
 mod kernels;
 mod operator;
 mod partition;

@@ -11,6 +11,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::{detached, py_bytes};
+use super::given::{self, Given};
 use super::plan::PyPlan;
 use crate::memory::{caught, of_panic};
 use crate::operator::{Contents, Operator, Options, Plan, Stats, Step, StoreKind, length};
@@ -109,13 +110,10 @@ impl PyOperator {
 
     /// Adds rows. This and the next four leave their step attempted: the next call commits it, unless that is
     /// `roll_back`.
-    fn push(&self, py: Python<'_>, stream: AnyRecordBatch) -> PyResult<PyRecordBatchReader> {
-        let reader = stream.into_reader()?;
+    fn push(&self, py: Python<'_>, stream: Given<AnyRecordBatch>) -> PyResult<PyRecordBatchReader> {
+        let reader = stream.0.into_reader()?;
         detached(py, move || {
-            let batches = reader.map(|batch| {
-                batch.map_err(|error| Error::InvalidValue(format!("batch: its stream failed: {error}")))
-            });
-            let batches = batches.collect::<Result<Vec<RecordBatch>>>()?;
+            let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
             self.attempt(Step::Push(&batches))
         })
     }
@@ -135,11 +133,11 @@ impl PyOperator {
         &self,
         py: Python<'_>,
         time: i64,
-        key: Option<PyRecordBatch>,
+        key: Option<Given<PyRecordBatch>>,
     ) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
-            let key = key.map(|key| key.into_inner().columns().to_vec());
-            self.attempt(Step::Punctuate(time, key.as_deref()))
+            let key = key.map(|key| key.batch("key")).transpose()?;
+            self.attempt(Step::Punctuate(time, key.as_ref().map(RecordBatch::columns)))
         })
     }
 

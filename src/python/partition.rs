@@ -10,6 +10,7 @@ use pyo3_arrow::PyArray;
 use pyo3_arrow::input::AnyRecordBatch;
 
 use super::errors::{detached, py_bytes};
+use super::given::{self, Given};
 use crate::keys::{KeyIndex, hash_rows};
 use crate::partition::{
     Batch, Candidates, CardinalityKind, Method, Parameters, Partitioner, Statistics, WindowLength, choose,
@@ -91,8 +92,8 @@ impl PyPartitioner {
     }
 
     /// The worker of each row; if `timed`, the last column holds the rows' times.
-    fn assign(&self, py: Python<'_>, keys: AnyRecordBatch, timed: bool) -> PyResult<PyArray> {
-        let reader = keys.into_reader()?;
+    fn assign(&self, py: Python<'_>, keys: Given<AnyRecordBatch>, timed: bool) -> PyResult<PyArray> {
+        let reader = keys.0.into_reader()?;
         let workers = detached(py, || {
             let batches = batches(reader, timed)?;
             let mut workers = Vec::new();
@@ -140,12 +141,12 @@ impl PyPartitioner {
 #[pyfunction]
 fn partition_candidates(
     py: Python<'_>,
-    keys: AnyRecordBatch,
+    keys: Given<AnyRecordBatch>,
     workers: u32,
     candidates: u32,
     seed: u64,
 ) -> PyResult<PyArray> {
-    let reader = keys.into_reader()?;
+    let reader = keys.0.into_reader()?;
     let places = detached(py, || {
         let functions = Candidates::new(workers, candidates);
         let hashes = hashes(reader, seed)?;
@@ -157,8 +158,8 @@ fn partition_candidates(
 
 /// The 64-bit hash of each row's key.
 #[pyfunction]
-fn partition_hashes(py: Python<'_>, keys: AnyRecordBatch, seed: u64) -> PyResult<PyArray> {
-    let reader = keys.into_reader()?;
+fn partition_hashes(py: Python<'_>, keys: Given<AnyRecordBatch>, seed: u64) -> PyResult<PyArray> {
+    let reader = keys.0.into_reader()?;
     let hashes = detached(py, || Ok(arrow_array::UInt64Array::from(hashes(reader, seed)?)))?;
     Ok(PyArray::from_array_ref(Arc::new(hashes)))
 }
@@ -177,16 +178,17 @@ type CostTuple = (i64, u64, u64, u64, u64, f64, f64, f64, u64);
 #[pyfunction]
 fn partition_cost(
     py: Python<'_>,
-    keys: AnyRecordBatch,
-    assignment: PyArray,
-    times: Option<PyArray>,
+    keys: Given<AnyRecordBatch>,
+    assignment: Given<PyArray>,
+    times: Option<Given<PyArray>>,
     window: Option<WindowTuple>,
     workers: Option<u32>,
     bias: f64,
 ) -> PyResult<(u32, Option<PyArray>, Vec<CostTuple>)> {
-    let reader = keys.into_reader()?;
-    let (assignment, times) = (assignment.into_inner().0, times.map(|times| times.into_inner().0));
+    let reader = keys.0.into_reader()?;
     detached(py, move || {
+        let assignment = assignment.array("assignment")?;
+        let times = times.map(|times| times.array("times")).transpose()?;
         let ids = ids(reader)?;
         let workers_of = int32(&assignment)?;
         let workers = match workers {
@@ -234,8 +236,8 @@ fn partition_cost(
 type StatisticsTuple = (u64, u64, u64, f64);
 
 #[pyfunction]
-fn partition_statistics(py: Python<'_>, keys: AnyRecordBatch) -> PyResult<StatisticsTuple> {
-    let reader = keys.into_reader()?;
+fn partition_statistics(py: Python<'_>, keys: Given<AnyRecordBatch>) -> PyResult<StatisticsTuple> {
+    let reader = keys.0.into_reader()?;
     detached(py, || {
         let Statistics { rows, groups, heaviest, squares } = Statistics::of(&ids(reader)?);
         Ok((rows, groups, heaviest, squares))
@@ -289,10 +291,9 @@ fn window_length((kind, size, offset): WindowTuple) -> Result<WindowLength> {
 
 /// All batches of a stream; if `timed`, the last column is the rows' times.
 fn batches(reader: Box<dyn RecordBatchReader + Send>, timed: bool) -> Result<Vec<Batch>> {
-    reader
+    given::batches("keys", None, reader)
         .map(|batch| {
-            let batch =
-                batch.map_err(|error| Error::InvalidValue(format!("keys: their stream failed: {error}")))?;
+            let batch = batch?;
             let mut columns = batch.columns().to_vec();
             let times = if timed { columns.pop() } else { None };
             Ok((columns, times, batch.num_rows()))

@@ -10,14 +10,15 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::engine::{PyBatches, PyEngine, batches};
 use super::errors::detached;
+use super::given::{self, Given};
 use super::user::PyFunction;
 use super::window::{WindowTuple, window};
+use crate::Result;
 use crate::aggregate::{Arrays, Partial, User};
 use crate::operator::{
     AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowSpec, split_rows,
 };
 use crate::window::Measure;
-use crate::{Error, Result};
 
 /// Rows read from a stream before they are distributed to threads.
 const ROUND_ROWS: usize = 4 << 20;
@@ -142,8 +143,13 @@ impl PyPlan {
     }
 
     /// All windows of a stream of rows, on `threads` threads.
-    fn run(&self, py: Python<'_>, stream: AnyRecordBatch, threads: usize) -> PyResult<PyRecordBatchReader> {
-        let mut output = aggregate(py, self.0.clone(), stream.into_reader()?, threads)?;
+    fn run(
+        &self,
+        py: Python<'_>,
+        stream: Given<AnyRecordBatch>,
+        threads: usize,
+    ) -> PyResult<PyRecordBatchReader> {
+        let mut output = aggregate(py, self.0.clone(), stream.0.into_reader()?, threads)?;
         let mut batches = Vec::new();
         while !output.is_done() {
             batches.extend(detached(py, || output.next_round(threads, BLOCKS_PER_ROUND))?);
@@ -155,8 +161,8 @@ impl PyPlan {
     }
 
     /// The same, computed as it is read.
-    fn batches(&self, py: Python<'_>, stream: AnyRecordBatch, threads: usize) -> PyResult<PyBatches> {
-        Ok(PyBatches::new(aggregate(py, self.0.clone(), stream.into_reader()?, threads)?, threads))
+    fn batches(&self, py: Python<'_>, stream: Given<AnyRecordBatch>, threads: usize) -> PyResult<PyBatches> {
+        Ok(PyBatches::new(aggregate(py, self.0.clone(), stream.0.into_reader()?, threads)?, threads))
     }
 
     /// An operator for rows that come batch by batch.
@@ -168,11 +174,10 @@ impl PyPlan {
     fn split(
         &self,
         py: Python<'_>,
-        batch: PyRecordBatch,
+        batch: Given<PyRecordBatch>,
         buckets: u32,
     ) -> PyResult<Vec<(u32, PyRecordBatch)>> {
-        let batch = batch.into_inner();
-        Ok(batches(detached(py, || split_rows(&self.0, &batch, buckets))?))
+        Ok(batches(detached(py, || split_rows(&self.0, &batch.batch("batch")?, buckets))?))
     }
 
     /// An operator for slices that come batch by batch: stage 2 of a distributed job.
@@ -217,14 +222,16 @@ fn aggregate_specs(py: Python<'_>, aggregates: Vec<AggregateTuple>) -> PyResult<
 fn aggregate(
     py: Python<'_>,
     plan: Arc<Plan>,
-    mut reader: Box<dyn RecordBatchReader + Send>,
+    reader: Box<dyn RecordBatchReader + Send>,
     threads: usize,
 ) -> PyResult<Output> {
+    let columns = plan.columns();
+    let mut reader = given::batches("data", Some(&columns), reader);
     let mut bounded = detached(py, || Bounded::new(plan))?;
     let mut more = true;
     while more {
         more = detached(py, || {
-            let round = next_batches(reader.as_mut())?;
+            let round = next_batches(&mut reader)?;
             bounded.push(&round, threads)?;
             Ok(!round.is_empty())
         })?;
@@ -234,12 +241,11 @@ fn aggregate(
 }
 
 /// The next `ROUND_ROWS` rows or slightly more; empty at the end.
-fn next_batches(reader: &mut (dyn RecordBatchReader + Send)) -> Result<Vec<RecordBatch>> {
+fn next_batches(reader: &mut impl Iterator<Item = Result<RecordBatch>>) -> Result<Vec<RecordBatch>> {
     let (mut round, mut rows) = (Vec::new(), 0);
     while rows < ROUND_ROWS {
         let Some(batch) = reader.next() else { break };
-        let batch =
-            batch.map_err(|error| Error::InvalidValue(format!("data: its stream failed: {error}")))?;
+        let batch = batch?;
         rows += batch.num_rows();
         round.push(batch);
     }

@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyArray;
 
-use super::errors::{detached, exception, py_bytes};
+use super::errors::{detached, py_bytes};
+use super::given::{self, Given};
 use crate::sketch::HyperLogLog;
 use crate::{Error, Result};
 
@@ -53,15 +54,13 @@ impl PyHyperLogLog {
     }
 
     /// Counts the values of an array or, chunk by chunk, of a stream of arrays.
-    fn update(&self, py: Python<'_>, values: AnyArray) -> PyResult<()> {
-        let chunks = values.into_reader()?;
+    fn update(&self, py: Python<'_>, values: Given<AnyArray>) -> PyResult<()> {
+        let chunks = values.0.into_reader()?;
         // The type is checked even where there is no chunk.
         let none = arrow_array::new_empty_array(chunks.field().data_type());
         detached(py, || self.with(|sketch| sketch.update(&none)))?;
-        for chunk in chunks {
-            let chunk = chunk.map_err(|error| {
-                exception(py, &Error::InvalidValue(format!("values: their stream failed: {error}")))
-            })?;
+        let mut chunks = given::arrays("values", chunks);
+        while let Some(chunk) = detached(py, || chunks.next().transpose())? {
             detached(py, || self.with(|sketch| sketch.update(&chunk)))?;
             py.check_signals()?;
         }

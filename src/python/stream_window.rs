@@ -9,6 +9,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use pyo3_arrow::{PyArray, PyDataType};
 
 use super::errors::{detached, exception};
+use super::given::Given;
 use crate::kernels::Function;
 use crate::kernels::streaming::{Algorithm, Number, StreamWindow};
 use crate::memory::caught;
@@ -68,9 +69,11 @@ impl PyStreamWindow {
     }
 
     /// Adds rows.
-    fn insert(&self, py: Python<'_>, values: PyArray) -> PyResult<()> {
-        let (values, _) = values.into_inner();
-        detached(py, || self.window()?.insert(&values))
+    fn insert(&self, py: Python<'_>, values: Given<PyArray>) -> PyResult<()> {
+        detached(py, || {
+            let values = values.array("values")?;
+            self.window()?.insert(&values)
+        })
     }
 
     /// Removes rows.
@@ -84,9 +87,17 @@ impl PyStreamWindow {
     }
 
     /// Returns the answer after each row.
-    fn slide(&self, py: Python<'_>, values: PyArray, size: u64, min_periods: u64) -> PyResult<PyArray> {
-        let (values, _) = values.into_inner();
-        detached(py, || array(self.window()?.slide(&values, size, min_periods)?))
+    fn slide(
+        &self,
+        py: Python<'_>,
+        values: Given<PyArray>,
+        size: u64,
+        min_periods: u64,
+    ) -> PyResult<PyArray> {
+        detached(py, || {
+            let values = values.array("values")?;
+            array(self.window()?.slide(&values, size, min_periods)?)
+        })
     }
 
     /// Removes all rows.

@@ -8,6 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3_arrow::{PyArray, PyDataType};
 
+use super::errors::exception;
+use super::given::Given;
 use crate::aggregate::{ArrayFunction, Kind, Properties};
 use crate::error::Cause;
 use crate::{Error, Result};
@@ -75,8 +77,8 @@ pub(super) fn array(given: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     } else {
         given.py().import("pyarrow")?.getattr("array")?.call1((given,))?
     };
-    let (array, _) = given.extract::<PyArray>()?.into_inner();
-    Ok(array)
+    let array = given.extract::<Given<PyArray>>()?.array("result");
+    array.map_err(|error| exception(given.py(), &error))
 }
 
 impl ArrayFunction for PyFunction {

@@ -15,13 +15,16 @@ from test_local_oracle import INTEGERS, NUMBERS, OTHERS, Case, cases
 
 import windowkit as wk
 import windowkit.spark
+from support.malformed import longer, text
 from support.oracle import assert_equal, evaluate, rows_of
+from support.programs import program
 from windowkit import _native
 from windowkit.local import plan
 from windowkit.spark.jobs.job import job
 from windowkit.spark.partition.exchange import hashed
 from windowkit.spark.routes import packed, stages
 from windowkit.spark.shipping import packing
+from windowkit.spark.shipping.tasks import sound
 
 TINY = stages.Limits(slots=4, rows=4, trial=3, bytes=200, chunk=100, yielded=300, joined=400)
 """So that a few rows make many rounds and chunks."""
@@ -186,6 +189,78 @@ def test_any_damaged_byte_is_noticed(kind):
     for bucket in (BUCKET + 1, None):
         with pytest.raises(wk.InvalidValue, match=f"a chunk of bucket 5 came with bucket {bucket}"):
             packing.unpack(chunk, print_of, bucket)
+
+
+HOSTILE = """
+import random
+import sys
+
+import pyarrow as pa
+
+import windowkit as wk
+from windowkit.spark.routes import stages
+from windowkit.spark.shipping import packing
+
+QUERY = wk.query(
+    by="k",
+    time="t",
+    windows=wk.sliding(10, 3),
+    aggs=[wk.max("v"), wk.median("f"), wk.collect_list("v"), wk.hll_sketch("f")],
+)
+table = pa.table({
+    "k": pa.array(["a", None, "bc", "a"] * 5).dictionary_encode(), "t": range(20),
+    "v": ["text", "a longer text", None, ""] * 5, "f": [0.5, None] * 10,
+})
+random.seed(int(sys.argv[1]))
+print_of = packing.fingerprint(QUERY, table.schema)
+unpack = stages.Unpack(QUERY, table.schema)
+refused = passed = 0
+for never in (False, True):
+    pack = stages.Pack(QUERY, table.schema, 1, 1, never=never)
+    for chunk in pa.Table.from_batches(pack(iter(table.to_batches())))["chunk"].to_pylist():
+        kind, batch = packing.unpack(chunk, print_of, 0)
+        with pa.BufferOutputStream() as sink, pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+            stream.close()
+            good = sink.getvalue().to_pybytes()
+        for _ in range(1500):
+            body = bytearray(good)
+            for _ in range(random.randint(1, 3)):
+                at = random.randrange(len(body))
+                body[at] = random.choice([0, 1, 127, 128, 255, random.randrange(256)])
+            damaged = packing.header(kind, pa.py_buffer(bytes(body)), print_of, 0) + bytes(body)
+            rows = pa.record_batch([[0], [damaged], [1], [1]], schema=stages.CHUNKS)
+            try:
+                for windows in unpack(iter([rows])):
+                    windows.validate()
+                passed += 1
+            except (wk.WindowKitError, MemoryError):
+                refused += 1
+print(refused, passed)
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_chunks_whose_arrow_is_damaged_are_refused_or_read(seed):
+    refused, passed = map(int, program(HOSTILE, seed).split())
+    assert refused > 100
+    assert passed > 100
+
+
+def test_malformed_batches_are_refused():
+    table = pa.table({"k": text(3, -5), "t": range(8), "v": range(8)})
+    (batch,) = table.to_batches()
+    print_of = packing.fingerprint(SLIDING, table.schema)
+    chunk = packing.pack(packing.ROWS, batch, print_of, BUCKET)
+    with pytest.raises(wk.InvalidValue, match="column 'k' is malformed Arrow data: row 2"):
+        list(answered(stages.Unpack(SLIDING, table.schema), [(BUCKET, chunk, 8, 0)], 2))
+    short = longer(pa.array(range(1000), pa.int64()))
+    with pytest.raises(wk.InvalidValue, match="data: column 'v': malformed Arrow data: Buffer #1 too small"):
+        list(sound(iter([pa.record_batch([short], ["v"])])))
+    with pytest.raises(wk.InvalidValue, match="packed slices: a chunk cannot be read"):
+        packing.unpack(
+            packing.header(packing.ROWS, pa.py_buffer(b"a"), print_of, BUCKET) + b"a", print_of, BUCKET
+        )
 
 
 def test_buckets_may_be_interleaved_and_chunks_come_in_any_order():

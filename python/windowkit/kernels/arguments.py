@@ -11,6 +11,7 @@ from windowkit._columns import from_library, is_table, kind
 from windowkit.checks import integer, text
 from windowkit.durations import Duration, Length, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.validation import checked, foreign_column
 
 Partial: TypeAlias = Literal["none", "start", "end", "both"]
 """Which ends of the array, or of its group, windows may reach over."""
@@ -48,15 +49,13 @@ LARGEST: Final = 2**63 - 1
 MOST_ROWS: Final = 2**32 - 1
 
 
-def column_of(argument: str, data: Any) -> Any:
-    """Return `data` as something with an Arrow interface that is one column."""
-    if isinstance(data, pa.Array | pa.ChunkedArray):
-        return data
+def column_of(argument: str, data: Any, validate: bool) -> Any:
+    """Return `data` as something with an Arrow interface that is one column, checked."""
     if is_table(data):
         raise InvalidType(f"{argument}: a {kind(data)} is a table; give one of its columns")
     data = from_library(argument, data)
     if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
-        return data
+        return foreign_column(argument, data, validate)
     raise InvalidType(
         f"{argument}: a {kind(data)} has no Arrow interface; allowed are a pyarrow Array or ChunkedArray, a "
         "Polars or pandas Series, a pandas Index, a numpy array, or anything with __arrow_c_array__ or "
@@ -64,14 +63,17 @@ def column_of(argument: str, data: Any) -> Any:
     )
 
 
-def values_of(array: Any) -> Any:
+def values_of(array: Any, validate: bool) -> Any:
     """Return the column to aggregate, runs decoded."""
-    column = column_of("array", array)
+    column = column_of("array", array, validate)
     is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
-    return pc.run_end_decode(column) if is_arrow and pa.types.is_run_end_encoded(column.type) else column
+    if not is_arrow or not pa.types.is_run_end_encoded(column.type):
+        return column
+    # What decodes them trusts them.
+    return pc.run_end_decode(checked("array", column, full=True))
 
 
-def groups_of(segments: Any) -> Any:
+def groups_of(segments: Any, validate: bool) -> Any:
     """Return `segments` as an Arrow array of offsets, or of runs."""
     if segments is None:
         return None
@@ -80,7 +82,7 @@ def groups_of(segments: Any) -> Any:
             [integer("segments", offset, "offsets are ints", -LARGEST, LARGEST) for offset in segments],
             pa.int64(),
         )
-    return column_of("segments", segments)
+    return column_of("segments", segments, validate)
 
 
 def question_of(

@@ -34,6 +34,7 @@ def sliding(
     partial: Partial = "none",
     segments: Any = None,
     ddof: int | None = None,
+    validate: bool = False,
 ) -> pa.Array:
     """Aggregate windows of `size` rows, one every `slide` rows.
 
@@ -68,6 +69,10 @@ def sliding(
         group; `extents` says which belong to which.
     ddof : int, optional
         For ``"var"`` and ``"std"`` only: degrees of freedom to subtract; 1 if not given.
+    validate : bool, default False
+        Look at every value of the columns, and refuse malformed data: text that is not UTF-8, wrong counts of
+        nulls. For columns from a file or another process; lengths, offsets, views and codes of dictionaries
+        are always checked.
 
     Returns
     -------
@@ -83,7 +88,8 @@ def sliding(
     InvalidType
         The function is not defined for the type, or an argument is of a wrong type.
     InvalidValue
-        An argument is out of its range, there are 2**32 rows or more, or `algorithm` cannot answer `agg`.
+        An argument is out of its range, a column is malformed, there are 2**32 rows or more, or `algorithm`
+        cannot answer `agg`.
     Overflow
         The true sum, or the mean of decimals, of a window does not fit its type; never because of another
         window.
@@ -115,7 +121,9 @@ def sliding(
     """
     windows = (rows_of("size", size), rows_of("slide", slide), text("partial", partial))
     question = question_of(agg, algorithm, min_periods, ddof)
-    return pa.array(_native.sliding(values_of(array), windows, question, groups_of(segments)))
+    return pa.array(
+        _native.sliding(values_of(array, validate), windows, question, groups_of(segments, validate))
+    )
 
 
 @overload
@@ -132,6 +140,7 @@ def sliding_by(
     min_periods: int | None = None,
     segments: Any = None,
     ddof: int | None = None,
+    validate: bool = False,
 ) -> pa.Array: ...
 
 
@@ -149,6 +158,7 @@ def sliding_by(
     min_periods: int | None = None,
     segments: Any = None,
     ddof: int | None = None,
+    validate: bool = False,
 ) -> pa.RecordBatch: ...
 
 
@@ -165,6 +175,7 @@ def sliding_by(
     min_periods: int | None = None,
     segments: Any = None,
     ddof: int | None = None,
+    validate: bool = False,
 ) -> pa.Array | pa.RecordBatch:
     """Aggregate windows over sorted times, whatever the gaps between them.
 
@@ -182,7 +193,7 @@ def sliding_by(
     size, slide : str, datetime.timedelta, numpy.timedelta64 or int
         Positive lengths as `windowkit.sliding` takes them; integers if times are integers. A slide greater
         than the size samples.
-    agg, algorithm, segments, ddof
+    agg, algorithm, segments, ddof, validate
         As in `sliding`.
     closed : {"both", "right", "left", "neither"}
         Without `slide`: whether a window holds the time exactly `size` before its row ("both", "left"), and
@@ -230,13 +241,23 @@ def sliding_by(
     windows = timed_of(size, slide, start_time, closed)
     question = question_of(agg, algorithm, min_periods, ddof)
     result = _native.sliding_by(
-        values_of(array), column_of("times", times), windows, question, groups_of(segments)
+        values_of(array, validate),
+        column_of("times", times, validate),
+        windows,
+        question,
+        groups_of(segments, validate),
     )
     return pa.array(result) if slide is None else pa.record_batch(result)
 
 
 def extents(
-    rows: int, size: int, slide: int = 1, *, partial: Partial = "none", segments: Any = None
+    rows: int,
+    size: int,
+    slide: int = 1,
+    *,
+    partial: Partial = "none",
+    segments: Any = None,
+    validate: bool = False,
 ) -> pa.RecordBatch:
     """Return which rows each window of `sliding` holds, in the order of its answers.
 
@@ -244,7 +265,7 @@ def extents(
     ----------
     rows : int
         Number of rows, at most 2**32 - 1, which is what a call takes.
-    size, slide, partial, segments
+    size, slide, partial, segments, validate
         As in `sliding`.
 
     Returns
@@ -269,7 +290,7 @@ def extents(
     count = integer("rows", rows, "it is a number of rows, an int")
     if not 0 <= count <= MOST_ROWS:
         raise InvalidValue(f"rows: {count} is out of range; a call takes at least 0 and below 2**32 rows")
-    return pa.record_batch(_native.extents(count, windows, groups_of(segments)))
+    return pa.record_batch(_native.extents(count, windows, groups_of(segments, validate)))
 
 
 def explain(
@@ -286,12 +307,13 @@ def explain(
     ddof: int | None = None,
     partial: Partial | None = None,
     segments: Any = None,
+    validate: bool = False,
 ) -> str:
     """Describe which algorithm answers a call of `sliding`, or with `times` of `sliding_by`, and why.
 
     Parameters
     ----------
-    array, size, slide, agg, algorithm, min_periods, ddof, segments
+    array, size, slide, agg, algorithm, min_periods, ddof, segments, validate
         As in `sliding`, or `sliding_by`.
     times, start_time, closed
         As in `sliding_by`; the last two only with times.
@@ -307,7 +329,7 @@ def explain(
     'tumbling: windows do not overlap'
     """
     question = question_of(agg, algorithm, min_periods, ddof)
-    column, groups = values_of(array), groups_of(segments)
+    column, groups = values_of(array, validate), groups_of(segments, validate)
     if times is None:
         for argument, value in (("start_time", start_time), ("closed", closed)):
             if value is not None:
@@ -324,5 +346,7 @@ def explain(
                 f"partial: {partial!r} was given with times; partial is for windows of a number of rows"
             )
         timed = timed_of(size, slide, start_time, closed)
-        name, reason = _native.explain_sliding_by(column, column_of("times", times), timed, question, groups)
+        name, reason = _native.explain_sliding_by(
+            column, column_of("times", times, validate), timed, question, groups
+        )
     return f"{name}: {reason}"

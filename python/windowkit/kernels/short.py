@@ -22,6 +22,7 @@ class Options(TypedDict, total=False):
     min_periods: int | None
     partial: Partial
     segments: Any
+    validate: bool
 
 
 class VarianceOptions(Options, total=False):

@@ -13,6 +13,7 @@ from windowkit import _native
 from windowkit._columns import from_library, is_table, kind
 from windowkit.checks import integer
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.validation import checked, foreign_column
 
 __all__ = ["Window"]
 
@@ -139,7 +140,7 @@ class Window:
             "window: a Window cannot be copied or pickled; create another one and insert the same rows"
         )
 
-    def insert(self, values: Any) -> None:
+    def insert(self, values: Any, *, validate: bool = False) -> None:
         """Add a row, or many, at the back.
 
         Parameters
@@ -148,13 +149,15 @@ class Window:
             A Python value or pyarrow scalar is one row, ``None`` a null. A column is as many rows as it is
             long: a pyarrow Array or ChunkedArray, a Polars or pandas Series, a pandas Index, a numpy array,
             or anything else with ``__arrow_c_array__`` or ``__arrow_c_stream__``.
+        validate : bool, default False
+            As for `windowkit.kernels.sliding`.
 
         Raises
         ------
         InvalidType
             The values are not of the window's type; columns are not cast.
         InvalidValue
-            A Python value that the type cannot hold.
+            A Python value that the type cannot hold, or a malformed column.
 
         Notes
         -----
@@ -162,7 +165,7 @@ class Window:
         """
         if self._native.insert_number(values):
             return
-        chunks = _chunks(values)
+        chunks = _chunks(values, validate)
         for chunk in [self._one(values)] if chunks is None else chunks:
             self._native.insert(chunk)
 
@@ -197,7 +200,9 @@ class Window:
         """
         return pa.array(self._native.query())[0]
 
-    def slide(self, values: Any, size: int, *, min_periods: int | None = None) -> pa.Array:
+    def slide(
+        self, values: Any, size: int, *, min_periods: int | None = None, validate: bool = False
+    ) -> pa.Array:
         """Add rows one after the other, keep the `size` newest, and answer after each.
 
         For batches of one stream: the window continues from batch to batch, so the concatenated answers are
@@ -213,6 +218,8 @@ class Window:
         min_periods : int, optional
             Windows with fewer values than this are null. Default: 1, and 0 for counts, as in SQL; pandas and
             Polars have `size`.
+        validate : bool, default False
+            As for `windowkit.kernels.sliding`.
 
         Returns
         -------
@@ -235,7 +242,7 @@ class Window:
         [1.0, 1.5]
         [3.0, 3.0]
         """
-        chunks = _chunks(values)
+        chunks = _chunks(values, validate)
         if chunks is None:
             raise InvalidType(f"values: a {kind(values)} is not a column; {COLUMNS}")
         size = _count("size", size)
@@ -246,7 +253,10 @@ class Window:
         if least > size:
             raise InvalidValue(f"min_periods: {least}; a window of {size} rows never has so many values")
         # In one piece, so that an overflow in the last chunk leaves the window as it was.
-        array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [pa.array([], self._type)])
+        if len(chunks) > 1:
+            # What joins them trusts them.
+            chunks = [pa.concat_arrays([checked("values", chunk, full=True) for chunk in chunks])]
+        array = chunks[0] if chunks else pa.array([], self._type)
         return pa.array(self._native.slide(array, size, least))
 
     def clear(self) -> None:
@@ -318,17 +328,16 @@ def _data_type(kind: Any) -> pa.DataType:
     raise InvalidType(f"type: {kind!r}; allowed is a pyarrow DataType or its name, like 'float64'")
 
 
-def _chunks(values: Any) -> list[pa.Array] | None:
-    """Return the arrays of a column; none if it is not a column."""
+def _chunks(values: Any, validate: bool) -> list[pa.Array] | None:
+    """Return the arrays of a column, checked; none if it is not a column."""
     if is_table(values):
         raise InvalidType(f"values: a {kind(values)} is a table; give one of its columns")
     values = from_library("values", values)
-    if isinstance(values, pa.Array):
-        return [values]
-    if isinstance(values, pa.ChunkedArray):
-        return list(values.chunks)
-    if hasattr(values, "__arrow_c_array__"):
-        return [pa.array(values)]
-    if hasattr(values, "__arrow_c_stream__"):
-        return list(pa.chunked_array(values).chunks)
-    return None
+    if hasattr(values, "__arrow_c_array__") and not isinstance(values, pa.Array):
+        values = pa.array(values)
+    elif hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.ChunkedArray):
+        values = pa.chunked_array(values)
+    if not isinstance(values, pa.Array | pa.ChunkedArray):
+        return None
+    column = foreign_column("values", values, validate)
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]

@@ -8,10 +8,11 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from windowkit._columns import is_spark
-from windowkit.checks import a_type, integer, number
+from windowkit.checks import a_type, boolean, integer, number
 from windowkit.durations import Length
 from windowkit.durations import Rows as RowCount
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.validation import checked
 from windowkit.windows import Tumbling, Window, tumbling
 
 WindowTuple: TypeAlias = tuple[str, int, int]
@@ -48,11 +49,12 @@ def rows(size: int) -> Rows:
     return Rows(checked_integer("size", size, 1, 2**62, "a number of rows"))
 
 
-def table_of(keys: Any, times: Any = None) -> pa.Table:
-    """Return keys, and times if there are any as the last column, as a table with chunks in step."""
-    columns = columns_of(keys)
+def table_of(keys: Any, times: Any = None, *, validate: bool = False) -> pa.Table:
+    """Return keys, and times if there are any as the last column, as a table with chunks in step, checked."""
+    full = boolean("validate", validate)
+    columns = columns_of(keys, full)
     if times is not None:
-        column = column_of("times", times)
+        column = column_of("times", times, full)
         if len(column) != len(columns[0]):
             raise InvalidValue(
                 f"times: {len(column)} times for {len(columns[0])} keys; every row has one time"
@@ -61,20 +63,20 @@ def table_of(keys: Any, times: Any = None) -> pa.Table:
     return pa.table(columns, names=[f"column {position}" for position in range(len(columns))])
 
 
-def columns_of(keys: Any) -> list[Any]:
-    """Return the columns of keys, as arrays or chunked arrays."""
+def columns_of(keys: Any, validate: bool) -> list[Any]:
+    """Return the columns of keys, as arrays or chunked arrays, checked."""
     if is_spark(keys):
         raise InvalidType(
             "keys: a Spark DataFrame has no rows in this process; windowkit.spark partitions DataFrames"
         )
     if isinstance(keys, pa.Array | pa.ChunkedArray):
-        return [keys]
+        return [column_of("keys", keys, validate)]
     if isinstance(keys, dict):
         # pyarrow would read its names as a column.
         names = list(keys)
         if not names:
             raise InvalidValue("keys: there are no columns; keys are one column or several")
-        columns = [column_of(f"keys[{name!r}]", keys[name]) for name in names]
+        columns = [column_of(f"keys[{name!r}]", keys[name], validate) for name in names]
         if len({len(column) for column in columns}) > 1:
             lengths = ", ".join(
                 f"{name!r}: {len(column)}" for name, column in zip(names, columns, strict=True)
@@ -92,22 +94,25 @@ def columns_of(keys: Any) -> list[Any]:
     if not isinstance(keys, pa.Table | pa.RecordBatch):
         # A pandas DataFrame has columns, a Series has none.
         if not hasattr(keys, "columns") or not hasattr(keys, "__arrow_c_stream__"):
-            return [column_of("keys", keys)]
+            return [column_of("keys", keys, validate)]
         table = pa.table(keys)
     if table.num_columns == 0:
         raise InvalidValue("keys: there are no columns; keys are one column or several")
-    return list(table.columns)
+    return list(checked("keys", table, validate).columns)
 
 
-def column_of(argument: str, values: Any) -> Any:
-    """Return a column as an array or chunked array."""
+def column_of(argument: str, values: Any, validate: bool = False) -> Any:
+    """Return a column as an array or chunked array, checked."""
     if isinstance(values, pa.ChunkedArray):
-        return values if argument == "keys" else values.combine_chunks()
+        if argument == "keys":
+            return checked(argument, values, validate)
+        # What joins chunks trusts them.
+        return checked(argument, values, validate or values.num_chunks > 1).combine_chunks()
     if isinstance(values, pa.Array):
-        return values
+        return checked(argument, values, validate)
     try:
         if hasattr(values, "__arrow_c_stream__"):
-            return column_of(argument, pa.chunked_array(values))
+            return column_of(argument, pa.chunked_array(values), validate)
         if isinstance(values, str | bytes) or not (
             hasattr(values, "__arrow_c_array__") or hasattr(values, "__array__") or hasattr(values, "__len__")
         ):
@@ -115,7 +120,7 @@ def column_of(argument: str, values: Any) -> Any:
                 f"{argument}: {a_type(values)} is not a column; it is an Arrow array, or an object "
                 "with the Arrow interface"
             )
-        return pa.array(values)
+        return checked(argument, pa.array(values), validate)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidType(
             f"{argument}: {a_type(values)} is not a column that Arrow can hold ({error})"

@@ -39,9 +39,9 @@ class Statistics:
     squares: float | None = None
 
     @classmethod
-    def of(cls, keys: Any) -> Statistics:
-        """Return the statistics of rows with these keys."""
-        return cls(*_native.partition_statistics(table_of(keys)))
+    def of(cls, keys: Any, *, validate: bool = False) -> Statistics:
+        """Return the statistics of rows with these keys; `validate` as in `Partitioner.assign`."""
+        return cls(*_native.partition_statistics(table_of(keys, validate=validate)))
 
     @classmethod
     def of_counts(cls, counts: Sequence[int]) -> Statistics:
@@ -87,7 +87,7 @@ class Choice:
         return f"{self.method}: {self.reason}"
 
 
-def choose(keys: Any, workers: int) -> Choice:
+def choose(keys: Any, workers: int, *, validate: bool = False) -> Choice:
     """Return the method that suits some keys.
 
     The paper's rule (§7): shuffle if the distinct keys are significantly fewer (here: ten times) than the
@@ -102,11 +102,13 @@ def choose(keys: Any, workers: int) -> Choice:
         rare.
     workers : int
         Number of workers.
+    validate : bool, default False
+        Of keys, as in `Partitioner.assign`.
 
     Raises
     ------
     InvalidType, InvalidValue
-        An argument is outside what is allowed, or the statistics are impossible.
+        An argument is outside what is allowed, keys are malformed, or the statistics are impossible.
 
     Examples
     --------
@@ -116,6 +118,6 @@ def choose(keys: Any, workers: int) -> Choice:
     >>> choice.method, choice.rule
     ('waterfill', 'cam')
     """
-    statistics = keys if isinstance(keys, Statistics) else Statistics.of(keys)
+    statistics = keys if isinstance(keys, Statistics) else Statistics.of(keys, validate=validate)
     method, rule, reason = _native.partition_choose(statistics._tuple(), checked_workers(workers))
     return Choice(method, rule, reason, statistics)

@@ -113,6 +113,7 @@ def cost(
     window: Tumbling | Length | Rows | None = None,
     times: Any = None,
     bias: float = 0.5,
+    validate: bool = False,
 ) -> Cost:
     """Return what an assignment of rows to workers costs.
 
@@ -129,6 +130,8 @@ def cost(
         As in `Partitioner` and `Partitioner.assign`, except that times may come in any order.
     bias : float, default 0.5
         p of Eq. 9.
+    validate : bool, default False
+        As in `Partitioner.assign`.
 
     Returns
     -------
@@ -138,7 +141,7 @@ def cost(
     Raises
     ------
     InvalidType, InvalidValue
-        An argument is outside what is allowed, or lengths differ.
+        An argument is outside what is allowed or malformed, or lengths differ.
 
     Examples
     --------
@@ -150,8 +153,8 @@ def cost(
     >>> costs.imbalance, costs.aggregation_cost, costs.bounds
     (43.5, 5, (3, 6))
     """
-    reader = table_of(keys)
-    assigned = column_of("assignment", assignment)
+    reader = table_of(keys, validate=validate)
+    assigned = column_of("assignment", assignment, validate)
     if not pa.types.is_integer(assigned.type) and len(assigned):
         raise InvalidType(f"assignment: it is {assigned.type}; workers are integers")
     if assigned.null_count:
@@ -167,7 +170,7 @@ def cost(
     count, starts, costs = _native.partition_cost(
         reader,
         assigned,
-        None if times is None else column_of("times", times),
+        None if times is None else column_of("times", times, validate),
         window_tuple(window),
         None if workers is None else checked_workers(workers),
         checked_fraction("bias", bias),

@@ -129,7 +129,7 @@ class Partitioner:
         """The method, by its long name."""
         return self._native.parameters[1]
 
-    def assign(self, keys: Any, times: Any = None) -> pa.Int32Array:
+    def assign(self, keys: Any, times: Any = None, *, validate: bool = False) -> pa.Int32Array:
         """Return the worker of each row, 0 to ``workers - 1``.
 
         All or nothing: after an error the state is as before.
@@ -142,6 +142,10 @@ class Partitioner:
             The rows' event times if the window is one of event time: a timestamp, date or duration, or an
             integer for a window of an integer length. Rows of one window may come in any order, but windows
             do not go back.
+        validate : bool, default False
+            Look at every value before, and refuse malformed data: text that is not UTF-8, wrong counts of
+            nulls. For keys from a file or another process; lengths, offsets, views and codes of dictionaries
+            are always checked.
 
         Returns
         -------
@@ -153,7 +157,8 @@ class Partitioner:
         InvalidType
             Keys cannot be hashed, or are of other columns or types than before; times cannot carry windows.
         InvalidValue
-            Times are missing, null, not as many as keys, or of a window that has ended.
+            Times are missing, null, not as many as keys, or of a window that has ended; or the data is
+            malformed.
 
         Examples
         --------
@@ -164,7 +169,7 @@ class Partitioner:
         >>> partitioner.loads()
         [1, 2]
         """
-        return pa.array(self._native.assign(table_of(keys, times), times is not None))
+        return pa.array(self._native.assign(table_of(keys, times, validate=validate), times is not None))
 
     def reset(self) -> None:
         """Forget all rows, as if newly created.
@@ -293,7 +298,7 @@ PARAMETERS: Final = ("workers", "method", "candidates", "cardinality", "bias", "
 
 
 def candidates(
-    keys: Any, workers: int, *, candidates: int | None = None, seed: int = 0
+    keys: Any, workers: int, *, candidates: int | None = None, seed: int = 0, validate: bool = False
 ) -> pa.FixedSizeListArray:
     """Return the candidate workers of each row's key: what ``Partitioner`` chooses from.
 
@@ -307,6 +312,8 @@ def candidates(
         The rows' keys; see the module.
     workers, candidates, seed : int
         As in `Partitioner`.
+    validate : bool, default False
+        As in `Partitioner.assign`.
 
     Returns
     -------
@@ -316,7 +323,7 @@ def candidates(
     Raises
     ------
     InvalidType, InvalidValue
-        A parameter is outside what is allowed, or keys cannot be hashed.
+        A parameter is outside what is allowed, or keys cannot be hashed or are malformed.
 
     Examples
     --------
@@ -329,5 +336,7 @@ def candidates(
     choices = checked_candidates(candidates, count)
     if choices > count:
         raise InvalidValue(f"candidates: {choices} is out of range; allowed is 1 to {count}, the workers")
-    flat = pa.array(_native.partition_candidates(table_of(keys), count, choices, checked_seed(seed)))
+    flat = pa.array(
+        _native.partition_candidates(table_of(keys, validate=validate), count, choices, checked_seed(seed))
+    )
     return pa.FixedSizeListArray.from_arrays(flat, choices)

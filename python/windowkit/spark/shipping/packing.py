@@ -21,6 +21,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.errors import InvalidValue
 from windowkit.query import Query
+from windowkit.validation import checked
 
 __all__ = [
     "CHUNK_BYTES",
@@ -119,7 +120,7 @@ def unpack(chunk: bytes | memoryview, plan: bytes, bucket: int | None) -> tuple[
     ------
     InvalidValue
         The chunk is not as it was written, is not a chunk, or is in another bucket; or another version of
-        windowkit, or another query, wrote it.
+        windowkit, or another query, wrote it; or its batch is malformed.
     """
     chunk = memoryview(chunk)
     if len(chunk) >= BEGINNING.size:
@@ -148,7 +149,7 @@ def unpack(chunk: bytes | memoryview, plan: bytes, bucket: int | None) -> tuple[
             f"packed slices: a chunk of {len(chunk)} bytes has checksum {found:08x}; {checksum:08x} was "
             "written, so it was damaged on its way"
         )
-    wrote = bytes(chunk[HEADER.size : body]).decode()
+    wrote = bytes(chunk[HEADER.size : body]).decode(errors="replace")
     if wrote != _native.__version__:
         raise InvalidValue(
             f"packed slices: windowkit {wrote} wrote a chunk, and {_native.__version__} reads it; all "
@@ -162,8 +163,15 @@ def unpack(chunk: bytes | memoryview, plan: bytes, bucket: int | None) -> tuple[
         raise InvalidValue(
             f"packed slices: a chunk of bucket {own} came with bucket {bucket}, so its row was damaged"
         )
-    with pa.ipc.open_stream(pa.py_buffer(chunk[body:]), options=READING) as stream:
-        return kind, stream.read_next_batch()
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(chunk[body:]), options=READING) as stream:
+            batch = stream.read_next_batch()
+    except (pa.ArrowException, OSError, StopIteration) as error:
+        raise InvalidValue(
+            f"packed slices: a chunk cannot be read ({error}); a chunk holds an Arrow IPC stream"
+        ) from error
+    # Text need not be UTF-8, as Spark's need not be; offsets are checked where the batch is pushed.
+    return kind, checked("packed slices", batch, full=False)
 
 
 def pieces(batch: pa.RecordBatch, size: int = CHUNK_BYTES) -> Iterator[pa.RecordBatch]:

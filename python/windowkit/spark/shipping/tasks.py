@@ -18,8 +18,9 @@ from pyspark import cloudpickle
 from windowkit import _native
 from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.query import Query
+from windowkit.validation import checked
 
-__all__ = ["in_one_line", "importing", "packed_task", "running", "shipped"]
+__all__ = ["in_one_line", "importing", "packed_task", "running", "shipped", "sound"]
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -45,9 +46,9 @@ def shipped(task: Any, what: str | None = None) -> Callable[[Batches], Batches]:
     # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
     def run(batches):  # type: ignore[no-untyped-def]
         there()
-        from windowkit.spark.shipping.tasks import running
+        from windowkit.spark.shipping.tasks import running, sound
 
-        yield from running(payload, batches)
+        yield from running(payload, sound(batches))
 
     # Spark's plans show a function by its name.
     run.__name__ = run.__qualname__ = type(task).__name__
@@ -118,6 +119,12 @@ def running(payload: bytes, given: Any) -> Batches:
     except (SystemExit, KeyboardInterrupt) as error:
         # Of a user's function: it must not end a worker without a word.
         raise InvalidValue(f"data: {error!r} was raised; in the {what}") from error
+
+
+def sound(batches: Batches) -> Batches:
+    """Yield the batches of another process, whose buffers must be as long as they need to be."""
+    for batch in batches:
+        yield checked("data", batch, full=False)
 
 
 def in_one_line(query: Query) -> str:

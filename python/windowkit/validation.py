@@ -1,0 +1,84 @@
+"""Whether Arrow data is what it says: checked here, by pyarrow, before the native core imports it.
+
+Arrays of pyarrow know how long their buffers are, so a look at those and at the last offsets, whatever the
+number of rows, tells whether their lengths are true. The C data interface, by which the core imports them,
+has no lengths of buffers. The core in turn checks each offset, view and dictionary code that it reads.
+Nothing but a look at every value finds text that is not UTF-8, wrong counts of nulls and decimals with too
+many digits: a full validation, for data whose producer is not trusted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from windowkit._columns import is_a
+from windowkit.checks import boolean
+from windowkit.errors import InvalidValue
+
+__all__ = ["checked", "foreign_column", "from_elsewhere"]
+
+Data = TypeVar("Data", pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
+
+
+def checked(argument: str, data: Data, full: bool) -> Data:
+    r"""Return Arrow data whose buffers are as long as they need to be; if `full`, all values are valid.
+
+    Parameters
+    ----------
+    argument : str
+        What errors call it.
+    data : pyarrow.Table, RecordBatch, Array or ChunkedArray
+    full : bool
+        Look at every value.
+
+    Raises
+    ------
+    InvalidValue
+        It is malformed; with the column, and how.
+
+    Examples
+    --------
+    >>> text = pa.array(["a", "é"])
+    >>> checked("array", text, full=True) is text
+    True
+    >>> checked("array", pa.array([b"a", b"\xff"]).view(pa.string()), full=True)
+    Traceback (most recent call last):
+    ...
+    windowkit.errors.InvalidValue: array: malformed Arrow data: Invalid UTF8 sequence at string index 1
+    """
+    try:
+        data.validate(full=full)
+    except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
+        if not isinstance(data, pa.Table | pa.RecordBatch):
+            raise InvalidValue(f"{argument}: malformed Arrow data: {error}") from None
+        for name, column in zip(data.schema.names, data.columns, strict=True):
+            checked(f"{argument}: column {name!r}", column, full)
+        raise InvalidValue(f"{argument}: malformed Arrow data: {error}") from None
+    return data
+
+
+def from_elsewhere(data: Any, validate: bool | None) -> bool:
+    """Return `validate`; if it is None, whether the bytes of `data` come from a file or from the network.
+
+    Examples
+    --------
+    >>> stream = pa.BufferOutputStream()
+    >>> with pa.ipc.new_stream(stream, pa.schema({"v": pa.string()})):
+    ...     pass
+    >>> reader = pa.ipc.open_stream(stream.getvalue())
+    >>> from_elsewhere(reader, None), from_elsewhere(reader.read_all(), None)
+    (True, False)
+    """
+    if validate is not None:
+        return boolean("validate", validate)
+    return is_a(data, "pyarrow", "RecordBatchStreamReader", "MetadataRecordBatchReader")
+
+
+def foreign_column(argument: str, data: Any, validate: bool) -> Any:
+    """Return something with the Arrow interface of a column, checked: with `validate`, as pyarrow's."""
+    full = boolean("validate", validate)
+    if full and not isinstance(data, pa.Array | pa.ChunkedArray):
+        data = pa.array(data) if hasattr(data, "__arrow_c_array__") else pa.chunked_array(data)
+    return checked(argument, data, full) if isinstance(data, pa.Array | pa.ChunkedArray) else data

@@ -1,0 +1,140 @@
+"""Malformed Arrow data is refused at every door, and never read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.flight
+import pytest
+
+import windowkit as wk
+from support.malformed import DOORS, GOOD, STRUCTURE, UNKNOWABLE, VALUES, Foreign, Shorter, coded, text
+from support.programs import ROOT, program
+
+TABLE = pa.table({"k": ["a", "é"], "t": [1, 2]})
+QUERY = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_door_reads_malformed_data(door):
+    path = os.pathsep.join([ROOT, str(Path(__file__).parent)])
+    lines = program("import sys; from support.malformed import tell; tell(sys.argv[1])", door, path=path)
+    told = [json.loads(line) for line in lines.splitlines()]
+    left_out = len(UNKNOWABLE) if door.endswith(("an array", "a stream")) else 0
+    assert len(told) == 2 * (len(GOOD | STRUCTURE | VALUES) - left_out)
+    for case, validated, kind, says in told:
+        refused = kind == "InvalidValue" and "malformed" in says
+        if case in STRUCTURE or (case in VALUES and validated):
+            # Not every door takes every type, and a type is looked at first, or last.
+            assert refused or kind == "InvalidType", (case, validated, kind, says)
+        elif case in GOOD:
+            assert not refused, (case, validated, says)
+        assert "SECRET" not in says
+
+
+def test_messages_name_the_column_and_the_row():
+    rows = pa.table({"k": coded(-1, pa.array(["x"])), "t": range(8)})
+    says = "data: column 'k' is malformed Arrow data: row 7 has code -1; its dictionary has 1 values"
+    with pytest.raises(wk.InvalidValue, match=re.escape(says)):
+        QUERY.run(rows)
+    with pytest.raises(wk.InvalidValue, match=re.escape("batch: column 'k'")):
+        QUERY.operator().push(rows)
+    with pytest.raises(wk.InvalidValue, match=re.escape("data: column 'k': malformed Arrow data: ")):
+        QUERY.run(rows, validate=True)
+    says = "array: malformed Arrow data: row 2 extends from offset 2 to -5; offsets do not decrease"
+    with pytest.raises(wk.InvalidValue, match=re.escape(says)):
+        wk.kernels.sliding_count(text(3, -5), 2)
+
+
+def test_a_refused_batch_leaves_the_operator_as_it_was():
+    op = QUERY.operator(schema=TABLE.schema)
+    op.push(TABLE)
+    before = op.snapshot()
+    with pytest.raises(wk.InvalidValue, match="malformed"):
+        op.push(pa.table({"k": text(3, -5), "t": range(8)}))
+    assert op.snapshot() == before
+
+
+def test_columns_that_a_query_does_not_read_are_not_looked_at_unless_all_are():
+    rows = pa.table({"k": ["a"] * 8, "t": range(8), "other": text(2, 7)})
+    assert QUERY.run(rows).num_rows == 1
+    with pytest.raises(wk.InvalidValue, match="'other'"):
+        QUERY.run(rows, validate=True)
+
+
+def test_lengths_that_contradict_each_other_are_the_datas_fault():
+    for call in (
+        lambda: wk.kernels.sliding(Shorter(), 2, agg="first"),
+        lambda: wk.HyperLogLog().update(Shorter()),
+        lambda: wk.partition.Partitioner(2).assign(Shorter()),
+        lambda: wk.query(by=[], time="v", windows=wk.tumbling(10), aggs=wk.count()).run(Shorter()),
+    ):
+        with pytest.raises((wk.InvalidValue, wk.InvalidType)):
+            call()
+
+
+def test_user_functions_that_return_malformed_arrays_fail():
+    broken = wk.aggregate("broken", lift=lambda v: text(3, -5), combine=lambda a, b: a, lower=lambda s: s)
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=broken("t"))
+    with pytest.raises(wk.InvalidValue, match="malformed"):
+        query.run(pa.table({"t": range(8)}))
+
+
+def streamed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def test_streams_of_bytes_are_validated_unless_told_otherwise():
+    given = streamed(TABLE).replace("é".encode(), b"\xff\xff")
+    for call in (QUERY.run, QUERY.batches, QUERY.operator().push):
+        with pytest.raises(wk.InvalidValue, match="column 'k': malformed Arrow data: Invalid UTF8"):
+            call(pa.ipc.open_stream(given))
+    assert QUERY.run(pa.ipc.open_stream(given), validate=False).num_rows == 2
+    assert QUERY.run(pa.ipc.open_stream(streamed(TABLE))).num_rows == 2
+    # Of tables in this process that is not expected.
+    table = pa.ipc.open_stream(given).read_all()
+    assert QUERY.run(table).num_rows == 2
+    with pytest.raises(wk.InvalidValue, match="Invalid UTF8"):
+        QUERY.run(table, validate=True)
+
+
+def test_flight_is_validated():
+    given = pa.ipc.open_stream(streamed(TABLE).replace("é".encode(), b"\xff\xff")).read_all()
+
+    class Server(pyarrow.flight.FlightServerBase):
+        def do_get(self, _, ticket):
+            return pyarrow.flight.RecordBatchStream(TABLE if ticket.ticket == b"good" else given)
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        location = f"grpc://127.0.0.1:{free.getsockname()[1]}"
+    with Server(location), pyarrow.flight.connect(location) as client:
+        assert QUERY.run(client.do_get(pyarrow.flight.Ticket(b"good"))).num_rows == 2
+        with pytest.raises(wk.InvalidValue, match="Invalid UTF8"):
+            QUERY.run(client.do_get(pyarrow.flight.Ticket(b"bad")))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda validate: QUERY.run(TABLE, validate=validate),
+        lambda validate: QUERY.batches(TABLE, validate=validate),
+        lambda validate: QUERY.operator().push(TABLE, validate=validate),
+        lambda validate: wk.kernels.sliding_sum(TABLE["t"], 1, validate=validate),
+        lambda validate: wk.HyperLogLog().update(TABLE["k"], validate=validate),
+        lambda validate: wk.partition.Partitioner(2).assign(TABLE["k"], validate=validate),
+        lambda validate: wk.kernels.Window("sum", "int64").insert(Foreign(pa.array([1])), validate=validate),
+    ],
+)
+def test_validate_is_a_bool(call):
+    call(True)
+    with pytest.raises(wk.InvalidType, match="validate: 1 is an int; it is True or False"):
+        call(1)
