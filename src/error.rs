@@ -33,6 +33,9 @@ pub enum Error {
         /// What it raised.
         cause: Cause,
     },
+    /// Whoever called wanted the work to end.
+    #[error("interrupted by {}", .0.0)]
+    Interrupted(Cause),
     /// A broken invariant of this crate: a bug, never the caller's fault.
     #[error("{0}")]
     Internal(String),
@@ -42,7 +45,7 @@ pub enum Error {
 #[derive(Debug, Clone, Copy)]
 pub struct OutOfMemory(pub usize);
 
-/// The exception or error that a user-defined function raised.
+/// The exception or error that a user-defined function, or an interrupt, raised.
 #[derive(Debug, Clone)]
 pub struct Cause(pub Arc<dyn std::error::Error + Send + Sync>);
 

@@ -22,6 +22,8 @@
 //! | [`state`] | snapshots: one envelope, one byte reader |
 //! | [`partition`] | which worker gets which row, and what that costs |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
+//!
+//! [`interrupt`] lets long work end early, in any of them.
 
 #![feature(portable_simd)]
 #![cfg_attr(feature = "python", feature(alloc_error_hook))]
@@ -30,6 +32,7 @@ pub mod aggregate;
 pub mod algebra;
 mod dictionary;
 pub mod error;
+pub mod interrupt;
 pub mod kernels;
 pub mod keys;
 pub mod operator;

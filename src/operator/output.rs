@@ -18,6 +18,7 @@ use super::plan::Plan;
 use super::ranked::{Ordered, RankedBlock};
 use super::schema::{extent_fields, rank_fields};
 use crate::aggregate::Partials;
+use crate::interrupt::{Helpers, check, within};
 use crate::keys::KeyIndex;
 use crate::slice::{KeyOrder, SliceTable};
 use crate::window::Window;
@@ -85,6 +86,7 @@ enum Listing {
 impl Output {
     pub(super) fn new(plan: Arc<Plan>, keys: KeyIndex, table: SliceTable) -> Result<Self> {
         let order = table.order_by_key(keys.len());
+        check()?;
         Self::of(plan, keys, Source::Slices(table), order)
     }
 
@@ -128,11 +130,13 @@ impl Output {
                 done.push((number, batches.collect::<Result<_>>()?));
             }
         };
+        let helpers = Helpers::new();
         let mut done = thread::scope(|scope| {
             // With fewer threads than requested, each takes more blocks.
-            let helpers: Vec<_> = (1..threads.min(to - from)).filter_map(|_| spawned(scope, work)).collect();
-            let own = work();
-            let others: Vec<_> = helpers.into_iter().map(joined).collect();
+            let threads: Vec<_> =
+                (1..threads.min(to - from)).filter_map(|_| spawned(scope, &helpers, work)).collect();
+            let own = helpers.wait(within(work));
+            let others: Vec<_> = threads.into_iter().map(joined).collect();
             let mut all = own?;
             for other in others {
                 all.extend(other?);
@@ -159,6 +163,7 @@ impl Output {
 
     /// A block of keys, its slices sorted and merged.
     fn block(&self, number: usize) -> Result<Block> {
+        check()?;
         let (from, to) = (self.blocks[number], self.blocks[number + 1]);
         let listing = match &self.source {
             Source::Slices(table) => {
@@ -222,6 +227,7 @@ impl Output {
 
     /// A batch of results for the windows with this number, over slices that store `partials`.
     fn batch(&self, window: usize, partials: &[Box<dyn Partials>], windows: Windows) -> Result<RecordBatch> {
+        check()?;
         let rows = windows.keys.len();
         let (name, window) = &self.plan.windows()[window];
         let ids = UInt32Array::from(windows.keys);
@@ -269,7 +275,7 @@ impl Iterator for Output {
                 None if self.is_done() => return None,
                 None => {
                     self.next_block += 1;
-                    match self.block(self.next_block - 1) {
+                    match within(|| self.block(self.next_block - 1)) {
                         Ok(block) => block,
                         Err(error) => {
                             self.next_block = self.blocks.len();
@@ -278,7 +284,7 @@ impl Iterator for Output {
                     }
                 }
             };
-            match self.batch_of(&mut block) {
+            match within(|| self.batch_of(&mut block)) {
                 Ok(None) => {}
                 Ok(Some(batch)) => {
                     self.current = Some(block);

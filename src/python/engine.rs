@@ -9,7 +9,8 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::errors::{caught, detached, exception};
+use super::errors::{detached, exception, interruptible};
+use super::shared::Shared;
 use crate::operator::{Bounded, Output};
 use crate::{Error, Result};
 
@@ -123,7 +124,8 @@ pub(super) fn batches(parts: Vec<(u32, RecordBatch)>) -> Vec<(u32, PyRecordBatch
 #[pyclass(name = "Batches", module = "windowkit._native", frozen)]
 pub(super) struct PyBatches {
     schema: SchemaRef,
-    output: Mutex<Option<Results>>,
+    /// `None` once handed out.
+    output: Shared<Option<Results>>,
 }
 
 /// An [`Output`] read batch by batch, computed by one thread or by several.
@@ -150,7 +152,7 @@ impl PyBatches {
     pub(super) fn new(output: Output, threads: usize) -> Self {
         let schema = output.schema().clone();
         let results = Results { output, threads: threads.max(1), ready: VecDeque::new() };
-        Self { schema, output: Mutex::new(Some(results)) }
+        Self { schema, output: Shared::new(Some(results)) }
     }
 }
 
@@ -168,8 +170,7 @@ impl PyBatches {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatch>> {
         detached(py, || {
-            let mut output =
-                self.output.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
+            let mut output = self.output.lock()?;
             Ok(output.as_mut().map_or(Ok(None), Results::next)?.map(PyRecordBatch::new))
         })
     }
@@ -194,7 +195,7 @@ impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        caught(|| self.0.next()).map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+        interruptible(|| self.0.next()).map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::alloc::{Layout, set_alloc_error_hook};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, set_hook, take_hook};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::error::OutOfMemory;
+use crate::error::{Cause, OutOfMemory};
+use crate::interrupt::watching;
 use crate::{Error, Result};
 
 /// Memory reserved for unwinding, freed when there is no other.
@@ -44,9 +45,28 @@ fn reserve() {
     }
 }
 
-/// Runs `work` without the GIL; its error, or a panic in it, becomes the fitting exception.
+/// Runs `work` without the GIL; its error, or a panic in it, becomes the fitting exception, and so does what a signal
+/// handler raises meanwhile.
 pub(super) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    py.detach(|| caught(work)).map_err(|error| exception(py, &error))
+    py.detach(|| interruptible(work)).map_err(|error| exception(py, &error))
+}
+
+/// Runs `work`, which ends early if a signal handler raises; a panic in it becomes an error.
+pub(super) fn interruptible<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    watching(signals, || caught(work))
+}
+
+/// Lets Python handle signals, which it does on its main thread only; returns whether this is that one.
+fn signals() -> Result<bool> {
+    let handled = |py: Python<'_>| {
+        let threading = py.import("threading")?;
+        let main = threading.call_method0("main_thread")?.getattr("ident")?;
+        let is_main = threading.call_method0("get_ident")?.eq(main)?;
+        py.check_signals().map(|()| is_main)
+    };
+    // Not while the interpreter ends.
+    let handled = Python::try_attach(handled).unwrap_or(Ok(false));
+    handled.map_err(|raised| Error::Interrupted(Cause(Arc::new(raised))))
 }
 
 /// Runs `work`; a panic in it becomes an error. Needed wherever Python, or the C stream, would be the caller.
@@ -84,6 +104,10 @@ pub(super) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::Overflow(_) => "Overflow",
         Error::Memory(text) => return PyMemoryError::new_err(text.clone()),
         Error::Internal(_) => "InternalError",
+        Error::Interrupted(cause) => match cause.0.downcast_ref::<PyErr>() {
+            Some(raised) => return raised.clone_ref(py),
+            None => "InternalError",
+        },
     };
     let raise = || py.import("windowkit.errors")?.getattr(class)?.call1((error.to_string(),));
     let cause = match error {

@@ -1,6 +1,6 @@
 //! `windowkit._native.Operator`: rows and watermarks in, windows out.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::SchemaRef;
@@ -11,13 +11,14 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::{caught, detached, py_bytes};
 use super::plan::PyPlan;
+use super::shared::{Shared, Used};
 use crate::operator::{Contents, Operator, Options, Plan, Stats, Step, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
 
 /// A stream operator; `windowkit.calls` sees to it that functions it calls do not call it.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator(Mutex<Operator>);
+pub(super) struct PyOperator(Shared<Operator>);
 
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
@@ -53,7 +54,7 @@ impl PyOperator {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
             let options = options(leader, order, allowed_lateness, max_delay, store)?;
-            Ok(Self(Mutex::new(Operator::new(queries, options)?)))
+            Ok(Self(Shared::new(Operator::new(queries, options)?)))
         })
     }
 
@@ -62,7 +63,7 @@ impl PyOperator {
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
-        detached(py, || Ok(Self(Mutex::new(Operator::restore(snapshot, queries)?))))
+        detached(py, || Ok(Self(Shared::new(Operator::restore(snapshot, queries)?))))
     }
 
     /// The schema of a snapshot's rows, the names of its queries, and its order.
@@ -227,8 +228,8 @@ impl PyOperator {
         Ok(table(results, stream.schema().clone()))
     }
 
-    fn stream(&self) -> Result<MutexGuard<'_, Operator>> {
-        self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))
+    fn stream(&self) -> Result<Used<'_, Operator>> {
+        self.0.lock()
     }
 }
 

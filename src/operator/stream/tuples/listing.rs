@@ -4,6 +4,7 @@
 use super::Tuples;
 use super::rows::KeyTuples;
 use crate::Result;
+use crate::interrupt::within;
 use crate::operator::stream::outgoing::OfRows;
 use crate::operator::stream::queries::Queries;
 use crate::window::{Call, Emission, Memory, New, Ready, View, earlier};
@@ -74,7 +75,7 @@ impl Tuples {
                 let mut ready = Ready::default();
                 let call = Call { since: registered.since, ..call };
                 let view = self.view(tuples, (key, query, offset), new, is_appended, call);
-                let later = rules.ready(&view, &mut memory, &mut ready);
+                let later = within(|| rules.ready(&view, &mut memory, &mut ready));
                 let base = view.base;
                 if window.is_numbered() {
                     *tuples.memory((query, number)) = memory;

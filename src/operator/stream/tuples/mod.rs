@@ -32,6 +32,7 @@ use super::outgoing::{OfRows, Outgoing};
 use super::queries::{Queries, windows};
 use crate::aggregate::Partials;
 use crate::dictionary::widened;
+use crate::interrupt::{Pace, within};
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, Timelines};
 use crate::window::{Call, New, Point, Punctuation};
@@ -46,6 +47,9 @@ use work::Work;
 
 /// Largest number of columns of marks: they are kept as bits.
 const MARKS: usize = 64;
+
+/// How many simple steps a key takes, even without rows.
+const VISIT: usize = 64;
 
 /// The rows of all keys.
 pub(super) struct Tuples {
@@ -161,7 +165,7 @@ impl Tuples {
             1 => batches.swap_remove(0).1,
             _ => batches.into_iter().flat_map(|(_, times)| times).collect(),
         };
-        Ok(Fresh::new(base, times, marks, ids, keys))
+        within(|| Ok(Fresh::new(base, times, marks, ids, keys)))
     }
 
     /// No rows.
@@ -212,23 +216,28 @@ impl Tuples {
         self.keys.resize_with(keys.max(self.keys.len()), KeyTuples::default);
         slices.make_room(keys);
         let mut work = Work::new(fresh.len(), partials.slots());
+        let mut pace = Pace::new();
         for (key, own) in self.visited(fresh, call) {
+            pace.check(VISIT)?;
             let mut tuples = std::mem::take(&mut self.keys[key as usize]);
             let first = own.and_then(|own| fresh.first_time(own));
             self.undo.push(tuples.before(key, tuples.place_of(first)));
-            let done = self.process_key(
-                (queries, slices),
-                key,
-                &mut tuples,
-                (fresh, own),
-                call,
-                outgoing,
-                &mut work,
-            );
+            // All that it changes is in the undo logs.
+            let done = within(|| {
+                self.process_key(
+                    (queries, slices),
+                    key,
+                    &mut tuples,
+                    (fresh, own),
+                    call,
+                    outgoing,
+                    &mut work,
+                )
+            });
             self.keys[key as usize] = tuples;
             done?;
         }
-        let (delta, recomputed) = self.derive(queries.stored(), partials, &work, fresh)?;
+        let (delta, recomputed) = within(|| self.derive(queries.stored(), partials, &work, fresh))?;
         Ok(Changed { delta, moves: work.moves, recomputed })
     }
 
