@@ -97,7 +97,9 @@ impl Bounded {
             },
         )?;
         for other in others {
+            check()?;
             let translate = worker.keys.absorb(&other.keys)?;
+            check()?;
             worker.table.append(other.table, &translate);
         }
         self.compact()

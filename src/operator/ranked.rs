@@ -122,8 +122,10 @@ impl Gathered {
             },
         )?;
         for (keys, parts) in others {
+            check()?;
             let translate = self.keys.absorb(&keys)?;
             for mut part in parts {
+                check()?;
                 part.ids.iter_mut().for_each(|id| *id = translate[*id as usize]);
                 self.parts.push(part);
             }

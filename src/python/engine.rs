@@ -124,8 +124,16 @@ pub(super) fn batches(parts: Vec<(u32, RecordBatch)>) -> Vec<(u32, PyRecordBatch
 #[pyclass(name = "Batches", module = "windowkit._native", frozen)]
 pub(super) struct PyBatches {
     schema: SchemaRef,
-    /// `None` once handed out.
-    output: Shared<Option<Results>>,
+    left: Shared<Left>,
+}
+
+/// What is left to be read.
+enum Left {
+    Results(Box<Results>),
+    /// Nothing: the stream was handed out.
+    Nothing,
+    /// Nothing: computing it failed, or was interrupted, and some of its windows are lost.
+    Failed,
 }
 
 /// An [`Output`] read batch by batch, computed by one thread or by several.
@@ -152,7 +160,7 @@ impl PyBatches {
     pub(super) fn new(output: Output, threads: usize) -> Self {
         let schema = output.schema().clone();
         let results = Results { output, threads: threads.max(1), ready: VecDeque::new() };
-        Self { schema, output: Shared::new(Some(results)) }
+        Self { schema, left: Shared::new(Left::Results(Box::new(results))) }
     }
 }
 
@@ -170,8 +178,19 @@ impl PyBatches {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatch>> {
         detached(py, || {
-            let mut output = self.output.lock()?;
-            Ok(output.as_mut().map_or(Ok(None), Results::next)?.map(PyRecordBatch::new))
+            let mut left = self.left.lock()?;
+            let next = match &mut *left {
+                Left::Results(results) => results.next(),
+                Left::Nothing => Ok(None),
+                Left::Failed => Err(Error::InvalidValue(
+                    "batches: computing them failed or was interrupted before; begin again with other batches"
+                        .into(),
+                )),
+            };
+            if next.is_err() {
+                *left = Left::Failed;
+            }
+            Ok(next?.map(PyRecordBatch::new))
         })
     }
 
@@ -181,9 +200,13 @@ impl PyBatches {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let output = self.output.lock().ok().and_then(|mut output| output.take());
-        let gone = || exception(py, &Error::InvalidValue("batches: the stream was handed out before".into()));
-        let reader = PyRecordBatchReader::new(Box::new(Reader(output.ok_or_else(gone)?)));
+        let taken = self.left.lock().map(|mut left| std::mem::replace(&mut *left, Left::Nothing));
+        let taken = taken.map_err(|error| exception(py, &error))?;
+        let Left::Results(results) = taken else {
+            let gone = Error::InvalidValue("batches: the stream was handed out before".into());
+            return Err(exception(py, &gone));
+        };
+        let reader = PyRecordBatchReader::new(Box::new(Reader(*results)));
         Bound::new(py, reader)?.call_method1("__arrow_c_stream__", (requested_schema,))
     }
 }

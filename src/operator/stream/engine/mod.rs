@@ -241,7 +241,8 @@ impl Engine {
         }
         within(|| Ok(interrupt::sort_unstable(&mut late)))?;
         for at in 0..self.cutter.cells().len() {
-            pace.check(8)?;
+            // One among others moves those after it.
+            pace.check(8 + self.slices.of(self.cutter.cells()[at].key).len() / 64)?;
             let cell = self.cutter.cells()[at];
             let slice = self.cutter.slice_of(cell.first);
             self.slices.add(cell, slice, self.queries.edges().gap_at(cell.first));
