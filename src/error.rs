@@ -33,12 +33,15 @@ pub enum Error {
         /// What it raised.
         cause: Cause,
     },
+    /// Whoever called wanted the work to end.
+    #[error("interrupted by {}", .0.0)]
+    Interrupted(Cause),
     /// A broken invariant of this crate: a bug, never the caller's fault.
     #[error("{0}")]
     Internal(String),
 }
 
-/// The exception or error that a user-defined function raised.
+/// The exception or error that a user-defined function, or an interrupt, raised.
 #[derive(Debug, Clone)]
 pub struct Cause(pub Arc<dyn std::error::Error + Send + Sync>);
 

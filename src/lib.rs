@@ -22,6 +22,8 @@
 //! | [`state`] | snapshots: one envelope, one byte reader |
 //! | [`partition`] | which worker gets which row, and what that costs |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
+//!
+//! [`interrupt`] lets long work end early, in any of them.
 
 #![feature(portable_simd)]
 #![feature(alloc_error_hook)]
@@ -31,6 +33,7 @@ pub mod algebra;
 pub mod bounds;
 mod dictionary;
 pub mod error;
+pub mod interrupt;
 pub mod kernels;
 pub mod keys;
 pub mod memory;

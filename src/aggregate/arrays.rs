@@ -29,6 +29,7 @@ use super::partials::{Partials, Upkeep};
 use super::properties::Properties;
 use super::rows::Rows;
 use super::user::UserAggregate;
+use crate::interrupt::{self, Pace, check};
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 pub use function::ArrayFunction;
@@ -188,6 +189,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
             let mut slots = slots;
             let mut times = times;
             while slots.windows(2).any(|pair| pair[0] == pair[1]) {
+                check()?;
                 let (mut firsts, mut seconds, mut kept) = (Vec::new(), Vec::new(), Vec::new());
                 let mut row = 0;
                 while row < slots.len() {
@@ -225,9 +227,11 @@ impl<F: ArrayFunction> ArrayColumn<F> {
         slots: impl Iterator<Item = usize>,
     ) -> Result<(Vec<u32>, Vec<i64>, ArrayRef)> {
         let mut rows = Vec::new();
+        let mut pace = Pace::new();
         for slot in slots {
             let from = rows.len();
             rows.extend(entries.by_slot.entries(slot..slot + 1));
+            pace.check(1 + rows.len() - from)?;
             self.sort(entries, &mut rows[from..]);
         }
         let slots = rows.iter().map(|&row| entries.slots[row as usize]).collect();
@@ -238,7 +242,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
     /// Sorts entries by time, and by arrival where that is one, if their order matters.
     fn sort(&self, entries: &Entries, rows: &mut [u32]) {
         if !self.function.properties().commutative {
-            rows.sort_by_key(|&row| (entries.times[row as usize], row));
+            interrupt::sort_by_key(rows, |&row| (entries.times[row as usize], row));
         }
     }
 
@@ -328,10 +332,12 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
         let entries = self.entries()?;
         let (mut rows, mut of) = (Vec::new(), Vec::new());
+        let mut pace = Pace::new();
         for (group, slots) in grouped(slots, groups).enumerate() {
             let first = rows.len();
             for &slot in slots {
                 let slot = slot as usize;
+                pace.check(1)?;
                 rows.extend(entries.by_slot.entries(slot..slot + 1));
             }
             self.sort(entries, &mut rows[first..]);

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::interrupt::stretches;
+
 /// Entries by slot, in the order in which they came: those of slot s are `offsets[s]..offsets[s + 1]` in `order`, or
 /// these themselves.
 #[derive(Debug, Clone)]
@@ -14,8 +16,8 @@ impl BySlot {
     /// Of entries with these slots, of which there are `len`.
     pub(super) fn new(slots: &[u32], len: usize) -> Self {
         let mut offsets = vec![0; len + 1];
-        for &slot in slots {
-            offsets[slot as usize + 1] += 1;
+        for some in stretches(slots.len()) {
+            slots[some].iter().for_each(|&slot| offsets[slot as usize + 1] += 1);
         }
         for slot in 0..len {
             offsets[slot + 1] += offsets[slot];
@@ -25,9 +27,12 @@ impl BySlot {
         }
         let mut next = offsets.clone();
         let mut order = vec![0; slots.len()];
-        for (entry, &slot) in slots.iter().enumerate() {
-            order[next[slot as usize]] = entry as u32;
-            next[slot as usize] += 1;
+        for some in stretches(slots.len()) {
+            for entry in some {
+                let place = &mut next[slots[entry] as usize];
+                order[*place] = entry as u32;
+                *place += 1;
+            }
         }
         Self { offsets, order: Some(order) }
     }

@@ -16,6 +16,7 @@ use super::properties::{Kind, Properties};
 use super::rows::Rows;
 use super::store::{Position, Store};
 use crate::dictionary::{plain, widened};
+use crate::interrupt::{self, Pace, within};
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 
@@ -128,7 +129,7 @@ impl Sorted {
     fn sort(&mut self, slot: usize) {
         let rows = &mut self.rows[self.offsets[slot]..self.offsets[slot + 1]];
         if !rows.is_sorted() {
-            rows.sort();
+            interrupt::sort_by_key(rows, |&row| row);
         }
     }
 }
@@ -199,14 +200,20 @@ impl Partials for List {
     }
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-        let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
-        for (group, slots) in grouped(slots, groups).enumerate() {
-            for &slot in slots {
-                sorted.rows.extend_from_slice(self.slot(slot as usize));
+        let sorted = within(|| {
+            let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
+            let mut pace = Pace::new();
+            for (group, slots) in grouped(slots, groups).enumerate() {
+                for &slot in slots {
+                    let rows = self.slot(slot as usize);
+                    pace.tick(rows.len());
+                    sorted.rows.extend_from_slice(rows);
+                }
+                sorted.offsets.push(sorted.rows.len());
+                sorted.sort(group);
             }
-            sorted.offsets.push(sorted.rows.len());
-            sorted.sort(group);
-        }
+            Ok(sorted)
+        })?;
         Ok(Box::new(self.with(groups.len(), Held::Sorted(Arc::new(sorted)))))
     }
 

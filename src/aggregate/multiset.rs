@@ -33,6 +33,7 @@ use super::rows::Rows;
 use super::sorted_runs::{SortedRun, union};
 use super::tally::{Ordered, Runs, slide};
 use crate::dictionary::plain;
+use crate::interrupt::{self, Pace, within};
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 use entries::Entries;
@@ -168,7 +169,7 @@ impl<C: Codes> Multiset<C> {
         }
         if rows >= self.compact_at {
             let slots: Vec<u32> = (0..self.len() as u32).collect();
-            self.held = Held::Ranked(Arc::new(self.ranked(&slots, &slots)));
+            self.held = Held::Ranked(Arc::new(within(|| Ok(self.ranked(&slots, &slots)))?));
             self.compact_at = FIRST_COMPACTION.max(2 * self.entries().codes.len());
         }
         Ok(())
@@ -179,22 +180,25 @@ impl<C: Codes> Multiset<C> {
         let mut items = Vec::new();
         let mut offsets = Vec::with_capacity(groups.len() + 1);
         offsets.push(0);
+        let mut pace = Pace::new();
         for (group, slots) in grouped(slots, groups).enumerate() {
             for &slot in slots {
                 self.visit(slot as usize, |code, count| {
+                    pace.tick(1);
                     items.push(Item { key: self.codes.rank_key(code), group: group as u32, count });
                 });
             }
             offsets.push(items.len());
         }
         // A sort that uses existing runs: slots that were put in order before are merged, not sorted again.
-        items.sort_by_key(|item| item.key);
+        interrupt::sort_by_key(&mut items, |item| item.key);
         let total = items.iter().map(|item| u64::from(item.count)).sum();
         let (mut ranks, mut counts) = (vec![0u32; items.len()], vec![0u32; items.len()]);
         let mut next = offsets[..groups.len()].to_vec();
         let mut codes = Vec::new();
         let mut last = None;
         for item in items {
+            pace.tick(1);
             if last != Some(item.key) {
                 last = Some(item.key);
                 codes.push(self.codes.of_key(item.key));
@@ -215,6 +219,7 @@ impl<C: Codes> Multiset<C> {
         let mut to = 0;
         for group in 0..groups.len() {
             let (from, end) = (offsets[group], next[group]);
+            pace.tick(1 + end - from);
             if from != to {
                 ranks.copy_within(from..end, to);
                 counts.copy_within(from..end, to);
@@ -400,7 +405,8 @@ impl<C: Codes> Partials for Multiset<C> {
     }
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-        Ok(Box::new(self.with(Held::Ranked(Arc::new(self.ranked(slots, groups))))))
+        let ranked = within(|| Ok(self.ranked(slots, groups)))?;
+        Ok(Box::new(self.with(Held::Ranked(Arc::new(ranked)))))
     }
 
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
@@ -408,7 +414,7 @@ impl<C: Codes> Partials for Multiset<C> {
             Held::Ranked(ranked) => ranked.clone(),
             _ => {
                 let slots: Vec<u32> = (0..self.len() as u32).collect();
-                Arc::new(self.ranked(&slots, &slots))
+                Arc::new(within(|| Ok(self.ranked(&slots, &slots)))?)
             }
         };
         Ok(Box::new(
@@ -417,12 +423,12 @@ impl<C: Codes> Partials for Multiset<C> {
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
-        self.lists(true)
+        within(|| self.lists(true))
     }
 
     /// The distinct values, ascending.
     fn lower(&self) -> Result<ArrayRef> {
-        Ok(self.lists(false)?.remove(0))
+        Ok(within(|| self.lists(false))?.remove(0))
     }
 
     fn keep_up(&mut self, what: Upkeep) -> Result<()> {

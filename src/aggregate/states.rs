@@ -11,6 +11,7 @@ use super::rows::{Rows, Run};
 use super::totals::RunningTotals;
 use crate::Result;
 use crate::algebra::ExactSum;
+use crate::interrupt::{Pace, stretches, within};
 use crate::kernels::{Ranges, over_any_ranges, over_ranges};
 
 impl<A: Aggregate> Partials for Column<A> {
@@ -19,7 +20,7 @@ impl<A: Aggregate> Partials for Column<A> {
     }
 
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        A::update(self, inputs, rows, len)
+        within(|| A::update(self, inputs, rows, len))
     }
 
     fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
@@ -38,21 +39,38 @@ impl<A: Aggregate> Partials for Column<A> {
     }
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-        let each = || grouped(slots, groups);
-        let states = if groups.len() == slots.len() {
-            slots.iter().map(|&slot| self.states[slot as usize]).collect()
-        } else {
-            let combine = |state, &slot: &u32| self.monoid.combine(state, self.states[slot as usize]);
-            each().map(|group| group[1..].iter().fold(self.states[group[0] as usize], combine)).collect()
-        };
-        let any = |seen: &[bool]| each().map(|group| group.iter().any(|&slot| seen[slot as usize])).collect();
-        Ok(Box::new(Self::with(self.monoid.clone(), states, self.seen().map(any))))
+        within(|| {
+            let mut states = Vec::with_capacity(groups.len());
+            if groups.len() == slots.len() {
+                for some in stretches(slots.len()) {
+                    states.extend(slots[some].iter().map(|&slot| self.states[slot as usize]));
+                }
+            } else {
+                let mut pace = Pace::new();
+                let combine = |state, &slot: &u32| self.monoid.combine(state, self.states[slot as usize]);
+                states.extend(grouped(slots, groups).map(|group| {
+                    pace.tick(group.len());
+                    group[1..].iter().fold(self.states[group[0] as usize], combine)
+                }));
+            }
+            let any = |seen: &[bool]| {
+                let mut pace = Pace::new();
+                let any = grouped(slots, groups).map(|group| {
+                    pace.tick(group.len());
+                    group.iter().any(|&slot| seen[slot as usize])
+                });
+                any.collect()
+            };
+            Ok(Box::new(Self::with(self.monoid.clone(), states, self.seen().map(any))) as Box<dyn Partials>)
+        })
     }
 
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
-        let states = over_ranges(&self.states, ranges, &self.monoid);
-        let seen = self.seen().map(|seen| over_ranges(&counts(seen), ranges, &ExactSum::new()));
-        Ok(Box::new(Self::with(self.monoid.clone(), states, seen.map(above_none))))
+        within(|| {
+            let states = over_ranges(&self.states, ranges, &self.monoid);
+            let seen = self.seen().map(|seen| over_ranges(&counts(seen), ranges, &ExactSum::new()));
+            Ok(Box::new(Self::with(self.monoid.clone(), states, seen.map(above_none))) as Box<dyn Partials>)
+        })
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {

@@ -10,6 +10,8 @@
 //! (Subtract-on-Evict). Counts are in levels of a tree in which a node has 64 children: adding touches one counter of
 //! each level, and selecting the k-th value sums up to 64 neighbouring counters of each.
 
+use crate::interrupt::{Pace, stretches};
+
 /// Children of a node: as many counters as make four cache lines.
 const FAN: usize = 64;
 
@@ -53,10 +55,16 @@ impl Runs {
     pub(super) fn visit(&self, from: usize, to: usize, mut each: impl FnMut(u32, u32)) {
         let runs = self.offsets[from]..self.offsets[to];
         match &self.counts {
-            None => self.ranks[runs].iter().for_each(|&rank| each(rank, 1)),
+            None => {
+                let ranks = &self.ranks[runs];
+                stretches(ranks.len()).for_each(|some| ranks[some].iter().for_each(|&rank| each(rank, 1)));
+            }
             Some(counts) => {
-                let runs = self.ranks[runs.clone()].iter().zip(&counts[runs]);
-                runs.for_each(|(&rank, &count)| each(rank, count));
+                let (ranks, counts) = (&self.ranks[runs.clone()], &counts[runs]);
+                for some in stretches(ranks.len()) {
+                    let runs = ranks[some.clone()].iter().zip(&counts[some]);
+                    runs.for_each(|(&rank, &count)| each(rank, count));
+                }
             }
         }
     }
@@ -74,8 +82,12 @@ pub(super) trait Tally {
 /// ranges overlap.
 pub(super) fn slide<T: Tally>(runs: &Runs, ranges: &[(u32, u32)], tally: &mut T, mut each: impl FnMut(&T)) {
     let (mut from, mut to) = (0, 0);
+    let mut pace = Pace::new();
     for &(lo, hi) in ranges {
         let (lo, hi) = (lo as usize, hi as usize);
+        let entering = runs.offsets[hi] - runs.offsets[lo.max(to).min(hi)];
+        // As many will leave; an answer takes longer than a value that enters.
+        pace.tick(16 + 2 * entering);
         runs.visit(from, lo.min(to), |rank, count| tally.remove(rank, count));
         runs.visit(lo.max(to), hi, |rank, count| tally.add(rank, count));
         (from, to) = (lo, hi);

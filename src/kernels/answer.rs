@@ -22,6 +22,7 @@ use super::{Algorithm, Frames, Function};
 use crate::algebra::{
     Arg, Count, End, ExactSum, Extremum, FloatSum, Keyed, Lift, Place, Placed, Twofold, Variance, divided,
 };
+use crate::interrupt::within;
 use crate::{Error, Result};
 
 /// What to compute for each window.
@@ -61,11 +62,13 @@ pub fn answer(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<
         edge: None,
     };
     let least = function.least().max(question.min_periods.unwrap_or(0));
-    let nulls = validity(frames, job.nulls, least);
-    if function.is_positional() {
-        return job.positional(function, &decoded, nulls);
-    }
-    job.values(function, &decoded, nulls, &output)
+    within(|| {
+        let nulls = validity(frames, job.nulls, least);
+        if function.is_positional() {
+            return job.positional(function, &decoded, nulls);
+        }
+        job.values(function, &decoded, nulls, &output)
+    })
 }
 
 /// `array` without a dictionary or runs, and in a type that has native values.

@@ -1,6 +1,7 @@
 //! Which rows each window contains: fixed numbers of rows, or ranges found by time.
 
 use super::{Ranges, Segments};
+use crate::interrupt::tick;
 use crate::{Error, Result};
 
 /// Windows of `size` rows, one every `slide` rows of each group: window k of a group that begins at row b is `[b +
@@ -210,6 +211,7 @@ impl FrameIter<'_> {
     fn list(&mut self) {
         self.at = 0;
         self.block.clear();
+        tick();
         match self.frames {
             Frames::Listed(ranges) => {
                 let end = (self.taken + BLOCK).min(ranges.len());

@@ -17,7 +17,11 @@ pub use hash::{hash_rows, remix};
 use integers::IntegerKeys;
 use rows::RowKeys;
 
+use crate::interrupt::check;
 use crate::{Error, Result};
+
+/// Rows whose keys are looked up without looking for interrupts.
+const ROWS: usize = 1 << 18;
 
 /// Assigns each distinct key a dense id and remembers the keys.
 pub struct KeyIndex {
@@ -71,6 +75,20 @@ impl KeyIndex {
     /// Whether no key was seen yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// As [`KeyIndex::assign`], of any number of rows.
+    pub fn assign_all(&mut self, columns: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<()> {
+        if rows <= ROWS {
+            return self.assign(columns, rows, ids);
+        }
+        for from in (0..rows).step_by(ROWS) {
+            check()?;
+            let len = ROWS.min(rows - from);
+            let some: Vec<ArrayRef> = columns.iter().map(|column| column.slice(from, len)).collect();
+            self.assign(&some, len, ids)?;
+        }
+        Ok(())
     }
 
     /// Appends the id of each of `rows` rows to `ids`. O(1) per row.

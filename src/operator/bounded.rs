@@ -12,6 +12,7 @@ use super::parts::{CHUNK_ROWS, Timed, check_times, out_of_bounds, share_out};
 use super::plan::{Plan, Stored};
 use super::ranked::Gathered;
 use crate::aggregate::{Input, Rows};
+use crate::interrupt::{check, within};
 use crate::keys::KeyIndex;
 use crate::slice::{SliceTable, Slicer};
 use crate::{Error, Result};
@@ -75,6 +76,10 @@ impl Bounded {
 
     /// Adds rows, on up to `threads` threads; each takes a contiguous part, so that rows in order stay in order.
     pub fn push(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
+        within(|| self.add(batches, threads))
+    }
+
+    fn add(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
         let worker = match &mut self.held {
             Held::Rows(gathered) => return gathered.push(batches, threads),
             Held::Slices(worker) => worker,
@@ -92,7 +97,9 @@ impl Bounded {
             },
         )?;
         for other in others {
+            check()?;
             let translate = worker.keys.absorb(&other.keys)?;
+            check()?;
             worker.table.append(other.table, &translate);
         }
         self.compact()
@@ -100,6 +107,10 @@ impl Bounded {
 
     /// Takes in slices: keys, start, with sessions last, then each partial's state columns.
     pub fn push_slices(&mut self, batch: &RecordBatch) -> Result<()> {
+        within(|| self.add_slices(batch))
+    }
+
+    fn add_slices(&mut self, batch: &RecordBatch) -> Result<()> {
         let plan = &self.plan;
         let worker = match &mut self.held {
             Held::Slices(worker) => worker,
@@ -182,18 +193,18 @@ impl Bounded {
         let Held::Slices(worker) = &mut self.held else { return Err(no_slices()) };
         let Worker { keys, table, .. } = std::mem::replace(&mut **worker, Worker::new(&self.plan)?);
         self.compact_at = self.first_compaction;
-        buckets::split_slices(&self.plan, &keys, table, buckets)
+        within(|| buckets::split_slices(&self.plan, &keys, table, buckets))
     }
 
     /// All windows of what was pushed.
     pub fn finish(self) -> Result<Output> {
-        match self.held {
+        within(|| match self.held {
             Held::Slices(worker) => Output::new(self.plan, worker.keys, worker.table),
             Held::Rows(gathered) => {
                 let (keys, rows, order) = gathered.finish()?;
                 Output::of_rows(self.plan, keys, rows, order)
             }
-        }
+        })
     }
 
     /// Merges the slots of each slice once their number has doubled, so that memory is proportional to slices, not
@@ -234,6 +245,9 @@ impl Worker {
     fn push(&mut self, plan: &Plan, batch: &RecordBatch) -> Result<()> {
         let columns = Columns::of(plan, plan.partials(), batch)?;
         for from in (0..columns.times.len()).step_by(CHUNK_ROWS) {
+            if from > 0 {
+                check()?;
+            }
             let rows = CHUNK_ROWS.min(columns.times.len() - from);
             let slice = |array: &ArrayRef| array.slice(from, rows);
             let times = &columns.times[from..from + rows];

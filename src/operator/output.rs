@@ -19,6 +19,7 @@ use super::plan::Plan;
 use super::ranked::{Ordered, RankedLists};
 use super::schema::{extent_fields, rank_fields};
 use crate::aggregate::Partials;
+use crate::interrupt::{Helpers, check, within};
 use crate::keys::KeyIndex;
 use crate::slice::{KeyOrder, SliceTable};
 use crate::window::Window;
@@ -96,6 +97,7 @@ struct Block {
 impl Output {
     pub(super) fn new(plan: Arc<Plan>, keys: KeyIndex, table: SliceTable) -> Result<Self> {
         let order = table.order_by_key(keys.len());
+        check()?;
         Self::of(plan, keys, Source::Slices(table), order)
     }
 
@@ -123,7 +125,7 @@ impl Output {
     ///
     /// Batches come in the same order whatever the number of threads.
     pub fn next_round(&mut self, threads: usize, blocks: usize) -> Result<Vec<RecordBatch>> {
-        self.compute(blocks.saturating_mul(threads.max(1)), usize::MAX, threads);
+        self.compute(blocks.saturating_mul(threads.max(1)), usize::MAX, threads)?;
         std::mem::take(&mut self.begun).into_iter().flat_map(|begun| begun.ready).collect()
     }
 
@@ -142,13 +144,16 @@ impl Output {
                     self.begun.pop_front();
                 }
                 None if self.is_done() => return Ok(None),
-                _ => self.compute(threads.max(1), if threads > 1 { AHEAD } else { 1 }, threads),
+                _ => self.compute(threads.max(1), if threads > 1 { AHEAD } else { 1 }, threads)?,
             }
         }
     }
 
     /// Begins blocks until there are `count`, and computes batches of all of them until `ahead` are ready.
-    fn compute(&mut self, count: usize, ahead: usize, threads: usize) {
+    ///
+    /// # Errors
+    /// That of an interrupt, after which nothing is left; other errors are in the place of the batches that they concern.
+    fn compute(&mut self, count: usize, ahead: usize, threads: usize) -> Result<()> {
         let mut begun = std::mem::take(&mut self.begun);
         while begun.len() < count && self.next_block + 1 < self.blocks.len() {
             let ready = VecDeque::new();
@@ -164,14 +169,21 @@ impl Output {
             while let Some(begun) = next() {
                 this.read(begun, ahead);
             }
+            check()
         };
-        thread::scope(|scope| {
+        let helpers = Helpers::new();
+        let own = thread::scope(|scope| {
             // With fewer threads than requested, each takes more blocks.
-            let helpers: Vec<_> = (1..threads).filter_map(|_| spawned(scope, work)).collect();
-            work();
-            helpers.into_iter().for_each(joined);
+            let threads: Vec<_> = (1..threads).filter_map(|_| spawned(scope, &helpers, work)).collect();
+            let own = helpers.wait(work());
+            threads.into_iter().map(joined).fold(own, Result::and)
         });
-        self.begun = begun;
+        if own.is_err() {
+            self.next_block = self.blocks.len();
+        } else {
+            self.begun = begun;
+        }
+        own
     }
 
     /// Computes batches of a block until `ahead` are ready, or there are no more.
@@ -184,7 +196,7 @@ impl Output {
             self.batch_of(block)
         };
         while begun.ready.len() < ahead && !begun.is_read {
-            let batch = next().transpose();
+            let batch = within(&mut next).transpose();
             begun.is_read = batch.as_ref().is_none_or(Result::is_err);
             begun.ready.extend(batch);
         }
@@ -209,6 +221,7 @@ impl Output {
 
     /// A block of keys, its slices sorted and merged.
     fn block(&self, number: usize) -> Result<Block> {
+        check()?;
         let (from, to) = (self.blocks[number], self.blocks[number + 1]);
         let (slices, ranked) = match &self.source {
             Source::Slices(table) => (table.regroup(&self.order, from, to, self.plan.edges())?, None),
@@ -277,6 +290,7 @@ impl Output {
 
     /// A batch of results for the windows with this number, over slices that store `partials`.
     fn batch(&self, window: usize, partials: &[Box<dyn Partials>], windows: Windows) -> Result<RecordBatch> {
+        check()?;
         let rows = windows.keys.len();
         let (name, window) = &self.plan.windows()[window];
         let ids = UInt32Array::from(windows.keys);

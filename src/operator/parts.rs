@@ -8,6 +8,7 @@ use arrow_buffer::ScalarBuffer;
 use arrow_select::filter::filter;
 
 use super::plan::Plan;
+use crate::interrupt::{Helpers, within};
 use crate::{Error, Result};
 
 /// Rows that pass through keys, slicer and partials at a time, so that their columns stay in the cache.
@@ -25,24 +26,32 @@ pub(super) fn share_out<T: Send>(
     let threads = threads.clamp(1, rows.div_ceil(4 * CHUNK_ROWS).max(1));
     let parts = split(batches, rows.div_ceil(threads));
     let (helper, rest) = (&helper, &parts[1..]);
-    let others: Vec<Result<T>> = thread::scope(|scope| {
-        let helpers: Vec<_> = rest.iter().map(|part| spawned(scope, move || helper(part))).collect();
+    let helpers = Helpers::new();
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            rest.iter().map(|part| spawned(scope, &helpers, move || helper(part))).collect();
         let pushed = own(&parts[0]);
         // What no thread could be had for is done here.
-        let done = helpers.into_iter().zip(rest);
-        let done = done.map(|(thread, part)| thread.map_or_else(|| helper(part), joined));
-        let others: Vec<_> = done.collect();
-        pushed.map(|()| others)
-    })?;
-    others.into_iter().collect()
+        let left = |(thread, part): (Option<_>, &Vec<RecordBatch>)| match thread {
+            Some(thread) => Ok(thread),
+            None => Err(helper(part)),
+        };
+        let others: Vec<_> = threads.into_iter().zip(rest).map(left).collect();
+        let pushed = helpers.wait(pushed);
+        let others: Vec<Result<T>> =
+            others.into_iter().map(|other| other.map_or_else(|done| done, joined)).collect();
+        pushed.and_then(|()| others.into_iter().collect())
+    })
 }
 
 /// A thread that does this work; `None` where the system has none left.
 pub(super) fn spawned<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
-    work: impl FnOnce() -> T + Send + 'scope,
-) -> Option<ScopedJoinHandle<'scope, T>> {
-    thread::Builder::new().spawn_scoped(scope, work).ok()
+    helpers: &Helpers,
+    work: impl FnOnce() -> Result<T> + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, Result<T>>> {
+    let helper = helpers.add();
+    thread::Builder::new().spawn_scoped(scope, move || helper.work(|| within(work))).ok()
 }
 
 /// The result of a thread, or its panic.

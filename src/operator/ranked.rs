@@ -29,6 +29,7 @@ use super::parts::{CHUNK_ROWS, Timed, check_times, share_out};
 use super::plan::Plan;
 use crate::aggregate::{Input, Partials, Rows};
 use crate::dictionary::widened;
+use crate::interrupt::{Pace, check, copied, sort_unstable};
 use crate::keys::KeyIndex;
 use crate::slice::{Edges, KeyOrder, SliceTable};
 use crate::window::{KeyRows, Listed};
@@ -120,8 +121,10 @@ impl Gathered {
             },
         )?;
         for (keys, parts) in others {
+            check()?;
             let translate = self.keys.absorb(&keys)?;
             for mut part in parts {
+                check()?;
                 part.ids.iter_mut().for_each(|id| *id = translate[*id as usize]);
                 self.parts.push(part);
             }
@@ -150,7 +153,7 @@ impl Part {
         let times = batch.times()?;
         check_times(plan, &times)?;
         let mut ids = Vec::with_capacity(times.len());
-        keys.assign(&batch.keys()?, times.len(), &mut ids)?;
+        keys.assign_all(&batch.keys()?, times.len(), &mut ids)?;
         let columns = read.iter().map(|&position| batch.column(position)).collect::<Result<_>>()?;
         Ok(Self { ids, times, columns })
     }
@@ -210,6 +213,7 @@ fn joined(parts: Vec<Part>) -> Result<Vec<Part>> {
             return Ok(group.remove(0));
         }
         let columns = (0..group[0].columns.len()).map(|at| {
+            check()?;
             let arrays: Vec<&dyn Array> = group.iter().map(|part| part.columns[at].as_ref()).collect();
             Ok(concat(&arrays)?)
         });
@@ -231,12 +235,12 @@ impl Ordered {
         to: usize,
     ) -> Result<(SliceTable, RankedLists)> {
         let base = order.bounds[from];
-        let mut rows = order.slots[base..order.bounds[to]].to_vec();
+        let mut rows = copied(&order.slots[base..order.bounds[to]]);
         let ends: Vec<usize> = order.bounds[from..=to].iter().map(|bound| bound - base).collect();
         for own in ends.windows(2) {
             let own = &mut rows[own[0]..own[1]];
             if !own.is_sorted_by_key(|&(time, _)| time) {
-                own.sort_unstable();
+                sort_unstable(own);
             }
         }
         let times: Vec<i64> = rows.iter().map(|&(time, _)| time).collect();
@@ -285,6 +289,7 @@ impl Ordered {
         let mut lists = Vec::new();
         let mut cut = vec![false; times.len() + 1];
         let mut listed = Vec::new();
+        let mut pace = Pace::new();
         for (number, (_, window)) in self.plan.windows().iter().enumerate() {
             let Some(by_rows) = window.by_rows() else { continue };
             let columns = window.columns().into_iter().map(|column| self.gathered(column, rows));
@@ -294,8 +299,10 @@ impl Ordered {
                 let (lo, hi) = (own[0], own[1]);
                 let columns: Vec<ArrayRef> = columns.iter().map(|column| column.slice(lo, hi - lo)).collect();
                 listed.clear();
+                pace.check(hi - lo)?;
                 by_rows.list(&KeyRows { times: &times[lo..hi], columns: &columns }, &mut listed)?;
                 for window in &mut listed {
+                    pace.check(1)?;
                     (window.lo, window.hi) = (window.lo + lo as u32, window.hi + lo as u32);
                     cut[window.lo as usize] = true;
                     cut[window.hi as usize] = true;
@@ -364,6 +371,9 @@ impl Ordered {
     ) -> Result<()> {
         let at = |position: &usize| self.read.binary_search(position).expect("a plan's inputs are read");
         for from in (0..rows.len().max(1)).step_by(CHUNK_ROWS) {
+            if from > 0 {
+                check()?;
+            }
             let chunk = from..rows.len().min(from + CHUNK_ROWS);
             let mut taken: Vec<Option<ArrayRef>> = vec![None; self.read.len()];
             let mut column = |position: &usize| -> Result<ArrayRef> {

@@ -1,5 +1,7 @@
 //! A stream's partitioner: parameters, loads, the place within windows, and a method's state.
 
+use std::ops::Range;
+
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
@@ -13,6 +15,7 @@ use super::partial_key::PartialKey;
 use super::waterfill::Waterfill;
 use super::window::Clock;
 use super::{Candidates, CardinalityKind, Decide, Loads, Method, Parameters, WindowLength};
+use crate::interrupt::check;
 use crate::keys::hash_rows;
 use crate::state::{Envelope, Reader};
 use crate::{Error, Result};
@@ -21,6 +24,8 @@ use crate::{Error, Result};
 const CHUNK: usize = 1024;
 /// Rows that are hashed at once.
 const BLOCK: usize = 1 << 14;
+/// Rows of a call that looks for interrupts: for so many, saving the state beforehand costs little.
+const MANY: usize = 1 << 20;
 /// The envelope of snapshots; its version increases with every change of a method's decisions or state.
 const SNAPSHOT: Envelope = Envelope {
     magic: *b"wkpart\r\n",
@@ -99,9 +104,29 @@ impl Partitioner {
             check_kinds(&mut known, types.map(kind).collect())?;
             cuts.push(clock.cut(self.parameters.window, *rows, times.as_ref())?);
         }
+        let rows = batches.iter().map(|(.., rows)| rows).sum();
+        let before = (rows >= MANY && self.bytes() <= rows).then(|| self.snapshot());
         self.clock = clock;
         self.kinds = known;
-        workers.reserve(batches.iter().map(|(.., rows)| rows).sum());
+        workers.reserve(rows);
+        let len = workers.len();
+        let done = self.decide(batches, cuts, before.is_some(), workers);
+        if let (Err(_), Some(before)) = (&done, before) {
+            *self = Self::restore(&before)?;
+            workers.truncate(len);
+        }
+        done
+    }
+
+    /// Appends the worker of each row of batches, each with its stretches of rows in one window and whether another
+    /// window ended before. It only fails if it looks for interrupts.
+    fn decide(
+        &mut self,
+        batches: &[Batch],
+        cuts: Vec<Vec<(bool, Range<usize>)>>,
+        looks: bool,
+        workers: &mut Vec<i32>,
+    ) -> Result<()> {
         let mut hashes = Vec::new();
         for ((keys, ..), runs) in batches.iter().zip(cuts) {
             for (ended, run) in runs {
@@ -114,6 +139,9 @@ impl Partitioner {
                     if keys.iter().all(|column| is_flat(column.data_type())) { BLOCK } else { run.len() };
                 let mut at = run.start;
                 while at < run.end {
+                    if looks {
+                        check()?;
+                    }
                     let rows = block.min(run.end - at);
                     hashes.clear();
                     if self.method.reads_keys() {

@@ -8,9 +8,9 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::errors::{detached, exception};
+use super::errors::{detached, exception, interruptible};
 use super::given::Given;
-use crate::memory::caught;
+use super::shared::Shared;
 use crate::operator::{Bounded, Output};
 use crate::{Error, Result};
 
@@ -124,7 +124,16 @@ pub(super) fn batches(parts: Vec<(u32, RecordBatch)>) -> Vec<(u32, PyRecordBatch
 #[pyclass(name = "Batches", module = "windowkit._native", frozen)]
 pub(super) struct PyBatches {
     schema: SchemaRef,
-    output: Mutex<Option<Results>>,
+    left: Shared<Left>,
+}
+
+/// What is left to be read.
+enum Left {
+    Results(Box<Results>),
+    /// Nothing: the stream was handed out.
+    Nothing,
+    /// Nothing: computing it failed, or was interrupted, and some of its windows are lost.
+    Failed,
 }
 
 /// An [`Output`] read batch by batch, computed by one thread or by several.
@@ -142,8 +151,7 @@ impl Results {
 impl PyBatches {
     pub(super) fn new(output: Output, threads: usize) -> Self {
         let schema = output.schema().clone();
-        let results = Results { output, threads };
-        Self { schema, output: Mutex::new(Some(results)) }
+        Self { schema, left: Shared::new(Left::Results(Box::new(Results { output, threads }))) }
     }
 }
 
@@ -161,9 +169,19 @@ impl PyBatches {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatch>> {
         detached(py, || {
-            let mut output =
-                self.output.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
-            Ok(output.as_mut().map_or(Ok(None), Results::next)?.map(PyRecordBatch::new))
+            let mut left = self.left.lock()?;
+            let next = match &mut *left {
+                Left::Results(results) => results.next(),
+                Left::Nothing => Ok(None),
+                Left::Failed => Err(Error::InvalidValue(
+                    "batches: computing them failed or was interrupted before; begin again with other batches"
+                        .into(),
+                )),
+            };
+            if next.is_err() {
+                *left = Left::Failed;
+            }
+            Ok(next?.map(PyRecordBatch::new))
         })
     }
 
@@ -173,9 +191,13 @@ impl PyBatches {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let output = self.output.lock().ok().and_then(|mut output| output.take());
-        let gone = || exception(py, &Error::InvalidValue("batches: the stream was handed out before".into()));
-        let reader = PyRecordBatchReader::new(Box::new(Reader(output.ok_or_else(gone)?)));
+        let taken = self.left.lock().map(|mut left| std::mem::replace(&mut *left, Left::Nothing));
+        let taken = taken.map_err(|error| exception(py, &error))?;
+        let Left::Results(results) = taken else {
+            let gone = Error::InvalidValue("batches: the stream was handed out before".into());
+            return Err(exception(py, &gone));
+        };
+        let reader = PyRecordBatchReader::new(Box::new(Reader(*results)));
         Bound::new(py, reader)?.call_method1("__arrow_c_stream__", (requested_schema,))
     }
 }
@@ -187,7 +209,9 @@ impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        caught(|| self.0.next()).map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+        interruptible(|| self.0.next())
+            .map_err(|error| ArrowError::ExternalError(Box::new(error)))
+            .transpose()
     }
 }
 

@@ -8,9 +8,9 @@ use arrow_schema::ArrowError;
 use pyo3::prelude::*;
 use pyo3_arrow::{PyArray, PyRecordBatch};
 
-use super::errors::{caught, exception};
+use super::errors::exception;
 use crate::bounds::{check_array, check_columns};
-use crate::error::OutOfMemory;
+use crate::memory::{OutOfMemory, caught};
 use crate::{Error, Result};
 
 /// An argument that is Arrow data, not checked yet.

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3_arrow::input::AnyArray;
 use pyo3_arrow::{PyArray, PyRecordBatch};
 
-use super::errors::{caught, detached, exception};
+use super::errors::{detached, exception};
 use super::given::{self, Given};
 use crate::kernels::by_time::{self, Closed};
 use crate::kernels::{Algorithm, Frames, Function, Question, Rolling, Segments, answer, choose};

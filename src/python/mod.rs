@@ -7,6 +7,7 @@ mod kernels;
 mod operator;
 mod partition;
 mod plan;
+mod shared;
 mod sketch;
 mod stream_window;
 mod user;

@@ -1,7 +1,7 @@
 //! `windowkit._native.Operator`: rows and watermarks in, windows out.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::SchemaRef;
@@ -13,6 +13,7 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 use super::errors::{detached, py_bytes};
 use super::given::{self, Given};
 use super::plan::PyPlan;
+use super::shared::Shared;
 use crate::memory::{caught, of_panic};
 use crate::operator::{Contents, Operator, Options, Plan, Stats, Step, StoreKind, length};
 use crate::slice::strategy::{Order, Ruling};
@@ -23,7 +24,7 @@ use crate::{Error, Result};
 /// A panic half-way through a step (nearly always that of a failed allocation) leaves an error in its place, which all
 /// later calls report.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator(Mutex<Result<Operator>>);
+pub(super) struct PyOperator(Shared<Result<Operator>>);
 
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
@@ -61,7 +62,7 @@ impl PyOperator {
             };
             let options = options(leader, order, allowed_lateness, max_delay, store)?;
             let options = Options { late_limit, ..options };
-            Ok(Self(Mutex::new(Ok(Operator::new(queries, options)?))))
+            Ok(Self(Shared::new(Ok(Operator::new(queries, options)?))))
         })
     }
 
@@ -70,7 +71,7 @@ impl PyOperator {
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
-        detached(py, || Ok(Self(Mutex::new(Ok(Operator::restore(snapshot, queries)?)))))
+        detached(py, || Ok(Self(Shared::new(Ok(Operator::restore(snapshot, queries)?)))))
     }
 
     /// The schema of a snapshot's rows, the names of its queries, and its order.
@@ -238,7 +239,7 @@ impl PyOperator {
     }
 
     fn settled<T>(&self, commit: bool, work: impl FnOnce(&mut Operator) -> Result<T>) -> Result<T> {
-        let mut held = self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
+        let mut held = self.0.lock()?;
         let stream = held.as_mut().map_err(|lost| lost.clone())?;
         let done = catch_unwind(AssertUnwindSafe(|| {
             stream.settle(commit);

@@ -1,6 +1,6 @@
 //! `windowkit._native.Partitioner`, and the functions of `windowkit.partition`.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int32Array, RecordBatchReader, cast::AsArray, types::Int32Type};
 use arrow_schema::DataType;
@@ -11,6 +11,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 
 use super::errors::{detached, py_bytes};
 use super::given::{self, Given};
+use super::shared::{Shared, Used};
 use crate::keys::{KeyIndex, hash_rows};
 use crate::partition::{
     Batch, Candidates, CardinalityKind, Method, Parameters, Partitioner, Statistics, WindowLength, choose,
@@ -33,11 +34,11 @@ type WindowTuple = (String, i64, i64);
 
 /// Assigns rows to workers.
 #[pyclass(name = "Partitioner", module = "windowkit._native", frozen)]
-pub(super) struct PyPartitioner(Mutex<Partitioner>);
+pub(super) struct PyPartitioner(Shared<Partitioner>);
 
 impl PyPartitioner {
-    fn lock(&self) -> Result<MutexGuard<'_, Partitioner>> {
-        self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))
+    fn lock(&self) -> Result<Used<'_, Partitioner>> {
+        self.0.lock()
     }
 }
 
@@ -65,7 +66,7 @@ impl PyPartitioner {
                 window: window.map(window_length).transpose()?,
                 seed,
             };
-            Ok(Self(Mutex::new(Partitioner::new(parameters)?)))
+            Ok(Self(Shared::new(Partitioner::new(parameters)?)))
         })
     }
 
@@ -133,7 +134,7 @@ impl PyPartitioner {
 
     #[staticmethod]
     fn restore(py: Python<'_>, snapshot: &[u8]) -> PyResult<Self> {
-        detached(py, || Ok(Self(Mutex::new(Partitioner::restore(snapshot)?))))
+        detached(py, || Ok(Self(Shared::new(Partitioner::restore(snapshot)?))))
     }
 }
 
@@ -311,7 +312,7 @@ fn ids(reader: Box<dyn RecordBatchReader + Send>) -> Result<Vec<u32>> {
     let mut index = KeyIndex::new(types)?;
     let mut ids = Vec::new();
     for (columns, _, rows) in batches(reader, false)? {
-        index.assign(&columns, rows, &mut ids)?;
+        index.assign_all(&columns, rows, &mut ids)?;
     }
     Ok(ids)
 }

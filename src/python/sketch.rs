@@ -1,23 +1,41 @@
 //! `windowkit._native.HyperLogLog`.
 
-use std::sync::Mutex;
-
+use arrow_array::{Array, ArrayRef};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyArray;
 
 use super::errors::{detached, py_bytes};
 use super::given::{self, Given};
+use super::shared::Shared;
+use crate::Result;
+use crate::interrupt::check;
 use crate::sketch::HyperLogLog;
-use crate::{Error, Result};
 
 /// A sketch that counts distinct values.
 #[pyclass(name = "HyperLogLog", module = "windowkit._native", frozen)]
-pub(super) struct PyHyperLogLog(Mutex<HyperLogLog>);
+pub(super) struct PyHyperLogLog(Shared<HyperLogLog>);
+
+/// Rows that are counted without looking for interrupts.
+const ROWS: usize = 1 << 20;
+
+/// Counts the values of a column: all, or none if it is interrupted.
+fn update(sketch: &mut HyperLogLog, column: &ArrayRef) -> Result<()> {
+    if column.len() <= ROWS {
+        return sketch.update(column);
+    }
+    let mut updated = sketch.clone();
+    for from in (0..column.len()).step_by(ROWS) {
+        check()?;
+        updated.update(&column.slice(from, ROWS.min(column.len() - from)))?;
+    }
+    *sketch = updated;
+    Ok(())
+}
 
 impl PyHyperLogLog {
     fn with<T>(&self, work: impl FnOnce(&mut HyperLogLog) -> Result<T>) -> Result<T> {
-        work(&mut *self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?)
+        work(&mut *self.0.lock()?)
     }
 }
 
@@ -25,12 +43,12 @@ impl PyHyperLogLog {
 impl PyHyperLogLog {
     #[new]
     fn new(py: Python<'_>, precision: u32) -> PyResult<Self> {
-        detached(py, || Ok(Self(Mutex::new(HyperLogLog::new(precision)?))))
+        detached(py, || Ok(Self(Shared::new(HyperLogLog::new(precision)?))))
     }
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
-        detached(py, || Ok(Self(Mutex::new(HyperLogLog::from_bytes(data)?))))
+        detached(py, || Ok(Self(Shared::new(HyperLogLog::from_bytes(data)?))))
     }
 
     #[getter]
@@ -61,7 +79,7 @@ impl PyHyperLogLog {
         detached(py, || self.with(|sketch| sketch.update(&none)))?;
         let mut chunks = given::arrays("values", chunks);
         while let Some(chunk) = detached(py, || chunks.next().transpose())? {
-            detached(py, || self.with(|sketch| sketch.update(&chunk)))?;
+            detached(py, || self.with(|sketch| update(sketch, &chunk)))?;
             py.check_signals()?;
         }
         Ok(())
@@ -87,7 +105,7 @@ impl PyHyperLogLog {
     }
 
     fn copy(&self, py: Python<'_>) -> PyResult<Self> {
-        detached(py, || self.with(|sketch| Ok(Self(Mutex::new(sketch.clone())))))
+        detached(py, || self.with(|sketch| Ok(Self(Shared::new(sketch.clone())))))
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>, bits: u32) -> PyResult<Bound<'py, PyBytes>> {

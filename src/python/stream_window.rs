@@ -1,8 +1,6 @@
 //! `windowkit._native.StreamWindow`: rows enter at one end and leave at the other, with their aggregate available at
 //! any time.
 
-use std::sync::{Mutex, MutexGuard};
-
 use arrow_schema::{DataType, Field};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
@@ -10,6 +8,7 @@ use pyo3_arrow::{PyArray, PyDataType};
 
 use super::errors::{detached, exception};
 use super::given::Given;
+use super::shared::{Shared, Used};
 use crate::kernels::Function;
 use crate::kernels::streaming::{Algorithm, Number, StreamWindow};
 use crate::memory::caught;
@@ -17,11 +16,11 @@ use crate::{Error, Result};
 
 /// The aggregate of a window that rows enter and leave in order.
 #[pyclass(name = "StreamWindow", module = "windowkit._native", frozen)]
-pub(super) struct PyStreamWindow(Mutex<StreamWindow>);
+pub(super) struct PyStreamWindow(Shared<StreamWindow>);
 
 impl PyStreamWindow {
-    fn window(&self) -> Result<MutexGuard<'_, StreamWindow>> {
-        self.0.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))
+    fn window(&self) -> Result<Used<'_, StreamWindow>> {
+        self.0.lock()
     }
 
     /// For work too short to be worth releasing the GIL.
@@ -39,7 +38,7 @@ impl PyStreamWindow {
             StreamWindow::new(function, &kind.into_inner(), algorithm)
         };
         let window = caught(make).map_err(|error| exception(py, &error))?;
-        Ok(Self(Mutex::new(window)))
+        Ok(Self(Shared::new(window)))
     }
 
     /// The type of the answers.

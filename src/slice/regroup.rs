@@ -3,6 +3,7 @@
 use super::Edges;
 use super::table::SliceTable;
 use crate::Result;
+use crate::interrupt::{Pace, copied, sort_unstable, stretches};
 
 /// Slots in the order of their keys.
 pub struct KeyOrder {
@@ -30,8 +31,10 @@ impl KeyOrder {
     /// Sorts slots (or rows), given by their keys and starts, by key: a stable counting sort, O(slots + keys).
     pub fn of<'a>(parts: impl Iterator<Item = (&'a [u32], &'a [i64])> + Clone, key_count: usize) -> Self {
         let mut bounds = vec![0usize; key_count + 1];
-        for &key in parts.clone().flat_map(|(keys, _)| keys) {
-            bounds[key as usize + 1] += 1;
+        for (keys, _) in parts.clone() {
+            for some in stretches(keys.len()) {
+                keys[some].iter().for_each(|&key| bounds[key as usize + 1] += 1);
+            }
         }
         for k in 0..key_count {
             bounds[k + 1] += bounds[k];
@@ -40,10 +43,12 @@ impl KeyOrder {
         let mut slots = vec![(0, 0); bounds[key_count]];
         let mut slot = 0;
         for (keys, starts) in parts {
-            for (&key, &start) in keys.iter().zip(starts) {
-                slots[next[key as usize]] = (start, slot);
-                next[key as usize] += 1;
-                slot += 1;
+            for some in stretches(keys.len()) {
+                for (&key, &start) in keys[some.clone()].iter().zip(&starts[some]) {
+                    slots[next[key as usize]] = (start, slot);
+                    next[key as usize] += 1;
+                    slot += 1;
+                }
             }
         }
         Self { slots, bounds }
@@ -68,21 +73,24 @@ impl SliceTable {
     /// The same without partials.
     pub fn groups(&self, order: &KeyOrder, from: usize, to: usize, edges: &Edges) -> Groups {
         let base = order.bounds[from];
-        let mut slots = order.slots[base..order.bounds[to]].to_vec();
+        let mut slots = copied(&order.slots[base..order.bounds[to]]);
         // One entry per remaining slice: where its slots begin in `slots`.
         let mut groups: Vec<u32> = Vec::with_capacity(slots.len());
         let mut keys = Vec::with_capacity(slots.len());
         let mut starts = Vec::with_capacity(slots.len());
         let mut lasts = self.lasts().map(|lasts| (lasts, Vec::with_capacity(slots.len())));
+        let mut pace = Pace::new();
         for key in from..to {
+            pace.tick(1);
             let (a, b) = (order.bounds[key] - base, order.bounds[key + 1] - base);
             let own = &mut slots[a..b];
             if !own.is_sorted_by_key(|&(start, _)| start) {
-                own.sort_unstable();
+                sort_unstable(own);
             }
             // Where the slice that is being assembled began, and where it must end.
             let (mut began, mut end) = (i64::MIN, i64::MIN);
             for (i, &(start, slot)) in own.iter().enumerate() {
+                pace.tick(1);
                 let joins = match &mut lasts {
                     None => i > 0 && start == began,
                     Some((given, merged)) => match merged.last_mut() {

@@ -11,6 +11,7 @@ use super::parting::Parts;
 use super::timeline::Timelines;
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows, Upkeep};
+use crate::interrupt::Pace;
 
 /// Slots that may accumulate before any are moved.
 const FIRST: usize = 4096;
@@ -139,10 +140,13 @@ impl Store {
         // Slots of the store and of the call, and where each slice's slots are in the two lists placed end to end.
         let (mut own, mut fresh) = (Vec::new(), Vec::new());
         let (mut slots, mut groups) = (Vec::new(), Vec::new());
+        let mut pace = Pace::new();
         for Wanted { key, slices } in wanted {
             for place in slices.clone() {
+                pace.check(1)?;
                 groups.push(slots.len() as u32);
                 for slot in timelines.chain(&timelines.get(*key, place)) {
+                    pace.check(1)?;
                     match (slot as usize).checked_sub(self.slots) {
                         None => {
                             slots.push((false, own.len() as u32));

@@ -1,6 +1,7 @@
 //! The envelope of snapshots: a magic number, a version, the length of the body, its checksum, and the body.
 
-use super::Reader;
+use super::{PIECE, Reader, append};
+use crate::interrupt::tick;
 use crate::{Error, Result};
 
 /// Magic number, version, two bytes of 0, length of the body, its checksum.
@@ -26,8 +27,8 @@ impl Envelope {
         bytes.extend_from_slice(&self.version.to_le_bytes());
         bytes.extend_from_slice(&[0; 2]);
         bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&crc32fast::hash(body).to_le_bytes());
-        bytes.extend_from_slice(body);
+        bytes.extend_from_slice(&checksum(body).to_le_bytes());
+        append(&mut bytes, body);
         bytes
     }
 
@@ -60,9 +61,18 @@ impl Envelope {
         if there > len {
             return Err(refused(format!("it is damaged: {} bytes follow it", there - len)));
         }
-        if crc32fast::hash(body) != checksum || zeros != [0; 2] {
+        if self::checksum(body) != checksum || zeros != [0; 2] {
             return Err(refused("it is damaged: its checksum does not match".into()));
         }
         Ok(Reader::of(body, "snapshot").of_version(version))
     }
+}
+/// The CRC-32 of bytes.
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut checksum = crc32fast::Hasher::new();
+    for piece in bytes.chunks(PIECE) {
+        checksum.update(piece);
+        tick();
+    }
+    checksum.finalize()
 }

@@ -17,6 +17,7 @@ use arrow_schema::{Field, Schema};
 pub(crate) use envelope::Envelope;
 pub use reader::Reader;
 
+use crate::interrupt::tick;
 use crate::{Error, Result};
 
 /// The envelope of a snapshot of an operator.
@@ -77,7 +78,19 @@ impl Writer {
     /// Writes bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
-        self.body.extend_from_slice(bytes);
+        append(&mut self.body, bytes);
+    }
+}
+
+/// Bytes that are copied, or read for a checksum, without looking for interrupts.
+const PIECE: usize = 1 << 24;
+
+/// Appends bytes to others.
+fn append(to: &mut Vec<u8>, bytes: &[u8]) {
+    to.reserve(bytes.len());
+    for piece in bytes.chunks(PIECE) {
+        to.extend_from_slice(piece);
+        tick();
     }
 }
 

@@ -4,6 +4,7 @@
 use arrow_array::ArrayRef;
 
 use crate::Result;
+use crate::interrupt::tick_at;
 
 /// A key's rows in the order of time, and of arrival where times are equal.
 #[derive(Debug, Clone, Copy)]
@@ -236,6 +237,7 @@ pub struct Ready {
 impl Ready {
     /// Adds the window of rows `lo..hi`.
     pub fn emit(&mut self, lo: usize, hi: usize, extent: (i64, i64), update: bool) {
+        tick_at(self.windows.len());
         self.windows.push(Emission { lo, hi, extent, number: 0, update });
     }
 

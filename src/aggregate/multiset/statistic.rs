@@ -13,6 +13,7 @@ use crate::aggregate::partials::Partials;
 use crate::aggregate::quantile::{discrete, quantiles, quantiles_of_runs};
 use crate::aggregate::sorted_runs::{SortedRun, select, union, values};
 use crate::aggregate::tally::{Counter, Distinct, Modes, Ordered, slide};
+use crate::interrupt::within;
 use crate::{Error, Result};
 
 /// What can be computed from multisets.
@@ -35,13 +36,13 @@ pub(in crate::aggregate) fn evaluate(
     input: &DataType,
 ) -> Result<ArrayRef> {
     if let Some(words) = sets.downcast_ref::<Multiset<Words>>() {
-        return words.evaluate(statistic, input);
+        return within(|| words.evaluate(statistic, input));
     }
     if let Some(wides) = sets.downcast_ref::<Multiset<Wides>>() {
-        return wides.evaluate(statistic, input);
+        return within(|| wides.evaluate(statistic, input));
     }
     match sets.downcast_ref::<Multiset<Interned>>() {
-        Some(texts) => texts.evaluate(statistic, input),
+        Some(texts) => within(|| texts.evaluate(statistic, input)),
         None => Err(Error::Internal(format!("{statistic:?} needs multisets"))),
     }
 }

@@ -35,7 +35,7 @@ impl Keyed {
         rows: usize,
         ids: &mut Vec<u32>,
     ) -> Result<()> {
-        self.index.assign(columns, rows, ids)
+        self.index.assign_all(columns, rows, ids)
     }
 
     /// The keys as columns, in the order of their numbers.

@@ -9,6 +9,7 @@ use super::late::Late;
 use super::options::{Options, Stats, StoreKind};
 use super::queries::Entry;
 use super::{Operator, is_sliced};
+use crate::interrupt::within;
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
 use crate::state::{Reader, Writer, broken};
@@ -48,8 +49,10 @@ impl Operator {
         to.batches(self.late.schema(), self.late.batches())?;
         to.number(self.past.rows);
         self.past.save(&mut to);
-        self.engines().try_for_each(|engine| engine.save(&mut to))?;
-        Ok(to.finish())
+        within(|| {
+            self.engines().try_for_each(|engine| engine.save(&mut to))?;
+            Ok(to.finish())
+        })
     }
 
     /// Describes the contents of a snapshot.
@@ -66,6 +69,10 @@ impl Operator {
     /// # Errors
     /// `InvalidValue` if it is not a snapshot, has another version, is truncated, is damaged, or has other queries.
     pub fn restore(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
+        within(|| Self::read(snapshot, queries))
+    }
+
+    fn read(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
         let mut from = Reader::new(snapshot)?;
         let (schema, options, known) = head(&mut from)?;
         let entries = bound(queries, known)?.into_iter().map(|(name, plan, since)| {

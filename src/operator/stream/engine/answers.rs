@@ -9,6 +9,7 @@ use arrow_select::take::take;
 
 use super::Engine;
 use crate::aggregate::Partials;
+use crate::interrupt::{check, within};
 use crate::kernels::Ranges;
 use crate::operator::output::lowered;
 use crate::operator::schema::rank_fields;
@@ -108,6 +109,7 @@ impl Engine {
         keys: &[ArrayRef],
         answers: Option<&[Box<dyn Partials>]>,
     ) -> Result<RecordBatch> {
+        check()?;
         let (plan, rows) = (&self.queries.registered()[query].plan, windows.len());
         let lowered = match answers {
             Some(answers) => lowered(plan, &answers.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
@@ -242,5 +244,5 @@ fn answers(partials: &[&dyn Partials], pairs: &[(u32, u32)]) -> Result<Vec<Box<d
         }
         Ok(all)
     };
-    partials.iter().map(answer).collect()
+    within(|| partials.iter().map(answer).collect())
 }

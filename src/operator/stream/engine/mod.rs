@@ -19,6 +19,7 @@ use super::options::{Options, Stats};
 use super::outgoing::Outgoing;
 use super::queries::Queries;
 use super::tuples::{Changed, Moves, Tuples};
+use crate::interrupt::{self, Pace, check, within};
 use crate::kernels::simd;
 use crate::memory::lent;
 use crate::operator::bounded::Columns;
@@ -233,14 +234,18 @@ impl Engine {
         delta.settle()?;
         let (mut late, mut reopened) = (Vec::new(), Vec::new());
         // Before any cell is added: the call's own rows do not belong to any emitted session yet.
+        let mut pace = Pace::new();
         for &cell in self.cutter.cells() {
+            pace.check(1)?;
             if self.watermark.is_some_and(|watermark| cell.first < watermark) {
                 late.push((cell.key, cell.first));
                 self.note_reopened(cell, &mut reopened);
             }
         }
-        late.sort_unstable();
+        within(|| Ok(interrupt::sort_unstable(&mut late)))?;
         for at in 0..self.cutter.cells().len() {
+            // One among others moves those after it.
+            pace.check(8 + self.slices.of(self.cutter.cells()[at].key).len() / 64)?;
             let cell = self.cutter.cells()[at];
             let slice = self.cutter.slice_of(cell.first);
             self.slices.add(cell, slice, self.queries.edges().gap_at(cell.first));
@@ -260,6 +265,9 @@ impl Engine {
             self.keys.assign(&[], rows.min(1), &mut self.ids)?;
         }
         for from in (0..rows).step_by(CHUNK_ROWS) {
+            if from > 0 {
+                check()?;
+            }
             let rows = CHUNK_ROWS.min(rows - from);
             let times = &columns.times[from..from + rows];
             let mut keys = Keys::One(0);

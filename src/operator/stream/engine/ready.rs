@@ -2,10 +2,14 @@
 
 use super::{Engine, Reopened};
 use crate::Result;
+use crate::interrupt::Pace;
 use crate::operator::stream::outgoing::Outgoing;
 use crate::operator::stream::queries::Registered;
 use crate::slice::Cell;
 use crate::window::{Cursor, Ending, Listed, Session, Spans};
+
+/// How many simple steps a key takes, even without windows.
+const VISIT: usize = 16;
 
 /// The session of a query that contains slice `at` of a key, if there is one.
 fn session_around(session: &Session, registered: &Registered, spans: Spans<'_>, at: usize) -> Option<Listed> {
@@ -61,6 +65,7 @@ impl Engine {
         let after = Some(watermark.saturating_sub(self.options.allowed_lateness));
         let bounds = self.queries.edges().bounds();
         let (mut times, mut found) = (Vec::new(), Vec::new());
+        let mut pace = Pace::new();
         for (registered, outgoing) in self.queries.registered().iter().zip(outgoing) {
             let ending = Ending { after, upto: watermark, since: registered.since, bounds };
             for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
@@ -76,6 +81,7 @@ impl Engine {
                     found.clear();
                     window.list_changed(spans.from(from), &times, &ending, &mut found);
                     outgoing.extend(number, key, from, &found, true);
+                    pace.check(VISIT + found.len())?;
                 }
             }
         }
@@ -98,6 +104,7 @@ impl Engine {
         // Where each key's slices begin that the ending windows may contain.
         let mut fresh: Vec<usize> = Vec::new();
         let mut found = Vec::new();
+        let mut pace = Pace::new();
         for topic in agenda.upto(now) {
             let (query, number) = (topic.query as usize, topic.window as usize);
             let registered = &queries.registered()[query];
@@ -130,12 +137,14 @@ impl Engine {
                 if let Some(sliding) = topic.sliding.filter(|_| keys == 1) {
                     agenda.set_near(sliding, slices.gone(key) + (from + cursor.lo) as u64);
                 }
+                pace.check(VISIT + found.len())?;
                 if reopened.is_empty() {
                     outgoing[query].extend(number, key, from, &found, false);
                     continue;
                 }
                 for each in &found {
                     let known = reopened.len();
+                    pace.check(known)?;
                     reopened.retain(|other| {
                         (other.query, other.window, other.key) != (query, number, key)
                             || !(each.start..each.end).contains(&other.at)

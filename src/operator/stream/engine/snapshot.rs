@@ -6,6 +6,7 @@ use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, cast::AsArray, types
 
 use super::{Engine, Reopened};
 use crate::aggregate::{Partial, Partials, Rows};
+use crate::interrupt::{Pace, check};
 use crate::operator::stream::options::Stats;
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::{Cell, Store, Timelines};
@@ -18,8 +19,10 @@ impl Engine {
         self.stats().save(to);
         self.keys.save(to)?;
         let (mut keys, mut firsts, mut lasts, mut los) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut pace = Pace::new();
         for key in 0..self.slices.keys() as u32 {
             let spans = self.slices.of(key);
+            pace.check(16 + spans.len())?;
             keys.extend(std::iter::repeat_n(key, spans.len()));
             firsts.extend_from_slice(spans.firsts);
             lasts.extend_from_slice(spans.lasts);
@@ -36,6 +39,7 @@ impl Engine {
         }
         to.columns(columns, count)?;
         for partials in self.store.gather_all(&self.slices)? {
+            check()?;
             to.columns(partials.state()?, count)?;
         }
         to.number(self.reopened.len() as u64);
@@ -94,6 +98,7 @@ impl Engine {
         let rows = Rows { slots: &own, times: firsts.values(), sparse: self.tuples.is_some() };
         let mut partials = self.queries.columns(None, 0)?;
         for (partials, stored) in partials.iter_mut().zip(self.queries.stored()) {
+            check()?;
             read_partials(from, &stored.partial, &mut **partials, rows)?;
         }
         let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();

@@ -8,6 +8,7 @@ use super::Tuples;
 use super::fresh::{Fresh, Own};
 use super::rows::KeyTuples;
 use super::work::{Change, Work};
+use crate::interrupt::Pace;
 use crate::operator::stream::queries::Queries;
 use crate::slice::{Slice, Timelines};
 
@@ -30,9 +31,11 @@ impl Tuples {
             let cuts = self.cuts(queries, key, tuples, old, edges);
             let mut starts = cuts.iter().map(|&(place, _)| place).peekable();
             let mut lo = old;
+            let mut pace = Pace::new();
             while lo < tuples.len() {
                 let is_new = starts.next_if_eq(&lo).is_some();
                 let hi = starts.peek().copied().unwrap_or(tuples.len());
+                pace.tick(8 + hi - lo);
                 let slot = slices.open();
                 work.group(slot, fresh, own, (lo - old, hi - old), tuples.times[lo]);
                 match is_new || slices.of(key).is_empty() {

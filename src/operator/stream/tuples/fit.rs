@@ -10,6 +10,7 @@
 use super::Tuples;
 use super::rows::KeyTuples;
 use super::work::{Change, Moves, Work};
+use crate::interrupt::Pace;
 use crate::operator::stream::queries::Queries;
 use crate::slice::{Slice, Timelines};
 use crate::window::{Call, New, RowCuts, gallop};
@@ -116,8 +117,10 @@ impl Tuples {
         let fit = Fit::of(tuples, slices.split_off(key, first), &cuts, (start, from, base));
         fit.count(&mut work.moves);
         let mut refolded = None;
+        let mut pace = Pace::new();
         for new in 0..fit.starts.len() {
             let mut change = fit.change((key, tuples, slices), new, &mut refolded);
+            pace.tick(8 + 4 * (change.hi - change.lo));
             let lo = change.lo as u32;
             let kept = match fit.bases[new][..] {
                 [only] if change.removed.is_empty() && !(change.refolds && self.is_ordered()) => {
@@ -215,7 +218,9 @@ impl Fit {
             left -= before;
             self.pieces[0].push(Piece { new, lo: start, hi: self.from, rows: before });
         }
+        let mut pace = Pace::new();
         for place in self.from..self.end {
+            pace.tick(1);
             while place >= self.starts.get(new + 1).copied().unwrap_or(self.end) {
                 new += 1;
             }

@@ -1,6 +1,12 @@
 //! A call's rows, key by key.
 
+use std::ops::Range;
+
+use crate::interrupt::{Pace, sort_unstable, stretches};
 use crate::kernels::simd;
+
+/// Rows whose times stay in the cache.
+const FEW: usize = 1 << 14;
 
 /// A row, ordered by time and arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,16 +46,22 @@ impl Fresh {
         let rows = times.len() as u32;
         let Some(&first) = ids.first() else { return Self { base, ..Self::default() } };
         if ids.iter().all(|&id| id == first) {
-            let order = (!simd::is_ascending(&times)).then(|| by_time((0..rows).collect(), &times));
+            let order = (!simd::is_ascending(&times)).then(|| {
+                let mut order = (0..rows).collect::<Vec<u32>>();
+                sort_by_time(&mut order, &times);
+                order
+            });
             let keys = vec![Own { key: first, lo: 0, hi: rows }];
             return Self { base, times, marks, order, keys };
         }
         let mut order = by_key(ids, keys);
         let mut own: Vec<Own> = Vec::new();
         let mut lo = 0;
+        let mut pace = Pace::new();
         for of_key in order.chunk_by_mut(|&a, &b| ids[a as usize] == ids[b as usize]) {
+            pace.tick(of_key.len());
             if !of_key.is_sorted_by_key(|&row| times[row as usize]) {
-                of_key.sort_by_key(|&row| times[row as usize]);
+                sort_by_time(of_key, &times);
             }
             let hi = lo + of_key.len() as u32;
             own.push(Own { key: ids[of_key[0] as usize], lo, hi });
@@ -75,7 +87,13 @@ impl Fresh {
 
     /// The rows of a key, in order: their places in the order of arrival.
     pub(super) fn rows_of(&self, own: Own) -> impl ExactSizeIterator<Item = usize> + '_ {
-        (own.lo..own.hi).map(|row| self.order.as_ref().map_or(row, |order| order[row as usize]) as usize)
+        self.rows_in(own, 0..(own.hi - own.lo) as usize)
+    }
+
+    /// Some of the rows of a key, in order.
+    pub(super) fn rows_in(&self, own: Own, some: Range<usize>) -> impl ExactSizeIterator<Item = usize> + '_ {
+        let some = own.lo + some.start as u32..own.lo + some.end as u32;
+        some.map(|row| self.order.as_ref().map_or(row, |order| order[row as usize]) as usize)
     }
 
     /// The time of a key's first row.
@@ -104,22 +122,36 @@ fn by_key(ids: &[u32], keys: usize) -> Vec<u32> {
         return order;
     }
     let mut next = vec![0u32; keys + 1];
-    ids.iter().for_each(|&id| next[id as usize + 1] += 1);
+    for some in stretches(rows) {
+        ids[some].iter().for_each(|&id| next[id as usize + 1] += 1);
+    }
     for key in 0..keys {
         next[key + 1] += next[key];
     }
     let mut order = vec![0; rows];
-    for (row, &id) in ids.iter().enumerate() {
-        let place = &mut next[id as usize];
-        order[*place as usize] = row as u32;
-        *place += 1;
+    for some in stretches(rows) {
+        for (row, &id) in (some.start..).zip(&ids[some]) {
+            let place = &mut next[id as usize];
+            order[*place as usize] = row as u32;
+            *place += 1;
+        }
     }
     order
 }
 
-fn by_time(mut order: Vec<u32>, times: &[i64]) -> Vec<u32> {
-    order.sort_by_key(|&row| times[row as usize]);
-    order
+/// Sorts rows, which ascend, by time.
+fn sort_by_time(rows: &mut [u32], times: &[i64]) {
+    if rows.len() < FEW {
+        return rows.sort_by_key(|&row| times[row as usize]);
+    }
+    // Times next to their rows: with many, looking them up would cost more than all else.
+    let mut timed = Vec::with_capacity(rows.len());
+    stretches(rows.len())
+        .for_each(|some| timed.extend(rows[some].iter().map(|&row| (times[row as usize], row))));
+    sort_unstable(&mut timed);
+    for some in stretches(rows.len()) {
+        rows[some.clone()].iter_mut().zip(&timed[some]).for_each(|(row, timed)| *row = timed.1);
+    }
 }
 
 #[cfg(test)]

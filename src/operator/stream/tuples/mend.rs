@@ -10,6 +10,7 @@ use super::store::TupleStore;
 use super::work::{Change, NONE, Work};
 use crate::Result;
 use crate::aggregate::{Input, Partial, Partials, Rows};
+use crate::interrupt::Pace;
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, copied};
 use arrow_array::{ArrayRef, cast::AsArray};
@@ -50,7 +51,9 @@ impl Tuples {
     ) -> Result<(Delta, u64)> {
         let keys = &self.keys;
         let changes = &work.changes;
+        let mut pace = Pace::new();
         let added = |change: &Change| -> Vec<(u64, i64)> {
+            pace.tick(8 + change.added.len());
             let tuples = &keys[change.key as usize];
             change.added.iter().map(|&place| (tuples.ats[place], tuples.times[place])).collect()
         };

@@ -32,6 +32,7 @@ use super::outgoing::{OfRows, Outgoing};
 use super::queries::{Queries, windows};
 use crate::aggregate::Partials;
 use crate::dictionary::widened;
+use crate::interrupt::{Pace, within};
 use crate::memory::lent;
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, Timelines};
@@ -47,6 +48,9 @@ use work::Work;
 
 /// Largest number of columns of marks: they are kept as bits.
 const MARKS: usize = 64;
+
+/// How many simple steps a key takes, even without rows.
+const VISIT: usize = 64;
 
 /// The rows of all keys.
 pub(super) struct Tuples {
@@ -168,7 +172,7 @@ impl Tuples {
             1 => batches.swap_remove(0).1,
             _ => batches.into_iter().flat_map(|(_, times)| times).collect(),
         };
-        Ok(Fresh::new(base, times, marks, ids, keys))
+        within(|| Ok(Fresh::new(base, times, marks, ids, keys)))
     }
 
     /// No rows.
@@ -219,15 +223,18 @@ impl Tuples {
         self.keys.resize_with(keys.max(self.keys.len()), KeyTuples::default);
         slices.make_room(keys);
         let mut work = Work::new(fresh.len(), partials.slots());
+        let mut pace = Pace::new();
         for (key, own) in self.visited(fresh, call) {
+            pace.check(VISIT)?;
             let first = own.and_then(|own| fresh.first_time(own));
             self.note(key, first);
             let (slices, outgoing, work) = (&mut *slices, &mut *outgoing, &mut work);
+            // All that it changes is in the undo logs.
             self.of_key(key, |all, tuples| {
-                all.process_key((queries, slices), key, tuples, (fresh, own), call, outgoing, work)
+                within(|| all.process_key((queries, slices), key, tuples, (fresh, own), call, outgoing, work))
             })?;
         }
-        let (delta, recomputed) = self.derive(queries.stored(), partials, &work, fresh)?;
+        let (delta, recomputed) = within(|| self.derive(queries.stored(), partials, &work, fresh))?;
         Ok(Changed { delta, moves: work.moves, recomputed })
     }
 

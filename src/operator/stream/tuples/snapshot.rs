@@ -13,6 +13,7 @@ use super::fresh::Row;
 use super::rows::KeyTuples;
 use crate::Result;
 use crate::dictionary::plain;
+use crate::interrupt::{Pace, check, sort_unstable, tick_at};
 use crate::operator::stream::queries::Queries;
 use crate::slice::Timelines;
 use crate::state::{Reader, Writer, broken};
@@ -34,16 +35,22 @@ impl Tuples {
         let each =
             || (0u32..).zip(&self.keys).flat_map(|(key, own)| (0..own.len()).map(move |at| (key, own, at)));
         let mut live: Vec<u64> = each().map(|(_, own, at)| own.ats[at]).collect();
-        live.sort_unstable();
+        sort_unstable(&mut live);
         let renumbered = |at: u64| live.partition_point(|&own| own < at) as u64;
         let columns: Vec<ArrayRef> = vec![
             Arc::new(UInt32Array::from_iter_values(each().map(|(key, ..)| key))),
             Arc::new(Int64Array::from_iter_values(each().map(|(_, own, at)| own.times[at]))),
-            numbers(each().map(|(_, own, at)| renumbered(own.ats[at]))),
+            numbers(each().enumerate().map(|(row, (_, own, at))| {
+                tick_at(row);
+                renumbered(own.ats[at])
+            })),
             numbers(each().map(|(_, own, at)| own.marks_of(at))),
         ];
         to.columns(columns, live.len())?;
-        let values = self.store.read_columns().iter().map(|&position| self.store.column(position, &live));
+        let values = self.store.read_columns().iter().map(|&position| {
+            check()?;
+            self.store.column(position, &live)
+        });
         to.columns(values.collect::<Result<_>>()?, live.len())?;
         for (key, KeyTuples { gone, memories, .. }) in (1u64..).zip(&self.keys) {
             let memories = memories.iter().filter(|(_, memory)| !memory.is_empty());
@@ -101,7 +108,9 @@ impl Tuples {
             return broken();
         }
         let mut seen = vec![false; row_count];
+        let mut pace = Pace::new();
         for row in 0..row_count {
+            pace.check(1)?;
             let (time, at, marks) = (times.value(row), ats.value(row), marks.value(row));
             let place = (self.keys.get_mut(keys.value(row) as usize), seen.get_mut(at as usize));
             let (Some(own), Some(seen)) = place else { return broken() };
@@ -189,10 +198,12 @@ impl Tuples {
         slices: &Timelines,
         call: Call,
     ) -> Result<()> {
-        let is_sound = |(key, own): (u32, &KeyTuples)| {
+        let mut pace = Pace::new();
+        let mut is_sound = |(key, own): (u32, &KeyTuples)| {
+            pace.tick(64 + own.len());
             self.has_sound_windows(queries, key, own, call) && self.is_cut(queries, slices, key, own)
         };
-        match self.points.is_sorted() && (0..).zip(&self.keys).all(is_sound) {
+        match self.points.is_sorted() && (0..).zip(&self.keys).all(&mut is_sound) {
             true => Ok(()),
             false => broken(),
         }

@@ -98,7 +98,7 @@ impl Work {
             self.group_of[lo..hi].fill(group);
             self.runs.push(Run { slot: group, from: lo, to: hi });
         } else {
-            fresh.rows_of(own).skip(lo).take(hi - lo).for_each(|row| self.group_of[row] = group);
+            fresh.rows_in(own, lo..hi).for_each(|row| self.group_of[row] = group);
         }
     }
 }
