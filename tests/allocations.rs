@@ -135,8 +135,13 @@ fn by_rows() -> Arc<Plan> {
     ])
 }
 
-const IN_ORDER: Options =
-    Options { order: Order::InOrder, allowed_lateness: 0, max_delay: None, store: StoreKind::Auto };
+const IN_ORDER: Options = Options {
+    order: Order::InOrder,
+    allowed_lateness: 0,
+    max_delay: None,
+    store: StoreKind::Auto,
+    late_limit: None,
+};
 const OUT_OF_ORDER: Options = Options { order: Order::OutOfOrder, allowed_lateness: 5, ..IN_ORDER };
 
 fn operator(plan: &Arc<Plan>, options: Options) -> Operator {
