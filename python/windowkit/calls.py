@@ -119,8 +119,13 @@ class Calls:
     def _settle(self) -> None:
         """Roll back what the call before attempted, unless its result was delivered: then the core commits it."""
         core = self.state.core
-        if core is None or self._delivered:
+        if core is None:
             return
+        if not self._delivered:
+            self._roll_back(core)
+        core.begin()
+
+    def _roll_back(self, core: _native.Operator) -> None:
         core.roll_back()
         # Queries come and go at once: a call that was interrupted then is ahead of the state.
         names = core.names()

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::SchemaRef;
@@ -24,7 +25,11 @@ use crate::{Error, Result};
 /// A panic half-way through a step (nearly always that of a failed allocation) leaves an error in its place, which all
 /// later calls report.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator(Shared<Result<Operator>>);
+pub(super) struct PyOperator {
+    operator: Shared<Result<Operator>>,
+    /// Whether a call has begun that has not attempted a step yet.
+    has_begun: AtomicBool,
+}
 
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
@@ -62,7 +67,7 @@ impl PyOperator {
             };
             let options = options(leader, order, allowed_lateness, max_delay, store)?;
             let options = Options { late_limit, ..options };
-            Ok(Self(Shared::new(Ok(Operator::new(queries, options)?))))
+            Ok(Self::holding(Operator::new(queries, options)?))
         })
     }
 
@@ -71,7 +76,7 @@ impl PyOperator {
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
-        detached(py, || Ok(Self(Shared::new(Ok(Operator::restore(snapshot, queries)?)))))
+        detached(py, || Ok(Self::holding(Operator::restore(snapshot, queries)?)))
     }
 
     /// The schema of a snapshot's rows, the names of its queries, and its order.
@@ -145,16 +150,22 @@ impl PyOperator {
     /// Rows that were too late or had no time.
     fn take_late(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
-            self.with(|stream| {
+            self.tried(|stream| {
                 let late = stream.attempt(Step::TakeLate)?;
                 Ok(table(late, stream.late_schema().clone()))
             })
         })
     }
 
-    /// Rolls back the step that was attempted last: its result did not reach the caller.
+    /// Begins a call; the one before has delivered its result, or was rolled back.
+    fn begin(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
+    }
+
+    /// Rolls back what the call attempted that began last, as its result did not reach the caller.
     fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || self.settled(false, |_| Ok(())))
+        let is_of_another = self.has_begun.load(Ordering::Relaxed);
+        detached(py, || self.settled(is_of_another, |_| Ok(())))
     }
 
     /// The names of all queries.
@@ -227,9 +238,21 @@ impl PyOperator {
 impl PyOperator {
     /// Attempts a step, and returns the windows that it emits.
     fn attempt(&self, step: Step<'_>) -> Result<PyRecordBatchReader> {
-        self.with(|stream| {
+        self.tried(|stream| {
             let results = stream.attempt(step)?;
             Ok(table(results, stream.schema().clone()))
+        })
+    }
+
+    fn holding(operator: Operator) -> Self {
+        Self { operator: Shared::new(Ok(operator)), has_begun: AtomicBool::new(false) }
+    }
+
+    /// As [`PyOperator::with`], of work that attempts a step.
+    fn tried<T>(&self, work: impl FnOnce(&mut Operator) -> Result<T>) -> Result<T> {
+        self.with(|stream| {
+            self.has_begun.store(false, Ordering::Relaxed);
+            work(stream)
         })
     }
 
@@ -239,7 +262,7 @@ impl PyOperator {
     }
 
     fn settled<T>(&self, commit: bool, work: impl FnOnce(&mut Operator) -> Result<T>) -> Result<T> {
-        let mut held = self.0.lock()?;
+        let mut held = self.operator.lock()?;
         let stream = held.as_mut().map_err(|lost| lost.clone())?;
         let done = catch_unwind(AssertUnwindSafe(|| {
             stream.settle(commit);
