@@ -35,14 +35,14 @@ impl PyPlan {
     #[new]
     fn new(
         py: Python<'_>,
-        schema: PySchema,
+        schema: Given<PySchema>,
         by: Vec<String>,
         time: String,
         windows: Vec<WindowTuple>,
         aggregates: Vec<AggregateTuple>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
-        let schema: SchemaRef = schema.into_inner();
+        let schema: SchemaRef = schema.0.into_inner();
         // The plan itself reports a missing time column.
         let measure =
             schema.field_with_name(&time).ok().and_then(|field| Measure::new(&time, field.data_type()).ok());
@@ -178,8 +178,8 @@ impl PyPlan {
     }
 
     /// An operator for slices that come batch by batch: stage 2 of a distributed job.
-    fn slices_engine(&self, py: Python<'_>, schema: PySchema) -> PyResult<PyEngine> {
-        let schema: SchemaRef = schema.into_inner();
+    fn slices_engine(&self, py: Python<'_>, schema: Given<PySchema>) -> PyResult<PyEngine> {
+        let schema: SchemaRef = schema.0.into_inner();
         detached(py, || Ok(PyEngine::of_slices(Bounded::for_slices(&self.0, &schema)?)))
     }
 }
