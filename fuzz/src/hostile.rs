@@ -20,6 +20,7 @@ use windowkit::Error;
 use windowkit::aggregate::Function;
 use windowkit::operator::{AggregateSpec, Length, Options, Plan, StoreKind, WindowKind, WindowSpec};
 use windowkit::slice::strategy::Order;
+use windowkit::state::check_stream;
 use windowkit::window::Mark;
 
 /// Panics that are caught, as Python's door and Arrow's reader do, are no findings; others end the target anyway.
@@ -236,6 +237,8 @@ pub fn read(bytes: &[u8], validated: bool) -> Option<Vec<RecordBatch>> {
         }
         stream.collect()
     };
+    // As it is before Arrow reads a snapshot: Arrow would allocate whatever lengths ask for.
+    check_stream(bytes)?;
     // Arrow panics on some schemas and lengths.
     std::panic::catch_unwind(read).ok()?.ok()
 }
