@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,3 +64,10 @@ def test_texts_are_split_where_an_even_number_of_backticks_is_behind(text: str) 
     at = [place for place, letter in enumerate(text) if letter == "," and text[place:].count("`") % 2 == 0]
     expected = [text[i:j] for i, j in zip([0, *(place + 1 for place in at)], [*at, len(text)], strict=True)]
     assert windows.split(text, ",") == expected
+
+
+@given(st.text(max_size=60) | st.text("0123456789.,()[]'\"`<>=!+-* \tabcdefghijklmnoprstuwy", max_size=60))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    for parse in (wk.tumbling, windows.parse, aggregates.parse, filters.parse):
+        with contextlib.suppress(wk.WindowKitError):
+            parse(text)

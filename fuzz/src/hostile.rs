@@ -1,5 +1,7 @@
 //! What the targets of hostile bytes share: queries, rows, and bytes that were good until some of them were replaced.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::Cursor;
 use std::sync::Arc;
 
@@ -13,10 +15,12 @@ use arrow_array::{
 use arrow_data::UnsafeFlag;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, SchemaRef};
+use windowkit::Error;
 use windowkit::aggregate::Function;
 use windowkit::operator::{AggregateSpec, Length, Options, Plan, StoreKind, WindowKind, WindowSpec};
 use windowkit::slice::strategy::Order;
+use windowkit::state::check_stream;
 use windowkit::window::Mark;
 
 /// Panics that are caught, as Python's door and Arrow's reader do, are no findings; others end the target anyway.
@@ -141,38 +145,15 @@ pub struct Query {
 impl Query {
     /// The query, with those of its aggregates that take their columns.
     pub fn plan(&self) -> Arc<Plan> {
-        let columns = ["k", "v", "f", "s", "w", "x", "d", "b", "l", "t"];
-        let functions = Function::names();
-        let mut windows: Vec<WindowSpec> =
-            self.windows.iter().enumerate().map(|(at, &kind)| window(at, kind)).collect();
-        let by: Vec<String> = [&["k"][..], &["d"], &["s"], &["w"], &["k", "x"], &[], &["l"]]
-            [usize::from(self.keys) % 7]
-            .iter()
-            .map(|&key| key.to_owned())
-            .collect();
-        let input = rows(&[]).schema();
-        let bind = |windows: &[WindowSpec], aggregates: Vec<AggregateSpec>| {
-            Plan::new(input.clone(), by.clone(), "t".into(), windows.to_vec(), aggregates)
-        };
-        let count = AggregateSpec::new("count_all", &[], "n");
-        if bind(&windows, vec![count.clone()]).is_err() {
-            windows.truncate(1);
-        }
-        let mut aggregates = vec![count];
+        let keys: [&[&str]; 7] = [&["k"], &["d"], &["s"], &["w"], &["k", "x"], &[], &["l"]];
+        let keys = keys[usize::from(self.keys) % keys.len()];
+        let mut aggregates = vec![AggregateSpec::new("count_all", &[], "n")];
         for (at, &(function, column)) in self.aggregates.iter().enumerate() {
-            let function = functions[usize::from(function) % functions.len()];
-            let column = columns[usize::from(column) % columns.len()];
-            let name = format!("a{at}");
-            let reads = [vec![], vec![column], vec![column, "v"], vec![column, "t"]];
-            let parameters = [vec![], vec![0.5], vec![12.0], vec![0.5, 64.0], vec![200.0]];
-            let forms = reads.iter().flat_map(|read| parameters.iter().map(move |given| (read, given)));
-            let found = forms.map(|(read, given)| AggregateSpec {
-                parameters: given.clone(),
-                ..AggregateSpec::new(function, read, &name)
-            });
-            aggregates.extend(found.into_iter().find(|each| bind(&windows, vec![each.clone()]).is_ok()));
+            let found = aggregate(function, column);
+            aggregates.extend(found.map(|each| AggregateSpec { name: format!("a{at}"), ..each }));
         }
-        Arc::new(bind(&windows, aggregates).unwrap())
+        let windows = self.windows.iter().enumerate().map(|(at, &kind)| window(at, kind)).collect();
+        Arc::new(bound(keys, windows, aggregates).unwrap())
     }
 
     /// Options of a stream.
@@ -189,6 +170,32 @@ impl Query {
             },
         }
     }
+}
+
+fn bound(keys: &[&str], windows: Vec<WindowSpec>, aggregates: Vec<AggregateSpec>) -> Result<Plan, Error> {
+    thread_local!(static INPUT: SchemaRef = rows(&[]).schema());
+    let keys = keys.iter().map(|&key| key.to_owned()).collect();
+    Plan::new(INPUT.with(SchemaRef::clone), keys, "t".into(), windows, aggregates)
+}
+
+/// A function of a column, and of as many others and parameters as it takes; `None` if it does not take the column.
+fn aggregate(function: u8, column: u8) -> Option<AggregateSpec> {
+    thread_local!(static KNOWN: RefCell<HashMap<(usize, usize), Option<AggregateSpec>>> = RefCell::default());
+    const COLUMNS: [&str; 10] = ["k", "v", "f", "s", "w", "x", "d", "b", "l", "t"];
+    let functions = Function::names();
+    let (function, column) = (usize::from(function) % functions.len(), usize::from(column) % COLUMNS.len());
+    let find = || {
+        let (function, column) = (functions[function], COLUMNS[column]);
+        let reads = [vec![], vec![column], vec![column, "v"], vec![column, "t"]];
+        let parameters = [vec![], vec![0.5], vec![12.0], vec![0.5, 64.0], vec![200.0]];
+        let forms = reads.iter().flat_map(|read| parameters.iter().map(move |given| (read, given)));
+        let mut forms = forms.map(|(read, given)| AggregateSpec {
+            parameters: given.clone(),
+            ..AggregateSpec::new(function, read, "a")
+        });
+        forms.find(|each| bound(&[], vec![window(0, 0)], vec![each.clone()]).is_ok())
+    };
+    KNOWN.with_borrow_mut(|known| known.entry((function, column)).or_insert_with(find).clone())
 }
 
 fn window(at: usize, kind: u8) -> WindowSpec {
@@ -230,6 +237,8 @@ pub fn read(bytes: &[u8], validated: bool) -> Option<Vec<RecordBatch>> {
         }
         stream.collect()
     };
+    // As it is before Arrow reads a snapshot: Arrow would allocate whatever lengths ask for.
+    check_stream(bytes)?;
     // Arrow panics on some schemas and lengths.
     std::panic::catch_unwind(read).ok()?.ok()
 }

@@ -156,7 +156,7 @@ class HyperLogLog:
             `values` is not a column, or of a type that is not counted, like decimals and lists. Nothing is
             counted then.
         InvalidValue
-            It is malformed. Chunks before the one that is stay counted, but with `validate`.
+            It is malformed. Without `validate`, chunks before the malformed one stay counted.
 
         Notes
         -----

@@ -16,12 +16,23 @@ use crate::{Error, Result};
 /// An argument that is Arrow data, not checked yet.
 pub(super) struct Given<T>(pub(super) T);
 
+/// How Arrow's own refusals begin.
+const REFUSALS: [&str; 3] = ["Invalid argument error", "C Data interface error", "Schema error"];
+
 impl<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a, 'py> for Given<T> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let extracted = caught(|| imported("data", || Ok(object.extract::<T>())));
-        extracted.map_err(|error| exception(object.py(), &error))?.map(Self)
+        let extracted = extracted.map_err(|error| exception(object.py(), &error))?;
+        extracted.map(Self).map_err(|error| {
+            let text = error.value(object.py()).to_string();
+            if !REFUSALS.iter().any(|refusal| text.starts_with(refusal)) {
+                // Raised by the object itself.
+                return error;
+            }
+            exception(object.py(), &Error::InvalidValue(format!("data: malformed Arrow data: {text}")))
+        })
     }
 }
 

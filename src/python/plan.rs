@@ -36,7 +36,7 @@ impl PyPlan {
     #[pyo3(signature = (schema, by, time, windows, aggregates, max_windows = None))]
     fn new(
         py: Python<'_>,
-        schema: PySchema,
+        schema: Given<PySchema>,
         by: Vec<String>,
         time: String,
         windows: Vec<WindowTuple>,
@@ -44,7 +44,7 @@ impl PyPlan {
         max_windows: Option<u64>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
-        let schema: SchemaRef = schema.into_inner();
+        let schema: SchemaRef = schema.0.into_inner();
         // The plan itself reports a missing time column.
         let measure =
             schema.field_with_name(&time).ok().and_then(|field| Measure::new(&time, field.data_type()).ok());
@@ -181,8 +181,8 @@ impl PyPlan {
     }
 
     /// An operator for slices that come batch by batch: stage 2 of a distributed job.
-    fn slices_engine(&self, py: Python<'_>, schema: PySchema) -> PyResult<PyEngine> {
-        let schema: SchemaRef = schema.into_inner();
+    fn slices_engine(&self, py: Python<'_>, schema: Given<PySchema>) -> PyResult<PyEngine> {
+        let schema: SchemaRef = schema.0.into_inner();
         detached(py, || Ok(PyEngine::of_slices(Bounded::for_slices(&self.0, &schema)?)))
     }
 }

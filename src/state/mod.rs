@@ -16,6 +16,7 @@ use arrow_schema::{Field, Schema};
 
 pub(crate) use envelope::Envelope;
 pub use reader::Reader;
+pub use stream::check as check_stream;
 
 use crate::interrupt::tick;
 use crate::{Error, Result};

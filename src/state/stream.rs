@@ -9,7 +9,7 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 const ROWS: i64 = 1 << 40;
 
 /// Checks that messages and their buffers lie within the stream; `None` if they do not.
-pub(super) fn check(stream: &[u8]) -> Option<()> {
+pub fn check(stream: &[u8]) -> Option<()> {
     let mut rest = stream;
     while let Some(after) = rest.strip_prefix(&CONTINUATION) {
         let (len, after) = after.split_first_chunk()?;

@@ -93,15 +93,15 @@ def counted(nulls: int) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), ROWS, [pa.py_buffer(b"\x0f"), memory], null_count=nulls)
 
 
-def longer(array: pa.Array) -> pa.Array:
-    """Return an array read from bytes that say it has a thousand times as many rows."""
+def longer(array: pa.Array) -> pa.RecordBatch:
+    """Return a column read from bytes that say it has a thousand times as many rows."""
     sink = pa.BufferOutputStream()
     batch = pa.record_batch([array], ["v"])
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     rows = struct.pack("<q", len(array))
     claimed = sink.getvalue().to_pybytes().replace(rows, struct.pack("<q", 1000 * len(array)))
-    return pa.ipc.open_stream(claimed).read_next_batch().column(0)
+    return pa.ipc.open_stream(claimed).read_next_batch()
 
 
 STRUCTURE: dict[str, Callable[[], pa.Array]] = {
@@ -141,8 +141,8 @@ STRUCTURE: dict[str, Callable[[], pa.Array]] = {
     "runs that decrease": lambda: runs([6, 4, ROWS]),
     "runs that end too soon": lambda: runs([2, 4, 5]),
     "a run that ends before it begins": lambda: runs([-1, 4, ROWS]),
-    "fewer numbers than rows": lambda: longer(pa.array(range(1000), pa.int64())),
-    "fewer texts than rows": lambda: longer(pa.array(["ab"] * 1000)),
+    "fewer numbers than rows": lambda: longer(pa.array(range(1000), pa.int64())).column(0),
+    "fewer texts than rows": lambda: longer(pa.array(["ab"] * 1000)).column(0),
 }
 """What no reader may be led astray by, whether or not it asks for every value."""
 

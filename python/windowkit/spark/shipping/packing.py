@@ -165,13 +165,12 @@ def unpack(chunk: bytes | memoryview, plan: bytes, bucket: int | None) -> tuple[
         )
     try:
         with pa.ipc.open_stream(pa.py_buffer(chunk[body:]), options=READING) as stream:
-            batch = stream.read_next_batch()
-    except (pa.ArrowException, OSError, StopIteration) as error:
+            # Text need not be UTF-8, as Spark's need not be; offsets are checked where the batch is pushed.
+            return kind, checked("packed slices", stream.read_next_batch(), full=False)
+    except (pa.ArrowException, OSError, StopIteration, UnicodeDecodeError) as error:
         raise InvalidValue(
             f"packed slices: a chunk cannot be read ({error}); a chunk holds an Arrow IPC stream"
         ) from error
-    # Text need not be UTF-8, as Spark's need not be; offsets are checked where the batch is pushed.
-    return kind, checked("packed slices", batch, full=False)
 
 
 def pieces(batch: pa.RecordBatch, size: int = CHUNK_BYTES) -> Iterator[pa.RecordBatch]:
