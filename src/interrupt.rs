@@ -87,7 +87,12 @@ impl Watch {
     /// Sets what the thread knows; returns what it knew.
     fn swap(&self, new: Known) -> Known {
         let (look, next, ended, depth) = new;
-        (self.look.replace(look), self.next.replace(next), self.ended.replace(ended), self.depth.replace(depth))
+        (
+            self.look.replace(look),
+            self.next.replace(next),
+            self.ended.replace(ended),
+            self.depth.replace(depth),
+        )
     }
 }
 
@@ -153,7 +158,10 @@ pub struct Pace(usize);
 
 impl Pace {
     /// Of steps that are about to begin.
-    #[allow(clippy::new_without_default, reason = "a default suggests a value, and this is a place in a loop")]
+    #[allow(
+        clippy::new_without_default,
+        reason = "a default suggests a value, and this is a place in a loop"
+    )]
     pub fn new() -> Self {
         Self(STEPS)
     }
@@ -185,11 +193,17 @@ impl Pace {
 
 /// Stretches of [`STEPS`] of `len` elements; looks by [`tick`] before each but the first.
 pub fn stretches(len: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..len).step_by(STEPS).map(move |from| {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        if from >= len {
+            return None;
+        }
         if from > 0 {
             tick();
         }
-        from..len.min(from + STEPS)
+        let some = from..len.min(from + STEPS);
+        from = some.end;
+        Some(some)
     })
 }
 
@@ -299,7 +313,8 @@ fn sort<T: Copy, K: Ord>(values: &mut [T], key: &impl Fn(&T) -> K, piecewise: &i
 
 fn is_sorted<T, K: Ord>(values: &[T], key: &impl Fn(&T) -> K) -> bool {
     // Neighbouring stretches share a value.
-    stretches(values.len()).all(|some| values[some.start..values.len().min(some.end + 1)].is_sorted_by_key(key))
+    stretches(values.len())
+        .all(|some| values[some.start..values.len().min(some.end + 1)].is_sorted_by_key(key))
 }
 
 /// Quicksort, down to pieces that the library sorts.
@@ -368,22 +383,27 @@ mod tests {
         // Errors that the work did not hand on are not lost, and are over with it.
         assert!(watching(stop, || Ok(until_stopped(check))).is_err());
         assert_eq!(check(), Ok(()));
-        let never = watching(|| Ok(false), || {
-            (0..200).try_for_each(|_| {
-                thread::sleep(Duration::from_millis(1));
-                check()
-            })
-        });
+        let never = watching(
+            || Ok(false),
+            || {
+                (0..200).try_for_each(|_| {
+                    thread::sleep(Duration::from_millis(1));
+                    check()
+                })
+            },
+        );
         assert_eq!(never, Ok(()));
     }
 
     #[test]
     fn ticks_end_what_is_within_and_nothing_else() {
         let ended = watching(stop, || {
-            let inner = within(|| Ok(until_stopped(|| {
-                tick();
-                Ok(())
-            })));
+            let inner = within(|| {
+                Ok(until_stopped(|| {
+                    tick();
+                    Ok(())
+                }))
+            });
             assert!(inner.is_err());
             // Nothing surrounds this one.
             tick();
@@ -437,7 +457,9 @@ mod tests {
         let many = 2 * PIECE as u64 + 17;
         let noise = |at: u64| (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
         let orders: [&dyn Fn(u64) -> u64; 6] =
-            [&noise, &|at| at, &|at| many - at, &|_| 7, &|at| noise(at) % 3, &|at| if at % 2 == 0 { at } else { 0 }];
+            [&noise, &|at| at, &|at| many - at, &|_| 7, &|at| noise(at) % 3, &|at| {
+                if at % 2 == 0 { at } else { 0 }
+            }];
         for order in orders {
             let mut values: Vec<(u64, u64)> = (0..many).map(|at| (order(at), at)).collect();
             let mut wanted = values.clone();

@@ -13,6 +13,7 @@ from support.programs import program
 
 HEAD = """
     import signal, sys, threading, time
+    from dataclasses import replace
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -139,13 +140,11 @@ STREAM = """
         "slices": wk.sliding(600, 60),
         "sessions": wk.session(2),
         "rows": wk.sliding("20 rows", "2 rows"),
-        "one key": wk.sliding(50, 1),
     }[kind]
     count, keys = {
-        "slices": (2_000_000, 30_000),
-        "sessions": (700_000, 1000),
-        "rows": (1_000_000, 3),
-        "one key": (1_000_000, 1),
+        "slices": (1_000_000, 10_000),
+        "sessions": (1_500_000, 1000),
+        "rows": (4_000_000, 3),
     }[kind]
     aggs = [wk.sum("v"), wk.count("v")]
     first, second = (rows(count, keys, count // 10, min(disorder, count // 20)) for _ in range(2))
@@ -164,17 +163,17 @@ STREAM = """
         results.append(result)
         times.append(whole)
 
-    LONG = 0.5
+    LONG = 0.3
     noticed = 0
     op = operator()
     for number, call in enumerate(
         [lambda: op.push(first), lambda: op.push(second), lambda: op.snapshot(), lambda: op.close()]
     ):
         if times[number] > LONG:
-            before = op.stats()
+            before = replace(op.stats(), bytes=0)
             stopped(call, times[number])
-            # The time of a later call includes that of what it commits or rolls back.
-            assert op.stats() == before
+            # Room that was made may stay.
+            assert replace(op.stats(), bytes=0) == before
             noticed += 1
         assert call() == results[number], number
     assert noticed > 0, times
@@ -186,7 +185,7 @@ STREAM = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["in-order", "out-of-order"])
-@pytest.mark.parametrize("kind", ["slices", "sessions", "rows", "one key"])
+@pytest.mark.parametrize("kind", ["slices", "sessions", "rows"])
 def test_a_long_call_of_an_operator_is_undone(kind: str, order: str) -> None:
     program(HEAD + STREAM, 2, kind, order)
 
@@ -257,10 +256,12 @@ READERS = """
     data = rows(2_000_000, 2, 2_000_000, 0)
     asked = query(wk.sliding(50, 1))
     planned = plan(asked, data.schema)
-    everything, whole = timed(lambda: asked.run(data, threads=1))
+    everything = asked.run(data, threads=1)
+    batches = planned.batches(data, 1)
+    _, whole = timed(lambda: [pa.record_batch(batch) for batch in batches])
+    batches = planned.batches(data, 1)
 
     # Batches that were interrupted do not end as if there were no more.
-    batches = planned.batches(data, 1)
     stopped_once = False
     signal.setitimer(signal.ITIMER_REAL, whole / 4)
     try:

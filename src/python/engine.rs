@@ -218,7 +218,9 @@ impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        interruptible(|| self.0.next()).map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+        interruptible(|| self.0.next())
+            .map_err(|error| ArrowError::ExternalError(Box::new(error)))
+            .transpose()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Windows that are ready: those that a watermark makes final, and final ones that late rows change.
 
 use super::{Engine, Reopened};
-use crate::operator::stream::outgoing::Outgoing;
-use crate::operator::stream::queries::Registered;
 use crate::Result;
 use crate::interrupt::Pace;
+use crate::operator::stream::outgoing::Outgoing;
+use crate::operator::stream::queries::Registered;
 use crate::slice::Cell;
 use crate::window::{Cursor, Ending, Listed, Session, Spans};
 

@@ -146,7 +146,8 @@ fn sort_by_time(rows: &mut [u32], times: &[i64]) {
     }
     // Times next to their rows: with many, looking them up would cost more than all else.
     let mut timed = Vec::with_capacity(rows.len());
-    stretches(rows.len()).for_each(|some| timed.extend(rows[some].iter().map(|&row| (times[row as usize], row))));
+    stretches(rows.len())
+        .for_each(|some| timed.extend(rows[some].iter().map(|&row| (times[row as usize], row))));
     sort_unstable(&mut timed);
     for some in stretches(rows.len()) {
         rows[some.clone()].iter_mut().zip(&timed[some]).for_each(|(row, timed)| *row = timed.1);

@@ -224,15 +224,7 @@ impl Tuples {
             self.undo.push(tuples.before(key, tuples.place_of(first)));
             // All that it changes is in the undo logs.
             let done = within(|| {
-                self.process_key(
-                    (queries, slices),
-                    key,
-                    &mut tuples,
-                    (fresh, own),
-                    call,
-                    outgoing,
-                    &mut work,
-                )
+                self.process_key((queries, slices), key, &mut tuples, (fresh, own), call, outgoing, &mut work)
             });
             self.keys[key as usize] = tuples;
             done?;
