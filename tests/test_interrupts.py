@@ -43,7 +43,7 @@ HEAD = """
         return result, time.perf_counter() - began
 
     def stopped(call, whole):
-        \"\"\"Interrupt a call that takes so long as a whole, which must not be noticed only in its second half.\"\"\"
+        \"\"\"Interrupt a call that takes so long as a whole: it must notice that in its first half.\"\"\"
         for attempt in range(5):
             # A machine may be busy with something else for a while, but not always just then.
             after = whole * rng.uniform(0.05, 0.3)
