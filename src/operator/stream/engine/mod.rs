@@ -242,8 +242,10 @@ impl Engine {
                 self.note_reopened(cell, &mut reopened);
             }
         }
-        within(|| Ok(interrupt::sort_unstable(&mut late)))?;
-        let order = within(|| Ok(order(self.cutter.cells())))?;
+        let order = within(|| {
+            interrupt::sort_unstable(&mut late);
+            Ok(order(self.cutter.cells()))
+        })?;
         let base = self.slices.slots() as u32;
         for _ in self.cutter.cells() {
             self.slices.open();
