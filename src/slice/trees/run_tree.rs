@@ -276,7 +276,8 @@ mod tests {
             timelines: &Timelines,
             windows: &[Wanted],
         ) -> Vec<Vec<i64>> {
-            let lists = self.answer(state, timelines, windows.iter().cloned(), &[0])[0].state().unwrap();
+            let lists =
+                self.answer(state, timelines, windows.iter().cloned(), &[0]).unwrap()[0].state().unwrap();
             let values_of = |at: usize| {
                 let [values, counts] = [0, 1].map(|list| lists[list].as_list::<i32>().value(at));
                 let values = values.as_primitive::<Int64Type>().values().iter();
