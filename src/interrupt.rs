@@ -193,11 +193,17 @@ impl Pace {
 
 /// Stretches of [`STEPS`] of `len` elements; looks by [`tick`] before each but the first.
 pub fn stretches(len: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..len).step_by(STEPS).map(move |from| {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        if from >= len {
+            return None;
+        }
         if from > 0 {
             tick();
         }
-        from..len.min(from + STEPS)
+        let some = from..len.min(from + STEPS);
+        from = some.end;
+        Some(some)
     })
 }
 

@@ -13,6 +13,7 @@ from support.programs import program
 
 HEAD = """
     import signal, sys, threading, time
+    from dataclasses import replace
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -30,8 +31,8 @@ HEAD = """
     def query(windows, *aggs):
         return wk.query(by="k", time="t", windows=windows, aggs=list(aggs) or [wk.sum("v"), wk.max("v")])
 
-    class Stop(Exception):
-        pass
+    class Stop(BaseException):
+        \"\"\"Not an Exception, which a user-defined function would be said to have raised.\"\"\"
 
     def stop(number, frame):
         raise Stop
@@ -42,7 +43,7 @@ HEAD = """
         return result, time.perf_counter() - began
 
     def stopped(call, whole):
-        \"\"\"Interrupt a call that takes so long as a whole, which must not be noticed only in its second half.\"\"\"
+        \"\"\"Interrupt a call that takes so long as a whole: it must notice that in its first half.\"\"\"
         for attempt in range(5):
             # A machine may be busy with something else for a while, but not always just then.
             after = whole * rng.uniform(0.05, 0.3)
@@ -84,24 +85,24 @@ WHOLE = """
         return call
 
     def kernel(**options):
-        values = pa.array(rng.random(3_000_000))
+        values = pa.array(rng.random(1_000_000))
         return lambda: kernels.sliding(values, agg="std", **options)
 
     CALLS = {
         "run": lambda: (lambda asked, data: lambda: asked.run(data, threads=1))(
-            query(wk.sliding(600, 60)), shuffled(6_000_000, 100_000)),
+            query(wk.sliding(600, 60)), shuffled(2_000_000, 30_000)),
         "run, two threads": lambda: (lambda asked, data: lambda: asked.run(data, threads=2))(
-            query(wk.sliding(600, 60)), shuffled(8_000_000, 100_000)),
+            query(wk.sliding(600, 60)), shuffled(3_000_000, 30_000)),
         "run, one key": lambda: (lambda asked, data: lambda: asked.run(data, threads=1))(
-            query(wk.tumbling(1)), shuffled(10_000_000, 1)),
+            query(wk.tumbling(1)), shuffled(3_000_000, 1)),
         "run, rows": lambda: (lambda asked, data: lambda: asked.run(data, threads=2))(
-            query(by_rows), shuffled(5_000_000, 3)),
+            query(by_rows), shuffled(2_000_000, 3)),
         "run, median": lambda: (lambda asked, data: lambda: asked.run(data, threads=1))(
-            query(wk.sliding(600, 60), wk.median("v")), shuffled(4_000_000, 3)),
+            query(wk.sliding(600, 60), wk.median("v")), shuffled(2_000_000, 3)),
         "run, user": lambda: (lambda asked, data: lambda: asked.run(data, threads=1))(
-            query(wk.sliding(600, 60), total("v")), shuffled(6_000_000, 100)),
-        "batches": lambda: batches(query(wk.sliding(50, 1)), ordered(3_000_000, 2)),
-        "engine": lambda: engine(query(wk.session(3)), shuffled(6_000_000, 1000)),
+            query(wk.sliding(600, 60), total("v")), shuffled(3_000_000, 100)),
+        "batches": lambda: batches(query(wk.sliding(50, 1)), ordered(2_000_000, 2)),
+        "engine": lambda: engine(query(wk.session(3)), shuffled(2_000_000, 1000)),
         "kernel": lambda: kernel(size=3000, algorithm="recalculate"),
     }
     call = CALLS[kind]()
@@ -139,13 +140,11 @@ STREAM = """
         "slices": wk.sliding(600, 60),
         "sessions": wk.session(2),
         "rows": wk.sliding("20 rows", "2 rows"),
-        "one key": wk.sliding(50, 1),
     }[kind]
     count, keys = {
-        "slices": (6_000_000, 30_000),
+        "slices": (1_000_000, 10_000),
         "sessions": (1_500_000, 1000),
-        "rows": (2_000_000, 3),
-        "one key": (1_500_000, 1),
+        "rows": (4_000_000, 3),
     }[kind]
     aggs = [wk.sum("v"), wk.count("v")]
     first, second = (rows(count, keys, count // 10, min(disorder, count // 20)) for _ in range(2))
@@ -156,9 +155,6 @@ STREAM = """
     def operator():
         return asked.operator(order=order, schema=first.schema, **options)
 
-    def close(op):
-        return lambda: op.close()
-
     # Each call of an operator that nobody interrupts.
     op, results, times = operator(), [], []
     snapshot = None
@@ -167,17 +163,17 @@ STREAM = """
         results.append(result)
         times.append(whole)
 
-    LONG = 0.5
+    LONG = 0.3
     noticed = 0
     op = operator()
     for number, call in enumerate(
         [lambda: op.push(first), lambda: op.push(second), lambda: op.snapshot(), lambda: op.close()]
     ):
         if times[number] > LONG:
-            before = op.stats()
+            before = replace(op.stats(), bytes=0)
             stopped(call, times[number])
-            # The time of a later call includes that of what it commits or rolls back.
-            assert op.stats() == before
+            # Room that was made may stay.
+            assert replace(op.stats(), bytes=0) == before
             noticed += 1
         assert call() == results[number], number
     assert noticed > 0, times
@@ -189,7 +185,7 @@ STREAM = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["in-order", "out-of-order"])
-@pytest.mark.parametrize("kind", ["slices", "sessions", "rows", "one key"])
+@pytest.mark.parametrize("kind", ["slices", "sessions", "rows"])
 def test_a_long_call_of_an_operator_is_undone(kind: str, order: str) -> None:
     program(HEAD + STREAM, 2, kind, order)
 
@@ -199,7 +195,7 @@ ANY_MOMENT = """
     asked = query(wk.tumbling(rows=7) if by_rows else wk.tumbling(50), wk.sum("v"), wk.count("v"))
     schema = rows(1, 1, 1, 0).schema
     op = asked.operator(order="out-of-order", max_delay=5000, schema=schema)
-    count, taken, parts, interrupts = 300_000, [], [], 0
+    count, taken, parts, interrupts = 200_000, [], [], 0
 
     def surely(call):
         \"\"\"Call until it is not interrupted.\"\"\"
@@ -257,13 +253,15 @@ def test_calls_that_are_interrupted_anywhere_and_made_again_count_each_row_once(
 
 
 READERS = """
-    data = rows(3_000_000, 2, 3_000_000, 0)
+    data = rows(2_000_000, 2, 2_000_000, 0)
     asked = query(wk.sliding(50, 1))
     planned = plan(asked, data.schema)
-    everything, whole = timed(lambda: asked.run(data, threads=1))
+    everything = asked.run(data, threads=1)
+    batches = planned.batches(data, 1)
+    _, whole = timed(lambda: [pa.record_batch(batch) for batch in batches])
+    batches = planned.batches(data, 1)
 
     # Batches that were interrupted do not end as if there were no more.
-    batches = planned.batches(data, 1)
     stopped_once = False
     signal.setitimer(signal.ITIMER_REAL, whole / 4)
     try:
@@ -312,16 +310,31 @@ READERS = """
     assert all("signal handler" in error for error in errors), errors
     assert seen == everything.num_rows or len(errors) < 5
 
+    # What a handler raises is what the call raises, even if it is an ordinary exception.
+    def late(number, frame):
+        raise TimeoutError("late")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, whole / 4)
+    try:
+        asked.run(data, threads=2)
+    except TimeoutError as error:
+        assert str(error) == "late"
+    else:
+        raise AssertionError("not interrupted")
+
     # Other threads than Python's main thread handle no signals, and are not held up by them.
     signal.signal(signal.SIGALRM, stop)
     results = []
-    thread = threading.Thread(target=lambda: results.append(asked.run(data, threads=1)))
+    threading.Thread(target=lambda: results.append(asked.run(data, threads=1))).start()
     signal.setitimer(signal.ITIMER_REAL, whole / 8)
     try:
-        thread.start()
-        thread.join()
+        while not results:
+            time.sleep(0.01)
     except Stop:
-        thread.join()
+        pass
+    while not results:
+        time.sleep(0.01)
     assert results[0] == everything
 """
 

@@ -4,7 +4,6 @@ use arrow_buffer::NullBuffer;
 
 use super::rows::{Rows, Run};
 use crate::algebra::Monoid;
-use crate::interrupt::{Pace, stretches};
 
 /// Slots of partial aggregates.
 #[derive(Clone)]
@@ -77,20 +76,16 @@ impl<M: Monoid> Column<M> {
         match (nulls, &mut self.seen) {
             (Some(nulls), Some(seen)) => {
                 seen.resize(len, false);
-                let mut pace = Pace::new();
                 for row in nulls.valid_indices() {
-                    pace.tick(1);
                     let slot = slots[row] as usize;
                     monoid.absorb(&mut states[slot], lift(row));
                     seen[slot] = true;
                 }
             }
             (_, seen) => {
-                for some in stretches(slots.len()) {
-                    for (row, &slot) in (some.start..).zip(&slots[some]) {
-                        let slot = slot as usize;
-                        monoid.absorb(&mut states[slot], lift(row));
-                    }
+                for (row, &slot) in slots.iter().enumerate() {
+                    let slot = slot as usize;
+                    monoid.absorb(&mut states[slot], lift(row));
                 }
                 if let Some(seen) = seen {
                     seen.resize(len, false);

@@ -20,7 +20,7 @@ impl<A: Aggregate> Partials for Column<A> {
     }
 
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        within(|| A::update(self, inputs, rows, len))
+        A::update(self, inputs, rows, len)
     }
 
     fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {

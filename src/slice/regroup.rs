@@ -81,16 +81,15 @@ impl SliceTable {
         let mut lasts = self.lasts().map(|lasts| (lasts, Vec::with_capacity(slots.len())));
         let mut pace = Pace::new();
         for key in from..to {
-            pace.tick(1);
             let (a, b) = (order.bounds[key] - base, order.bounds[key + 1] - base);
             let own = &mut slots[a..b];
+            pace.tick(own.len());
             if !own.is_sorted_by_key(|&(start, _)| start) {
                 sort_unstable(own);
             }
             // Where the slice that is being assembled began, and where it must end.
             let (mut began, mut end) = (i64::MIN, i64::MIN);
             for (i, &(start, slot)) in own.iter().enumerate() {
-                pace.tick(1);
                 let joins = match &mut lasts {
                     None => i > 0 && start == began,
                     Some((given, merged)) => match merged.last_mut() {

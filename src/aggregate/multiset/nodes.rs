@@ -46,7 +46,10 @@ impl<C: Codes> RunNodes for Nodes<C> {
     }
 
     fn drop_node(&mut self, node: u32) {
-        self.nodes[node as usize] = None;
+        // One that was never finished may not be there.
+        if let Some(node) = self.nodes.get_mut(node as usize) {
+            *node = None;
+        }
     }
 
     fn answer(&self, nodes: &[u32], offsets: &[usize]) -> Box<dyn Partials> {

@@ -335,12 +335,11 @@ impl Timelines {
         self.next.len() as u32 - 1
     }
 
-    /// Adds the next slot where it belongs: to the slices within `[start, end)` (and within `gap` of the rows, if it is
+    /// Adds a slot that was opened, with the cell it holds, where it belongs: to the slices within `[start, end)` (and within `gap` of the rows, if it is
     /// given), which it merges into one, or else as a new slice. O(log n) of n slices of the key, and O(n) for a new
     /// slice among them.
-    pub fn add(&mut self, cell: Cell, (start, end): (i64, i64), gap: Option<i64>) {
+    pub fn add(&mut self, (cell, slot): (Cell, u32), (start, end): (i64, i64), gap: Option<i64>) {
         let Cell { key, first, last } = cell;
-        let slot = self.open();
         self.make_room(key as usize + 1);
         let timeline = &mut self.keys[key as usize];
         let Spans { firsts, lasts } = timeline.spans();
@@ -520,7 +519,8 @@ mod tests {
     fn add(timelines: &mut Timelines, rows: &[(u32, i64)], gap: Option<i64>) {
         for &(key, t) in rows {
             let start = t.div_euclid(16) * 16;
-            timelines.add(Cell { key, first: t, last: t }, (start, start + 16), gap);
+            let slot = timelines.open();
+            timelines.add((Cell { key, first: t, last: t }, slot), (start, start + 16), gap);
         }
     }
 

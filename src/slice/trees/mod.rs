@@ -134,7 +134,7 @@ impl Eager {
         if let Some(run_tree) =
             self.run_tree.as_mut().filter(|_| wanted.iter().any(|&at| self.above[at] == Above::Runs))
         {
-            runs = run_tree.answer((store, delta), timelines, windows.clone(), wanted);
+            runs = run_tree.answer((store, delta), timelines, windows.clone(), wanted)?;
         }
         let mut answers = VecDeque::with_capacity(wanted.len());
         for &partial in wanted {

@@ -16,7 +16,9 @@ use std::collections::VecDeque;
 
 use super::super::store::{Delta, Store, Wanted};
 use super::super::timeline::{Dirty, Timelines};
+use crate::Result;
 use crate::aggregate::{Partials, RunNodes};
+use crate::interrupt::{check, within};
 
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -146,7 +148,7 @@ impl RunTree {
         timelines: &Timelines,
         windows: impl Iterator<Item = Wanted>,
         which: &[usize],
-    ) -> VecDeque<Box<dyn Partials>> {
+    ) -> Result<VecDeque<Box<dyn Partials>>> {
         let (mut nodes, mut offsets) = (Vec::new(), vec![0]);
         for Wanted { key, slices } in windows {
             if self.keys.len() <= key as usize {
@@ -157,16 +159,19 @@ impl RunTree {
             while lo < hi {
                 // The largest node that begins here and does not end too late.
                 let height = lo.trailing_zeros().min((hi - lo).ilog2()) as usize;
-                nodes.push(self.node((store, delta), timelines, key, height, lo >> height));
+                nodes.push(self.node((store, delta), timelines, key, height, lo >> height)?);
                 lo += 1 << height;
             }
             offsets.push(nodes.len());
         }
         let own = which.iter().filter_map(|which| self.which.iter().position(|own| own == which));
-        own.map(|own| self.nodes[own].answer(&nodes, &offsets)).collect()
+        Ok(own.map(|own| self.nodes[own].answer(&nodes, &offsets)).collect())
     }
 
     /// A node, which is built if it does not exist.
+    ///
+    /// # Errors
+    /// Those of [`check`]; nodes that were built stay.
     fn node(
         &mut self,
         given: (&Store, &Delta),
@@ -174,27 +179,38 @@ impl RunTree {
         key: u32,
         height: usize,
         at: u64,
-    ) -> u32 {
+    ) -> Result<u32> {
         if let Some(node) = self.keys[key as usize].get(height).and_then(|level| level.get(at)) {
-            return node;
+            return Ok(node);
         }
-        let node = if height == 0 {
-            let node = self.reserve();
-            self.lift(given, timelines, key, (at - timelines.gone(key)) as usize, node);
-            node
-        } else {
-            let earlier = self.node(given, timelines, key, height - 1, 2 * at);
-            let later = self.node(given, timelines, key, height - 1, 2 * at + 1);
-            let node = self.reserve();
-            self.nodes.iter_mut().for_each(|nodes| nodes.merge(node, earlier, later));
-            node
+        let below = match height.checked_sub(1) {
+            None => None,
+            Some(below) => Some((
+                self.node(given, timelines, key, below, 2 * at)?,
+                self.node(given, timelines, key, below, 2 * at + 1)?,
+            )),
         };
+        check()?;
+        let node = self.reserve();
+        let built = within(|| {
+            match below {
+                None => self.lift(given, timelines, key, (at - timelines.gone(key)) as usize, node),
+                Some((earlier, later)) => {
+                    self.nodes.iter_mut().for_each(|nodes| nodes.merge(node, earlier, later));
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = built {
+            self.release([node]);
+            return Err(error);
+        }
         let levels = &mut self.keys[key as usize];
         if levels.len() <= height {
             levels.resize(height + 1, Level::default());
         }
         levels[height].put(at, node);
-        node
+        Ok(node)
     }
 
     /// Builds a node from a slice.
@@ -260,7 +276,8 @@ mod tests {
             timelines: &Timelines,
             windows: &[Wanted],
         ) -> Vec<Vec<i64>> {
-            let lists = self.answer(state, timelines, windows.iter().cloned(), &[0])[0].state().unwrap();
+            let lists =
+                self.answer(state, timelines, windows.iter().cloned(), &[0]).unwrap()[0].state().unwrap();
             let values_of = |at: usize| {
                 let [values, counts] = [0, 1].map(|list| lists[list].as_list::<i32>().value(at));
                 let values = values.as_primitive::<Int64Type>().values().iter();

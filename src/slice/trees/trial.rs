@@ -113,7 +113,8 @@ pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
         delta.update(&[input], &times, &Cut::Slots(&slots), rows.len()).unwrap();
         for &(key, time, _) in &rows {
             let start = floor(time);
-            timelines.add(Cell { key, first: time, last: time }, (start, start + LENGTH), None);
+            let slot = timelines.open();
+            timelines.add((Cell { key, first: time, last: time }, slot), (start, start + LENGTH), None);
         }
         above.update(&store, &delta, &timelines);
         let all: Vec<Row> = kept.iter().chain(&rows).copied().collect();

@@ -28,6 +28,9 @@ use crate::slice::{Cell, Cutter, Delta, Eager, Keys, Store, Timelines};
 use crate::window::Call;
 use crate::{Error, Result};
 
+/// Cells that are put in order before they are added to slices: each of many in disorder would move those after it.
+const MANY_CELLS: usize = 1024;
+
 /// Rows that pass through slicer and partials at a time, so that their columns stay in the cache.
 const CHUNK_ROWS: usize = 16_384;
 
@@ -242,13 +245,21 @@ impl Engine {
                 self.note_reopened(cell, &mut reopened);
             }
         }
-        within(|| Ok(interrupt::sort_unstable(&mut late)))?;
-        for at in 0..self.cutter.cells().len() {
-            // One among others moves those after it.
-            pace.check(8 + self.slices.of(self.cutter.cells()[at].key).len() / 64)?;
+        let order = within(|| {
+            interrupt::sort_unstable(&mut late);
+            Ok(order(self.cutter.cells()))
+        })?;
+        let base = self.slices.slots() as u32;
+        for _ in self.cutter.cells() {
+            self.slices.open();
+        }
+        for place in 0..self.cutter.cells().len() {
+            let at = order.as_ref().map_or(place, |order| order[place].2 as usize);
             let cell = self.cutter.cells()[at];
+            // One among others moves those after it.
+            pace.check(8 + self.slices.of(cell.key).len() / 64)?;
             let slice = self.cutter.slice_of(cell.first);
-            self.slices.add(cell, slice, self.queries.edges().gap_at(cell.first));
+            self.slices.add((cell, base + at as u32), slice, self.queries.edges().gap_at(cell.first));
         }
         let rows = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
         let changed = Changed { delta, ..Changed::none() };
@@ -389,4 +400,14 @@ impl Engine {
             tuples.take_back();
         }
     }
+}
+
+/// Keys, times and places of cells, in order, if they are many and come in another order.
+fn order(cells: &[Cell]) -> Option<Vec<(u32, i64, u32)>> {
+    let in_order = cells.len() < MANY_CELLS || cells.is_sorted_by_key(|cell| (cell.key, cell.first));
+    (!in_order).then(|| {
+        let mut order: Vec<_> = cells.iter().zip(0..).map(|(cell, at)| (cell.key, cell.first, at)).collect();
+        interrupt::sort_unstable(&mut order);
+        order
+    })
 }

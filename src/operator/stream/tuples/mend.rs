@@ -10,7 +10,7 @@ use super::store::TupleStore;
 use super::work::{Change, NONE, Work};
 use crate::Result;
 use crate::aggregate::{Input, Partial, Partials, Rows};
-use crate::interrupt::Pace;
+use crate::interrupt::{Pace, stretches};
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, copied};
 use arrow_array::{ArrayRef, cast::AsArray};
@@ -209,8 +209,12 @@ fn fold(column: Stretch<'_>, rows: &[&[(u64, i64)]]) -> Result<Box<dyn Partials>
     let times: Vec<i64> = each().map(|&(_, time)| time).collect();
     let of_slot = |(slot, rows): (usize, &&[(u64, i64)])| std::iter::repeat_n(slot as u32, rows.len());
     let slots: Vec<u32> = rows.iter().enumerate().flat_map(of_slot).collect();
-    let input = column.input(|position| column.rows.column(position, &ats))?;
-    input.feed(&mut *partials, Rows::all(&slots, &times), rows.len())?;
+    // Slots ascend and have no gaps, so that some rows have all slots up to that of the last of them.
+    for some in stretches(ats.len()) {
+        let len = slots[some.end - 1] as usize + 1;
+        let input = column.input(|position| column.rows.column(position, &ats[some.clone()]))?;
+        input.feed(&mut *partials, Rows::all(&slots[some.clone()], &times[some]), len)?;
+    }
     Ok(partials)
 }
 
