@@ -349,8 +349,7 @@ fn parted<T: Copy>(values: &mut [T], holds: impl Fn(&T) -> bool) -> usize {
     for some in stretches(values.len()) {
         for at in some {
             let value = values[at];
-            values[at] = values[before];
-            values[before] = value;
+            values.swap(at, before);
             before += usize::from(holds(&value));
         }
     }
@@ -446,7 +445,10 @@ mod tests {
         let error = Error::InvalidValue("enough".into());
         assert_eq!(watching(stop, || Ok(helped(|| Ok(())))), Err(error.clone()));
         let seen = RefCell::new(None);
-        let _ = watching(stop, || Ok(*seen.borrow_mut() = Some(helped(|| Ok(())))));
+        let _ = watching(stop, || {
+            seen.replace(Some(helped(|| Ok(()))));
+            Ok(())
+        });
         assert_eq!(seen.into_inner(), Some((Err(error.clone()), vec![error; 3])));
         let none = Helpers::new();
         assert_eq!(none.wait(Ok(3)), Ok(3));
