@@ -100,7 +100,9 @@ def test_a_call_that_fails_neither_holds_nor_counts() -> None:
 @given(
     limit=st.none() | st.integers(0, 12),
     steps=st.lists(
-        st.tuples(st.sampled_from(["push", "push", "push", "take", "snapshot"]), st.integers(0, 9), st.booleans()),
+        st.tuples(
+            st.sampled_from(["push", "push", "push", "take", "snapshot"]), st.integers(0, 9), st.booleans()
+        ),
         max_size=25,
     ),
 )

@@ -105,7 +105,9 @@ def test_windows_of_one_key_are_those_of_the_definition() -> None:
     got = {row["window"]["start"]: row["sum(v)"] for row in rows if row["window_rows"] is None}
     wanted = {}
     for start in range(-size, 300_001):
-        inside = [value for time, value in zip(times, [1, 2, 4, 8], strict=True) if start <= time < start + size]
+        inside = [
+            value for time, value in zip(times, [1, 2, 4, 8], strict=True) if start <= time < start + size
+        ]
         if inside:
             wanted[start] = sum(inside)
     assert got == wanted
@@ -201,7 +203,9 @@ def test_the_limit_is_the_number_of_windows(name: str, threads: int) -> None:
     assert allowed(windows, count).run(ROWS, threads).num_rows == count
     refused = allowed(windows, count - 1) if count > 1 else None
     if refused is not None:
-        with pytest.raises(wk.InvalidValue, match=rf"max_windows: .* at least {count} windows.* are {count - 1}\."):
+        with pytest.raises(
+            wk.InvalidValue, match=rf"max_windows: .* at least {count} windows.* are {count - 1}\."
+        ):
             refused.run(ROWS, threads)
         with pytest.raises(wk.InvalidValue, match="max_windows: "):
             refused.batches(ROWS, threads).read_all()
@@ -268,7 +272,9 @@ def test_a_call_that_would_emit_more_leaves_the_operator_as_it_was(name: str) ->
     if count > 1:
         limited = wk.Operator.restore(before, allowed(windows, count - 1))
         for _ in range(2):
-            with pytest.raises(wk.InvalidValue, match=f"max_windows: this call makes at least {count} windows"):
+            with pytest.raises(
+                wk.InvalidValue, match=f"max_windows: this call makes at least {count} windows"
+            ):
                 limited.close()
             assert limited.snapshot() == before
         lifted = wk.Operator.restore(limited.snapshot(), allowed(windows, None))
@@ -295,7 +301,9 @@ def test_the_limit_of_each_query_is_its_own() -> None:
     op = allowed([wk.tumbling(10)], 100).operator(order="out-of-order", schema=ROWS.schema)
     op.add(allowed([wk.sliding(50, 1)], 10), name="many")
     op.push(ROWS)
-    with pytest.raises(wk.InvalidValue, match=r"max_windows: this call .* 'sliding\(50, 1\)'; allowed are 10\."):
+    with pytest.raises(
+        wk.InvalidValue, match=r"max_windows: this call .* 'sliding\(50, 1\)'; allowed are 10\."
+    ):
         op.close()
     op.remove("many")
     assert op.close().num_rows == 6
