@@ -80,8 +80,7 @@ def plan(query: Query, schema: pa.Schema) -> _native.Plan:
             (each.function, list(each.columns), each.name, each.filter, list(each.parameters), each.user)
             for each in query.aggs
         ],
-        # More than the core can count is as good as any.
-        None if query.max_windows is None else min(query.max_windows, 2**63),
+        query.max_windows,
     )
 
 

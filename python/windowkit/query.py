@@ -431,7 +431,10 @@ def query(
 
 def limit(argument: str, value: int | None, least: int = 1) -> int | None:
     """Return the most of something that may be, or None for any number."""
-    return None if value is None else integer(argument, value, f"it is an int of at least {least}, or None", least)
+    if value is None:
+        return None
+    # More than the core can count is as good as any.
+    return min(integer(argument, value, f"it is an int of at least {least}, or None", least), 2**63)
 
 
 def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed: str) -> tuple[Item, ...]:

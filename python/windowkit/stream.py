@@ -130,8 +130,7 @@ class Operator:
         one_of("order", order, ORDERS)
         one_of("store", store, STORES)
         self._order, self._store = order, store
-        # More than the core can count is as good as any.
-        self._late_limit = None if late_limit is None else min(limit("late_limit", late_limit, 0), 2**63)
+        self._late_limit = limit("late_limit", late_limit, 0)
         self._lateness = given_length("allowed_lateness", allowed_lateness)
         self._delay = None if max_delay is None else given_length("max_delay", max_delay)
         if order == "in-order":

@@ -74,9 +74,13 @@ def test_a_task_of_too_many_windows_fails_before_it_computes_them(spark, route):
     frame = spark.sql("select 'a' as device, timestamp_seconds(id) as ts, 1 as n from range(2)")
     often = wk.sliding("365 days", "1 microsecond")
     query = wk.query(by="device", time="ts", windows=often, aggs=wk.sum("n"))
-    with pytest.raises(PySparkException, match=r"InvalidValue: max_windows: .* 31536001000000 windows.*by device over ts"):
+    with pytest.raises(
+        PySparkException, match=r"InvalidValue: max_windows: .* 31536001000000 windows.*by device over ts"
+    ):
         query.run(frame, route=route).collect()
-    enough = wk.query(by="device", time="ts", windows=wk.tumbling("1 second"), aggs=wk.sum("n"), max_windows=2)
+    enough = wk.query(
+        by="device", time="ts", windows=wk.tumbling("1 second"), aggs=wk.sum("n"), max_windows=2
+    )
     assert enough.run(frame, route=route).count() == 2
 
 

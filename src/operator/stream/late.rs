@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, StringArray};
+use arrow_array::{RecordBatch, StringArray, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
 
 use crate::Result;
 use crate::aggregate::held_bytes;
@@ -110,7 +110,7 @@ impl Late {
                 let held = room.min(batch.num_rows() as u64);
                 if held < batch.num_rows() as u64 {
                     // A copy, as a slice would hold all of its rows.
-                    *batch = concat_batches(&self.schema, [&batch.slice(0, held as usize)])?;
+                    *batch = take_record_batch(batch, &UInt32Array::from_iter_values(0..held as u32))?;
                 }
                 room -= held;
             }
