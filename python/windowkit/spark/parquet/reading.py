@@ -39,6 +39,8 @@ BATCH_BYTES: Final = 16 << 20
 WIDE_GROUP: Final = 64 << 20
 """Bytes of the columns of a row group from which they are read piece by piece rather than at once."""
 PIECE_BYTES: Final = 4 << 20
+DAMAGED: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What pyarrow raises of a file that it cannot read; the last where a name in it is no text."""
 FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit=UNIT)
 
 
@@ -55,13 +57,13 @@ def fragment(
     opened = unopened(filesystem, file, partitioned)
     try:
         opened.ensure_complete_metadata()
+        names = opened.physical_schema.names
     except FileNotFoundError as error:
         raise InvalidValue(
             f"paths: {file.path!r} no longer exists; files must stay in place until a scan is done"
         ) from error
-    except (pa.ArrowException, OSError) as error:
+    except DAMAGED as error:
         raise InvalidValue(f"paths: {file.path!r} cannot be read as Parquet: {error}") from error
-    names = opened.physical_schema.names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidValue(
@@ -122,10 +124,20 @@ class Reader:
         InvalidValue
             The file cannot be read, or is no longer what it was when it was found.
         """
-        schema, chosen = self.schema, self.chosen
-        constant = constants(part.file, self.partitioned)
         check_unchanged(self.filesystem, part.file)
         opened = fragment(self.filesystem, part.file, self.partitioned)
+        try:
+            yield from self.of(opened, part)
+        except DAMAGED as error:
+            # If a file was rewritten meanwhile, its old footer describes bytes that no longer exist.
+            check_unchanged(self.filesystem, part.file)
+            raise InvalidValue(f"paths: {part.file.path!r} cannot be read: {error}") from error
+        check_unchanged(self.filesystem, part.file)
+
+    def of(self, opened: ds.ParquetFileFragment, part: Part) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a part of a file that is open."""
+        schema, chosen = self.schema, self.chosen
+        constant = constants(part.file, self.partitioned)
         own = opened.physical_schema
         for field in schema:
             if field.name not in constant:
@@ -141,22 +153,16 @@ class Reader:
         # By the old calendar's statistics, rows that are to be refused might be left out unseen.
         if chosen is not None and groups and not any(has_days(schema.field(name).type) for name in old):
             opened = pruned(opened, schema, chosen)
-        try:
-            for batch in stored(opened, there):
-                if doubtful and not all(is_near(batch.column(name)) for name in doubtful):
-                    check_int96(self.filesystem, part.file, opened, doubtful)
-                    doubtful = []
-                rows = completed(batch, schema, constant)
-                check_calendar(rows.select(old), part.file)
-                if chosen is None:
-                    yield rows
-                else:
-                    yield from pa.Table.from_batches([rows]).filter(chosen.rows).to_batches()
-        except (pa.ArrowException, OSError) as error:
-            # If a file was rewritten meanwhile, its old footer describes bytes that no longer exist.
-            check_unchanged(self.filesystem, part.file)
-            raise InvalidValue(f"paths: {part.file.path!r} cannot be read: {error}") from error
-        check_unchanged(self.filesystem, part.file)
+        for batch in stored(opened, there):
+            if doubtful and not all(is_near(batch.column(name)) for name in doubtful):
+                check_int96(self.filesystem, part.file, opened, doubtful)
+                doubtful = []
+            rows = completed(batch, schema, constant)
+            check_calendar(rows.select(old), part.file)
+            if chosen is None:
+                yield rows
+            else:
+                yield from pa.Table.from_batches([rows]).filter(chosen.rows).to_batches()
 
 
 def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.RecordBatch]:
