@@ -1,8 +1,8 @@
 """Calls of an operator, one at a time, each of which takes effect if, and only if, its result is delivered.
 
 A signal such as Ctrl-C may raise an exception after the core has taken rows in, and before the windows that
-it computed reach the caller. So the core only attempts what a call asks for. The next call commits the attempt
-or, if its result was not delivered, rolls it back.
+it computed reach the caller. So the core only attempts what a call asks for. The next call commits the
+attempt or, if its result was not delivered, rolls it back.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Calls:
         self._lost = self._caller not in (0, threading.get_ident())
 
     def _settle(self) -> None:
-        """Roll back what the call before attempted, unless its result was delivered: then the core commits it."""
+        """Roll back what the call before attempted, unless it was delivered: the core commits it then."""
         core = self.state.core
         if core is None:
             return

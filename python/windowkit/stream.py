@@ -60,8 +60,8 @@ class Stats:
         them, and slices recomputed from rows (Traub et al. 2019, §5.2). Merges of slices whose edges no
         window needs any more are not counted, since their time is an implementation detail.
     late_dropped, late_bytes : int
-        Late rows that were dropped because ``late_limit`` of them were held, and the memory of those that are,
-        until `Operator.take_late` returns them.
+        Late rows that were dropped because ``late_limit`` of them were held, and the memory of those that
+        are, until `Operator.take_late` returns them.
     """
 
     keys: int

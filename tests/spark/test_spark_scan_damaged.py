@@ -176,7 +176,17 @@ def test_the_command_line_refuses_a_damaged_file(tmp_path, capsys, damage):
         at = 200 if damage == "pages" else len(data) - 300
         data[at : at + 100] = b"\xff" * 100
     path.write_bytes(data)
-    command = ["aggregate", "--input", str(path), "--by", "k", "--time", "t", "--window", "tumbling(1 minute)"]
+    command = [
+        "aggregate",
+        "--input",
+        str(path),
+        "--by",
+        "k",
+        "--time",
+        "t",
+        "--window",
+        "tumbling(1 minute)",
+    ]
     assert main([*command, "--agg", "sum(v)", "--output", str(tmp_path / "out.parquet")]) == 1
     assert "error: " in capsys.readouterr().err
     assert not (tmp_path / "out.parquet").exists()
