@@ -57,7 +57,7 @@ def test_limits_of_any_size(limit: int | None, held: int) -> None:
 @pytest.mark.parametrize("limit", [-1, 1.5, "many", True])
 def test_limits_are_ints(limit: Any) -> None:
     with pytest.raises(
-        (wk.InvalidValue, wk.InvalidType), match="late_limit: .* it is an int of at least 0, or None"
+        (wk.InvalidValue, wk.InvalidType), match=r"late_limit: .* it is an int of at least 0, or None"
     ):
         QUERY.operator(late_limit=limit)
 
@@ -113,7 +113,6 @@ def test_what_is_not_delivered_is_neither_lost_nor_duplicated(
     plans = [("q1", local.plan(QUERY, SCHEMA))]
     core = _native.Operator(plans, "out-of-order", (0, False), None, "auto", limit)
     core.advance(100)
-    core.settle(True)
     held: list[int] = []
     count = dropped = number = 0
     for step, size, delivered in steps:
@@ -139,7 +138,7 @@ def test_what_is_not_delivered_is_neither_lost_nor_duplicated(
 
 
 def as_of_version_3(snapshot: bytes) -> bytes:
-    """Return what the version before would have written: without the limit, and the number of dropped rows."""
+    """Return what the version before would have written: without the limit and the dropped rows."""
     body = snapshot[24:]
     (schema,) = struct.unpack_from("<Q", body)
     # Order, lateness, delay and store; then the limit.
