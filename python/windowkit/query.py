@@ -390,8 +390,8 @@ def query(
     max_windows : int, optional
         How many windows the query may make at once: in `Query.run` and `Query.batches`, in each task of
         Spark, and in each call of a stream operator. More than these are an error, which is raised before
-        any of them is computed: a slide of a nanosecond rather than a second makes a billion windows of each. Only
-        windows that the rows determine (windows by rows, of which there are no more than rows, and
+        any of them is computed: a slide of a nanosecond rather than a second makes a billion windows of each.
+        Only windows that the rows determine (windows by rows, of which there are no more than rows, and
         user-defined ones) are counted as they are listed. None for any number.
 
     Returns
