@@ -67,6 +67,18 @@ def test_of_keys_of_windows_by_rows_a_count_is_left(window: wk.Window) -> None:
     assert (sizes[-1] - sizes[19]) / 20_000 <= 450
 
 
+def test_keys_with_many_rows_at_once_are_small_once_they_are_idle() -> None:
+    """An incomplete window of three rows is left of each, and no room for all rows that there were."""
+    op = wk.query(by="k", time="t", windows=wk.tumbling(rows=10), aggs=wk.sum("v")).operator(schema=SCHEMA)
+    for batch in range(100):
+        keys = [10 * batch + number // 83 for number in range(830)]
+        op.push(rows(keys, [830 * batch + number for number in range(830)]))
+    stats = op.stats()
+    assert stats.keys == 1000
+    # 2,150 with room for the 83 rows.
+    assert stats.bytes < 600 * stats.keys
+
+
 def test_a_key_that_was_forgotten_comes_back() -> None:
     """Its windows over time are those of a new key, and its ranks and numbers go on."""
     windows = [
