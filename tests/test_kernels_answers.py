@@ -386,7 +386,7 @@ def test_windows_over_the_ends_of_long_groups(partial: str, agg: str, kind: pa.D
 
 
 def test_short_forms_show_the_keywords_they_pass_on() -> None:
-    passed = ["algorithm", "min_periods", "partial", "segments"]
+    passed = ["algorithm", "min_periods", "partial", "segments", "validate"]
     assert list(inspect.signature(kernels.sliding_sum).parameters) == ["array", "size", "slide", *passed]
     assert list(inspect.signature(kernels.sliding_std).parameters) == [
         "array",

@@ -138,3 +138,13 @@ def test_validate_is_a_bool(call):
     call(True)
     with pytest.raises(wk.InvalidType, match="validate: 1 is an int; it is True or False"):
         call(1)
+
+
+def test_slices_without_rows_are_sound() -> None:
+    """Their offsets point to values of other rows, which are not handed over."""
+    times = pa.chunked_array([[], [1], [], [2]], pa.int64())
+    for kind in (pa.string(), pa.large_binary(), pa.list_(pa.int8())):
+        keys = pa.array(["a", ""] if kind != pa.list_(pa.int8()) else [[1], []], kind)
+        table = pa.table({"k": keys, "t": times})
+        query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        assert query.run(table)["n"].to_pylist() == [1, 1]
