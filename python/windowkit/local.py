@@ -101,6 +101,9 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
     InvalidType
         `data` has no Arrow interface, or is a column rather than a table.
     """
+    # What small pushes bring comes first: looking through an object's classes takes microseconds.
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
     if is_spark(data):
         raise InvalidType(
             "data: a Spark DataFrame has no batches or schema in this process; use query.run(data), or "
@@ -115,8 +118,6 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
             raise InvalidType(f"data: a {kind.__module__.split('.')[0]} {kind.__name__} {why}; {instead}")
     if isinstance(data, pa.RecordBatchReader):
         return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.RecordBatchReader.from_batches(data.schema, [data])
     if is_a(data, "pyarrow", "MetadataRecordBatchReader"):
         # Of Flight.
         return data.to_reader()
