@@ -9,11 +9,10 @@
 //! Who is in charge is not known here: [`watching`] is given a function to ask, which for Python handles pending
 //! signals. Code that can fail calls [`check`] and hands the error on, as any other. Kernels and sorts, which cannot,
 //! call [`tick`], which unwinds out of the nearest [`within`]; elsewhere it does nothing. So `within` may only surround
-//! work on what is dropped if it fails, or is restored as after any error: neither an operator's state in the middle of
-//! a change, nor anything that another thread may see.
+//! work on what is dropped if it fails, or is rolled back by an undo log as after any error, and nothing that another
+//! thread may see.
 //!
-//! Sorting is done in pieces, since the library's sorts do not look: a comparison that did would make sorting a fifth
-//! slower.
+//! Sorting is done in pieces, since the library's sorts do not look, and looking in each comparison would slow them down.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -235,7 +234,7 @@ pub fn within<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Threads that help, and end early once they are told to.
+/// Helper threads, which stop early once the thread they work for has an error.
 pub struct Helpers {
     ended: Arc<OnceLock<Error>>,
     working: Sender<()>,
@@ -262,7 +261,7 @@ impl Helpers {
     }
 
     /// Waits until all are done, and looks meanwhile. If `own`, the work of this thread, has failed, or a look fails,
-    /// they are told to end.
+    /// they stop early.
     ///
     /// # Errors
     /// That of `own`, and those of [`check`].

@@ -1,4 +1,4 @@
-"""Signals are noticed in the middle of a long call, which then ends as if it had not been made.
+"""A signal ends a long call early, and the state is as it was before the call.
 
 Whether that is soon enough is judged by how long the whole call takes on the machine at hand.
 """

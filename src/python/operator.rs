@@ -27,7 +27,7 @@ use crate::{Error, Result};
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
 pub(super) struct PyOperator {
     operator: Shared<Result<Operator>>,
-    /// Whether a call has begun that has not attempted a step yet.
+    /// Whether the current call has yet to attempt a step.
     has_begun: AtomicBool,
 }
 

@@ -148,12 +148,9 @@ def test_damaged_files_are_refused_or_read(tmp_path: Path) -> None:
         assert refused > 10
 
 
-@pytest.mark.parametrize("damage", ["pages", "footer", "cut"])
-def test_a_scan_of_a_damaged_file_fails_by_its_name(spark, tmp_path, damage):
-    """And the session goes on."""
-    for name in ("sound", "hurt"):
-        write(tmp_path / f"{name}.parquet", "snappy")
-    path = tmp_path / "hurt.parquet"
+def hurt(folder: Path, damage: str) -> Path:
+    """Write a file that is damaged in its pages or its footer, or cut off."""
+    path = write(folder / "hurt.parquet", "snappy")
     data = bytearray(path.read_bytes())
     if damage == "cut":
         del data[len(data) // 2 :]
@@ -161,6 +158,14 @@ def test_a_scan_of_a_damaged_file_fails_by_its_name(spark, tmp_path, damage):
         at = 200 if damage == "pages" else len(data) - 300
         data[at : at + 100] = b"\xff" * 100
     path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("damage", ["pages", "footer", "cut"])
+def test_a_scan_of_a_damaged_file_fails_by_its_name(spark, tmp_path, damage):
+    """And the session goes on."""
+    write(tmp_path / "sound.parquet", "snappy")
+    path = hurt(tmp_path, damage)
     with pytest.raises((PySparkException, wk.InvalidValue), match=r"hurt\.parquet"):
         windowkit.spark.scan(spark, [str(path), str(tmp_path / "sound.parquet")], QUERY).collect()
     assert windowkit.spark.scan(spark, str(tmp_path / "sound.parquet"), QUERY).count() > 10
@@ -168,14 +173,7 @@ def test_a_scan_of_a_damaged_file_fails_by_its_name(spark, tmp_path, damage):
 
 @pytest.mark.parametrize("damage", ["pages", "footer", "cut"])
 def test_the_command_line_refuses_a_damaged_file(tmp_path, capsys, damage):
-    path = write(tmp_path / "hurt.parquet", "snappy")
-    data = bytearray(path.read_bytes())
-    if damage == "cut":
-        del data[len(data) // 2 :]
-    else:
-        at = 200 if damage == "pages" else len(data) - 300
-        data[at : at + 100] = b"\xff" * 100
-    path.write_bytes(data)
+    path = hurt(tmp_path, damage)
     command = [
         "aggregate",
         "--input",

@@ -1,4 +1,4 @@
-"""Functions and windows of users' own that fail when they are told to, and what they mean."""
+"""User-defined functions and windows that fail on demand, and the oracles for their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import windowkit as wk
 
 
 class InjectedError(Exception):
-    """What a user-defined function raises when it is told to."""
+    """The exception that a user-defined function raises on demand."""
 
 
 class Failure:

@@ -97,7 +97,7 @@ class Definition(Kept):
         return end < self.watermark or (end == self.watermark and not isinstance(window, wk.Session))
 
     def came_in_time(self, row: int, window: wk.Window, end: int) -> bool:
-        """Whether a window that a row belongs to had not expired when it came."""
+        """Whether some window of the row was still accepting rows when the row arrived."""
         horizon = self.horizons[row]
         return isinstance(window, wk.Session) or horizon is None or over(window, end) > horizon
 

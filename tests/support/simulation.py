@@ -522,7 +522,7 @@ def simulate(
 def fails(seed: int, steps: int, without: Sequence[int] = ()) -> bool:
     try:
         simulate(seed, steps, without)
-    except Exception:
+    except Exception:  # in whatever way: shrinking asks only whether a run fails
         return True
     return False
 
@@ -542,7 +542,7 @@ def passes(seed: int) -> bool:
     """Run a seed; if it fails, print why, and how to run it again."""
     try:
         simulate(seed)
-    except Exception:
+    except Exception:  # printed with its traceback; the hunt goes on with the next seed
         traceback.print_exc()
         print(f"seed {seed} fails; in tests: {shrunk(seed)}", flush=True)
         return False
