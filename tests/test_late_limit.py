@@ -110,7 +110,7 @@ def test_a_call_that_fails_neither_holds_nor_counts() -> None:
 def test_what_is_not_delivered_is_neither_lost_nor_duplicated(
     limit: int | None, steps: list[tuple[str, int, bool]]
 ) -> None:
-    plans = [("q1", local.plan(QUERY, SCHEMA))]
+    plans = [("q1", local.plan(QUERY, SCHEMA), None)]
     core = _native.Operator(plans, "out-of-order", (0, False), None, "auto", limit)
     core.advance(100)
     held: list[int] = []

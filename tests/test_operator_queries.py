@@ -150,13 +150,13 @@ def test_slice_edges_are_window_edges(case: Case) -> None:
         keys = [plain(slices[name]) for name in case.query.by]
         begin, end, first, last = (plain(slices[name]) for name in ("t_start", "t_end", "t_first", "t_last"))
         assert op.stats().slices == slices.num_rows
-        times = oracle.times()
         columns = [plain(oracle.table[name]) for name in case.query.by]
         for row in range(slices.num_rows):
             group = [str(column[row]) for column in keys]
             own = [
-                times[other]
-                for other in oracle.taken
+                time
+                for taken in oracle.taken.values()
+                for other, time in taken.items()
                 if all(same_key(str(c[other]), g) for c, g in zip(columns, group, strict=True))
             ]
             assert {first[row], last[row]} <= set(own)

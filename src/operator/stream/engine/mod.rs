@@ -18,6 +18,7 @@ use super::keyed::Keyed;
 use super::options::{Options, Stats};
 use super::outgoing::Outgoing;
 use super::queries::Queries;
+use super::sharing::Class;
 use super::tuples::{Changed, Moves, Tuples};
 use crate::interrupt::{self, Pace, check, within};
 use crate::kernels::simd;
@@ -37,6 +38,10 @@ const CHUNK_ROWS: usize = 16_384;
 /// Slices, their partials, and what is known of upcoming windows.
 pub(super) struct Engine {
     options: Options,
+    /// For how long after its end a window is updated.
+    lateness: i64,
+    /// See [`Class::is_cumulative`].
+    is_cumulative: bool,
     pub(super) queries: Queries,
     keys: Keyed,
     slices: Timelines,
@@ -102,23 +107,24 @@ struct Brought {
 }
 
 impl Engine {
-    /// An engine for these queries, with or without rows under its slices; the watermark says how far the stream has
-    /// come.
+    /// An engine for these queries, whose windows are of this class; the watermark says how far the stream has come.
     pub(super) fn new(
         queries: Queries,
         options: Options,
-        keeps_rows: bool,
+        class: &Class,
         watermark: Option<i64>,
     ) -> Result<Self> {
-        let partials = queries.columns(None, 0)?;
+        let (partials, keeps_rows) = (queries.columns(None, 0)?, class.keeps_rows);
         let tuples = keeps_rows.then(|| Tuples::new(&queries, &partials)).transpose()?;
         let ordered = tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
         let store = Store::new(partials, &ordered, 0);
         Ok(Self {
             eager: upkeep::eager(&queries, options, &store, keeps_rows),
             agenda: Agenda::new(&queries),
-            expiring: (options.allowed_lateness > 0).then(|| Agenda::new(&queries)),
+            expiring: (class.lateness > 0).then(|| Agenda::new(&queries)),
             options,
+            lateness: class.lateness,
+            is_cumulative: class.is_cumulative(),
             keys: Keyed::new(queries.leader())?,
             slices: Timelines::new(keeps_rows),
             store,
@@ -160,10 +166,10 @@ impl Engine {
         }
     }
 
-    /// Those of the accepted rows that some query of this engine accepts.
-    pub(super) fn own_rows(&self, accepted: &[Accepted]) -> Result<Vec<Accepted>> {
-        let Some(cutoff) = self.cutoff() else { return Ok(accepted.to_vec()) };
-        accepted.iter().map(|batch| Ok(batch.clone().split(cutoff)?.0)).collect()
+    /// Those rows that some window of this engine accepts.
+    pub(super) fn own_rows(&self, rows: &[Accepted]) -> Result<Vec<Accepted>> {
+        let cutoff = self.cutoff().unwrap_or(i64::MIN);
+        rows.iter().map(|batch| batch.since(cutoff)).collect()
     }
 
     /// Adds rows, and finds the windows that are ready at this watermark.
@@ -232,7 +238,7 @@ impl Engine {
         let mut delta = self.store.delta();
         self.cutter.begin();
         for batch in accepted {
-            self.fold(&batch.rows, batch.is_sorted, &mut delta)?;
+            self.fold(batch, &mut delta)?;
         }
         delta.settle()?;
         let (mut late, mut reopened) = (Vec::new(), Vec::new());
@@ -267,9 +273,12 @@ impl Engine {
     }
 
     /// Folds rows into the call's cells.
-    fn fold(&mut self, batch: &RecordBatch, sorted: bool, delta: &mut Delta) -> Result<()> {
-        let columns = Columns::of(self.queries.leader(), self.queries.stored(), batch)?;
-        let rows = columns.times.len();
+    fn fold(&mut self, batch: &Accepted, delta: &mut Delta) -> Result<()> {
+        let columns = Columns::of(self.queries.leader(), self.queries.stored(), &batch.rows)?;
+        let (rows, sorted) = (columns.times.len(), batch.is_sorted);
+        // Where rows before the horizon are put, so that they are new to the first window that has not expired.
+        let least = self.horizon().filter(|&horizon| self.is_cumulative && batch.least < horizon);
+        let moved = least.map(|least| columns.times.iter().map(|&t| t.max(least)).collect::<Vec<i64>>());
         let one_key = columns.keys.is_empty();
         if one_key {
             self.ids.clear();
@@ -290,7 +299,8 @@ impl Engine {
                 let same = self.ids.iter().all(|&id| id == first);
                 keys = if same { Keys::One(first) } else { Keys::Each(&self.ids) };
             }
-            self.cutter.cut(times, keys, self.keys.len(), sorted || simd::is_ascending(times));
+            let places = moved.as_ref().map_or(times, |moved| &moved[from..from + rows]);
+            self.cutter.cut(places, keys, self.keys.len(), sorted || simd::is_ascending(places));
             let inputs: Vec<_> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
             delta.update(&inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
         }
