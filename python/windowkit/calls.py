@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -33,7 +33,7 @@ class State:
 
     queries: Mapping[str, Query]
     """By name, in the order they were added."""
-    lateness: Mapping[str, tuple[int, bool] | None] = MappingProxyType({})
+    lateness: Mapping[str, tuple[int, bool] | None] = field(default_factory=lambda: MappingProxyType({}))
     """Of the same queries, where it is not the operator's."""
     added: int = 0
     """How many were, including those removed."""

@@ -347,9 +347,7 @@ class Operator:
             return pa.table({})
         return self._ask("take_late", lambda core, _: table(core.take_late()), closed=True)
 
-    def add(
-        self, query: Query, *, name: str | None = None, allowed_lateness: Length | None = None
-    ) -> str:
+    def add(self, query: Query, *, name: str | None = None, allowed_lateness: Length | None = None) -> str:
         """Add a query while the stream runs; it shares slices with the others.
 
         Parameters

@@ -31,7 +31,7 @@ def over(window: wk.Window, end: int) -> int:
 
 
 class Registered(NamedTuple):
-    """A query, the time after which its stream begins, and how long its windows are updated after their end."""
+    """A query, the time after which its stream begins, and its allowed lateness."""
 
     query: wk.Query
     since: int | None
