@@ -221,7 +221,9 @@ impl Engine {
         key: Option<&[ArrayRef]>,
         watermark: Option<i64>,
     ) -> Result<Outcome> {
-        if let Some(tuples) = &mut self.tuples {
+        // Windows of this engine may have expired where others, updated for longer, still accept it.
+        let cutoff = self.cutoff();
+        if let Some(tuples) = self.tuples.as_mut().filter(|_| cutoff.is_none_or(|cutoff| cutoff <= time)) {
             self.ids.clear();
             key.map_or(Ok(()), |values| self.keys.assign(values, 1, &mut self.ids))?;
             tuples.punctuate(time, self.ids.first().copied());
