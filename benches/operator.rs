@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use windowkit::operator::{
-    AggregateSpec, Length, Operator, Options, Plan, StoreKind, WindowKind, WindowSpec,
+    AggregateSpec, By, Delay, Length, Operator, Options, Plan, StoreKind, WindowKind, WindowSpec,
 };
 use windowkit::slice::strategy::Order;
 
@@ -77,11 +77,12 @@ fn run(mut stream: Operator, batches: &[RecordBatch]) -> (Operator, usize) {
 const IN_ORDER: Options = Options {
     order: Order::InOrder,
     allowed_lateness: 0,
-    max_delay: None,
+    progress: None,
     store: StoreKind::Auto,
     late_limit: None,
 };
-const OUT_OF_ORDER: Options = Options { max_delay: Some(2 * MICROS), order: Order::OutOfOrder, ..IN_ORDER };
+const DELAY: Delay = Delay { by: By::Time(2 * MICROS), source: None, idle: None, future: None };
+const OUT_OF_ORDER: Options = Options { progress: Some(DELAY), order: Order::OutOfOrder, ..IN_ORDER };
 
 fn in_order(criterion: &mut Criterion) {
     for rate in [2_000, 100_000, 10_000_000] {

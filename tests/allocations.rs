@@ -138,7 +138,7 @@ fn by_rows() -> Arc<Plan> {
 const IN_ORDER: Options = Options {
     order: Order::InOrder,
     allowed_lateness: 0,
-    max_delay: None,
+    progress: None,
     store: StoreKind::Auto,
     late_limit: None,
 };

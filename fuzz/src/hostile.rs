@@ -18,7 +18,7 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, SchemaRef};
 use windowkit::Error;
 use windowkit::aggregate::Function;
-use windowkit::operator::{AggregateSpec, Length, Options, Plan, StoreKind, WindowKind, WindowSpec};
+use windowkit::operator::{AggregateSpec, By, Delay, Length, Options, Plan, StoreKind, WindowKind, WindowSpec};
 use windowkit::slice::strategy::Order;
 use windowkit::state::check_stream;
 use windowkit::window::Mark;
@@ -162,7 +162,12 @@ impl Query {
         Options {
             order,
             allowed_lateness: i64::from(self.lateness.unwrap_or(0)),
-            max_delay: self.delay.filter(|_| self.lateness.is_some()).map(i64::from),
+            progress: self.delay.filter(|_| self.lateness.is_some()).map(|delay| Delay {
+                by: By::Time(i64::from(delay)),
+                source: None,
+                idle: None,
+                future: None,
+            }),
             store: match self.eager {
                 None => StoreKind::Auto,
                 Some(false) => StoreKind::Lazy,

@@ -20,5 +20,6 @@ pub use bounded::Bounded;
 pub use buckets::split_rows;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, MAX_WINDOWS, Plan, Stored};
-pub use stream::{Contents, Operator, Options, Stats, Step, StoreKind, length};
+pub(crate) use schema::find;
+pub use stream::{By, Contents, Delay, Operator, Options, Stats, Step, StoreKind, length};
 pub use window_spec::{Length, Moment, WindowKind, WindowSpec};

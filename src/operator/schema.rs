@@ -6,7 +6,7 @@ use crate::window::Measure;
 use crate::{Error, Result};
 
 /// The position of the column that an argument names.
-pub(super) fn find(schema: &Schema, argument: &str, name: &str) -> Result<usize> {
+pub(crate) fn find(schema: &Schema, argument: &str, name: &str) -> Result<usize> {
     let mut matching = schema.fields().iter().enumerate().filter(|(_, field)| field.name() == name);
     match (matching.next(), matching.next()) {
         (Some((position, _)), None) => Ok(position),

@@ -16,7 +16,7 @@ use super::given::{self, Given};
 use super::plan::PyPlan;
 use super::shared::Shared;
 use crate::memory::{caught, of_panic};
-use crate::operator::{Contents, Operator, Options, Plan, Stats, Step, StoreKind, length};
+use crate::operator::{By, Contents, Delay, Operator, Options, Plan, Stats, Step, StoreKind, find, length};
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
 
@@ -34,6 +34,10 @@ pub(super) struct PyOperator {
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
 
+/// A delay as Python gives it: a length, a number of rows, or a share, of which one is there; the column of sources;
+/// microseconds after which one is idle; how far ahead of the others a row may be.
+type GivenDelay = (Option<Length>, Option<u64>, Option<f64>, Option<String>, Option<i64>, Option<Length>);
+
 /// A decision, the answer, its reason, and the source of the rule.
 type Answer = (&'static str, String, &'static str, &'static str);
 
@@ -45,7 +49,7 @@ impl PyOperator {
         queries: Vec<(String, Bound<'_, PyPlan>, Option<Length>)>,
         order: &str,
         allowed_lateness: Length,
-        max_delay: Option<Length>,
+        progress: Option<GivenDelay>,
         store: &str,
         late_limit: Option<u64>,
     ) -> PyResult<Self> {
@@ -67,10 +71,10 @@ impl PyOperator {
             let Some((_, leader, _)) = queries.first() else {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
-            let max_delay = max_delay.map(|given| bound(leader, "max_delay", given)).transpose()?;
+            let progress = progress.map(|given| delay(leader, given)).transpose()?;
             let allowed_lateness = bound(leader, "allowed_lateness", allowed_lateness)?;
             let options =
-                Options { order: Order::parse(order)?, allowed_lateness, max_delay, store, late_limit };
+                Options { order: Order::parse(order)?, allowed_lateness, progress, store, late_limit };
             let queries = queries.into_iter().map(|(name, plan, own)| {
                 let own = own.map(|own| bound(&plan, "allowed_lateness", own)).transpose()?;
                 Ok((name, plan, own))
@@ -135,6 +139,33 @@ impl PyOperator {
     /// Moves the watermark.
     fn advance(&self, py: Python<'_>, watermark: i64) -> PyResult<PyRecordBatchReader> {
         detached(py, || self.attempt(Step::Advance(watermark)))
+    }
+
+    /// Moves the watermark on to that of the sources that are not idle.
+    fn follow(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.attempt(Step::Follow))
+    }
+
+    /// Sets the clock to these microseconds.
+    fn set_clock(&self, py: Python<'_>, now: i64) -> PyResult<()> {
+        detached(py, || {
+            self.with(|stream| {
+                stream.set_clock(now);
+                Ok(())
+            })
+        })
+    }
+
+    /// Whether sources may be idle, so that the clock matters.
+    #[getter]
+    fn has_clock(&self, py: Python<'_>) -> PyResult<bool> {
+        let has_clock = |stream: &mut Operator| stream.options().progress.is_some_and(|delay| delay.idle.is_some());
+        detached(py, || self.with(|stream| Ok(has_clock(stream))))
+    }
+
+    /// What is known of the sources.
+    fn progress(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
+        detached(py, || self.with(|stream| Ok(PyRecordBatch::new(stream.progress()?))))
     }
 
     /// Ends the stream.
@@ -302,6 +333,19 @@ fn lost(reason: Error) -> Error {
         Error::Memory(text) => Error::Memory(why(text)),
         other => Error::Internal(why(other.to_string())),
     }
+}
+
+/// How the watermark follows rows, in units of the query's measure.
+fn delay(plan: &Plan, (time, rows, share, source, idle, future): GivenDelay) -> Result<Delay> {
+    let by = match (time, rows, share) {
+        (Some(time), None, None) => By::Time(bound(plan, "delay", time)?),
+        (None, Some(rows), None) => By::Rows(rows),
+        (None, None, Some(share)) => By::Share(share),
+        _ => return Err(Error::InvalidValue("delay: expected a time, a number of rows, or a share".into())),
+    };
+    let source = source.map(|name| find(plan.input(), "source", &name)).transpose()?;
+    let future = future.map(|future| bound(plan, "future", future)).transpose()?;
+    Ok(Delay { by, source, idle, future })
 }
 
 /// A length in units of the query's measure.

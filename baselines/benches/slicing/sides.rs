@@ -77,7 +77,7 @@ impl Slicing {
         let options = Options {
             order: workload.order,
             allowed_lateness: workload.lateness,
-            max_delay: None,
+            progress: None,
             store,
             late_limit: None,
         };
@@ -267,7 +267,7 @@ impl Splitting {
         let options = Options {
             order: Order::OutOfOrder,
             allowed_lateness: 0,
-            max_delay: None,
+            progress: None,
             store: StoreKind::Auto,
             late_limit: None,
         };

@@ -32,8 +32,9 @@ pub(super) struct Accepted {
     pub(super) times: ScalarBuffer<i64>,
     /// Whether times never decrease.
     pub(super) is_sorted: bool,
-    /// The earliest time.
+    /// The earliest and the latest time.
     pub(super) least: i64,
+    pub(super) most: i64,
 }
 
 impl Accepted {
@@ -43,9 +44,15 @@ impl Accepted {
             return Ok(self.clone());
         }
         let taken = BooleanBuffer::collect_bool(self.times.len(), |row| self.times[row] >= cutoff);
-        let times: Vec<i64> = self.times.iter().copied().filter(|&t| t >= cutoff).collect();
-        let rows = filter_record_batch(&self.rows, &BooleanArray::new(taken, None))?;
-        Ok(Self { rows, times: times.into(), is_sorted: self.is_sorted, least: cutoff })
+        self.only(&BooleanArray::new(taken, None))
+    }
+
+    /// Some of these rows.
+    pub(super) fn only(&self, these: &BooleanArray) -> Result<Self> {
+        let times: Vec<i64> = these.values().set_indices().map(|row| self.times[row]).collect();
+        let (least, most) = simd::span(&times).unwrap_or((i64::MAX, i64::MIN));
+        let rows = filter_record_batch(&self.rows, these)?;
+        Ok(Self { rows, times: times.into(), is_sorted: self.is_sorted, least, most })
     }
 }
 
@@ -99,7 +106,7 @@ pub(super) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
 impl Gate {
     /// The rows of a batch, and those without a time, if there are any. `before` rows of the same call come before it.
     pub(super) fn accept(
-        &mut self,
+        &self,
         plan: &Plan,
         (batch, before): (&RecordBatch, usize),
     ) -> Result<(Accepted, Option<RecordBatch>)> {
@@ -112,7 +119,7 @@ impl Gate {
         }
         let times = plan.measure().read(rows.column(plan.time()))?;
         let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
-            return Ok((Accepted { rows, times, is_sorted: true, least: i64::MAX }, untimed));
+            return Ok((Accepted { rows, times, is_sorted: true, least: i64::MAX, most: i64::MIN }, untimed));
         };
         let (mut least, mut most) = (first, last);
         let is_sorted = simd::is_ascending(&times);
@@ -125,9 +132,15 @@ impl Gate {
         if let Some(&outside) = [least, most].iter().find(|&&t| t < self.bounds.0 || t > self.bounds.1) {
             return Err(out_of_bounds(plan, outside));
         }
-        self.latest = Some(most).max(self.latest);
-        self.latest_row = Some(most).max(self.latest_row);
-        Ok((Accepted { rows, times, is_sorted, least }, untimed))
+        Ok((Accepted { rows, times, is_sorted, least, most }, untimed))
+    }
+
+    /// Takes note of rows that came.
+    pub(super) fn see(&mut self, rows: &Accepted) {
+        if !rows.times.is_empty() {
+            self.latest = Some(rows.most).max(self.latest);
+            self.latest_row = Some(rows.most).max(self.latest_row);
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum Reason {
     TooLate,
     /// The query was added when the stream was past it.
     BeforeQuery,
+    /// It is further ahead of the other rows than is allowed.
+    Future,
 }
 
 impl Reason {
@@ -27,6 +29,7 @@ impl Reason {
             Reason::NullTime => "null time",
             Reason::TooLate => "too late",
             Reason::BeforeQuery => "before the query",
+            Reason::Future => "from the future",
         }
     }
 }

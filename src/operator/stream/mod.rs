@@ -21,6 +21,7 @@ mod lateness;
 mod names;
 mod options;
 mod outgoing;
+mod progress;
 mod queries;
 mod sharing;
 mod snapshot;
@@ -29,7 +30,7 @@ mod tuples;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 
@@ -42,6 +43,8 @@ use engine::{Emptied, Engine, Outcome};
 use intake::{Gate, check_open, check_schema, check_watermark};
 use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind, length};
+pub use progress::{By, Delay};
+use progress::{Progress, Seen};
 use queries::{Entry, Queries, strategy};
 use sharing::Class;
 pub use snapshot::Contents;
@@ -57,6 +60,10 @@ pub struct Operator {
     /// An engine for each class of windows: at least one. Those that keep rows come last.
     engines: Vec<(Class, Engine)>,
     late: Late,
+    /// What was seen of the stream's sources, if the watermark follows them.
+    progress: Option<Progress>,
+    /// The time of the clock in microseconds, where it matters.
+    now: Option<i64>,
     /// Up to when the stream is complete.
     watermark: Option<i64>,
     /// The time of the latest row.
@@ -74,6 +81,8 @@ pub enum Step<'a> {
     Push(&'a [RecordBatch]),
     /// See [`Operator::advance`].
     Advance(i64),
+    /// See [`Operator::follow`].
+    Follow,
     /// See [`Operator::punctuate`].
     Punctuate(i64, Option<&'a [ArrayRef]>),
     /// See [`Operator::close`].
@@ -89,6 +98,7 @@ struct Attempted {
     outcomes: Vec<Outcome>,
     watermark: Option<i64>,
     latest: Option<i64>,
+    seen: Option<Seen>,
     rows: u64,
     refused: Refused,
     takes_late: bool,
@@ -136,6 +146,8 @@ impl Operator {
             entries,
             several,
             late,
+            progress: options.progress.map(|delay| Progress::new(delay, leader.plan.input())).transpose()?,
+            now: None,
             watermark: None,
             latest: None,
             past: Stats::default(),
@@ -230,6 +242,39 @@ impl Operator {
         self.take(Step::Advance(watermark))
     }
 
+    /// Moves the watermark on to that of the sources which are not idle by now, and emits windows as
+    /// [`Operator::advance`] does.
+    ///
+    /// # Errors
+    /// As [`Operator::advance`]; `InvalidValue` if no watermark follows rows.
+    pub fn follow(&mut self) -> Result<Vec<RecordBatch>> {
+        self.take(Step::Follow)
+    }
+
+    /// Sets the clock, by which sources are idle: microseconds, which never decrease.
+    pub fn set_clock(&mut self, now: i64) {
+        self.now = self.now.max(Some(now));
+    }
+
+    /// What is known of the sources of the stream, if its watermark follows them: a row for each, with its name where a
+    /// column has it.
+    ///
+    /// # Errors
+    /// `InvalidValue` if no watermark follows rows.
+    pub fn progress(&self) -> Result<RecordBatch> {
+        self.followed()?.table(self.input(), self.leader().measure(), self.now)
+    }
+
+    fn followed(&self) -> Result<&Progress> {
+        self.progress.as_ref().ok_or_else(|| {
+            Error::InvalidValue(
+                "progress: no watermark follows the rows of this operator; progress=windowkit.delay(...) of \
+                 query.operator() makes one do so"
+                    .into(),
+            )
+        })
+    }
+
     /// Ends the stream: emits all remaining windows.
     ///
     /// # Errors
@@ -285,6 +330,7 @@ impl Operator {
         let mut attempted = match step {
             Step::Push(batches) => self.try_push(batches),
             Step::Advance(watermark) => self.try_advance(watermark),
+            Step::Follow => self.try_follow(),
             Step::Punctuate(time, key) => self.try_punctuate(time, key),
             Step::Close => self.try_close(),
             Step::TakeLate => {
@@ -309,6 +355,9 @@ impl Operator {
             self.late.take();
         }
         (self.watermark, self.latest) = (attempted.watermark, attempted.latest);
+        if let (Some(progress), Some(seen)) = (&mut self.progress, attempted.seen) {
+            progress.seen = seen;
+        }
         self.past.rows += attempted.rows;
         if let Some(emptied) = attempted.emptied {
             self.closed = true;
@@ -326,22 +375,46 @@ impl Operator {
         batches.iter().try_for_each(|batch| check_schema(&input, batch))?;
         let (mut gate, limits) = (self.gate(), self.limits());
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
-        let mut rows = 0;
+        let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
         for batch in batches {
-            let (timed, untimed) = gate.accept(self.leader(), (batch, before))?;
+            let (mut timed, untimed) = gate.accept(self.leader(), (batch, before))?;
             if let Some(rows) = untimed {
-                let of = |name| self.late.batch(&rows, name, Reason::NullTime);
-                refused.extend(self.names().map(of).collect::<Result<Vec<_>>>()?);
+                refused.extend(self.late_for_all(&rows, Reason::NullTime)?);
             }
+            if let Some(seen) = &mut seen {
+                if let Some(ahead) = seen.ahead(&timed) {
+                    let rows = timed.only(&BooleanArray::new(ahead.clone(), None))?.rows;
+                    refused.extend(self.late_for_all(&rows, Reason::Future)?);
+                    timed = timed.only(&BooleanArray::new(!&ahead, None))?;
+                }
+                let sources = self.progress.as_mut().map(|progress| progress.sources(&timed.rows));
+                seen.see(&timed, &sources.transpose()?.unwrap_or_default(), self.now)?;
+            }
+            gate.see(&timed);
             before += batch.num_rows();
             rows += (timed.times.len() - self.refuse(&timed, &limits, &mut refused)?) as u64;
             accepted.push(timed);
         }
         let refused = self.late.limited(refused, self.options.late_limit)?;
-        let watermark = self.options.watermark(gate.latest_row);
+        let watermark = match (self.options.order, &seen) {
+            (Order::InOrder, _) => gate.latest_row,
+            (Order::OutOfOrder, seen) => seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.now))?,
+        };
         let outcomes = self.all(|engine| engine.try_push(engine.own_rows(&accepted)?, watermark))?;
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
-        Ok(Attempted { outcomes, watermark, latest, rows, refused, ..Attempted::default() })
+        Ok(Attempted { outcomes, watermark, latest, seen, rows, refused, ..Attempted::default() })
+    }
+
+    /// Rows that all queries lack, once for each.
+    fn late_for_all(&self, rows: &RecordBatch, reason: Reason) -> Result<Vec<RecordBatch>> {
+        self.names().map(|name| self.late.batch(rows, name, reason)).collect()
+    }
+
+    fn try_follow(&mut self) -> Result<Attempted> {
+        check_open(self.closed, "advance")?;
+        let watermark = self.followed()?.seen.watermark(self.now)?.max(self.watermark);
+        let outcomes = self.all(|engine| engine.try_move(watermark, false))?;
+        Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
 
     fn try_advance(&mut self, watermark: i64) -> Result<Attempted> {

@@ -1,20 +1,21 @@
 //! The options of a stream, and the statistics of an operator.
 
+use super::progress::Delay;
 use crate::slice::strategy::Order;
 use crate::state::{Reader, Writer};
 use crate::window::Measure;
 use crate::{Error, Result};
 
 /// The order of a stream, how long late rows are accepted, and how slices are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Whether rows may come out of order.
     pub order: Order,
     /// For how long after its end a window is updated when late rows arrive, in units of the measure, unless its query has
     /// a time of its own.
     pub allowed_lateness: i64,
-    /// The watermark follows the latest row at this distance, if at all.
-    pub max_delay: Option<i64>,
+    /// How the watermark follows rows out of order, if it does.
+    pub progress: Option<Delay>,
     /// How slices are stored.
     pub store: StoreKind,
     /// How many rows in no window are held until they are collected; any number if `None`.
@@ -22,10 +23,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Rejects a time for which windows are updated after their end, if it contradicts the options.
+    /// Rejects options that contradict each other, or a query's allowed lateness.
     ///
     /// # Errors
-    /// `InvalidValue` for late rows on a stream in order.
+    /// `InvalidValue` for late rows or delays on a stream in order.
     pub(in crate::operator) fn check(&self, lateness: i64) -> Result<()> {
         if self.order == Order::InOrder && lateness != 0 {
             return Err(Error::InvalidValue(format!(
@@ -33,15 +34,14 @@ impl Options {
                  order='out-of-order'"
             )));
         }
-        Ok(())
-    }
-
-    /// The watermark that follows from rows alone, the latest of which has this time.
-    pub(in crate::operator) fn watermark(&self, latest: Option<i64>) -> Option<i64> {
-        match self.order {
-            Order::InOrder => latest,
-            Order::OutOfOrder => Some(latest?.saturating_sub(self.max_delay?)),
+        if self.order == Order::InOrder && self.progress.is_some() {
+            return Err(Error::InvalidValue(
+                "progress: it is given for a stream in order, where each row is a watermark; it is for \
+                 order='out-of-order'"
+                    .into(),
+            ));
         }
+        Ok(())
     }
 }
 

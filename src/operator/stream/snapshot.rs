@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Operator;
+use super::{By, Delay, Operator};
 use super::late::Late;
 use super::options::{Options, Stats, StoreKind};
 use super::queries::Entry;
@@ -54,6 +54,7 @@ impl Operator {
         to.number(u64::from(self.closed));
         to.option(self.watermark);
         to.option(self.latest);
+        self.progress.as_ref().map_or(Ok(()), |progress| progress.save(&mut to))?;
         to.number(self.late.count());
         to.number(self.late.dropped());
         to.batches(self.late.schema(), self.late.batches())?;
@@ -95,6 +96,12 @@ impl Operator {
         let mut this = Self::with(entries, several, options)?;
         this.closed = from.number()? != 0;
         (this.watermark, this.latest) = (from.option()?, from.option()?);
+        let latest = this.latest;
+        match &mut this.progress {
+            Some(progress) if from.version() < APART => progress.seen.saw_until(latest)?,
+            Some(progress) => progress.load(&mut from)?,
+            None => {}
+        }
         let late = from.number()?;
         let dropped = if from.version() < LIMITED { 0 } else { from.number()? };
         let (late_schema, mut batches) = from.batches()?;
@@ -126,7 +133,7 @@ fn write_head(to: &mut Writer, input: &Schema, options: Options, queries: &[Entr
     to.batches(input, &[])?;
     to.number(u64::from(options.order == Order::OutOfOrder));
     to.number(options.allowed_lateness as u64);
-    to.option(options.max_delay);
+    Delay::save(options.progress.as_ref(), to);
     to.number(match options.store {
         StoreKind::Auto => 0,
         StoreKind::Lazy => 1,
@@ -173,8 +180,13 @@ fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
         return broken();
     }
     let order = if from.number()? == 0 { Order::InOrder } else { Order::OutOfOrder };
-    let (allowed_lateness, max_delay) = (from.number()? as i64, from.option()?);
-    if allowed_lateness < 0 || max_delay.is_some_and(|max_delay| max_delay < 0) {
+    let allowed_lateness = from.number()? as i64;
+    let progress = match from.version() < APART {
+        true => from.option()?.map(|delay| Delay { by: By::Time(delay), source: None, idle: None, future: None }),
+        false => Delay::load(from, schema.fields().len())?,
+    };
+    let is_negative = matches!(progress, Some(Delay { by: By::Time(delay), .. }) if delay < 0);
+    if allowed_lateness < 0 || is_negative || order == Order::InOrder && progress.is_some() {
         return broken();
     }
     let store = match from.number()? {
@@ -185,7 +197,7 @@ fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
     };
     let late_limit = if from.version() < LIMITED { u64::MAX } else { from.number()? };
     let late_limit = Some(late_limit).filter(|&limit| limit < u64::MAX);
-    let options = Options { order, allowed_lateness, max_delay, store, late_limit };
+    let options = Options { order, allowed_lateness, progress, store, late_limit };
     let queries = (0..from.count()?).map(|_| {
         let (name, fingerprint, since) = (from.text()?, from.number()?, from.option()?);
         let lateness = if from.version() < APART { allowed_lateness } else { from.number()? as i64 };

@@ -1,0 +1,350 @@
+//! How far a stream is complete, as its rows tell: a watermark behind the latest row of each source.
+//!
+//! The watermark of several sources is the least of theirs (Li 2008, §2.1: progress of a stream; §7.2, Meld). A source
+//! that has been silent for some time is left out until it speaks again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt32Array, UInt64Array, make_array};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{DataType, Field, Schema};
+use arrow_select::take::take;
+use datasketches::common::SearchCriteria;
+use datasketches::kll::KllSketch;
+
+use super::intake::Accepted;
+use crate::dictionary::widened;
+use crate::keys::KeyIndex;
+use crate::state::{Reader, Writer, broken};
+use crate::window::Measure;
+use crate::{Error, Result};
+
+/// Blocks of rows that a bound by rows is divided into.
+const BLOCKS: u64 = 256;
+
+/// The size of a sketch of delays, which determines its error: 1.33 % of the rank.
+const K: u16 = 200;
+
+/// How the watermark follows rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Delay {
+    /// How far it is behind the latest row.
+    pub by: By,
+    /// Position of the column that says which source a row is from; a single one if there is none.
+    pub source: Option<usize>,
+    /// A source is left out once no row of it has come for so many microseconds.
+    pub idle: Option<i64>,
+    /// Rows further ahead of the others than this are set aside.
+    pub future: Option<i64>,
+}
+
+/// How far a watermark is behind the latest row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum By {
+    /// By a time.
+    Time(i64),
+    /// No row comes after this many rows that follow it in time.
+    Rows(u64),
+    /// By the time that this share of all rows is behind the latest row.
+    Share(f64),
+}
+
+/// What was seen of a source.
+#[derive(Debug, Clone)]
+struct Source {
+    latest: Option<i64>,
+    rows: u64,
+    /// When its last row came, in microseconds.
+    seen: i64,
+    /// At which row the latest time so far became which, block by block; those from the one that counts on.
+    reached: VecDeque<(u64, i64)>,
+    /// How far rows were behind the latest one.
+    delays: Option<KllSketch<i64>>,
+}
+
+/// What was seen of all sources.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    delay: Delay,
+    /// By number; those without rows never spoke.
+    sources: Vec<Source>,
+    /// The time of the latest row that was accepted.
+    latest: Option<i64>,
+}
+
+/// The progress of a stream.
+pub(super) struct Progress {
+    /// The numbers of sources.
+    index: KeyIndex,
+    /// What was seen of them.
+    pub(super) seen: Seen,
+}
+
+fn failed(error: datasketches::error::Error) -> Error {
+    Error::Internal(format!("KLL sketch of delays: {error}"))
+}
+
+impl Source {
+    fn new(delay: &Delay) -> Result<Self> {
+        let delays = match delay.by {
+            By::Share(_) => Some(KllSketch::new(K).map_err(failed)?),
+            By::Time(_) | By::Rows(_) => None,
+        };
+        Ok(Self { latest: None, rows: 0, seen: 0, reached: VecDeque::new(), delays })
+    }
+
+    /// Takes note of a row.
+    fn see(&mut self, by: By, time: i64) {
+        let latest = self.latest.map_or(time, |latest| latest.max(time));
+        if let Some(delays) = &mut self.delays {
+            delays.update(latest.saturating_sub(time));
+        }
+        (self.rows, self.latest) = (self.rows + 1, Some(latest));
+        let By::Rows(bound) = by else { return };
+        let block = bound / BLOCKS + 1;
+        if self.rows.is_multiple_of(block) {
+            self.reached.push_back((self.rows, latest));
+            while self.reached.get(1).is_some_and(|&(row, _)| row + bound <= self.rows) {
+                self.reached.pop_front();
+            }
+        }
+    }
+
+    fn watermark(&self, by: By) -> Result<Option<i64>> {
+        Ok(match by {
+            By::Time(delay) => self.latest.map(|latest| latest.saturating_sub(delay)),
+            By::Rows(bound) => {
+                let past = self.reached.iter().take_while(|&&(row, _)| row + bound <= self.rows);
+                past.last().map(|&(_, time)| time)
+            }
+            // As many rows as it takes for one of them to be later.
+            By::Share(share) if (self.rows as f64) < 1.0 / (1.0 - share) => None,
+            By::Share(share) => {
+                let delays = self.delays.as_ref().map(|delays| delays.quantile(share, SearchCriteria::Inclusive));
+                let delay = delays.transpose().map_err(failed)?.flatten();
+                self.latest.zip(delay).map(|(latest, delay)| latest.saturating_sub(delay))
+            }
+        })
+    }
+}
+
+impl Seen {
+    /// Whether a source is left out at this time, as it has been silent.
+    fn is_idle(&self, source: &Source, now: Option<i64>) -> bool {
+        let (Some(idle), Some(now)) = (self.delay.idle, now) else { return false };
+        now.saturating_sub(source.seen) > idle
+    }
+
+    /// Which of these rows are further ahead of the others than is allowed, if any are.
+    ///
+    /// The others are the latest row before, or half of the rows that come together: a stream may jump, a clock not.
+    pub(super) fn ahead(&self, rows: &Accepted) -> Option<BooleanBuffer> {
+        let future = self.delay.future?;
+        let mut latest = self.latest;
+        let limit = |latest: i64| latest.saturating_add(future);
+        if latest.is_some_and(|latest| rows.most <= limit(latest)) {
+            return None;
+        }
+        let times = &rows.times;
+        if latest.is_none_or(|latest| times.iter().filter(|&&t| t > limit(latest)).count() * 2 > times.len())
+            && (times.len() > 2 || latest.is_none())
+        {
+            let mut sorted = times.to_vec();
+            let middle = sorted.len().checked_sub(1)? / 2;
+            latest = latest.max(Some(*sorted.select_nth_unstable(middle).1));
+        }
+        let mut latest = latest?;
+        let mut any = false;
+        let ahead = BooleanBuffer::collect_bool(times.len(), |row| {
+            let is_ahead = times[row] > limit(latest);
+            latest = if is_ahead { latest } else { latest.max(times[row]) };
+            any |= is_ahead;
+            is_ahead
+        });
+        any.then_some(ahead)
+    }
+
+    /// Takes note that the latest row of the only source was at this time.
+    pub(super) fn saw_until(&mut self, latest: Option<i64>) -> Result<()> {
+        if let Some(time) = latest {
+            let mut source = Source::new(&self.delay)?;
+            source.see(self.delay.by, time);
+            (self.sources, self.latest) = (vec![source], latest);
+        }
+        Ok(())
+    }
+
+    /// Takes note of rows, with the number of each one's source if there are several.
+    pub(super) fn see(&mut self, rows: &Accepted, sources: &[u32], now: Option<i64>) -> Result<()> {
+        if rows.times.is_empty() {
+            return Ok(());
+        }
+        let known = sources.iter().max().map_or(1, |&most| most as usize + 1);
+        while self.sources.len() < known {
+            self.sources.push(Source::new(&self.delay)?);
+        }
+        self.latest = self.latest.max(Some(rows.most));
+        if let (By::Time(_), [], [source, ..]) = (self.delay.by, sources, &mut self.sources[..]) {
+            // Nothing but the latest row matters.
+            source.see(self.delay.by, rows.most);
+            source.rows += rows.times.len() as u64 - 1;
+            source.seen = now.unwrap_or_default().max(source.seen);
+            return Ok(());
+        }
+        for (row, &time) in rows.times.iter().enumerate() {
+            let source = &mut self.sources[sources.get(row).map_or(0, |&source| source as usize)];
+            source.see(self.delay.by, time);
+            source.seen = now.unwrap_or_default().max(source.seen);
+        }
+        Ok(())
+    }
+
+    /// Up to when the stream is complete, if its sources tell.
+    pub(super) fn watermark(&self, now: Option<i64>) -> Result<Option<i64>> {
+        let awake = self.sources.iter().filter(|source| source.rows > 0 && !self.is_idle(source, now));
+        let watermarks = awake.map(|source| source.watermark(self.delay.by));
+        // None of one is none of all.
+        Ok(watermarks.collect::<Result<Vec<_>>>()?.into_iter().min().flatten())
+    }
+}
+
+impl Progress {
+    /// Nothing seen yet of a stream of this schema.
+    pub(super) fn new(delay: Delay, input: &Schema) -> Result<Self> {
+        let types = delay.source.iter().map(|&at| input.field(at).data_type().clone()).collect();
+        Ok(Self { index: KeyIndex::new(types)?, seen: Seen { delay, sources: Vec::new(), latest: None } })
+    }
+
+    /// The number of each row's source; none if there is a single one.
+    pub(super) fn sources(&mut self, rows: &RecordBatch) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        if let Some(source) = self.seen.delay.source {
+            self.index.assign_all(&[rows.column(source).clone()], rows.num_rows(), &mut ids)?;
+        }
+        Ok(ids)
+    }
+
+    /// One row for each source: its name if there are several, its latest row, its watermark, how many rows there were,
+    /// and whether it is left out.
+    pub(super) fn table(&self, input: &Schema, measure: &Measure, now: Option<i64>) -> Result<RecordBatch> {
+        let Seen { delay, sources, .. } = &self.seen;
+        let spoke: Vec<usize> = (0..sources.len()).filter(|&at| sources[at].rows > 0).collect();
+        let each = || spoke.iter().map(|&at| &sources[at]);
+        let (mut fields, mut columns) = (Vec::new(), Vec::<ArrayRef>::new());
+        if let Some(source) = delay.source {
+            let places = UInt32Array::from_iter_values(spoke.iter().map(|&at| at as u32));
+            fields.push(Field::new("source", widened(input.field(source).data_type()), true));
+            columns.push(take(&self.index.values()?[0], &places, None)?);
+        }
+        let watermarks = each().map(|source| source.watermark(delay.by)).collect::<Result<Int64Array>>()?;
+        for (name, times) in [("latest", each().map(|source| source.latest).collect()), ("watermark", watermarks)] {
+            fields.push(Field::new(name, measure.data_type(), true));
+            columns.push(nullable(measure, &times)?);
+        }
+        fields.push(Field::new("rows", DataType::UInt64, false));
+        columns.push(Arc::new(UInt64Array::from_iter_values(each().map(|source| source.rows))));
+        fields.push(Field::new("idle", DataType::Boolean, false));
+        let idle: BooleanArray = each().map(|source| Some(self.seen.is_idle(source, now))).collect();
+        columns.push(Arc::new(idle));
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+    }
+
+    /// Writes what was seen.
+    pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
+        let Seen { delay, sources, latest } = &self.seen;
+        if delay.source.is_some() {
+            to.columns(self.index.plain_values()?, self.index.len())?;
+        }
+        to.option(*latest);
+        to.number(sources.len() as u64);
+        for Source { latest, rows, seen, reached, delays } in sources {
+            to.option(*latest);
+            to.number(*rows);
+            to.number(*seen as u64);
+            to.number(reached.len() as u64);
+            for &(row, time) in reached {
+                to.number(row);
+                to.number(time as u64);
+            }
+            to.bytes(&delays.as_ref().map(KllSketch::serialize).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Reads what [`Progress::save`] wrote.
+    pub(super) fn load(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        if self.seen.delay.source.is_some() {
+            let (columns, keys) = from.columns()?;
+            let mut ids = Vec::new();
+            self.index.assign_all(&columns, keys, &mut ids)?;
+            if !(0..).zip(&ids).all(|(at, &id)| at == id) {
+                return broken();
+            }
+        }
+        self.seen.latest = from.option()?;
+        for _ in 0..from.count()? {
+            let mut source = Source::new(&self.seen.delay)?;
+            (source.latest, source.rows, source.seen) = (from.option()?, from.number()?, from.number()? as i64);
+            for _ in 0..from.count()? {
+                source.reached.push_back((from.number()?, from.number()? as i64));
+            }
+            let sketch = from.bytes()?;
+            if source.delays.is_some() {
+                let read = KllSketch::<i64>::deserialize(sketch);
+                source.delays = Some(read.map_err(|error| from.damaged(&error.to_string()))?);
+            }
+            let ascends = source.reached.iter().is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
+            if source.latest.is_some() != (source.rows > 0) || !ascends {
+                return broken();
+            }
+            self.seen.sources.push(source);
+        }
+        let known = if self.seen.delay.source.is_some() { self.index.len() } else { 1 };
+        if self.seen.sources.len() > known { broken() } else { Ok(()) }
+    }
+}
+
+/// Times, some of which are not known.
+fn nullable(measure: &Measure, times: &Int64Array) -> Result<ArrayRef> {
+    let values = measure.array(times.values().to_vec())?;
+    Ok(make_array(values.to_data().into_builder().nulls(times.nulls().cloned()).build()?))
+}
+
+impl Delay {
+    pub(super) fn save(delay: Option<&Self>, to: &mut Writer) {
+        let Some(Self { by, source, idle, future }) = delay else { return to.number(0) };
+        let (kind, value) = match *by {
+            By::Time(delay) => (1, delay as u64),
+            By::Rows(rows) => (2, rows),
+            By::Share(share) => (3, share.to_bits()),
+        };
+        to.number(kind);
+        to.number(value);
+        to.option(source.map(|source| source as i64));
+        to.option(*idle);
+        to.option(*future);
+    }
+
+    pub(super) fn load(from: &mut Reader<'_>, columns: usize) -> Result<Option<Self>> {
+        let kind = from.number()?;
+        if kind == 0 {
+            return Ok(None);
+        }
+        let value = from.number()?;
+        let by = match kind {
+            1 if value as i64 >= 0 => By::Time(value as i64),
+            2 => By::Rows(value),
+            3 if (0.0..1.0).contains(&f64::from_bits(value)) => By::Share(f64::from_bits(value)),
+            _ => return broken(),
+        };
+        let source = from.option()?.map(usize::try_from).transpose();
+        let (idle, future) = (from.option()?, from.option()?);
+        match source {
+            Ok(source) if source.is_none_or(|source| source < columns) => {
+                Ok(Some(Self { by, source, idle, future }))
+            }
+            _ => broken(),
+        }
+    }
+}
