@@ -42,8 +42,8 @@ use engine::{Emptied, Engine, Outcome};
 use intake::{Gate, check_open, check_schema, check_watermark};
 use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind, length};
-use queries::{Entry, Queries, strategy};
-use sharing::Class;
+use queries::{Entry, Queries};
+use sharing::{Class, strategy};
 pub use snapshot::Contents;
 
 /// A stream operator.
@@ -394,7 +394,12 @@ impl Operator {
 
     /// Tries a call in all engines; if it fails in one, it is rolled back in all.
     fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Outcome>) -> Result<Vec<Outcome>> {
-        let outcomes = self.engines_mut().map(call).collect::<Result<Vec<Outcome>>>();
+        let mut windows = vec![0; self.entries.len()];
+        let mut one = |engine: &mut Engine| {
+            engine.begin(&windows);
+            call(engine).inspect(|outcome| outcome.count(&mut windows))
+        };
+        let outcomes = self.engines_mut().map(&mut one).collect::<Result<Vec<Outcome>>>();
         if outcomes.is_err() {
             self.engines_mut().for_each(Engine::take_back);
         }
