@@ -149,7 +149,7 @@ STREAM = """
     aggs = [wk.sum("v"), wk.count("v")]
     first, second = (rows(count, keys, count // 10, min(disorder, count // 20)) for _ in range(2))
     second = second.set_column(1, "t", pc.add(second["t"], count // 10))
-    options = {} if order == "in-order" else {"max_delay": count // 20}
+    options = {} if order == "in-order" else {"progress": wk.delay(count // 20)}
     asked = query(windows, *aggs)
 
     def operator():
@@ -194,7 +194,7 @@ ANY_MOMENT = """
     by_rows, seed = sys.argv[2] == "rows", int(sys.argv[1])
     asked = query(wk.tumbling(rows=7) if by_rows else wk.tumbling(50), wk.sum("v"), wk.count("v"))
     schema = rows(1, 1, 1, 0).schema
-    op = asked.operator(order="out-of-order", max_delay=5000, schema=schema)
+    op = asked.operator(order="out-of-order", progress=wk.delay(5000), schema=schema)
     count, taken, parts, interrupts = 200_000, [], [], 0
 
     def surely(call):

@@ -71,7 +71,7 @@ def test_a_function_that_raises_changes_nothing_however_long_the_stream() -> Non
     aggs = [total(raises)("v").alias("total"), wk.sum("v").alias("sum"), wk.count().alias("n")]
     query = wk.query(by="k", time="t", windows=windows, aggs=aggs)
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.int64()})
-    op = query.operator(order="out-of-order", allowed_lateness=10**6, max_delay=300, schema=schema)
+    op = query.operator(order="out-of-order", allowed_lateness=10**6, progress=wk.delay(300), schema=schema)
     random, tables = np.random.default_rng(5), []
     last: dict[Any, list[Any]] = {}
     for number in range(9):
@@ -150,3 +150,44 @@ def test_a_dictionary_has_as_many_values_as_all_batches() -> None:
     expected = [("rows", 249, 250), ("rows", 349, 250), ("time", 399, 400)]
     got = sorted((row["window_name"], row["max"], row["last"], row["some"]) for row in seen)
     assert got == [(name, f"v{last:04}", f"v{last:04}", n) for name, last, n in expected]
+
+
+PEEKED = [
+    wk.tumbling(10),
+    wk.session(5),
+    wk.sliding(20, 5),
+    wk.landmark(10, start=0),
+    wk.tumbling(wk.rows(3), partial=True),
+]
+
+
+@pytest.mark.parametrize("window", [*PEEKED, wk.punctuation("done"), wk.global_window()])
+@pytest.mark.parametrize("order", ["in-order", "out-of-order"])
+def test_a_look_at_open_windows_shows_what_close_would_return_and_changes_nothing(
+    window: wk.Window, order: str
+) -> None:
+    query = wk.query(by="k", time="t", windows=window, aggs=[wk.sum("v"), wk.median("v"), wk.last("v")])
+    op, other = (query.operator(order=order) for _ in range(2))
+    for start in range(0, 60, 6):
+        times = list(range(start, start + 6))
+        batch = pa.table(
+            {
+                "k": [None if t % 4 == 0 else float("nan") if t % 4 == 1 else 0.5 for t in times],
+                "t": times,
+                "v": [t * 7 % 11 for t in times],
+                "done": [t % 9 == 0 for t in times],
+            }
+        )
+        assert op.push(batch) == other.push(batch)
+        if order == "out-of-order":
+            assert op.advance(start) == other.advance(start)
+        before, rest = op.snapshot(), wk.Operator.restore(op.snapshot(), query).close()
+        assert repr(op.peek().to_pylist()) == repr(rest.to_pylist())
+        assert op.snapshot() == before
+        for key in (0.5, float("nan")):
+            own = [row for row in rest.to_pylist() if repr(row["k"]) == repr(key)]
+            assert repr(op.peek(key).to_pylist()) == repr(own)
+        assert op.peek(7.0).num_rows == 0
+    assert op.close() == other.close()
+    with pytest.raises(wk.InvalidValue, match="peek: the operator is closed"):
+        op.peek()

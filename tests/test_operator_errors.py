@@ -155,7 +155,8 @@ def test_a_query_that_does_not_fit_the_first_batch_leaves_the_operator_new() -> 
         ),
         ({"store": "tree"}, wk.InvalidValue, "store: 'tree' is unknown"),
         ({"allowed_lateness": 5}, wk.InvalidValue, "allowed_lateness: 5 is given for order='in-order'"),
-        ({"max_delay": 5}, wk.InvalidValue, "max_delay: 5 is given for order='in-order'"),
+        ({"progress": wk.delay(5)}, wk.InvalidValue, "progress: it is given for order='in-order'"),
+        ({"progress": 5, "order": "out-of-order"}, wk.InvalidType, "progress: 5 is an int"),
         (
             {"order": "out-of-order", "allowed_lateness": -1},
             wk.InvalidValue,
@@ -368,8 +369,9 @@ def test_the_schema_of_a_stream_has_all_columns_of_the_first_push(library: str) 
     op.advance(35)
     op.push(given([3, 41]))
     late = op.take_late()
-    assert late.column_names == ["k", "t", "v", "note", "late_reason"]
-    assert late["note"].to_pylist() == ["n3"]
+    assert late.column_names == ["k", "t", "v", "note", "query_name", "late_reason"]
+    assert late["note"].to_pylist() == ["n3"] * 2
+    assert late["late_reason"].to_pylist() == ["too late", "before the query"]
     emitted = op.close().to_pylist()
     assert [row["note"] for row in emitted if row["query_name"] == "notes"] == ["n41"]
 
@@ -433,13 +435,13 @@ def test_watermarks_of_every_type_of_times(kind: pa.DataType, watermark: object,
     assert op.watermark.type == kind
 
 
-@pytest.mark.parametrize("argument", ["allowed_lateness", "max_delay"])
 @pytest.mark.parametrize("length", ["5 rows", wk.rows(5)])
-def test_lengths_of_waiting_are_no_rows(argument: str, length: object) -> None:
-    with pytest.raises(
-        wk.InvalidType, match=f"{argument}: 5 rows is a number of rows; {argument} is a duration"
-    ):
-        QUERY.operator(order="out-of-order", **{argument: length})  # type: ignore[arg-type]
+def test_lengths_of_waiting_are_no_rows(length: wk.Length) -> None:
+    says = "{0}: 5 rows is a number of rows; {0} is a duration"
+    with pytest.raises(wk.InvalidType, match=says.format("allowed_lateness")):
+        QUERY.operator(order="out-of-order", allowed_lateness=length)
+    with pytest.raises(wk.InvalidType, match=says.format("delay")):
+        wk.delay(length)
 
 
 def test_lengths_of_rows_are_refused_in_good_english() -> None:

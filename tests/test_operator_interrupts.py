@@ -57,7 +57,7 @@ PROGRAM = """
     ticks = iter(range(1 << 40))
     options = {"clock": lambda: next(ticks)} if clock else {}
     if order == "out-of-order":
-        options |= {"max_delay": 5}
+        options |= {"progress": wk.delay(5)}
     op = query.operator(order=order, **options)
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.int64()})
     given, got, by_rows = Counter(), Counter(), Counter()

@@ -30,7 +30,7 @@ def test_a_late_row_within_a_slice_that_is_older_than_an_edge_inside_it() -> Non
     """What was a slice before a query came stays one, also for late rows: its edges cut what is later."""
     schema = pa.schema({"t": pa.int64()})
     query = wk.query(by=[], time="t", windows=wk.session(13), aggs=wk.count())
-    op = query.operator(order="out-of-order", max_delay=0, store="lazy", schema=schema)
+    op = query.operator(order="out-of-order", progress=wk.delay(0), store="lazy", schema=schema)
     op.push(pa.table({"t": [-13, -8]}, schema=schema))
     op.add(wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=wk.count()))
     op.push(pa.table({"t": [-12]}, schema=schema))

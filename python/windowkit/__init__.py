@@ -70,6 +70,7 @@ from windowkit.errors import (
 )
 from windowkit.hyperloglog import HyperLogLog
 from windowkit.processing import PROCESSING_TIME
+from windowkit.progress import Delay, delay
 from windowkit.query import Query, query
 from windowkit.stream import Operator
 from windowkit.user import UserFunction, aggregate
@@ -106,6 +107,7 @@ __all__ = [
     "ContextAware",
     "ContextFree",
     "Custom",
+    "Delay",
     "Duration",
     "Global",
     "HyperLogLog",
@@ -140,6 +142,7 @@ __all__ = [
     "count",
     "count_distinct",
     "custom",
+    "delay",
     "first",
     "geometric_mean",
     "global_window",

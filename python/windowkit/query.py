@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from windowkit.durations import Length
     from windowkit.processing import Clock
+    from windowkit.progress import Delay
     from windowkit.stream import Operator
 
 __all__ = ["Query", "query"]
@@ -224,7 +225,7 @@ class Query:
         *,
         order: str = "in-order",
         allowed_lateness: Length = 0,
-        max_delay: Length | None = None,
+        progress: Delay | None = None,
         store: str = "auto",
         late_limit: int | None = LATE_LIMIT,
         name: str | None = None,
@@ -238,12 +239,12 @@ class Query:
         order : {"in-order", "out-of-order"}
             In order each row is a watermark: a window is final once a row at or after its end arrives, and a
             row that is earlier than the previous one is refused. Out of order only `Operator.advance` (or
-            `max_delay`) moves the watermark.
+            `progress`) moves the watermark.
         allowed_lateness : str, datetime.timedelta or int, optional
             For how long after its end, in event time, a window is emitted again when late rows change it.
             Queries that are added may have another: see `Operator.add`.
-        max_delay : str, datetime.timedelta or int, optional
-            Keep the watermark this far behind the latest row (out of order).
+        progress : Delay, optional
+            How the watermark follows rows out of order: `windowkit.delay`.
         store : {"auto", "lazy", "eager"}
             How slices are held: in order of time, so that a window combines its slices when it is emitted, or
             with a tree above them, so that it combines O(log n) nodes (in order, and where the function has
@@ -258,7 +259,7 @@ class Query:
         schema : pyarrow.Schema, or data, optional
             The schema of the stream; that of the first batch by default.
         clock : callable, optional
-            For `windowkit.PROCESSING_TIME`: returns the time, in microseconds since 1970-01-01 00:00:00 UTC.
+            For `windowkit.PROCESSING_TIME`, and sources that may be idle: returns the time, in microseconds since 1970-01-01 00:00:00 UTC.
             The system's clock by default.
 
         Returns
@@ -287,7 +288,7 @@ class Query:
             self,
             order=order,
             allowed_lateness=allowed_lateness,
-            max_delay=max_delay,
+            progress=progress,
             store=store,
             late_limit=late_limit,
             name=name,

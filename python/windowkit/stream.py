@@ -18,6 +18,7 @@ from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of
 from windowkit.processing import Clock, ProcessingTime, Stamps
+from windowkit.progress import Delay, of_measure
 from windowkit.query import LATE_LIMIT, Query, items, limit
 from windowkit.watermarks import in_time, scalar
 from windowkit.windows import checked_name, quoted, units
@@ -120,7 +121,7 @@ class Operator:
         *,
         order: str = "in-order",
         allowed_lateness: Length = 0,
-        max_delay: Length | None = None,
+        progress: Delay | None = None,
         store: str = "auto",
         late_limit: int | None = LATE_LIMIT,
         name: str | None = None,
@@ -132,13 +133,19 @@ class Operator:
         self._order, self._store = order, store
         self._late_limit = limit("late_limit", late_limit, 0)
         self._lateness = self._given_lateness(allowed_lateness)
-        self._delay = None if max_delay is None else given_length("max_delay", max_delay)
-        if order == "in-order" and self._delay is not None:
-            raise InvalidValue(
-                f"max_delay: {max_delay!r} is given for order='in-order', where no row is delayed; it is "
-                "for order='out-of-order'"
+        if progress is not None and not isinstance(progress, Delay):
+            raise InvalidType(
+                f"progress: {progress!r} is {a_type(progress)}; it is what windowkit.delay(...) returns"
             )
-        self._stamps = stamps_of(query, clock)
+        self._progress = progress
+        if order == "in-order" and progress is not None:
+            raise InvalidValue(
+                "progress: it is given for order='in-order', where each row is a watermark; it is for "
+                "order='out-of-order'"
+            )
+        is_idle = progress is not None and progress.idle is not None
+        self._stamps = stamps_of(query, clock, is_idle=is_idle)
+        self._clock = Stamps(clock) if is_idle else None
         if self._stamps is not None and order != "in-order":
             raise InvalidValue(
                 f"order: {order!r} is given over PROCESSING_TIME, where rows are in the order in which "
@@ -206,7 +213,7 @@ class Operator:
         -------
         pyarrow.Table
             Windows that are final now: in order those that end at or before the latest row's time (a session
-            once it is past), out of order only with ``max_delay``; plus updates of final, unexpired windows
+            once it is past), out of order only with ``progress``; plus updates of final, unexpired windows
             changed by late rows.
 
         Raises
@@ -245,7 +252,8 @@ class Operator:
             such as ``"2026-01-01T12:00:00"``, with a zone or an offset if and only if the column has a zone;
             for dates, a date; for durations, a timedelta or a string such as ``"3 hours"``. An int is in the
             units of the time column, whatever its type: microseconds since 1970 for ``timestamp("us")``. For
-            `windowkit.PROCESSING_TIME`, omit it; the clock is used.
+            `windowkit.PROCESSING_TIME`, omit it; the clock is used. With ``progress``, omit it to move on to
+            the watermark of the sources that are not idle by now.
 
         Returns
         -------
@@ -263,6 +271,9 @@ class Operator:
         """
 
         def advance(core: _native.Operator, schema: pa.Schema) -> pa.Table:
+            if watermark is None and core.follows:
+                self._look_at_clock(core)
+                return table(core.follow())
             if self._stamps is None:
                 return table(core.advance(in_time("watermark", watermark, self._time_type(schema))))
             if watermark is not None:
@@ -274,6 +285,28 @@ class Operator:
 
         return self._ask("advance", advance)
 
+    def progress(self) -> pa.Table:
+        """Return what is known of each source of the stream, if ``progress`` was given.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row for each source: ``source`` (if a column says it), ``latest`` (the time of its latest row),
+            ``watermark``, ``rows``, and ``idle``: whether it is left out at present.
+
+        Raises
+        ------
+        InvalidValue
+            No watermark follows the rows of this operator, or the schema is not known yet.
+        """
+
+        def progress(core: _native.Operator, _: pa.Schema) -> pa.Table:
+            if core.follows:
+                self._look_at_clock(core)
+            return pa.Table.from_batches([pa.record_batch(core.progress())])
+
+        return self._ask("progress", progress, closed=True)
+
     def close(self) -> pa.Table:
         """End the stream, and return all windows that are left."""
 
@@ -282,6 +315,46 @@ class Operator:
             return replace(state, closed=True), rest
 
         return self._calls.make("close", close)
+
+    def peek(self, key: Any = None) -> pa.Table:
+        """Return all open windows as they stand; nothing is changed.
+
+        Parameters
+        ----------
+        key : object or mapping of str to object, optional
+            The key whose windows are meant; a mapping by column if there are several. All keys by default.
+
+        Returns
+        -------
+        pyarrow.Table
+            What `close` would return now: windows that are not final, each with the rows so far.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            The key does not fit the query's, the schema is not known yet, or the operator is closed.
+        Overflow
+            A result does not fit its type.
+
+        Notes
+        -----
+        O(open windows of all keys), as for `close`.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"k": ["a", "b", "a"], "t": [1, 2, 3]})).num_rows
+        0
+        >>> op.peek("a").to_pylist()
+        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
+        """
+
+        def peek(core: _native.Operator, schema: pa.Schema) -> pa.Table:
+            return table(core.peek(None if key is None else self._key(key, schema)))
+
+        return self._ask("peek", peek)
 
     def punctuate(self, time: Any = None, key: Any = None) -> pa.Table:
         """End the windows of `windowkit.punctuation` here, as a marked row would.
@@ -538,10 +611,11 @@ class Operator:
             )
         this = cls.__new__(cls)
         this._order = order
-        this._stamps = stamps_of(given_queries[0], clock)
         named = dict(zip(names, given_queries, strict=True))
         plans = [(name, plan(query, schema)) for name, query in named.items()]
         core = _native.Operator.restore(given, plans)
+        this._stamps = stamps_of(given_queries[0], clock, is_idle=core.has_clock)
+        this._clock = Stamps(clock) if core.has_clock else None
         state = State(
             MappingProxyType(named), added=len(named), schema=schema, core=core, closed=core.is_closed
         )
@@ -555,7 +629,7 @@ class Operator:
         )
 
     def _given_lateness(self, given: Length) -> tuple[int, bool]:
-        lateness = given_length("allowed_lateness", given)
+        lateness = of_measure("allowed_lateness", given)
         if self._order == "in-order" and lateness[0]:
             raise InvalidValue(
                 f"allowed_lateness: {given!r} is given for order='in-order', where no row is late; it is for "
@@ -593,15 +667,25 @@ class Operator:
             (name, plan(query, schema), state.lateness.get(name)) for name, query in state.queries.items()
         ]
         core = _native.Operator(
-            plans, self._order, self._lateness, self._delay, self._store, self._late_limit
+            plans,
+            self._order,
+            self._lateness,
+            None if self._progress is None else self._progress.given(),
+            self._store,
+            self._late_limit,
         )
         return replace(state, schema=schema, core=core)
+
+    def _look_at_clock(self, core: _native.Operator) -> None:
+        if self._clock is not None:
+            core.set_clock(self._clock.now(None))
 
     def _taken(self, state: State, source: Source) -> pa.Table:
         """Return what the core makes of rows."""
         core = state.core
         assert core is not None, "bound before"
         with source:
+            self._look_at_clock(core)
             if self._stamps is None:
                 return table(core.push(source))
             now = self._stamps.now(core.watermark)
@@ -657,14 +741,14 @@ def refuse_spark(data: Any) -> None:
         )
 
 
-def stamps_of(query: object, clock: Clock | None) -> Stamps | None:
+def stamps_of(query: object, clock: Clock | None, *, is_idle: bool) -> Stamps | None:
     """Return what assigns times to rows, if a query is over processing time."""
     if isinstance(query, Query) and isinstance(query.time, ProcessingTime):
         return Stamps(clock)
-    if clock is not None:
+    if clock is not None and not is_idle:
         raise InvalidValue(
             "clock: it is given for a query over a column of times; it is for one over "
-            "windowkit.PROCESSING_TIME"
+            "windowkit.PROCESSING_TIME, and for progress=windowkit.delay(..., idle=...)"
         )
     return None
 
@@ -678,19 +762,6 @@ def unbound(call: str) -> InvalidValue:
 
 def table(stream: Any) -> pa.Table:
     return pa.RecordBatchReader.from_stream(stream).read_all()
-
-
-def given_length(argument: str, value: Length) -> tuple[int, bool]:
-    """Return a length that may be zero, and whether it is a duration."""
-    measure = length(argument, value)
-    if isinstance(measure, Rows):
-        raise InvalidType(
-            f"{argument}: {measure} is a number of rows; {argument} is a duration, or an int in the units of "
-            "an integer column"
-        )
-    if units(measure) < 0:
-        raise InvalidValue(f"{argument}: {value!r} is below zero; it is a length of at least zero")
-    return units(measure), isinstance(measure, Duration)
 
 
 register(Engine(takes=lambda _: True, calls={"operator": Operator}))

@@ -156,10 +156,17 @@ impl PyOperator {
         })
     }
 
+    /// Whether the watermark follows rows.
+    #[getter]
+    fn follows(&self, py: Python<'_>) -> PyResult<bool> {
+        detached(py, || self.with(|stream| Ok(stream.options().progress.is_some())))
+    }
+
     /// Whether sources may be idle, so that the clock matters.
     #[getter]
     fn has_clock(&self, py: Python<'_>) -> PyResult<bool> {
-        let has_clock = |stream: &mut Operator| stream.options().progress.is_some_and(|delay| delay.idle.is_some());
+        let has_clock =
+            |stream: &mut Operator| stream.options().progress.is_some_and(|delay| delay.idle.is_some());
         detached(py, || self.with(|stream| Ok(has_clock(stream))))
     }
 
@@ -171,6 +178,14 @@ impl PyOperator {
     /// Ends the stream.
     fn close(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
         detached(py, || self.attempt(Step::Close))
+    }
+
+    /// All open windows as they stand, of the key in a batch of one row or of all keys.
+    fn peek(&self, py: Python<'_>, key: Option<Given<PyRecordBatch>>) -> PyResult<PyRecordBatchReader> {
+        detached(py, || {
+            let key = key.map(|key| key.batch("key")).transpose()?;
+            self.attempt(Step::Peek(key.as_ref().map(RecordBatch::columns)))
+        })
     }
 
     /// Puts a punctuation at a time: of the key in a batch of one row, or of all keys.

@@ -202,7 +202,7 @@ class Run:
         return setting.query.operator(
             order=setting.order,
             allowed_lateness=scaled(setting.lateness, self.time),
-            max_delay=None if setting.delay is None else scaled(setting.delay, self.time),
+            progress=None if setting.delay is None else wk.delay(scaled(setting.delay, self.time)),
             store=setting.store,
             schema=setting.schema,
         )

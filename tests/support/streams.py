@@ -265,7 +265,7 @@ def operator(case: Case, **options: Any) -> wk.Operator:
     return case.query.operator(
         order=case.order,
         allowed_lateness=scaled(case.lateness, time),
-        max_delay=None if case.delay is None else scaled(case.delay, time),
+        progress=None if case.delay is None else wk.delay(scaled(case.delay, time)),
         schema=case.schema,
         **options,
     )

@@ -75,7 +75,9 @@ impl Keyed {
             columns.push((name.into(), plan.measure().array(times)?));
         }
         // Engines may have keys with nulls or without.
-        Ok(RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))?)
+        Ok(RecordBatch::try_from_iter_with_nullable(
+            columns.into_iter().map(|(name, column)| (name, column, true)),
+        )?)
     }
 
     /// Writes the keys, in the order of their numbers.

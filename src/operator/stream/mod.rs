@@ -33,9 +33,11 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
+use arrow_select::filter::filter_record_batch;
 
 use super::plan::Plan;
 use crate::aggregate::Partials;
+use crate::keys::KeyIndex;
 use crate::memory::{OutOfMemory, of_panic};
 use crate::slice::strategy::{Order, Strategy};
 use crate::{Error, Result};
@@ -45,8 +47,8 @@ use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind, length};
 pub use progress::{By, Delay};
 use progress::{Progress, Seen};
-use queries::{Entry, Queries, strategy};
-use sharing::Class;
+use queries::{Entry, Queries};
+use sharing::{Class, strategy};
 pub use snapshot::Contents;
 
 /// A stream operator.
@@ -87,6 +89,8 @@ pub enum Step<'a> {
     Punctuate(i64, Option<&'a [ArrayRef]>),
     /// See [`Operator::close`].
     Close,
+    /// See [`Operator::peek`].
+    Peek(Option<&'a [ArrayRef]>),
     /// See [`Operator::take_late`].
     TakeLate,
 }
@@ -135,6 +139,7 @@ impl Operator {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
         };
         let late = Late::new(leader.plan.input(), several);
+        let progress = options.progress.map(|delay| Progress::new(delay, leader.plan.input())).transpose()?;
         let engines = parts(&entries, several)?.into_iter().map(|(class, queries)| {
             let engine = Engine::new(queries, options, &class, None)?;
             Ok((class, engine))
@@ -146,7 +151,7 @@ impl Operator {
             entries,
             several,
             late,
-            progress: options.progress.map(|delay| Progress::new(delay, leader.plan.input())).transpose()?,
+            progress,
             now: None,
             watermark: None,
             latest: None,
@@ -283,6 +288,15 @@ impl Operator {
         self.take(Step::Close)
     }
 
+    /// All windows that [`Operator::close`] would emit now, of the key given by these columns of one row or of all keys;
+    /// nothing is changed.
+    ///
+    /// # Errors
+    /// As [`Operator::close`].
+    pub fn peek(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
+        self.take(Step::Peek(key))
+    }
+
     /// Puts a punctuation after the rows up to this time that have arrived: of the key given by these columns of one
     /// row, or of all keys. On a stream in order it counts as a row: nothing may come before it any more.
     ///
@@ -333,6 +347,7 @@ impl Operator {
             Step::Follow => self.try_follow(),
             Step::Punctuate(time, key) => self.try_punctuate(time, key),
             Step::Close => self.try_close(),
+            Step::Peek(key) => return Ok((self.unchanged(), self.peeked(key)?)),
             Step::TakeLate => {
                 let late = self.late.batches().to_vec();
                 return Ok((Attempted { takes_late: true, ..self.unchanged() }, late));
@@ -405,6 +420,26 @@ impl Operator {
         Ok(Attempted { outcomes, watermark, latest, seen, rows, refused, ..Attempted::default() })
     }
 
+    fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
+        check_open(self.closed, "peek")?;
+        let outcomes = self.all(|engine| engine.try_move(Some(i64::MAX), true));
+        let results =
+            outcomes.map(|mut all| all.iter_mut().flat_map(Outcome::take_results).collect::<Vec<_>>());
+        self.engines_mut().for_each(Engine::take_back);
+        let results = results?;
+        let Some(key) = key else { return Ok(results) };
+        let mut index = KeyIndex::new(key.iter().map(|column| column.data_type().clone()).collect())?;
+        let mut ids = Vec::new();
+        index.assign_all(key, 1, &mut ids)?;
+        let of_key = |batch: &RecordBatch| {
+            let mut ids = Vec::new();
+            index.assign_all(&batch.columns()[..key.len()], batch.num_rows(), &mut ids)?;
+            let is_its_own = BooleanArray::from_iter(ids.into_iter().map(|id| Some(id == 0)));
+            Ok(filter_record_batch(batch, &is_its_own)?)
+        };
+        results.iter().map(of_key).collect()
+    }
+
     /// Rows that all queries lack, once for each.
     fn late_for_all(&self, rows: &RecordBatch, reason: Reason) -> Result<Vec<RecordBatch>> {
         self.names().map(|name| self.late.batch(rows, name, reason)).collect()
@@ -467,7 +502,12 @@ impl Operator {
 
     /// Tries a call in all engines; if it fails in one, it is rolled back in all.
     fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Outcome>) -> Result<Vec<Outcome>> {
-        let outcomes = self.engines_mut().map(call).collect::<Result<Vec<Outcome>>>();
+        let mut windows = vec![0; self.entries.len()];
+        let mut one = |engine: &mut Engine| {
+            engine.begin(&windows);
+            call(engine).inspect(|outcome| outcome.count(&mut windows))
+        };
+        let outcomes = self.engines_mut().map(&mut one).collect::<Result<Vec<Outcome>>>();
         if outcomes.is_err() {
             self.engines_mut().for_each(Engine::take_back);
         }

@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt32Array, UInt64Array, make_array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt32Array, UInt64Array, make_array,
+};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::take::take;
@@ -121,7 +123,8 @@ impl Source {
             // As many rows as it takes for one of them to be later.
             By::Share(share) if (self.rows as f64) < 1.0 / (1.0 - share) => None,
             By::Share(share) => {
-                let delays = self.delays.as_ref().map(|delays| delays.quantile(share, SearchCriteria::Inclusive));
+                let delays =
+                    self.delays.as_ref().map(|delays| delays.quantile(share, SearchCriteria::Inclusive));
                 let delay = delays.transpose().map_err(failed)?.flatten();
                 self.latest.zip(delay).map(|(latest, delay)| latest.saturating_sub(delay))
             }
@@ -238,7 +241,9 @@ impl Progress {
             columns.push(take(&self.index.values()?[0], &places, None)?);
         }
         let watermarks = each().map(|source| source.watermark(delay.by)).collect::<Result<Int64Array>>()?;
-        for (name, times) in [("latest", each().map(|source| source.latest).collect()), ("watermark", watermarks)] {
+        for (name, times) in
+            [("latest", each().map(|source| source.latest).collect()), ("watermark", watermarks)]
+        {
             fields.push(Field::new(name, measure.data_type(), true));
             columns.push(nullable(measure, &times)?);
         }
@@ -285,7 +290,8 @@ impl Progress {
         self.seen.latest = from.option()?;
         for _ in 0..from.count()? {
             let mut source = Source::new(&self.seen.delay)?;
-            (source.latest, source.rows, source.seen) = (from.option()?, from.number()?, from.number()? as i64);
+            (source.latest, source.rows, source.seen) =
+                (from.option()?, from.number()?, from.number()? as i64);
             for _ in 0..from.count()? {
                 source.reached.push_back((from.number()?, from.number()? as i64));
             }

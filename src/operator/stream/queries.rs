@@ -7,11 +7,11 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use super::names::Names;
 use super::sharing::{Class, part};
-use crate::aggregate::{Input, Partial, Partials, Rows};
+use crate::aggregate::{Input, Partials, Rows};
 use crate::operator::plan::{Plan, Stored};
 use crate::operator::schema::{extent_fields, rank_fields};
 use crate::slice::Edges;
-use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
+use crate::slice::strategy::Order;
 use crate::state::Reader;
 use crate::window::{Measure, Session, Spans, Window};
 use crate::{Error, Result};
@@ -323,25 +323,6 @@ fn place<T: Clone>(items: &mut Vec<T>, item: &T, alike: impl Fn(&T) -> bool) -> 
     })
 }
 
-/// The strategy for queries on a stream of this order (Traub et al. 2019, Figs. 4-6).
-pub(in crate::operator) fn strategy<'a>(
-    plans: impl Iterator<Item = &'a Plan> + Clone,
-    order: Order,
-) -> Result<Strategy> {
-    let mut functions = Vec::new();
-    for plan in plans.clone() {
-        let columns = plan.empty_partials()?;
-        for (properties, partials) in plan.properties()?.into_iter().zip(plan.sources()) {
-            let extremum = partials.iter().all(|&partial| is_extremum(&plan.partials()[partial].partial));
-            let invertible = partials.iter().all(|&partial| columns[partial].takes_out());
-            let commutative = properties.commutative;
-            functions.push(FunctionTraits { commutative, invertible, extremum });
-        }
-    }
-    let windows = plans.flat_map(|plan| plan.windows().iter().map(|(_, window)| window.traits())).collect();
-    Ok(Strategy::of(&Workload { order, windows, functions }))
-}
-
 /// All windows of queries, with the query of each.
 pub(in crate::operator) fn windows(registered: &[Registered]) -> impl Iterator<Item = (usize, &Window)> {
     registered
@@ -436,10 +417,4 @@ fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<Sche
 
 fn extent_field(measure: &Measure, name: &str) -> Field {
     Field::new(name, DataType::Struct(extent_fields(measure)), false)
-}
-
-/// Whether removing a row changes the partial only if the row is its extremum.
-fn is_extremum(partial: &Partial) -> bool {
-    use Partial::{ArgMax, ArgMin, Max, MaxCount, Min, MinCount};
-    matches!(partial, Min | Max | ArgMin | ArgMax | MinCount | MaxCount)
 }

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::queries::strategy;
 use crate::Result;
+use crate::aggregate::Partial;
 use crate::operator::plan::Plan;
-use crate::slice::strategy::Order;
+use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
 use crate::window::{Accepts, Window};
 
 /// What windows of one engine have in common.
@@ -76,4 +76,26 @@ pub(super) fn part(plan: &Arc<Plan>, classes: &[Class], class: &Class) -> Option
         all if all == classes.len() => Some(plan.clone()),
         _ => Some(Arc::new(plan.with_windows(|at| classes[at] == *class))),
     }
+}
+
+/// The strategy for queries on a stream of this order (Traub et al. 2019, Figs. 4-6).
+pub(super) fn strategy<'a>(plans: impl Iterator<Item = &'a Plan> + Clone, order: Order) -> Result<Strategy> {
+    let mut functions = Vec::new();
+    for plan in plans.clone() {
+        let columns = plan.empty_partials()?;
+        for (properties, partials) in plan.properties()?.into_iter().zip(plan.sources()) {
+            let extremum = partials.iter().all(|&partial| is_extremum(&plan.partials()[partial].partial));
+            let invertible = partials.iter().all(|&partial| columns[partial].takes_out());
+            let commutative = properties.commutative;
+            functions.push(FunctionTraits { commutative, invertible, extremum });
+        }
+    }
+    let windows = plans.flat_map(|plan| plan.windows().iter().map(|(_, window)| window.traits())).collect();
+    Ok(Strategy::of(&Workload { order, windows, functions }))
+}
+
+/// Whether removing a row changes the partial only if the row is its extremum.
+fn is_extremum(partial: &Partial) -> bool {
+    use Partial::{ArgMax, ArgMin, Max, MaxCount, Min, MinCount};
+    matches!(partial, Min | Max | ArgMin | ArgMax | MinCount | MaxCount)
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{By, Delay, Operator};
 use super::late::Late;
 use super::options::{Options, Stats, StoreKind};
 use super::queries::Entry;
 use super::sharing::Class;
+use super::{By, Delay, Operator};
 use crate::interrupt::within;
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
@@ -182,7 +182,9 @@ fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
     let order = if from.number()? == 0 { Order::InOrder } else { Order::OutOfOrder };
     let allowed_lateness = from.number()? as i64;
     let progress = match from.version() < APART {
-        true => from.option()?.map(|delay| Delay { by: By::Time(delay), source: None, idle: None, future: None }),
+        true => {
+            from.option()?.map(|delay| Delay { by: By::Time(delay), source: None, idle: None, future: None })
+        }
         false => Delay::load(from, schema.fields().len())?,
     };
     let is_negative = matches!(progress, Some(Delay { by: By::Time(delay), .. }) if delay < 0);

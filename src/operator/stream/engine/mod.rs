@@ -17,7 +17,7 @@ use super::intake::Accepted;
 use super::keyed::Keyed;
 use super::options::{Options, Stats};
 use super::outgoing::Outgoing;
-use super::queries::Queries;
+use super::queries::{Queries, Registered};
 use super::sharing::Class;
 use super::tuples::{Changed, Moves, Tuples};
 use crate::interrupt::{self, Pace, check, within};
@@ -57,6 +57,8 @@ pub(super) struct Engine {
     expiring: Option<Agenda>,
     watermark: Option<i64>,
     reopened: Vec<Reopened>,
+    /// Windows of each of the operator's queries that other engines emit in the same call.
+    elsewhere: Vec<u64>,
     counts: Stats,
     ids: Vec<u32>,
 }
@@ -78,7 +80,8 @@ pub(super) struct Outcome {
     watermark: Option<i64>,
     reopened: Vec<Reopened>,
     rows: u64,
-    windows: u64,
+    /// Of each query, by its place in the operator.
+    windows: Vec<(usize, u64)>,
     updates: u64,
     moves: Moves,
     recomputed: u64,
@@ -88,6 +91,11 @@ impl Outcome {
     /// The windows that the call emits; they are handed out once.
     pub(super) fn take_results(&mut self) -> Vec<RecordBatch> {
         std::mem::take(&mut self.results)
+    }
+
+    /// Adds the windows of each query to those of other engines.
+    pub(super) fn count(&self, of_queries: &mut [u64]) {
+        self.windows.iter().for_each(|&(query, windows)| of_queries[query] += windows);
     }
 }
 
@@ -132,6 +140,7 @@ impl Engine {
             tuples,
             watermark,
             reopened: Vec::new(),
+            elsewhere: Vec::new(),
             counts: Stats::default(),
             ids: Vec::new(),
             queries,
@@ -232,7 +241,14 @@ impl Engine {
     }
 
     fn nothing_outgoing(&self) -> Vec<Outgoing> {
-        self.queries.registered().iter().map(|_| Outgoing::default()).collect()
+        let elsewhere = |query: &Registered| self.elsewhere.get(query.entry).copied().unwrap_or_default();
+        self.queries.registered().iter().map(|query| Outgoing::beside(elsewhere(query))).collect()
+    }
+
+    /// Takes note of how many windows of each query other engines emit in this call.
+    pub(super) fn begin(&mut self, elsewhere: &[u64]) {
+        self.elsewhere.clear();
+        self.elsewhere.extend_from_slice(elsewhere);
     }
 
     /// Folds rows into slices that are cut at edges known in advance.
@@ -375,8 +391,10 @@ impl Engine {
         if let Some(now) = now.filter(|&now| self.watermark.is_none_or(|last| now > last)) {
             self.list_final(now, &mut outgoing, &mut reopened)?;
         }
-        let all = || outgoing.iter().flat_map(|outgoing| &outgoing.windows);
-        let (windows, updates) = (all().count() as u64, all().filter(|each| each.update).count() as u64);
+        let all = outgoing.iter().flat_map(|outgoing| &outgoing.windows);
+        let updates = all.filter(|each| each.update).count() as u64;
+        let queries = self.queries.registered().iter().map(|query| query.entry);
+        let windows = queries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64)).collect();
         let results = self.answer(outgoing, &delta)?;
         Ok(Outcome { delta, results, watermark: now, reopened, rows, windows, updates, moves, recomputed })
     }
@@ -390,7 +408,7 @@ impl Engine {
         }
         self.reopened = outcome.reopened;
         let counts = &mut self.counts;
-        counts.windows += outcome.windows;
+        counts.windows += outcome.windows.iter().map(|&(_, windows)| windows).sum::<u64>();
         counts.updates += outcome.updates;
         counts.splits += outcome.moves.splits;
         counts.merges += outcome.moves.merges;

@@ -1,0 +1,208 @@
+"""The watermark that follows the rows of a stream: by sources, with bounds of several kinds."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import windowkit as wk
+
+SCHEMA = pa.schema({"t": pa.int64(), "s": pa.string()})
+QUERY = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+
+
+def operator(progress: wk.Delay, **options: Any) -> wk.Operator:
+    return QUERY.operator(order="out-of-order", progress=progress, schema=SCHEMA, **options)
+
+
+def rows(*times: int | None, of: str | None = "a") -> pa.Table:
+    return pa.table({"t": pa.array(times, pa.int64()), "s": [of] * len(times)}, schema=SCHEMA)
+
+
+def reached(op: wk.Operator) -> int | None:
+    return None if op.watermark is None else int(op.watermark.as_py())
+
+
+class Source:
+    """What the watermark of a source must be, from all its rows."""
+
+    def __init__(self) -> None:
+        self.times: list[int] = []
+        self.seen = 0
+
+    def highs(self) -> list[int]:
+        return [max(self.times[: at + 1]) for at in range(len(self.times))]
+
+    def watermark(self, by: str, bound: Any) -> int | None:
+        highs, count = self.highs(), len(self.times)
+        if by == "time":
+            return highs[-1] - int(bound)
+        if by == "rows":
+            # Fewer rows than blocks: every row is looked at.
+            return highs[count - bound - 1] if count > bound else None
+        if count < 1 / (1 - bound):
+            return None
+        delays = sorted(high - time for high, time in zip(highs, self.times, strict=True))
+        return highs[-1] - delays[max(1, math.ceil(bound * count)) - 1]
+
+
+BOUNDS = [("time", 0), ("time", 7), ("rows", 0), ("rows", 1), ("rows", 5), ("share", 0.5), ("share", 0.9)]
+BATCHES = st.lists(
+    st.one_of(
+        st.none(),
+        st.lists(st.tuples(st.integers(-20, 100) | st.none(), st.sampled_from(["a", "b", None])), max_size=8),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(BOUNDS), st.booleans(), BATCHES)
+def test_the_watermark_is_the_least_of_all_sources(
+    bound: tuple[str, Any], by_source: bool, batches: list[list[tuple[int | None, str | None]] | None]
+) -> None:
+    op = operator(wk.delay(**{bound[0]: bound[1]}, source="s" if by_source else None))
+    sources: dict[str | None, Source] = {}
+    expected: int | None = None
+    for batch in batches:
+        if batch is None:
+            op = wk.Operator.restore(op.snapshot(), QUERY)
+            continue
+        times, names = [time for time, _ in batch], [name for _, name in batch]
+        op.push(pa.table({"t": pa.array(times, pa.int64()), "s": pa.array(names, pa.string())}))
+        for time, name in batch:
+            if time is not None:
+                sources.setdefault(name if by_source else "", Source()).times.append(time)
+        each = [source.watermark(*bound) for source in sources.values()]
+        if each and None not in each:
+            least = min(mark for mark in each if mark is not None)
+            expected = least if expected is None else max(expected, least)
+        assert reached(op) == expected
+    known = op.progress()
+    if by_source:
+        assert known["source"].to_pylist() == list(sources)
+    assert known["latest"].to_pylist() == [max(source.times) for source in sources.values()]
+    assert known["watermark"].to_pylist() == [source.watermark(*bound) for source in sources.values()]
+    assert known["rows"].to_pylist() == [len(source.times) for source in sources.values()]
+
+
+def test_a_call_that_fails_has_not_moved_the_watermark() -> None:
+
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    schema = pa.schema({"t": pa.int64(), "v": pa.int64()})
+    op = query.operator(order="out-of-order", progress=wk.delay(rows=1), schema=schema)
+    op.push(pa.table({"t": [1, 2], "v": [2**62, 2**62]}, schema=schema))
+    before = op.progress()
+    for _ in range(2):
+        with pytest.raises(wk.Overflow):
+            op.push(pa.table({"t": [20, 21], "v": [1, 1]}, schema=schema))
+        assert (op.progress(), reached(op)) == (before, 1)
+
+
+def test_a_bound_by_many_rows_is_exact_to_a_block() -> None:
+    op = operator(wk.delay(rows=10_000))
+    for start in range(0, 40_000, 777):
+        op.push(rows(*range(start, start + 777)))
+        count = start + 777
+        if count <= 10_000:
+            assert reached(op) is None
+        else:
+            mark = reached(op)
+            assert mark is None or count - 10_000 - 1 - 10_000 // 256 - 1 <= mark <= count - 10_000 - 1
+    assert reached(op) is not None
+
+
+def test_silent_sources_are_left_out_until_they_speak() -> None:
+    now = [1_000_000]
+    op = operator(wk.delay(0, source="s", idle="30 seconds"), clock=lambda: now[0])
+    op.push(pa.concat_tables([rows(5, of="a"), rows(50, of="b")]))
+    assert reached(op) == 5
+    now[0] += 20_000_000
+    op.push(rows(60, of="b"))
+    assert op.advance().num_rows == 0
+    assert (reached(op), op.progress()["idle"].to_pylist()) == (5, [False, False])
+    now[0] += 10_000_001
+    assert op.advance().to_pylist() == [
+        {"window": {"start": 0, "end": 10}, "n": 1, "update": False},
+        {"window": {"start": 50, "end": 60}, "n": 1, "update": False},
+    ]
+    assert (reached(op), op.progress()["idle"].to_pylist()) == (60, [True, False])
+    # All are: the watermark stays.
+    now[0] += 60_000_000
+    assert op.advance().num_rows == 0
+    assert op.progress()["idle"].to_pylist() == [True, True]
+    op = wk.Operator.restore(op.snapshot(), QUERY, clock=lambda: now[0])
+    op.push(rows(62, of="a"))
+    assert (reached(op), op.progress()["idle"].to_pylist()) == (62, [False, True])
+    # A clock that is set back is not looked at.
+    now[0] = 0
+    op.push(rows(70, of="b"))
+    assert (reached(op), op.progress()["idle"].to_pylist()) == (62, [False, False])
+
+
+def test_one_broken_clock_does_not_end_the_stream() -> None:
+    op = operator(wk.delay(5, future=100))
+    op.push(rows(10_000, 3, 12, None))
+    op.push(rows(110))
+    op.push(rows(211, 210, of="b"))
+    # Row by row: each may be ahead of the one before.
+    op.push(rows(300))
+    late = op.take_late()
+    assert list(zip(late["t"].to_pylist(), late["late_reason"].to_pylist(), strict=True)) == [
+        (None, "null time"),
+        (10_000, "from the future"),
+        (211, "from the future"),
+    ]
+    assert (reached(op), op.stats().rows, op.late) == (295, 5, 3)
+    # The stream has jumped if most rows say so.
+    op.push(rows(9_000, 9_001, 310))
+    assert (reached(op), op.stats().rows) == (8_996, 8)
+    op.advance(20_000)
+    assert op.push(rows(9_050, of="c")).num_rows == 0
+    assert op.take_late()["late_reason"].to_pylist() == ["too late"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ({}, wk.InvalidValue, "delay: exactly one of time, rows and share is allowed; given are none"),
+        ({"time": 5, "rows": 3}, wk.InvalidValue, "given are time=5, rows=3"),
+        ({"time": -5}, wk.InvalidValue, "delay: -5 is below zero"),
+        ({"time": "soon"}, wk.InvalidValue, "delay: 'soon'"),
+        ({"rows": -1}, wk.InvalidValue, "rows: -1 is given"),
+        ({"rows": 1.5}, wk.InvalidType, "rows: 1.5 is a float"),
+        ({"rows": True}, wk.InvalidType, "rows: True is a bool"),
+        ({"share": 1}, wk.InvalidValue, "share: 1 is given; allowed are shares above 0 and below 1"),
+        ({"share": float("nan")}, wk.InvalidValue, "share: nan is given"),
+        ({"share": "0.5"}, wk.InvalidType, "share: '0.5' is a str"),
+        ({"time": 5, "source": 3}, wk.InvalidType, "source: 3"),
+        ({"time": 5, "idle": "1 second"}, wk.InvalidValue, "idle: '1 second' is given without source="),
+        ({"time": 5, "source": "s", "idle": 3}, wk.InvalidType, "idle: 3 is given; it is a duration"),
+        ({"time": 5, "source": "s", "idle": "1 nanosecond"}, wk.InvalidValue, "whole microseconds"),
+        ({"time": 5, "future": -1}, wk.InvalidValue, "future: -1 is below zero"),
+        ({"time": 5, "future": "3 rows"}, wk.InvalidType, "future: 3 rows is a number of rows"),
+    ],
+)
+def test_arguments_are_checked(arguments: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=re.escape(says)):
+        wk.delay(**arguments)
+
+
+def test_what_does_not_fit_the_schema_is_refused() -> None:
+    with pytest.raises(wk.UnknownColumn, match="source: no column 'shard'; there are t, s"):
+        operator(wk.delay(5, source="shard"))
+    with pytest.raises(wk.InvalidType, match="delay: it is a duration, but column 't' is an integer"):
+        operator(wk.delay("5 seconds"))
+    with pytest.raises(wk.InvalidType, match="future: it is a duration, but column 't' is an integer"):
+        operator(wk.delay(5, future="5 seconds"))
+    with pytest.raises(wk.InvalidValue, match="clock: it is given for a query over a column of times"):
+        operator(wk.delay(5, source="s"), clock=lambda: 0)
+    plain = QUERY.operator(order="out-of-order", schema=SCHEMA)
+    with pytest.raises(wk.InvalidValue, match="progress: no watermark follows the rows of this operator"):
+        plain.progress()
