@@ -21,4 +21,4 @@ pub use buckets::split_rows;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, MAX_WINDOWS, Plan, Stored};
 pub use stream::{Contents, Operator, Options, Stats, Step, StoreKind, length};
-pub use window_spec::{Length, Moment, WindowKind, WindowSpec};
+pub use window_spec::{GapSpec, Length, Moment, WindowKind, WindowSpec};

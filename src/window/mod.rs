@@ -13,6 +13,7 @@
 //! tuples are kept for it either. These are [`ByTime`]. Types that need rows in order are [`ByRows`].
 
 mod band;
+mod between;
 mod calendar;
 mod class;
 mod counted;
@@ -26,7 +27,9 @@ mod memory;
 mod numbered;
 mod observed;
 mod punctuation;
+mod row_session;
 mod rules;
+mod runs;
 mod session;
 mod sliding;
 mod spans;
@@ -37,6 +40,7 @@ mod view;
 use std::ops::Deref;
 
 pub use band::Band;
+pub use between::Between;
 pub use calendar::{Calendar, ContextFree};
 pub use class::{Class, WindowTraits};
 pub use counted::Counted;
@@ -50,6 +54,7 @@ pub use memory::{Memory, Saved};
 pub use numbered::Emitted;
 pub use observed::Observed;
 pub use punctuation::{Mark, Punctuation};
+pub use row_session::{Gap, GapColumn, RowSession};
 pub use rules::{ByRows, ByTime, Rules};
 pub use session::Session;
 pub use sliding::Sliding;
@@ -81,6 +86,10 @@ pub enum Window {
     LastTime(LastTime),
     /// Runs of rows between marked ones.
     Punctuation(Punctuation),
+    /// Runs of rows between predicates.
+    Between(Between),
+    /// Sessions of a greatest length, or with a gap per row.
+    RowSession(RowSession),
     /// User-defined.
     User(User),
 }
@@ -99,6 +108,8 @@ impl Deref for Window {
             Window::LastRows(window) => window,
             Window::LastTime(window) => window,
             Window::Punctuation(window) => window,
+            Window::Between(window) => window,
+            Window::RowSession(window) => window,
             Window::User(window) => window,
         }
     }
@@ -118,7 +129,7 @@ impl Window {
             Window::Sliding(window) => Some(window),
             Window::Session(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
             Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
-            Window::Punctuation(_) | Window::User(_) => None,
+            Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
     }
 
@@ -128,7 +139,7 @@ impl Window {
             Window::Session(window) => Some(window),
             Window::Sliding(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
             Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
-            Window::Punctuation(_) | Window::User(_) => None,
+            Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
     }
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
-from support.oracle import extents, taken
+from support.oracle import by_row_sessions, consecutive, extents, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
 from support.stream_oracle import Stream
@@ -36,7 +36,7 @@ def by_rows(window: wk.Window) -> bool:
     """Whether rows tell the windows of a type."""
     if isinstance(window, wk.Custom):
         return isinstance(window.implementation, wk.ContextAware)
-    return isinstance(window, wk.Punctuation) or window.counts_rows
+    return isinstance(window, wk.Punctuation | wk.Between) or by_row_sessions(window) or window.counts_rows
 
 
 def numbered(window: wk.Window) -> bool:
@@ -77,6 +77,8 @@ class Kept(Stream):
             return True
         if isinstance(window, wk.Sliding) and isinstance(window.size, wk.Rows) and not by_ranks(window):
             return edge_after(window, t, self.time_type) > horizon
+        if isinstance(window, wk.Session) and window.column is None and window.at_most is not None:
+            return t + in_units(window.gap, self.time_type) >= horizon
         if by_rows(window):
             return False
         if isinstance(window, wk.Band):
@@ -170,6 +172,10 @@ class Kept(Stream):
                     if final(min(closed, default=None)):
                         yield emitted(tuple(ranked[lo:hi]), lo, hi)
                     lo = hi
+        elif isinstance(window, wk.Between | wk.Session):
+            for lo, hi, extent, at in consecutive(window, ranked, times, self.time_type, columns):
+                if final(at):
+                    yield emitted(tuple(ranked[lo:hi]), lo, hi, extent)
         elif isinstance(window, wk.Custom):
             prefix = [row for row in ranked if final(times[row])]
             for lo, hi in aware(window.implementation, prefix, times, columns, self.schema, self.closing):

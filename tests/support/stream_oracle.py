@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
-from support.oracle import extents, taken
+from support.oracle import extents, has_gap, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import key, plain
 
@@ -72,11 +72,15 @@ class Stream:
         before = self.table.num_rows
         self.table = pa.concat_tables([self.table, batch])
         times = self.times()
+        gaps = [name for window in self.any_query().windows for name in window.columns]
+        given = {name: plain(self.table[name]) for name in gaps}
         fresh = set()
         watermark = self.watermark
         for row in range(before, self.table.num_rows):
             if times[row] is None:
                 self.late.append((row, "null time"))
+            elif not all(has_gap(window, row, given) for window in self.any_query().windows):
+                self.late.append((row, "no gap"))
             elif not self.is_waited_for(times[row]):
                 self.late.append((row, "too late"))
             else:

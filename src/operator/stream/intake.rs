@@ -40,13 +40,18 @@ pub(super) struct Accepted {
 impl Accepted {
     /// Those of these rows that are not before `cutoff`, and the others, if there are any.
     pub(super) fn split(self, cutoff: i64) -> Result<(Self, Option<RecordBatch>)> {
+        let taken = BooleanBuffer::collect_bool(self.times.len(), |row| self.times[row] >= cutoff);
+        self.parted(taken)
+    }
+
+    /// Those of these rows that are taken, and the others, if there are any.
+    fn parted(self, taken: BooleanBuffer) -> Result<(Self, Option<RecordBatch>)> {
         let Self { rows, times, is_sorted } = self;
-        let taken = BooleanBuffer::collect_bool(times.len(), |row| times[row] >= cutoff);
         if taken.count_set_bits() == times.len() {
             return Ok((Self { rows, times, is_sorted }, None));
         }
         let refused = filter_record_batch(&rows, &BooleanArray::new(!&taken, None))?;
-        let times = times.iter().copied().filter(|&t| t >= cutoff).collect::<Vec<i64>>().into();
+        let times = taken.set_indices().map(|row| times[row]).collect::<Vec<i64>>().into();
         let rows = filter_record_batch(&rows, &BooleanArray::new(taken, None))?;
         Ok((Self { rows, times, is_sorted }, Some(refused)))
     }
@@ -133,7 +138,17 @@ impl Gate {
         }
         self.latest = Some(most).max(self.latest);
         self.latest_row = Some(most).max(self.latest_row);
-        let accepted = Accepted { rows, times, is_sorted };
+        let mut accepted = Accepted { rows, times, is_sorted };
+        if let Some(gaps) = plan.gap_column() {
+            let (own, without) = {
+                let valid = gaps.valid(accepted.rows.column(gaps.position))?;
+                accepted.parted(valid)?
+            };
+            if let Some(rows) = without {
+                refused.push(late.batch(&rows, Reason::NoGap)?);
+            }
+            accepted = own;
+        }
         match self.cutoff.filter(|&cutoff| least < cutoff) {
             None => Ok(accepted),
             Some(cutoff) => {

@@ -15,6 +15,8 @@ use crate::aggregate::held_bytes;
 pub(crate) enum Reason {
     /// It has no time.
     NullTime,
+    /// It has no gap, where sessions take theirs from a column.
+    NoGap,
     /// All windows it would belong to have expired.
     TooLate,
 }
@@ -23,6 +25,7 @@ impl Reason {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Reason::NullTime => "null time",
+            Reason::NoGap => "no gap",
             Reason::TooLate => "too late",
         }
     }

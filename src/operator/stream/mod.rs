@@ -346,8 +346,7 @@ impl Operator {
     fn try_punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Attempted> {
         check_open(self.closed, "punctuate")?;
         let mut windows = self.entries.iter().flat_map(|entry| entry.plan.windows());
-        let kept =
-            self.engines[1].as_ref().filter(|_| windows.any(|(_, window)| window.mark_column().is_some()));
+        let kept = self.engines[1].as_ref().filter(|_| windows.any(|(_, window)| window.is_punctuated()));
         let Some(kept) = kept else {
             return Err(Error::InvalidValue(
                 "punctuate: no window of this operator is bounded by punctuation; those of windowkit.punctuation() are"

@@ -440,12 +440,12 @@ fn store_of(queries: &Queries) -> TupleStore {
 /// The columns that mark rows.
 fn marks_of(queries: &Queries) -> Result<Vec<usize>> {
     let mut columns: Vec<usize> =
-        windows(queries.registered()).filter_map(|(_, window)| window.mark_column()).collect();
+        windows(queries.registered()).flat_map(|(_, window)| window.mark_columns()).collect();
     columns.sort_unstable();
     columns.dedup();
     if columns.len() > MARKS {
         return Err(Error::InvalidValue(format!(
-            "windows: punctuation by {} columns; at most {MARKS} are allowed in one operator",
+            "windows: they are bounded by marks in {} columns; at most {MARKS} are allowed in one operator",
             columns.len()
         )));
     }

@@ -1,0 +1,296 @@
+//! Sessions that need rows: those of a greatest length, and those in which each row has a gap of its own.
+//!
+//! | | |
+//! |---|---|
+//! | class | forward context free: whether a row begins a session is determined by the rows before it |
+//! | stored | rows in order: where a long session is cut depends on its first row, so that fragments do not merge |
+//! | time | O(1) per row |
+//! | source | Spark's `session_window(time, gap)`; the greatest length as a session's maximum duration in Azure Stream Analytics, counted from its first row |
+
+use arrow_array::{Array, ArrayRef, cast::AsArray, types::Int64Type};
+use arrow_buffer::{BooleanBuffer, ScalarBuffer};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+
+use super::class::{Class, WindowTraits};
+use super::memory::Memory;
+use super::rules::{ByRows, Rules};
+use super::runs::{self, Run, Runs};
+use super::spans::Listed;
+use super::view::{KeyRows, Ready, RowCuts, View};
+use crate::{Error, Result};
+
+/// How long after a row its session goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gap {
+    /// As long after every row.
+    Fixed(i64),
+    /// As long as a column says.
+    Column(GapColumn),
+}
+
+/// A column of gaps, and how its values become lengths of the measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GapColumn {
+    /// Its position.
+    pub position: usize,
+    /// Its name.
+    pub name: String,
+    /// What one of its units is, in units of which...
+    pub unit: i64,
+    /// ... the measure's unit has so many,
+    pub per: i64,
+    /// and of which gaps are multiples.
+    pub step: i64,
+}
+
+impl GapColumn {
+    /// Which rows have a gap: those of others are in no session. As in Spark, that needs a value above zero.
+    ///
+    /// # Errors
+    /// `Overflow` for values above the range of int64.
+    pub fn valid(&self, column: &ArrayRef) -> Result<BooleanBuffer> {
+        let values = self.values(column)?;
+        let above = BooleanBuffer::collect_bool(values.len(), |row| values[row] > 0);
+        Ok(match column.logical_nulls() {
+            Some(nulls) => &above & nulls.inner(),
+            None => above,
+        })
+    }
+
+    /// The column's values; those under nulls are arbitrary.
+    fn values(&self, column: &ArrayRef) -> Result<ScalarBuffer<i64>> {
+        let values = cast(column, &DataType::Int64)?;
+        if values.null_count() > column.logical_null_count() {
+            return Err(Error::Overflow(format!(
+                "windows: column '{}' holds a gap above the range of int64; allowed are values up to {}",
+                self.name,
+                i64::MAX
+            )));
+        }
+        Ok(values.as_primitive::<Int64Type>().values().clone())
+    }
+
+    /// The gaps in units of the measure.
+    ///
+    /// # Errors
+    /// `InvalidValue` for one that is no whole number of these.
+    fn lengths(&self, column: &ArrayRef) -> Result<Vec<i64>> {
+        let length = |&value: &i64| {
+            let exact = i128::from(value) * i128::from(self.unit);
+            if value > 0 && exact % i128::from(self.step) != 0 {
+                return Err(Error::InvalidValue(format!(
+                    "windows: column '{}' holds a gap of {value} of its units, which is finer than the time column; \
+                     allowed are multiples of that one's unit",
+                    self.name
+                )));
+            }
+            // One beyond this range is beyond every time, too.
+            Ok(i64::try_from(exact / i128::from(self.per)).unwrap_or(i64::MAX))
+        };
+        self.values(column)?.iter().map(length).collect()
+    }
+}
+
+/// Sessions of rows that each keep it open for their gap, none of them longer than `at_most`.
+///
+/// A row keeps its session open from its time `t` to `t + gap`. The next row belongs to it if it is not after the latest
+/// of these ends, and is less than `at_most` after the session's first row: the session is the stretch from there to
+/// that end, cut off at `at_most`. Any other row begins a session. So sessions follow from a key's rows alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowSession {
+    gap: Gap,
+    at_most: Option<i64>,
+}
+
+/// A session while rows are added.
+#[derive(Clone, Copy)]
+struct Open {
+    lo: usize,
+    /// The time of its first row.
+    first: i64,
+    /// Up to when rows keep it open.
+    end: i64,
+    /// Where it is cut off.
+    limit: i64,
+}
+
+impl Open {
+    fn has(&self, time: i64) -> bool {
+        time <= self.end && time < self.limit
+    }
+
+    fn run(self, hi: usize) -> Run {
+        // A row exactly at the end still joins, one at the limit does not.
+        let final_at = self.end.saturating_add(1).min(self.limit);
+        let extent = (self.first, self.end.min(self.limit));
+        Run { lo: self.lo, hi, extent, final_at: Some(final_at) }
+    }
+}
+
+impl RowSession {
+    /// Sessions of these gaps and this greatest length.
+    ///
+    /// # Panics
+    /// Unless `gap > 0`, and `at_most` is not below it; plans check this first and return a proper error.
+    pub fn new(gap: Gap, at_most: Option<i64>) -> Self {
+        let least = if let Gap::Fixed(gap) = gap { gap } else { 1 };
+        assert!(least > 0 && at_most.is_none_or(|most| most >= least), "0 < gap <= at_most");
+        Self { gap, at_most }
+    }
+
+    /// The gaps.
+    pub fn gap(&self) -> &Gap {
+        &self.gap
+    }
+
+    /// No session is longer, if there is one.
+    pub fn at_most(&self) -> Option<i64> {
+        self.at_most
+    }
+
+    /// The sessions of ascending times, whose gaps are in `column` if they have their own.
+    fn sessions(&self, times: &[i64], column: Option<&ArrayRef>) -> Result<Vec<Run>> {
+        let (fixed, own) = match (&self.gap, column) {
+            (Gap::Column(gaps), Some(column)) => (0, gaps.lengths(column)?),
+            (Gap::Fixed(gap), _) => (*gap, Vec::new()),
+            (Gap::Column(_), None) => return Err(Error::Internal("a column of gaps was not read".into())),
+        };
+        let (mut open, mut found): (Option<Open>, _) = (None, Vec::new());
+        for (place, &time) in times.iter().enumerate() {
+            let end = time.checked_add(own.get(place).copied().unwrap_or(fixed)).ok_or_else(|| {
+                Error::Overflow(format!(
+                    "windows: a row at {time} keeps its session open until after the greatest time of int64; allowed are \
+                     gaps that end before"
+                ))
+            })?;
+            match &mut open {
+                Some(open) if open.has(time) => open.end = open.end.max(end),
+                _ => {
+                    let limit = self.at_most.map_or(i64::MAX, |most| time.saturating_add(most));
+                    let begun = Open { lo: place, first: time, end, limit };
+                    found.extend(open.replace(begun).map(|ended| ended.run(place)));
+                }
+            }
+        }
+        found.extend(open.map(|open| open.run(times.len())));
+        Ok(found)
+    }
+}
+
+impl Rules for RowSession {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits::of(Class::ForwardContextFree)
+    }
+
+    fn source(&self) -> &'static str {
+        "Traub et al. 2019, §4.4"
+    }
+
+    fn columns(&self) -> Vec<usize> {
+        self.gap_column().map(|gaps| gaps.position).into_iter().collect()
+    }
+
+    fn reads_rows(&self) -> bool {
+        self.gap_column().is_some()
+    }
+
+    fn gap_column(&self) -> Option<&GapColumn> {
+        match &self.gap {
+            Gap::Column(gaps) => Some(gaps),
+            Gap::Fixed(_) => None,
+        }
+    }
+
+    fn is_session(&self) -> bool {
+        true
+    }
+
+    fn is_numbered(&self) -> bool {
+        true
+    }
+
+    fn may_vanish(&self) -> bool {
+        // A late row may join two sessions, or move all later cuts of a long one.
+        true
+    }
+
+    fn reach(&self) -> i64 {
+        match self.gap {
+            Gap::Fixed(gap) => gap,
+            Gap::Column(_) => 0,
+        }
+    }
+
+    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
+        // As of other sessions; what a row's own gap will be is not known.
+        horizon.saturating_sub(self.reach())
+    }
+
+    fn by_rows(&self) -> Option<&dyn ByRows> {
+        Some(self)
+    }
+}
+
+impl Runs for RowSession {
+    fn runs(&self, view: &View<'_>, from: usize) -> Result<Vec<Run>> {
+        let columns = match self.columns() {
+            none if none.is_empty() => Vec::new(),
+            columns => view.reader.read(&columns, &view.ats[from..])?,
+        };
+        let mut found = self.sessions(&view.times[from..], columns.first())?;
+        found.iter_mut().for_each(|run| (run.lo, run.hi) = (run.lo + from, run.hi + from));
+        Ok(found)
+    }
+}
+
+impl ByRows for RowSession {
+    fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
+        let found = self.sessions(rows.times, rows.columns.first())?;
+        out.extend(found.into_iter().map(|run| Listed::new(run.lo, run.hi, run.extent)));
+        Ok(())
+    }
+
+    fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
+        runs::ready(self, view, memory, out)
+    }
+
+    fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
+        // Cuts of long sessions, and where gaps differ, are known only with what was before.
+        let Gap::Fixed(gap) = self.gap else { return };
+        let is_pause = |&place: &usize| view.times[place].saturating_sub(view.times[place - 1]) > gap;
+        cuts.by_edge.extend((from.max(1)..view.len()).filter(is_pause));
+    }
+
+    fn final_edges(
+        &self,
+        view: &View<'_>,
+        memory: &Memory,
+        from: usize,
+        edges: &mut Vec<usize>,
+    ) -> Result<()> {
+        runs::final_edges(view, memory, from, edges);
+        Ok(())
+    }
+
+    fn needed(&self, view: &View<'_>, memory: &Memory) -> usize {
+        runs::needed(self, view, memory)
+    }
+
+    fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
+        runs::is_sound(self, view, memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_session_is_cut_where_it_would_be_too_long() {
+        let session = RowSession::new(Gap::Fixed(3), Some(5));
+        let found = session.sessions(&[0, 3, 4, 5, 8, 12], None).unwrap();
+        let found: Vec<_> = found.iter().map(|run| (run.lo, run.hi, run.extent, run.final_at)).collect();
+        assert_eq!(found, [(0, 3, (0, 5), Some(5)), (3, 5, (5, 10), Some(10)), (5, 6, (12, 15), Some(16))]);
+    }
+}
