@@ -5,7 +5,7 @@
 //! | class | forward context free: an edge is determined by the rows up to it |
 //! | stored | rows in order |
 //! | time | O(1) per row |
-//! | source | Onyx, *Windowing and Aggregation* (windows by features of the data); Grossniklaus et al., *Frames: Data-driven Windows*, DEBS 2016 (boundary frames) |
+//! | source | Onyx, design notes on windowing: predicates for when a row enters a window, and when it leaves |
 
 use arrow_buffer::BooleanBuffer;
 
@@ -41,33 +41,33 @@ impl Between {
         self.exclusive
     }
 
-    /// The windows over the rows `from..to`, where none is open before.
+    /// Shows the windows over the rows `from..to`, where none is open before, as long as `go_on` says so.
     fn found(
         self,
         (from, to): (usize, usize),
         enters: impl Fn(usize) -> bool,
         leaves: impl Fn(usize) -> bool,
-    ) -> Vec<Found> {
-        let (mut open, mut found) = (None, Vec::new());
+        go_on: &mut dyn FnMut(Found) -> bool,
+    ) {
+        let mut open = None;
         for row in from..to {
-            if self.exclusive
-                && leaves(row)
-                && let Some(lo) = open.take()
-            {
-                found.push((lo, row, Some(row)));
+            let mut left = None;
+            if self.exclusive && leaves(row) {
+                left = open.take().map(|lo| (lo, row, Some(row)));
             }
             if open.is_none() && enters(row) {
                 open = Some(row);
             }
-            if !self.exclusive
-                && leaves(row)
-                && let Some(lo) = open.take()
-            {
-                found.push((lo, row + 1, Some(row)));
+            if !self.exclusive && leaves(row) {
+                left = open.take().map(|lo| (lo, row + 1, Some(row)));
+            }
+            if left.is_some_and(|left| !go_on(left)) {
+                return;
             }
         }
-        found.extend(open.map(|lo| (lo, to, None)));
-        found
+        if let Some(lo) = open {
+            go_on((lo, to, None));
+        }
     }
 }
 
@@ -77,7 +77,7 @@ impl Rules for Between {
     }
 
     fn source(&self) -> &'static str {
-        "Grossniklaus et al. 2016, boundary frames"
+        "Traub et al. 2019, §4.4"
     }
 
     fn columns(&self) -> Vec<usize> {
@@ -111,24 +111,31 @@ impl Rules for Between {
 }
 
 impl Runs for Between {
-    fn runs(&self, view: &View<'_>, from: usize) -> Result<Vec<Run>> {
+    fn runs(&self, view: &View<'_>, from: usize, go_on: &mut dyn FnMut(Run) -> bool) -> Result<()> {
         let marked = |column: usize| move |row: usize| view.is_marked(column, row);
-        let found = self.found((from, view.len()), marked(self.enter), marked(self.leave));
         let run = |(lo, hi, left): Found| Run {
             lo,
             hi,
             extent: (view.times[lo], view.times[hi - 1]),
             final_at: left.map(|row| view.times[row]),
         };
-        Ok(found.into_iter().map(run).collect())
+        let rows = (from, view.len());
+        self.found(rows, marked(self.enter), marked(self.leave), &mut |found| go_on(run(found)));
+        Ok(())
     }
 }
 
 impl ByRows for Between {
     fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
         let marks: Vec<BooleanBuffer> = rows.columns.iter().map(Punctuation::marks).collect();
-        let found = self.found((0, rows.times.len()), |row| marks[0].value(row), |row| marks[1].value(row));
-        out.extend(found.into_iter().map(|(lo, hi, _)| Listed::by_rows(lo, hi, rows.times)));
+        let marked = |column: usize| {
+            let marks = &marks[column];
+            move |row: usize| marks.value(row)
+        };
+        self.found((0, rows.times.len()), marked(0), marked(1), &mut |(lo, hi, _)| {
+            out.push(Listed::by_rows(lo, hi, rows.times));
+            true
+        });
         Ok(())
     }
 

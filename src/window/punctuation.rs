@@ -124,17 +124,19 @@ impl Rules for Punctuation {
 }
 
 impl Runs for Punctuation {
-    fn runs(&self, view: &View<'_>, from: usize) -> Result<Vec<Run>> {
-        let (mut lo, mut found) = (from, Vec::new());
+    fn runs(&self, view: &View<'_>, from: usize, go_on: &mut dyn FnMut(Run) -> bool) -> Result<()> {
+        let mut lo = from;
         for hi in from + 1..=view.len() {
             let closed = self.cut_before(view, hi);
             if closed.is_some() || hi == view.len() {
                 let extent = (view.times[lo], view.times[hi - 1]);
-                found.push(Run { lo, hi, extent, final_at: closed });
+                if !go_on(Run { lo, hi, extent, final_at: closed }) {
+                    break;
+                }
                 lo = hi;
             }
         }
-        Ok(found)
+        Ok(())
     }
 }
 

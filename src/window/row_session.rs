@@ -7,12 +7,10 @@
 //! | time | O(1) per row |
 //! | source | Spark's `session_window(time, gap)`; the greatest length as a session's maximum duration in Azure Stream Analytics, counted from its first row |
 
-use arrow_array::{Array, ArrayRef, cast::AsArray, types::Int64Type};
-use arrow_buffer::{BooleanBuffer, ScalarBuffer};
-use arrow_cast::cast;
-use arrow_schema::DataType;
+use arrow_array::ArrayRef;
 
 use super::class::{Class, WindowTraits};
+use super::gap_column::GapColumn;
 use super::memory::Memory;
 use super::rules::{ByRows, Rules};
 use super::runs::{self, Run, Runs};
@@ -27,69 +25,6 @@ pub enum Gap {
     Fixed(i64),
     /// As long as a column says.
     Column(GapColumn),
-}
-
-/// A column of gaps, and how its values become lengths of the measure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GapColumn {
-    /// Its position.
-    pub position: usize,
-    /// Its name.
-    pub name: String,
-    /// What one of its units is, in units of which...
-    pub unit: i64,
-    /// ... the measure's unit has so many,
-    pub per: i64,
-    /// and of which gaps are multiples.
-    pub step: i64,
-}
-
-impl GapColumn {
-    /// Which rows have a gap: those of others are in no session. As in Spark, that needs a value above zero.
-    ///
-    /// # Errors
-    /// `Overflow` for values above the range of int64.
-    pub fn valid(&self, column: &ArrayRef) -> Result<BooleanBuffer> {
-        let values = self.values(column)?;
-        let above = BooleanBuffer::collect_bool(values.len(), |row| values[row] > 0);
-        Ok(match column.logical_nulls() {
-            Some(nulls) => &above & nulls.inner(),
-            None => above,
-        })
-    }
-
-    /// The column's values; those under nulls are arbitrary.
-    fn values(&self, column: &ArrayRef) -> Result<ScalarBuffer<i64>> {
-        let values = cast(column, &DataType::Int64)?;
-        if values.null_count() > column.logical_null_count() {
-            return Err(Error::Overflow(format!(
-                "windows: column '{}' holds a gap above the range of int64; allowed are values up to {}",
-                self.name,
-                i64::MAX
-            )));
-        }
-        Ok(values.as_primitive::<Int64Type>().values().clone())
-    }
-
-    /// The gaps in units of the measure.
-    ///
-    /// # Errors
-    /// `InvalidValue` for one that is no whole number of these.
-    fn lengths(&self, column: &ArrayRef) -> Result<Vec<i64>> {
-        let length = |&value: &i64| {
-            let exact = i128::from(value) * i128::from(self.unit);
-            if value > 0 && exact % i128::from(self.step) != 0 {
-                return Err(Error::InvalidValue(format!(
-                    "windows: column '{}' holds a gap of {value} of its units, which is finer than the time column; \
-                     allowed are multiples of that one's unit",
-                    self.name
-                )));
-            }
-            // One beyond this range is beyond every time, too.
-            Ok(i64::try_from(exact / i128::from(self.per)).unwrap_or(i64::MAX))
-        };
-        self.values(column)?.iter().map(length).collect()
-    }
 }
 
 /// Sessions of rows that each keep it open for their gap, none of them longer than `at_most`.
@@ -149,14 +84,20 @@ impl RowSession {
         self.at_most
     }
 
-    /// The sessions of ascending times, whose gaps are in `column` if they have their own.
-    fn sessions(&self, times: &[i64], column: Option<&ArrayRef>) -> Result<Vec<Run>> {
+    /// Shows the sessions of ascending times, whose gaps are in `column` if they have their own, as long as `go_on` says
+    /// so.
+    fn sessions(
+        &self,
+        times: &[i64],
+        column: Option<&ArrayRef>,
+        mut go_on: impl FnMut(Run) -> bool,
+    ) -> Result<()> {
         let (fixed, own) = match (&self.gap, column) {
             (Gap::Column(gaps), Some(column)) => (0, gaps.lengths(column)?),
             (Gap::Fixed(gap), _) => (*gap, Vec::new()),
             (Gap::Column(_), None) => return Err(Error::Internal("a column of gaps was not read".into())),
         };
-        let (mut open, mut found): (Option<Open>, _) = (None, Vec::new());
+        let mut open: Option<Open> = None;
         for (place, &time) in times.iter().enumerate() {
             let end = time.checked_add(own.get(place).copied().unwrap_or(fixed)).ok_or_else(|| {
                 Error::Overflow(format!(
@@ -169,12 +110,16 @@ impl RowSession {
                 _ => {
                     let limit = self.at_most.map_or(i64::MAX, |most| time.saturating_add(most));
                     let begun = Open { lo: place, first: time, end, limit };
-                    found.extend(open.replace(begun).map(|ended| ended.run(place)));
+                    if open.replace(begun).is_some_and(|ended| !go_on(ended.run(place))) {
+                        return Ok(());
+                    }
                 }
             }
         }
-        found.extend(open.map(|open| open.run(times.len())));
-        Ok(found)
+        if let Some(open) = open {
+            go_on(open.run(times.len()));
+        }
+        Ok(())
     }
 }
 
@@ -233,22 +178,21 @@ impl Rules for RowSession {
 }
 
 impl Runs for RowSession {
-    fn runs(&self, view: &View<'_>, from: usize) -> Result<Vec<Run>> {
-        let columns = match self.columns() {
-            none if none.is_empty() => Vec::new(),
-            columns => view.reader.read(&columns, &view.ats[from..])?,
-        };
-        let mut found = self.sessions(&view.times[from..], columns.first())?;
-        found.iter_mut().for_each(|run| (run.lo, run.hi) = (run.lo + from, run.hi + from));
-        Ok(found)
+    fn runs(&self, view: &View<'_>, from: usize, go_on: &mut dyn FnMut(Run) -> bool) -> Result<()> {
+        let gaps = self.gap_column().map(|gaps| view.reader.read(&[gaps.position], &view.ats[from..]));
+        let columns = gaps.transpose()?.unwrap_or_default();
+        self.sessions(&view.times[from..], columns.first(), |run| {
+            go_on(Run { lo: run.lo + from, hi: run.hi + from, ..run })
+        })
     }
 }
 
 impl ByRows for RowSession {
     fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
-        let found = self.sessions(rows.times, rows.columns.first())?;
-        out.extend(found.into_iter().map(|run| Listed::new(run.lo, run.hi, run.extent)));
-        Ok(())
+        self.sessions(rows.times, rows.columns.first(), |run| {
+            out.push(Listed::new(run.lo, run.hi, run.extent));
+            true
+        })
     }
 
     fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
@@ -289,8 +233,12 @@ mod tests {
     #[test]
     fn a_long_session_is_cut_where_it_would_be_too_long() {
         let session = RowSession::new(Gap::Fixed(3), Some(5));
-        let found = session.sessions(&[0, 3, 4, 5, 8, 12], None).unwrap();
-        let found: Vec<_> = found.iter().map(|run| (run.lo, run.hi, run.extent, run.final_at)).collect();
+        let mut found = Vec::new();
+        let shown = session.sessions(&[0, 3, 4, 5, 8, 12], None, |run| {
+            found.push((run.lo, run.hi, run.extent, run.final_at));
+            true
+        });
+        shown.unwrap();
         assert_eq!(found, [(0, 3, (0, 5), Some(5)), (3, 5, (5, 10), Some(10)), (5, 6, (12, 15), Some(16))]);
     }
 }

@@ -7,8 +7,8 @@ use std::fmt::Debug;
 
 use super::class::WindowTraits;
 use super::cuts::Cuts;
+use super::gap_column::GapColumn;
 use super::memory::Memory;
-use super::row_session::GapColumn;
 use super::spans::{Cursor, Ending, Listed, Spans};
 use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::Result;

@@ -4,7 +4,7 @@
 //! windows are, over the rows from one place on; when each is emitted, numbered, updated and forgotten follows from that.
 
 use super::memory::Memory;
-use super::numbered::{Emitted, Final, compare};
+use super::numbered::{Final, compare};
 use super::rules::Rules;
 use super::view::{Ready, View, earlier};
 use crate::Result;
@@ -24,12 +24,12 @@ pub(super) struct Run {
 
 /// A type whose windows do not share rows.
 pub(super) trait Runs: Rules {
-    /// The windows over the rows from place `from` on, where no earlier window goes on; ascending, as are the times from
-    /// which on they are final. Only the last may lack one.
+    /// Shows the windows over the rows from place `from` on, where no earlier window goes on, as long as `go_on` says so;
+    /// ascending, as are the times from which on they are final. Only the last may lack one.
     ///
     /// # Errors
     /// Where a row's values make no window.
-    fn runs(&self, view: &View<'_>, from: usize) -> Result<Vec<Run>>;
+    fn runs(&self, view: &View<'_>, from: usize, go_on: &mut dyn FnMut(Run) -> bool) -> Result<()>;
 }
 
 /// [`ByRows::ready`](super::ByRows::ready) of such a type.
@@ -41,20 +41,24 @@ pub(super) fn ready(
 ) -> Result<Option<i64>> {
     let (mut finals, mut next) = (Vec::new(), None);
     let mut from = memory.first(view);
-    if view.is_appended
-        && let Some(last) = memory.emitted.last()
-    {
-        // Emitted windows stay as they are.
-        from = from.max(view.place_from((last.time, last.first)) + last.rows as usize);
-    }
-    for run in kind.runs(view, from)? {
+    let emitted = match memory.emitted.last() {
+        // All rows come after the last emitted window: it stays as it is unless some are late, and earlier ones do.
+        Some(last) if view.is_appended => {
+            let lo = view.place_from((last.time, last.first));
+            let is_late = view.times.get(view.changed()).is_some_and(|&time| Some(time) < view.call.before);
+            from = if is_late { lo } else { lo + last.rows as usize };
+            if is_late { memory.emitted.pop().into_iter().collect() } else { Vec::new() }
+        }
+        _ => std::mem::take(&mut memory.emitted),
+    };
+    kind.runs(view, from, &mut |run| {
         if view.call.closing || view.call.has_reached(run.final_at) {
             finals.push(Final::of(view, (run.lo, run.hi)).over(run.extent));
         } else {
             next = earlier(next, run.final_at);
         }
-    }
-    let emitted = if view.is_appended { Vec::new() } else { std::mem::take(&mut memory.emitted) };
+        true
+    })?;
     let numbered = compare(view, &emitted, &finals, &mut memory.next, out);
     memory.emitted.extend(numbered.into_iter().map(|(at, number)| finals[at].emitted(number)));
     memory.emitted.sort_unstable_by_key(|emitted| (emitted.time, emitted.first));
@@ -79,19 +83,22 @@ pub(super) fn needed(kind: &dyn Runs, view: &View<'_>, memory: &Memory) -> usize
     let (least, fixed) = (memory.first(view).min(view.len()), view.fixed_rows());
     let is_settled =
         |run: &Run| run.final_at.is_some_and(|time| view.call.floor.is_some_and(|floor| time <= floor));
+    let mut open = None;
+    let shown = kind.runs(view, least, &mut |run| {
+        open = (!is_settled(&run)).then_some(run.lo);
+        open.is_none()
+    });
     // Values that make no window would have been refused with their rows.
-    let Ok(runs) = kind.runs(view, least) else { return least };
-    let open = runs.into_iter().find(|run| !is_settled(run));
-    open.map_or(fixed, |run| run.lo.min(fixed)).max(least)
+    if shown.is_err() { least } else { open.map_or(fixed, |lo| lo.min(fixed)).max(least) }
 }
 
 /// [`ByRows::is_sound`](super::ByRows::is_sound) of such a type: emitted windows are among the final ones.
 pub(super) fn is_sound(kind: &dyn Runs, view: &View<'_>, memory: &Memory) -> bool {
-    let Ok(runs) = kind.runs(view, memory.first(view).min(view.len())) else { return false };
-    let mut finals = runs.into_iter().filter(|run| view.call.has_reached(run.final_at));
-    let mut is_final = |emitted: &Emitted| {
-        let places = emitted.places(view.times, view.ats);
-        finals.any(|run| places == Some((run.lo, run.hi)))
-    };
-    memory.observed.is_none() && memory.emitted.iter().all(&mut is_final)
+    let mut emitted = memory.emitted.iter().map(|emitted| emitted.places(view.times, view.ats)).peekable();
+    let shown = kind.runs(view, memory.first(view).min(view.len()), &mut |run| {
+        let is_final = view.call.has_reached(run.final_at);
+        emitted.next_if(|&places| is_final && places == Some((run.lo, run.hi)));
+        emitted.peek().is_some()
+    });
+    memory.observed.is_none() && shown.is_ok() && emitted.peek().is_none()
 }

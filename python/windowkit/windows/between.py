@@ -67,9 +67,8 @@ def between(enter: str, leave: str, *, exclusive: bool = False) -> Between:
     Between
         Runs of a key's rows in the order of time, and then of arrival. Rows outside are in no window. A
         window that is open when there are no more rows ends with the last of them. Start and end of a window
-        are the times of its first and last row. Forward context free (Traub et al. 2019, §4.4): O(1) work per
-        row; rows are kept until all have arrived. They are Onyx's windows by features of the data, and the
-        boundary frames of Grossniklaus et al., *Frames: Data-driven Windows* (DEBS 2016).
+        are the times of its first and last row. Forward context free (Traub et al. 2019, §4.4; Onyx's design
+        notes ask for such predicates): O(1) work per row; rows are kept until all have arrived.
 
     Raises
     ------
