@@ -118,7 +118,8 @@ def assumed(query: Query) -> pa.Schema:
         elapsed = any(isinstance(window.lengths().get("start"), Duration) for window in query.windows)
         fields[query.time] = pa.duration(unit) if elapsed else pa.timestamp(unit, zone)
     gap = pa.int64() if fields[query.time] == pa.int64() else pa.duration("us")
-    fields |= {window.column: gap for window in query.windows if isinstance(window, Session) and window.column}
+    sessions = [window for window in query.windows if isinstance(window, Session)]
+    fields |= {column: gap for window in sessions for column in window.columns}
     return pa.schema(fields)
 
 

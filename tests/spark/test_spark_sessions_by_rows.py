@@ -1,4 +1,4 @@
-"""Sessions with a gap per row are Spark's own; those of a greatest length, and windows between predicates, SQL's."""
+"""Sessions with a gap per row are Spark's own; long sessions and windows between predicates, its SQL's."""
 
 from __future__ import annotations
 
@@ -101,15 +101,14 @@ def test_long_sessions_are_a_fold_over_sorted_rows(frame, route):
     sorted_times = frame.groupBy("k").agg(
         sf.expr("array_sort(collect_list(unix_micros(timestamp(ts))))").alias("times")
     )
+    last = "found[size(found) - 1]"
+    joins = f"{last}.n > 0 and t <= {last}.l + 20000 and t < {last}.s + 100000"
+    longer = f"struct({last}.s as s, t as l, {last}.n + 1 as n)"
+    step = f"""if({joins}, concat(slice(found, 1, size(found) - 1), array({longer})),
+                  concat(found, array(struct(t as s, t as l, bigint(1) as n))))"""
+    nothing = "array(struct(bigint(0) as s, bigint(0) as l, bigint(0) as n))"
     folded = sorted_times.select(
-        "k",
-        sf.expr(
-            """explode(aggregate(times, array(struct(bigint(0) as s, bigint(0) as l, bigint(0) as n)), (a, t) ->
-                 if(a[size(a) - 1].n > 0 and t <= a[size(a) - 1].l + 20000 and t < a[size(a) - 1].s + 100000,
-                    concat(slice(a, 1, size(a) - 1),
-                           array(struct(a[size(a) - 1].s as s, t as l, a[size(a) - 1].n + 1 as n))),
-                    concat(a, array(struct(t as s, t as l, bigint(1) as n))))))"""
-        ).alias("w"),
+        "k", sf.expr(f"explode(aggregate(times, {nothing}, (found, t) -> {step}))").alias("w")
     )
     wanted = folded.where("w.n > 0").selectExpr("k", "w.s", "least(w.l + 20000, w.s + 100000)", "w.n")
     micros = "unix_micros(timestamp(session_window.{}))"
@@ -121,20 +120,17 @@ def test_long_sessions_are_a_fold_over_sorted_rows(frame, route):
 @pytest.mark.parametrize("route", ["packed", "rows"])
 def test_windows_between_predicates_are_islands(frame, route):
     """A row leaves iff it does and some row since the last that left has entered."""
-    over = "over (partition by k order by ts rows between unbounded preceding and {})"
+    before = "over (partition by k order by ts rows between unbounded preceding and 1 preceding)"
+    so_far = "over (partition by k, run order by ts rows between unbounded preceding and current row)"
     frame.createOrReplaceTempView("rows")
     wanted = frame.sparkSession.sql(f"""
         select k, min(ts), max(ts), count(1), sum(v) from (
-            select *, max(if(coalesce(hot, false), ts, null)) {
-                "over (partition by k, run order by ts rows between unbounded preceding and current row)"
-            } is not null as inside
-            from (select *, coalesce(sum(int(coalesce(cold, false))) {over.format("1 preceding")}, 0) as run
+            select *, max(if(coalesce(hot, false), ts, null)) {so_far} is not null as inside
+            from (select *, coalesce(sum(int(coalesce(cold, false))) {before}, 0) as run
                   from rows)
         ) where inside group by k, run
     """)
-    query = wk.query(
-        by="k", time="ts", windows=wk.between("hot", "cold"), aggs=[wk.count(), wk.sum("v")]
-    )
+    query = wk.query(by="k", time="ts", windows=wk.between("hot", "cold"), aggs=[wk.count(), wk.sum("v")])
     got = query.run(frame, route=route).select("k", "window.start", "window.end", "count(1)", "sum(v)")
     assert collected(got) == collected(wanted)
     with pytest.raises(wk.InvalidValue, match="Spark does not offer between\\(hot, cold\\)"):

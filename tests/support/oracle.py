@@ -166,7 +166,7 @@ def consecutive(
     time_type: pa.DataType,
     columns: dict[str, list[Any]],
 ) -> Iterable[tuple[int, int, tuple[int, int], int | None]]:
-    """Yield ranks, start and end of windows that follow each other, and from which watermark on each is final."""
+    """Yield ranks, start and end of windows that follow each other, and what watermark makes each final."""
     rank = 0
     while rank < len(ranked):
         first, hi = times[ranked[rank]], rank
@@ -193,9 +193,7 @@ def consecutive(
         rank = hi
 
 
-def gap_of(
-    window: wk.Session, row: int, time_type: pa.DataType, columns: dict[str, list[Any]]
-) -> int:
+def gap_of(window: wk.Session, row: int, time_type: pa.DataType, columns: dict[str, list[Any]]) -> int:
     """Return the gap of a row; a column has it in units of the time, or in seconds where that is dates."""
     if window.column is None:
         return in_units(window.gap, time_type)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windowkit.durations import Duration, Length, Measure, length
+from windowkit.durations import Duration, Length, Measure
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.base import (
     Assembly,
@@ -34,8 +34,9 @@ class Session(Window):
 
     def __post_init__(self) -> None:
         if (self.gap is None) == (self.column is None):
-            given = "neither it nor a column is" if self.gap is None else f"{self.gap} and column {self.column!r} are"
-            raise InvalidValue(f"gap: {given} given; give a gap, or the column that has each row's")
+            raise InvalidValue(
+                f"gap: {self.gap} and column {self.column!r} are given; give a gap, or the column of gaps"
+            )
         if self.gap is not None:
             require_no_rows("gap", self.gap)
             require_positive("gap", self.gap)
@@ -49,8 +50,8 @@ class Session(Window):
             require_same_kind("at_most", self.at_most, "gap", self.gap)
             if units(self.at_most) < units(self.gap):
                 raise InvalidValue(
-                    f"at_most: {shown(self.at_most)} is less than gap {shown(self.gap)}; a session is at least "
-                    "as long as its gap"
+                    f"at_most: {shown(self.at_most)} is less than gap {shown(self.gap)}; a session "
+                    "is at least as long as its gap"
                 )
 
     def arguments(self) -> Iterable[str]:
@@ -108,10 +109,10 @@ def session(
         after the last one still joins its session, as in Spark. A text of one word, as no duration is, or in
         backticks, is the name of a column instead.
     column : str, optional
-        Instead of `gap`, the name of any column, with the gap of each row: durations, or integers for an integer time
-        column. A row at t keeps its session open until t + gap, and one without a gap, or with one that is
-        not above zero, is in no session, both as in Spark's ``session_window(time, gap)``. All windows of such
-        a query, and all queries of an operator, then have their gaps from this column.
+        Instead of `gap`, the name of any column, with the gap of each row: durations, or integers for an
+        integer time column. A row at t keeps its session open until t + gap, and one without a gap, or with
+        one that is not above zero, is in no session, both as in Spark's ``session_window(time, gap)``. All
+        windows of such a query, and of an operator that has it, then have their gaps from this column.
     at_most : str, datetime.timedelta or int, optional
         No session is longer: a row that is `at_most` or more after the first row of its session begins a new
         one. Not less than `gap`.
@@ -119,11 +120,11 @@ def session(
     Returns
     -------
     Session
-        The windows ``[first row, last row + gap)``; with a column, up to the latest of the rows' t + gap; with
-        `at_most`, cut off at ``first row + at_most``. Context aware, but out-of-order rows only ever join
-        fragments, so partial aggregates suffice and no rows are kept (Traub et al. 2019, §5.1): O(log n)
-        work and O(1) memory per fragment. With a column or `at_most` fragments do not merge, and rows are
-        kept: O(1) work per row.
+        The windows ``[first row, last row + gap)``; with a column, up to the latest of the rows' t + gap;
+        with `at_most`, cut off at ``first row + at_most``. Context aware, but out-of-order rows only ever
+        join fragments, so partial aggregates suffice and no rows are kept (Traub et al. 2019, §5.1):
+        O(log n) work and O(1) memory per fragment. With a column or `at_most` fragments do not merge, and
+        rows are kept: O(1) work per row.
 
     Raises
     ------
@@ -141,7 +142,7 @@ def session(
     session(patience) session(`time to wait`)
     """
     if isinstance(gap, str) and column is None and ("`" in gap or re.fullmatch(r"[^\W\d]\w*", gap)):
-        gap, column = None, unquoted("gap", gap)
-    elif gap is None and column is None:
-        raise InvalidType("gap: None is given, and no column; give a gap, or the column that has each row's")
+        return session(column=unquoted("gap", gap), at_most=at_most)
+    if gap is None and column is None:
+        raise InvalidType("gap: None is given, and no column; give a gap, or the column of gaps")
     return Session(optional_length("gap", gap), column, optional_length("at_most", at_most))

@@ -95,8 +95,8 @@ def own_window(window: Window) -> SparkWindow:
     InvalidValue
         Spark does not offer it.
     """
-    is_own = isinstance(window, SparkWindow) and not window.counts_rows
-    if not is_own or (isinstance(window, Session) and window.at_most is not None):
+    is_cut = isinstance(window, Session) and window.at_most is not None
+    if not isinstance(window, SparkWindow) or window.counts_rows or is_cut:
         raise InvalidValue(
             f"windows: Spark does not offer {window}; it has tumbling, sliding and session windows over time"
         )

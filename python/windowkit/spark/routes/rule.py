@@ -1,7 +1,7 @@
 """The rule that chooses a route, from what is known before a job runs.
 
-1. One tumbling window, or sessions with a column of gaps, that Spark answers itself: ``catalyst``. Nothing is shared between windows, so that
-   there is no stage 2.
+1. One tumbling window, or sessions with a column of gaps, that Spark answers itself: ``catalyst``. Nothing is
+   shared between windows, so that there is no stage 2.
 2. Catalyst holds the partial aggregates, and a slice has `PANES_FROM` rows or more: ``catalyst-panes``. No
    row enters Python, and combining before the shuffle leaves few slices.
 3. All else: ``packed``. Rows enter Python, and slices move packed, or rows where those are hardly more or
