@@ -250,8 +250,8 @@ class Query:
             an inverse, with running totals: O(1)). Slices whose rows are kept are always held in order of
             time.
         late_limit : int, optional
-            How many rows that are too late, or have no time, are held for `Operator.take_late`. Further ones
-            are dropped, and counted by `Operator.stats`. None for any number.
+            How many rows that are too late, or have no time or gap, are held for `Operator.take_late`.
+            Further ones are dropped, and counted by `Operator.stats`. None for any number.
         name : str, optional
             Name of the query in ``query_name``, a column of results once there are several queries; ``q1`` by
             default.

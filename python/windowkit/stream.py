@@ -53,8 +53,8 @@ class Stats:
         suffice), and the memory of slices, their partial aggregates and what these point to. A buffer that
         partial aggregates point into is held as a whole, so it counts as a whole, once.
     rows, late, windows, updates : int
-        Rows pushed, rows that came too late or without a time, windows emitted, and how many of these were
-        updates.
+        Rows pushed, rows that came too late or without a time or gap, windows emitted, and how many of
+        these were updates.
     splits, merges, shifts, recomputations : int
         Slices that were split or merged, rows that were moved to the next slice because a row came before
         them, and slices recomputed from rows (Traub et al. 2019, §5.2). Merges of slices whose edges no
@@ -194,7 +194,7 @@ class Operator:
 
     @property
     def late(self) -> int:
-        """How many rows came too late for every window, or without a time; see `take_late`."""
+        """How many rows came too late for every window, or without a time or gap; see `take_late`."""
         return self.stats().late
 
     def push(self, batch: Any, *, validate: bool | None = None) -> pa.Table:
@@ -336,15 +336,16 @@ class Operator:
         return self._ask("punctuate", punctuate)
 
     def take_late(self) -> pa.Table:
-        """Return the rows that came too late for every window, or without a time, and stop holding them.
+        """Return the rows that came too late for every window, or lack a time or gap, and stop holding them.
 
         Returns
         -------
         pyarrow.Table
-            The rows since the last call, with all their columns and ``late_reason``: ``too late`` or ``null
-            time``. They are held until this call; `Stats.late_bytes` is the memory they take. Once
-            ``late_limit`` of `windowkit.Query.operator` are held, further rows are dropped until the next
-            call, and counted by `Stats.late` and `Stats.late_dropped`.
+            The rows since the last call, with all their columns and ``late_reason``: ``too late``, ``null
+            time``, or ``no gap`` where sessions take theirs from a column. They are held until this call;
+            `Stats.late_bytes` is the memory they take. Once ``late_limit`` of `windowkit.Query.operator` are
+            held, further rows are dropped until the next call, and counted by `Stats.late` and
+            `Stats.late_dropped`.
         """
         if self._state.core is None:
             return pa.table({})

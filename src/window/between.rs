@@ -41,15 +41,15 @@ impl Between {
         self.exclusive
     }
 
-    /// Shows the windows over the rows `from..to`, where none is open before, as long as `go_on` says so.
+    /// Shows the windows over the rows `from..to`, before which the one from `open` on is open, as long as `go_on` says so.
     fn found(
         self,
         (from, to): (usize, usize),
+        mut open: Option<usize>,
         enters: impl Fn(usize) -> bool,
         leaves: impl Fn(usize) -> bool,
         go_on: &mut dyn FnMut(Found) -> bool,
     ) {
-        let mut open = None;
         for row in from..to {
             let mut left = None;
             if self.exclusive && leaves(row) {
@@ -111,7 +111,18 @@ impl Rules for Between {
 }
 
 impl Runs for Between {
-    fn runs(&self, view: &View<'_>, from: usize, go_on: &mut dyn FnMut(Run) -> bool) -> Result<()> {
+    fn runs(
+        &self,
+        view: &View<'_>,
+        from: usize,
+        last: Option<Run>,
+        go_on: &mut dyn FnMut(Run) -> bool,
+    ) -> Result<()> {
+        // A row has left it, unless that may still be to come.
+        if last.is_some_and(|last| last.final_at.is_some() && !go_on(last)) {
+            return Ok(());
+        }
+        let open = last.filter(|last| last.final_at.is_none()).map(|last| last.lo);
         let marked = |column: usize| move |row: usize| view.is_marked(column, row);
         let run = |(lo, hi, left): Found| Run {
             lo,
@@ -120,7 +131,7 @@ impl Runs for Between {
             final_at: left.map(|row| view.times[row]),
         };
         let rows = (from, view.len());
-        self.found(rows, marked(self.enter), marked(self.leave), &mut |found| go_on(run(found)));
+        self.found(rows, open, marked(self.enter), marked(self.leave), &mut |found| go_on(run(found)));
         Ok(())
     }
 }
@@ -132,7 +143,7 @@ impl ByRows for Between {
             let marks = &marks[column];
             move |row: usize| marks.value(row)
         };
-        self.found((0, rows.times.len()), marked(0), marked(1), &mut |(lo, hi, _)| {
+        self.found((0, rows.times.len()), None, marked(0), marked(1), &mut |(lo, hi, _)| {
             out.push(Listed::by_rows(lo, hi, rows.times));
             true
         });

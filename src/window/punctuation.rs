@@ -124,9 +124,15 @@ impl Rules for Punctuation {
 }
 
 impl Runs for Punctuation {
-    fn runs(&self, view: &View<'_>, from: usize, go_on: &mut dyn FnMut(Run) -> bool) -> Result<()> {
-        let mut lo = from;
-        for hi in from + 1..=view.len() {
+    fn runs(
+        &self,
+        view: &View<'_>,
+        from: usize,
+        last: Option<Run>,
+        go_on: &mut dyn FnMut(Run) -> bool,
+    ) -> Result<()> {
+        let mut lo = last.map_or(from, |last| last.lo);
+        for hi in from.max(lo + 1)..=view.len() {
             let closed = self.cut_before(view, hi);
             if closed.is_some() || hi == view.len() {
                 let extent = (view.times[lo], view.times[hi - 1]);

@@ -84,12 +84,18 @@ impl RowSession {
         self.at_most
     }
 
+    /// Where a session is cut off whose first row is at this time.
+    fn limit(&self, first: i64) -> i64 {
+        self.at_most.map_or(i64::MAX, |most| first.saturating_add(most))
+    }
+
     /// Shows the sessions of ascending times, whose gaps are in `column` if they have their own, as long as `go_on` says
-    /// so.
+    /// so. Their places count from `from` on; the one that is `open` began before.
     fn sessions(
         &self,
-        times: &[i64],
+        (from, times): (usize, &[i64]),
         column: Option<&ArrayRef>,
+        mut open: Option<Open>,
         mut go_on: impl FnMut(Run) -> bool,
     ) -> Result<()> {
         let (fixed, own) = match (&self.gap, column) {
@@ -97,7 +103,6 @@ impl RowSession {
             (Gap::Fixed(gap), _) => (*gap, Vec::new()),
             (Gap::Column(_), None) => return Err(Error::Internal("a column of gaps was not read".into())),
         };
-        let mut open: Option<Open> = None;
         for (place, &time) in times.iter().enumerate() {
             let end = time.checked_add(own.get(place).copied().unwrap_or(fixed)).ok_or_else(|| {
                 Error::Overflow(format!(
@@ -108,16 +113,15 @@ impl RowSession {
             match &mut open {
                 Some(open) if open.has(time) => open.end = open.end.max(end),
                 _ => {
-                    let limit = self.at_most.map_or(i64::MAX, |most| time.saturating_add(most));
-                    let begun = Open { lo: place, first: time, end, limit };
-                    if open.replace(begun).is_some_and(|ended| !go_on(ended.run(place))) {
+                    let begun = Open { lo: from + place, first: time, end, limit: self.limit(time) };
+                    if open.replace(begun).is_some_and(|ended| !go_on(ended.run(from + place))) {
                         return Ok(());
                     }
                 }
             }
         }
         if let Some(open) = open {
-            go_on(open.run(times.len()));
+            go_on(open.run(from + times.len()));
         }
         Ok(())
     }
@@ -178,18 +182,29 @@ impl Rules for RowSession {
 }
 
 impl Runs for RowSession {
-    fn runs(&self, view: &View<'_>, from: usize, go_on: &mut dyn FnMut(Run) -> bool) -> Result<()> {
+    fn runs(
+        &self,
+        view: &View<'_>,
+        from: usize,
+        last: Option<Run>,
+        go_on: &mut dyn FnMut(Run) -> bool,
+    ) -> Result<()> {
         let gaps = self.gap_column().map(|gaps| view.reader.read(&[gaps.position], &view.ats[from..]));
         let columns = gaps.transpose()?.unwrap_or_default();
-        self.sessions(&view.times[from..], columns.first(), |run| {
-            go_on(Run { lo: run.lo + from, hi: run.hi + from, ..run })
-        })
+        // Its end may have been cut off at the limit: that makes no difference to which rows join it.
+        let open = last.map(|Run { lo, extent: (first, end), .. }| Open {
+            lo,
+            first,
+            end,
+            limit: self.limit(first),
+        });
+        self.sessions((from, &view.times[from..]), columns.first(), open, go_on)
     }
 }
 
 impl ByRows for RowSession {
     fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
-        self.sessions(rows.times, rows.columns.first(), |run| {
+        self.sessions((0, rows.times), rows.columns.first(), None, |run| {
             out.push(Listed::new(run.lo, run.hi, run.extent));
             true
         })
@@ -234,7 +249,7 @@ mod tests {
     fn a_long_session_is_cut_where_it_would_be_too_long() {
         let session = RowSession::new(Gap::Fixed(3), Some(5));
         let mut found = Vec::new();
-        let shown = session.sessions(&[0, 3, 4, 5, 8, 12], None, |run| {
+        let shown = session.sessions((0, &[0, 3, 4, 5, 8, 12]), None, None, |run| {
             found.push((run.lo, run.hi, run.extent, run.final_at));
             true
         });

@@ -343,8 +343,7 @@ impl Tuples {
         for tuples in &mut self.keys {
             tuples.ats.iter_mut().for_each(renumber);
             for (_, memory) in &mut tuples.memories {
-                memory.all_emitted_mut().for_each(|emitted| emitted.renumber(|at| numbers.of(at)));
-                memory.from.iter_mut().for_each(|from| renumber(&mut from.1));
+                memory.renumber(|at| numbers.of(at));
             }
         }
         self.points.iter_mut().for_each(|point| renumber(&mut point.at));
