@@ -12,8 +12,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use windowkit::kernels::{Algorithm, Frames, Function, Question, Rolling, Segments, answer};
 use windowkit::operator::{
-    AggregateSpec, Bounded, Length, Operator, Options, Plan, Step, StoreKind, WindowKind, WindowSpec,
-    split_rows,
+    AggregateSpec, Bounded, GapSpec, Length, Operator, Options, Plan, Step, StoreKind, WindowKind,
+    WindowSpec, split_rows,
 };
 use windowkit::partition::{CardinalityKind, Method, Parameters, Partitioner};
 use windowkit::sketch::HyperLogLog;
@@ -132,6 +132,14 @@ fn by_rows() -> Arc<Plan> {
     plan(vec![
         window("rows", WindowKind::Tumbling { size: Length::Rows(3), start_time: None, partial: false }),
         window("marks", WindowKind::Punctuation { column: "m".into(), mark: Mark::Start }),
+        window("between", WindowKind::Between { enter: "m".into(), leave: "m".into(), exclusive: true }),
+        window(
+            "long",
+            WindowKind::RowSession {
+                gap: GapSpec::Length(Length::Units(4)),
+                at_most: Some(Length::Units(9)),
+            },
+        ),
     ])
 }
 

@@ -68,7 +68,11 @@ def any_window(draw: st.DrawFn) -> wk.Window:
         window = draw(st.sampled_from([every, wk.landmark(scaled(size), start=start)]))
     else:
         at = draw(st.sampled_from(["start", "end"]))
-        window = draw(st.sampled_from([wk.global_window(), wk.punctuation(draw(NAMES), at=at)]))
+        between = wk.between(draw(NAMES), draw(NAMES), exclusive=draw(st.booleans()))
+        own = wk.session(column=draw(NAMES), at_most=draw(st.none() | st.just(scaled(size))))
+        marks = wk.punctuation(draw(NAMES), at=at)
+        long = wk.session(scaled(slide), at_most=scaled(size))
+        window = draw(st.sampled_from([wk.global_window(), marks, between, own, long]))
     name = draw(st.none() | NAMES)
     return window if name is None else window.alias(name)
 
@@ -121,6 +125,12 @@ class TestWindows:
             (wk.sliding("10 seconds", wk.rows(100)), "sliding(10 seconds, 100 rows)"),
             (wk.sliding("3 rows", "1 row", partial=True), "sliding(3 rows, 1 row, partial)"),
             (wk.punctuation("done"), "punctuation(done)"),
+            (wk.between("hot", "lap, done"), "between(hot, `lap, done`)"),
+            (wk.between("hot", "cold", exclusive=True), "between(hot, cold, exclusive)"),
+            (wk.session("30 minutes", at_most="4 hours"), "session(30 minutes, at_most=4 hours)"),
+            (wk.session("patience"), "session(patience)"),
+            (wk.session("`time to wait`", at_most=9), "session(`time to wait`, at_most=9)"),
+            (wk.session(column="30 minutes"), "session(`30 minutes`)"),
             (wk.punctuation("lap, done", at="start"), "punctuation(`lap, done`, at=start)"),
             (wk.band(0, 100), "band(0, 100)"),
             (wk.band("1 hour", timedelta(hours=2)), "band(1 hour, 2 hours)"),
@@ -196,6 +206,11 @@ class TestWindows:
             "punctuation()",
             "punctuation(v, start)",
             "punctuation(at=start)",
+            "between(hot)",
+            "between(hot, cold, at=end)",
+            "between(hot, cold, inclusive)",
+            "session(1 minute, 1 hour)",
+            "session(at_most=1 hour)",
             "global_window(1)",
             "custom(Threshold)",
         ],

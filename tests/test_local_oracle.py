@@ -77,7 +77,7 @@ OTHERS = [(kind, values) for kind, values in KEYS if not is_number(kind)]
 
 # Windows that are cut in advance come twice as often as the others: both kinds of operator get their share.
 BY_MEASURE = ["tumbling", "sliding", "session", "band", "landmark", "landmarks", "global"]
-BY_ROWS = ["tumbling rows", "sliding rows", "last rows", "last time", "punctuation"]
+BY_ROWS = ["tumbling rows", "sliding rows", "last rows", "last time", "punctuation", "between", "long"]
 KINDS = [*BY_MEASURE, *BY_MEASURE, *BY_ROWS]
 
 
@@ -142,6 +142,11 @@ def window_lists(draw: st.DrawFn, time_type: pa.DataType, base: int) -> list[wk.
                 window = wk.sliding(scaled(size), wk.rows(rows))
             case "punctuation":
                 window = wk.punctuation("m", at=draw(st.sampled_from(["end", "start"])))
+            case "between":
+                columns = st.sampled_from(["m", "f"])
+                window = wk.between(draw(columns), draw(columns), exclusive=draw(st.booleans()))
+            case "long":
+                window = wk.session(scaled(slide), at_most=scaled(size))
             case "band":
                 window = wk.band(placed(place), placed(place + size))
             case "landmark":

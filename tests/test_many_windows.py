@@ -167,6 +167,8 @@ EVERY = {
     "rows by time": [wk.sliding("2 rows", 5)],
     "time by rows": [wk.sliding(5, "2 rows")],
     "punctuation": [wk.punctuation("m")],
+    "between": [wk.between("m", "m")],
+    "long session": [wk.session(5, at_most=6)],
     "custom": [wk.custom(Halves())],
     "several": [wk.sliding(10, 5), wk.session(5), wk.tumbling(10)],
     "rows and time": [wk.tumbling(rows=2), wk.sliding(50, 1), wk.session(5)],

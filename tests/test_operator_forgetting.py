@@ -56,7 +56,13 @@ def test_keys_of_windows_over_time_are_forgotten(window: wk.Window) -> None:
 
 @pytest.mark.parametrize(
     "window",
-    [wk.tumbling(rows=2), wk.sliding(20, "1 rows"), wk.punctuation("done")],
+    [
+        wk.tumbling(rows=2),
+        wk.sliding(20, "1 rows"),
+        wk.punctuation("done"),
+        wk.between("done", "done"),
+        wk.session(2, at_most=5),
+    ],
     ids=str,
 )
 def test_of_keys_of_windows_by_rows_a_count_is_left(window: wk.Window) -> None:

@@ -143,6 +143,9 @@ def test_rows_are_kept_only_for_queries_that_need_them() -> None:
         wk.sliding(40, "6 rows"),
         wk.punctuation("done"),
         wk.punctuation("done", at="start"),
+        wk.between("done", "done"),
+        wk.between("done", "done", exclusive=True),
+        wk.session(2, at_most=30),
     ],
     ids=str,
 )

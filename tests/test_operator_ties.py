@@ -15,6 +15,7 @@ PAIRS = {
     "marks and sessions": [wk.punctuation("m"), wk.session(1)],
     "rows and lengths": [wk.tumbling(rows=3), wk.sliding(6, "2 rows")],
     "rows and times": [wk.sliding("4 rows", "3 rows"), wk.sliding(3, 2)],
+    "predicates and long sessions": [wk.between("m", "m", exclusive=True), wk.session(1, at_most=2)],
     "lengths and marks": [wk.sliding("2 rows", 3), wk.punctuation("m")],
 }
 SCHEMA = pa.schema({"t": pa.int64(), "v": pa.int64(), "m": pa.bool_()})

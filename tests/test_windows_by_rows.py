@@ -114,6 +114,8 @@ ALL_WINDOWS = [
     wk.sliding(40, "6 rows"),
     wk.punctuation("m"),
     wk.punctuation("m", at="start"),
+    wk.between("m", "m"),
+    wk.session(2, at_most=5),
     wk.band(50, 200),
     wk.landmark(30, start=60),
     wk.landmark(10, period=100, start_time=7),

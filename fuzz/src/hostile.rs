@@ -18,7 +18,9 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, SchemaRef};
 use windowkit::Error;
 use windowkit::aggregate::Function;
-use windowkit::operator::{AggregateSpec, By, Delay, Length, Options, Plan, StoreKind, WindowKind, WindowSpec};
+use windowkit::operator::{
+    AggregateSpec, By, Delay, GapSpec, Length, Options, Plan, StoreKind, WindowKind, WindowSpec,
+};
 use windowkit::slice::strategy::Order;
 use windowkit::state::check_stream;
 use windowkit::window::Mark;
@@ -218,6 +220,8 @@ fn window(at: usize, kind: u8) -> WindowSpec {
         WindowKind::Landmark { every: units(5), start: None, period: Some(units(40)), start_time: None },
         WindowKind::Punctuation { column: "b".into(), mark: Mark::End },
         WindowKind::Punctuation { column: "b".into(), mark: Mark::Start },
+        WindowKind::Between { enter: "b".into(), leave: "b".into(), exclusive: true },
+        WindowKind::RowSession { gap: GapSpec::Length(units(4)), at_most: Some(units(9)) },
         WindowKind::Global,
     ];
     WindowSpec { name: format!("w{at}"), kind: kinds[usize::from(kind) % kinds.len()].clone() }

@@ -13,7 +13,7 @@ from windowkit.engines import Engine, register
 from windowkit.local import OTHERWISE, plan, schema_of
 from windowkit.moments import Moment
 from windowkit.query import Query
-from windowkit.windows import Assembly, Punctuation, bare, quoted, units
+from windowkit.windows import Assembly, Between, Punctuation, Session, bare, quoted, units
 
 __all__ = ["explain", "sizes"]
 
@@ -105,7 +105,8 @@ def assumed(query: Query) -> pa.Schema:
     """Return a schema that the query fits: what slices store does not depend on which."""
     fields = dict.fromkeys(query.inputs, pa.float64())
     fields |= {aggregate.filter: pa.bool_() for aggregate in query.aggs if aggregate.filter is not None}
-    fields |= {window.column: pa.bool_() for window in query.windows if isinstance(window, Punctuation)}
+    marks = [window.columns for window in query.windows if isinstance(window, Punctuation | Between)]
+    fields |= {column: pa.bool_() for columns in marks for column in columns}
     lengths = [each for window in query.windows for each in window.lengths().values() if each is not None]
     moments = [each for each in lengths if isinstance(each, Moment)]
     timed = [each for each in lengths if isinstance(each, Duration | Moment)]
@@ -116,6 +117,9 @@ def assumed(query: Query) -> pa.Schema:
         zone = "UTC" if any(moment.zoned for moment in moments) else None
         elapsed = any(isinstance(window.lengths().get("start"), Duration) for window in query.windows)
         fields[query.time] = pa.duration(unit) if elapsed else pa.timestamp(unit, zone)
+    gap = pa.int64() if fields[query.time] == pa.int64() else pa.duration("us")
+    sessions = [window for window in query.windows if isinstance(window, Session)]
+    fields |= {column: gap for window in sessions for column in window.columns}
     return pa.schema(fields)
 
 

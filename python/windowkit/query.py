@@ -155,7 +155,8 @@ class Query:
         -----
         O(rows + windows) work for sliding and tumbling windows whatever their overlap, and memory for one
         slice per key between neighbouring window edges (Traub et al. 2019, §5.3); rows are not kept, unless a
-        window needs them in order: windows by rows, over two measures, by punctuation, and user-defined.
+        window needs them in order: windows by rows, over two measures, by punctuation, between predicates and
+        user-defined ones, and sessions of a greatest length or with a column of gaps.
 
         Examples
         --------
@@ -251,8 +252,8 @@ class Query:
             an inverse, with running totals: O(1)). Slices whose rows are kept are always held in order of
             time.
         late_limit : int, optional
-            How many rows that are too late, or have no time, are held for `Operator.take_late`. Further ones
-            are dropped, and counted by `Operator.stats`. None for any number.
+            How many rows that are too late, or have no time or gap, are held for `Operator.take_late`.
+            Further ones are dropped, and counted by `Operator.stats`. None for any number.
         name : str, optional
             Name of the query in ``query_name``, a column of results once there are several queries; ``q1`` by
             default.

@@ -13,7 +13,7 @@ from windowkit import _native
 from windowkit._columns import is_spark
 from windowkit.calls import Calls, State
 from windowkit.checks import a_type, one_of
-from windowkit.durations import Duration, Length, Rows, length
+from windowkit.durations import Length
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of
@@ -21,7 +21,7 @@ from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.progress import Delay, of_measure
 from windowkit.query import LATE_LIMIT, Query, items, limit
 from windowkit.watermarks import in_time, scalar
-from windowkit.windows import checked_name, quoted, units
+from windowkit.windows import checked_name, quoted
 
 __all__ = ["Operator", "Stats"]
 
@@ -54,8 +54,8 @@ class Stats:
         suffice), and the memory of slices, their partial aggregates and what these point to. A buffer that
         partial aggregates point into is held as a whole, so it counts as a whole, once.
     rows, late, windows, updates : int
-        Rows pushed, rows that came too late or without a time, windows emitted, and how many of these were
-        updates.
+        Rows pushed, rows that came too late or without a time or gap, windows emitted, and how many of
+        these were updates.
     splits, merges, shifts, recomputations : int
         Slices that were split or merged, rows that were moved to the next slice because a row came before
         them, and slices recomputed from rows (Traub et al. 2019, §5.2). Merges of slices whose edges no
@@ -195,7 +195,7 @@ class Operator:
 
     @property
     def late(self) -> int:
-        """How many rows were late or had no time, once for each query that lacks them; see `take_late`."""
+        """How many rows were late or had no time or gap, once for each query that lacks them; see `take_late`."""
         return self.stats().late
 
     def push(self, batch: Any, *, validate: bool | None = None) -> pa.Table:
@@ -410,8 +410,9 @@ class Operator:
         -------
         pyarrow.Table
             The rows since the last call, with all their columns, ``query_name`` once there has been more than
-            one query, and ``late_reason``: ``too late``, ``null time``, or ``before the query`` for rows that
-            a query does not read because it was added later. A row that several queries lack comes once for
+            one query, and ``late_reason``: ``too late``, ``null time``, ``no gap`` where sessions take theirs
+            from a column, ``from the future`` (see `windowkit.delay`), or ``before the query`` for rows that a
+            query does not read because it was added later. A row that several queries lack comes once for
             each. They are held until this call; `Stats.late_bytes` is the memory they take. Once
             ``late_limit`` of `windowkit.Query.operator` are held, further rows are dropped until the next
             call, and counted by `Stats.late` and `Stats.late_dropped`.

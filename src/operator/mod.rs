@@ -22,4 +22,4 @@ pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, MAX_WINDOWS, Plan, Stored};
 pub(crate) use schema::find;
 pub use stream::{By, Contents, Delay, Operator, Options, Stats, Step, StoreKind, length};
-pub use window_spec::{Length, Moment, WindowKind, WindowSpec};
+pub use window_spec::{GapSpec, Length, Moment, WindowKind, WindowSpec};

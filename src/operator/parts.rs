@@ -78,7 +78,7 @@ fn split(batches: &[RecordBatch], rows: usize) -> Vec<Vec<RecordBatch>> {
     parts
 }
 
-/// A batch without the rows whose time is null.
+/// A batch without the rows whose time is null, or that have no gap where sessions take theirs from a column.
 pub(super) struct Timed<'a> {
     plan: &'a Plan,
     batch: &'a RecordBatch,
@@ -93,8 +93,13 @@ impl<'a> Timed<'a> {
             ));
         }
         let valid = batch.column(plan.time()).logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let valid = valid.map(|nulls| BooleanArray::new(nulls.inner().clone(), None));
-        Ok(Self { plan, batch, valid })
+        let mut valid = valid.map(|nulls| nulls.inner().clone());
+        if let Some(gaps) = plan.gap_column() {
+            let all = Self { plan, batch, valid: None };
+            let with = gaps.valid(&all.column(gaps.position)?)?;
+            valid = Some(valid.map_or(with.clone(), |valid| &valid & &with));
+        }
+        Ok(Self { plan, batch, valid: valid.map(|valid| BooleanArray::new(valid, None)) })
     }
 
     /// The column at a position of the plan's schema.

@@ -11,7 +11,7 @@ use crate::aggregate::{Function, Operand, Partial, Partials, Properties, User};
 use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
-use crate::window::{Measure, Window};
+use crate::window::{GapColumn, Measure, Window};
 use crate::{Error, Result};
 
 /// An aggregate as a query states it.
@@ -122,6 +122,7 @@ impl Plan {
             .iter()
             .map(|window| Ok((window.name.clone(), bind_window(window, &measure, &input)?)))
             .collect::<Result<_>>()?;
+        check_gaps(&windows)?;
         let edges = Edges::of(windows.iter().map(|(_, window)| window));
         if spec.aggregates.is_empty() {
             return Err(Error::InvalidValue("aggs: none given; at least one is needed".into()));
@@ -208,6 +209,11 @@ impl Plan {
     /// Whether a window needs rows in order: slices are then cut once all rows are there, and not in advance.
     pub fn needs_rows(&self) -> bool {
         self.windows.iter().any(|(_, window)| window.needs_rows())
+    }
+
+    /// The column without a value above zero in which a row is in no window, if there is one.
+    pub fn gap_column(&self) -> Option<&GapColumn> {
+        self.windows[0].1.gap_column()
     }
 
     /// Whether the result has a column of the ranks of windows' rows.
@@ -333,6 +339,20 @@ impl Plan {
     }
 }
 
+/// Rows without a gap are in no window of a query, so that no row lies in the midst of a window that it is not in.
+fn check_gaps(windows: &[(String, Window)]) -> Result<()> {
+    let position = |window: &Window| window.gap_column().map(|gaps| gaps.position);
+    let first = position(&windows[0].1);
+    let Some((other, _)) = windows.iter().find(|(_, window)| position(window) != first) else {
+        return Ok(());
+    };
+    let (name, of) = if first.is_some() { (&windows[0].0, other) } else { (other, &windows[0].0) };
+    Err(Error::InvalidValue(format!(
+        "windows: {name} has gaps from a column, and {of} does not have them from the same; a row without a gap is in \
+         no window of a query: allowed is a query for each"
+    )))
+}
+
 fn bind_aggregate(
     spec: &AggregateSpec,
     input: &Schema,
@@ -406,7 +426,7 @@ fn output_schema(
     if windows.len() > 1 {
         fields.push(Field::new("window_name", DataType::Utf8, false));
     }
-    let all_sessions = windows.iter().all(|(_, window)| window.traits().session);
+    let all_sessions = windows.iter().all(|(_, window)| window.is_session());
     let window = if all_sessions { "session_window" } else { "window" };
     fields.push(Field::new(window, DataType::Struct(extent_fields(measure)), false));
     let ranked = windows.iter().filter(|(_, window)| window.is_ranked()).count();

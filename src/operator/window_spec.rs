@@ -6,8 +6,8 @@ use arrow_schema::{DataType, Schema};
 
 use super::schema::find;
 use crate::window::{
-    Band, Counted, Global, Landmark, LastRows, LastTime, Mark, Measure, Punctuation, Session, Sliding, User,
-    UserWindow, Window,
+    Band, Between, Counted, Gap, GapColumn, Global, Landmark, LastRows, LastTime, Mark, Measure, Punctuation,
+    RowSession, Session, Sliding, User, UserWindow, Window,
 };
 use crate::{Error, Result};
 
@@ -38,6 +38,15 @@ pub enum Moment {
     Units(i128),
 }
 
+/// The gap of sessions as a query states it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GapSpec {
+    /// One for all rows.
+    Length(Length),
+    /// Each row's, in this column.
+    Column(String),
+}
+
 /// The window types of the language.
 #[derive(Clone)]
 pub enum WindowKind {
@@ -66,6 +75,13 @@ pub enum WindowKind {
         /// The gap.
         gap: Length,
     },
+    /// The same, no longer than a greatest length, or with a gap of each row's own.
+    RowSession {
+        /// The gap.
+        gap: GapSpec,
+        /// The greatest length.
+        at_most: Option<Length>,
+    },
     /// One window.
     Band {
         /// Its start.
@@ -90,6 +106,15 @@ pub enum WindowKind {
         column: String,
         /// Where in its window a marked row is.
         mark: Mark,
+    },
+    /// Runs of rows from one in which a boolean column is true to the next in which another is.
+    Between {
+        /// The column of rows that begin a window.
+        enter: String,
+        /// The column of rows that end one.
+        leave: String,
+        /// Whether these are not in it.
+        exclusive: bool,
     },
     /// All rows.
     Global,
@@ -204,6 +229,50 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// The position of a boolean column.
+    fn marks(&self, input: &Schema, column: &str) -> Result<usize> {
+        let at = find(input, "windows", column)?;
+        match input.field(at).data_type() {
+            DataType::Boolean => Ok(at),
+            given => Err(Error::InvalidType(format!(
+                "windows: {} reads column '{column}', which is {given}; allowed are booleans",
+                self.name
+            ))),
+        }
+    }
+
+    /// A column of gaps.
+    fn gaps(&self, input: &Schema, column: &str) -> Result<GapColumn> {
+        let position = find(input, "windows", column)?;
+        let given = input.field(position).data_type();
+        let (is_time, allowed) = match self.measure.nanos_per_unit() {
+            Some(_) => (true, "durations"),
+            None => (false, "integers"),
+        };
+        let unit = match given {
+            DataType::Duration(_) if is_time => Measure::new(column, given)?.nanos_per_unit(),
+            _ if given.is_integer() && !is_time => Some(1),
+            _ => None,
+        };
+        let Some(unit) = unit else {
+            return Err(Error::InvalidType(format!(
+                "windows: {} takes gaps from column '{column}', which is {given}; allowed are {allowed}, as column '{}' \
+                 counts {}",
+                self.name,
+                self.measure.column(),
+                self.measure.unit_name()
+            )));
+        };
+        let (per, step) = (self.measure.nanos_per_unit(), self.measure.resolution());
+        Ok(GapColumn {
+            position,
+            name: column.to_owned(),
+            unit,
+            per: per.unwrap_or(1),
+            step: step.unwrap_or(1),
+        })
+    }
+
     fn moment(&self, what: &str, moment: Moment) -> Result<i64> {
         let (name, column) = (self.name, self.measure.column());
         let given = self.measure.data_type();
@@ -244,6 +313,22 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
     let binder = Binder { name, measure };
     Ok(match &spec.kind {
         WindowKind::Session { gap } => Window::Session(Session::new(binder.positive("gap", *gap)?)),
+        WindowKind::RowSession { gap, at_most } => {
+            let gap = match gap {
+                GapSpec::Length(gap) => Gap::Fixed(binder.positive("gap", *gap)?),
+                GapSpec::Column(column) => Gap::Column(binder.gaps(input, column)?),
+            };
+            let at_most = at_most.map(|length| binder.positive("at_most", length)).transpose()?;
+            if let (Gap::Fixed(gap), Some(most)) = (&gap, at_most)
+                && most < *gap
+            {
+                return binder.refused(format!(
+                    "the at_most of {name} is less than its gap; allowed are lengths from \
+                                               there on"
+                ));
+            }
+            Window::RowSession(RowSession::new(gap, at_most))
+        }
         WindowKind::Tumbling { size, start_time, partial } => {
             return bind_sliding(&binder, *size, *size, *start_time, *partial);
         }
@@ -282,14 +367,11 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
             }
         }
         WindowKind::Punctuation { column, mark } => {
-            let at = find(input, "windows", column)?;
-            let given = input.field(at).data_type();
-            if *given != DataType::Boolean {
-                return Err(Error::InvalidType(format!(
-                    "windows: {name} reads column '{column}', which is {given}; allowed are booleans"
-                )));
-            }
-            Window::Punctuation(Punctuation::new(at, *mark))
+            Window::Punctuation(Punctuation::new(binder.marks(input, column)?, *mark))
+        }
+        WindowKind::Between { enter, leave, exclusive } => {
+            let (enter, leave) = (binder.marks(input, enter)?, binder.marks(input, leave)?);
+            Window::Between(Between::new(enter, leave, *exclusive))
         }
         WindowKind::Global => Window::Global(Global),
         WindowKind::User(window, columns) => {

@@ -10,7 +10,7 @@ use pyo3_arrow::PyArray;
 use super::errors::py_bytes;
 use super::user::array;
 use crate::error::Cause;
-use crate::operator::{Length, Moment, WindowKind, WindowSpec};
+use crate::operator::{GapSpec, Length, Moment, WindowKind, WindowSpec};
 use crate::window::{
     Calendar, Class, Context, ContextFree, Edit, KeyRows, Listed, Mark, Measure, UserWindow, WindowTraits,
 };
@@ -101,7 +101,11 @@ fn built_in(
             start_time: length("start_time")?,
             partial: option("partial"),
         },
-        "session" => WindowKind::Session { gap: needed("gap")? },
+        "session" => match (columns.into_iter().next(), length("at_most")?) {
+            (None, None) => WindowKind::Session { gap: needed("gap")? },
+            (Some(column), at_most) => WindowKind::RowSession { gap: GapSpec::Column(column), at_most },
+            (None, at_most) => WindowKind::RowSession { gap: GapSpec::Length(needed("gap")?), at_most },
+        },
         "band" => WindowKind::Band {
             start: moment("start")?.ok_or_else(|| missing("start"))?,
             end: moment("end")?.ok_or_else(|| missing("end"))?,
@@ -116,11 +120,20 @@ fn built_in(
             column: columns.into_iter().next().ok_or_else(|| missing("column"))?,
             mark: if option("start") { Mark::Start } else { Mark::End },
         },
+        "between" => {
+            let mut columns = columns.into_iter();
+            let mut column = |what: &str| columns.next().ok_or_else(|| missing(what));
+            WindowKind::Between {
+                enter: column("enter")?,
+                leave: column("leave")?,
+                exclusive: option("exclusive"),
+            }
+        }
         "global_window" => WindowKind::Global,
         _ => {
             return Err(Error::InvalidValue(format!(
                 "windows: kind '{kind}' is unknown; allowed are 'tumbling', 'sliding', 'session', 'band', 'landmark', \
-                 'punctuation' and 'global_window'"
+                 'punctuation', 'between' and 'global_window'"
             )));
         }
     };

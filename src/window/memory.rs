@@ -2,7 +2,51 @@
 
 use super::numbered::Emitted;
 use super::observed::Observed;
-use super::view::View;
+use super::view::{View, place_from};
+
+/// A window that is a run of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Place of its first row.
+    pub lo: usize,
+    /// Place after its last row.
+    pub hi: usize,
+    /// Start and end on the measure.
+    pub extent: (i64, i64),
+    /// The watermark from which on no row in order can change it; `None` as long as that is not known.
+    pub final_at: Option<i64>,
+}
+
+/// How far a key's rows were looked at, and the windows among them that wait to be final. It saves looking at them again,
+/// and nothing else: where it is missing, rows are.
+#[derive(Debug, Default)]
+pub struct Scanned {
+    /// Time and arrival number of the last row.
+    last: Option<(i64, u64)>,
+    /// The windows, and the arrival numbers of their first rows.
+    waiting: Vec<(Run, u64)>,
+}
+
+impl Scanned {
+    /// These windows wait, and all rows were looked at.
+    pub fn of(view: &View<'_>, waiting: impl Iterator<Item = Run>) -> Self {
+        let last = view.times.last().copied().zip(view.ats.last().copied());
+        Self { last, waiting: waiting.map(|run| (run, view.ats[run.lo])).collect() }
+    }
+
+    /// The windows that wait, if the call's rows follow those that were looked at. First rows may have been dropped
+    /// since.
+    pub fn waiting(&self, view: &View<'_>) -> Option<Vec<Run>> {
+        let before = view.changed().checked_sub(1)?;
+        let now = |(run, at): &(Run, u64)| {
+            let lo = place_from(view.times, view.ats, (run.extent.0, *at));
+            let is_there = view.times.get(lo) == Some(&run.extent.0) && view.ats[lo] == *at;
+            is_there.then(|| Run { lo, hi: lo + run.hi - run.lo, ..*run })
+        };
+        let is_known = self.last == Some((view.times[before], view.ats[before]));
+        is_known.then(|| self.waiting.iter().map(now).collect()).flatten()
+    }
+}
 
 /// Greatest number of a window: counting on from there cannot overflow.
 const MOST: i64 = 1 << 62;
@@ -16,6 +60,8 @@ pub struct Memory {
     pub from: Option<(i64, u64)>,
     /// Emitted windows, ascending.
     pub emitted: Vec<Emitted>,
+    /// What need not be looked at again.
+    pub scanned: Scanned,
     /// The rows shown to a user-defined window, and its windows.
     pub observed: Option<Box<Observed>>,
 }
@@ -45,6 +91,7 @@ impl Memory {
     /// Restores what was remembered before a call.
     pub fn take_back(&mut self, saved: Saved) {
         (self.next, self.from, self.emitted) = (saved.next, saved.from, saved.emitted);
+        self.scanned = Scanned::default();
         if let Some(observed) = &mut self.observed {
             observed.take_back();
         }
@@ -54,6 +101,7 @@ impl Memory {
     pub fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.emitted.capacity() * size_of::<Emitted>()
+            + self.scanned.waiting.capacity() * size_of::<(Run, u64)>()
             + self.observed.as_ref().map_or(0, |observed| observed.bytes())
     }
 
@@ -62,9 +110,12 @@ impl Memory {
         self.emitted.iter().chain(self.observed.iter().flat_map(|observed| observed.emitted()))
     }
 
-    /// The same, mutable.
-    pub fn all_emitted_mut(&mut self) -> impl Iterator<Item = &mut Emitted> {
-        self.emitted.iter_mut().chain(self.observed.iter_mut().flat_map(|observed| observed.emitted_mut()))
+    /// Renumbers the arrivals of rows.
+    pub fn renumber(&mut self, number: impl Fn(u64) -> u64) {
+        let observed = self.observed.iter_mut().flat_map(|observed| observed.emitted_mut());
+        self.emitted.iter_mut().chain(observed).for_each(|emitted| emitted.renumber(&number));
+        self.from.iter_mut().for_each(|from| from.1 = number(from.1));
+        self.scanned = Scanned::default();
     }
 
     /// The place of the first row that is in no forgotten window.

@@ -13,10 +13,12 @@
 //! tuples are kept for it either. These are [`ByTime`]. Types that need rows in order are [`ByRows`].
 
 mod band;
+mod between;
 mod calendar;
 mod class;
 mod counted;
 mod cuts;
+mod gap_column;
 mod global;
 mod landmark;
 mod last_rows;
@@ -26,7 +28,9 @@ mod memory;
 mod numbered;
 mod observed;
 mod punctuation;
+mod row_session;
 mod rules;
+mod runs;
 mod session;
 mod sliding;
 mod spans;
@@ -37,10 +41,12 @@ mod view;
 use std::ops::Deref;
 
 pub use band::Band;
+pub use between::Between;
 pub use calendar::{Calendar, ContextFree};
 pub use class::{Class, WindowTraits};
 pub use counted::Counted;
 pub use cuts::Cuts;
+pub use gap_column::GapColumn;
 pub use global::Global;
 pub use landmark::Landmark;
 pub use last_rows::LastRows;
@@ -50,6 +56,7 @@ pub use memory::{Memory, Saved};
 pub use numbered::Emitted;
 pub use observed::Observed;
 pub use punctuation::{Mark, Punctuation};
+pub use row_session::{Gap, RowSession};
 pub use rules::{Accepts, ByRows, ByTime, Rules};
 pub use session::Session;
 pub use sliding::Sliding;
@@ -81,6 +88,10 @@ pub enum Window {
     LastTime(LastTime),
     /// Runs of rows between marked ones.
     Punctuation(Punctuation),
+    /// Runs of rows between predicates.
+    Between(Between),
+    /// Sessions of a greatest length, or with a gap per row.
+    RowSession(RowSession),
     /// User-defined.
     User(User),
 }
@@ -99,6 +110,8 @@ impl Deref for Window {
             Window::LastRows(window) => window,
             Window::LastTime(window) => window,
             Window::Punctuation(window) => window,
+            Window::Between(window) => window,
+            Window::RowSession(window) => window,
             Window::User(window) => window,
         }
     }
@@ -118,7 +131,7 @@ impl Window {
             Window::Sliding(window) => Some(window),
             Window::Session(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
             Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
-            Window::Punctuation(_) | Window::User(_) => None,
+            Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
     }
 
@@ -128,7 +141,7 @@ impl Window {
             Window::Session(window) => Some(window),
             Window::Sliding(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
             Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
-            Window::Punctuation(_) | Window::User(_) => None,
+            Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
     }
 
@@ -177,6 +190,11 @@ mod tests {
             (length, 1usize..9).prop_map(|(size, n)| Window::LastTime(LastTime::new(size, n))),
             prop_oneof![Just(Mark::Start), Just(Mark::End)]
                 .prop_map(|mark| Window::Punctuation(Punctuation::new(0, mark))),
+            any::<bool>().prop_map(|exclusive| Window::Between(Between::new(0, 1, exclusive))),
+            (1i64..9, 0i64..9).prop_map(|(gap, more)| Window::RowSession(RowSession::new(
+                Gap::Fixed(gap),
+                Some(gap + more)
+            ))),
         ]
     }
 
@@ -236,6 +254,31 @@ mod tests {
                     .map(|pair| by_rows(pair[0], pair[1]))
                     .collect()
             }
+            Window::Between(w) => {
+                let (enter, leave) =
+                    (|row: usize| marks[row] == Some(true), |row: usize| marks[row].is_none());
+                let (mut found, mut row) = (Vec::new(), 0);
+                while let Some(lo) = (row..rows).find(|&row| enter(row)) {
+                    let left = (lo + usize::from(w.is_exclusive())..rows).find(|&row| leave(row));
+                    row = left.map_or(rows, |left| left + usize::from(!w.is_exclusive()));
+                    found.push(by_rows(lo, row));
+                }
+                found
+            }
+            Window::RowSession(w) => {
+                let (Gap::Fixed(gap), Some(most)) = (w.gap(), w.at_most()) else {
+                    unreachable!("of a column")
+                };
+                let (mut found, mut lo) = (Vec::new(), 0);
+                while lo < rows {
+                    let follows =
+                        |row: usize| times[row] - times[row - 1] <= *gap && times[row] - times[lo] < most;
+                    let hi = (lo + 1..rows).find(|&row| !follows(row)).unwrap_or(rows);
+                    found.push((lo, hi, (times[lo], (times[hi - 1] + gap).min(times[lo] + most))));
+                    lo = hi;
+                }
+                found
+            }
             Window::User(_) => unreachable!("`any_window` does not make it"),
         };
         found.into_iter().map(|(lo, hi, extent)| Listed::new(lo, hi, extent)).collect()
@@ -252,7 +295,8 @@ mod tests {
             times.sort_unstable();
             let marks: Vec<Option<bool>> = rows.iter().map(|row| row.1).collect();
             let column: ArrayRef = Arc::new(BooleanArray::from(marks.clone()));
-            let rows = KeyRows { times: &times, columns: &[column] };
+            let nulls: ArrayRef = Arc::new(marks.iter().map(|mark| Some(mark.is_none())).collect::<BooleanArray>());
+            let rows = KeyRows { times: &times, columns: &[column, nulls] };
             let mut listed = Vec::new();
             window.list(&rows, &mut listed).unwrap();
             prop_assert_eq!(&listed, &oracle(&window, &times, &marks));

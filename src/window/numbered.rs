@@ -53,12 +53,20 @@ pub struct Final {
     pub first: u64,
     /// Arrival number of its last row.
     pub last: u64,
+    /// Start and end on the measure.
+    pub extent: (i64, i64),
 }
 
 impl Final {
-    /// The window of rows `lo..hi`.
+    /// The window of rows `lo..hi`, whose extent is the times of its first and last row.
     pub fn of(view: &View<'_>, (lo, hi): (usize, usize)) -> Self {
-        Self { lo, hi, time: view.times[lo], first: view.ats[lo], last: view.ats[hi - 1] }
+        let (time, last) = (view.times[lo], view.times[hi - 1]);
+        Self { lo, hi, time, first: view.ats[lo], last: view.ats[hi - 1], extent: (time, last) }
+    }
+
+    /// The same rows, with this extent.
+    pub fn over(self, extent: (i64, i64)) -> Self {
+        Self { extent, ..self }
     }
 
     /// The same, as an emitted window.
@@ -83,8 +91,8 @@ pub(super) fn compare(
     };
     let found = matched(emitted, finals, next, is_within);
     out.windows.extend(found.ready.into_iter().map(|(at, number, update)| {
-        let Final { lo, hi, .. } = finals[at];
-        Emission { lo, hi, extent: (view.times[lo], view.times[hi - 1]), number, update }
+        let Final { lo, hi, extent, .. } = finals[at];
+        Emission { lo, hi, extent, number, update }
     }));
     let withdrawn = |number| Emission { lo: 0, hi: 0, extent: (0, 0), number, update: true };
     out.windows.extend(found.withdrawn.into_iter().map(withdrawn));
@@ -188,7 +196,7 @@ mod tests {
     }
 
     fn window(first: u64, last: u64, rows: usize) -> Final {
-        Final { lo: 0, hi: rows, time: first as i64, first, last }
+        Final { lo: 0, hi: rows, time: first as i64, first, last, extent: (first as i64, last as i64) }
     }
 
     fn of(old: &[Emitted], finals: &[Final]) -> Matched {

@@ -12,8 +12,8 @@ use arrow_buffer::BooleanBuffer;
 
 use super::class::{Class, WindowTraits};
 use super::memory::Memory;
-use super::numbered::{Emitted, Final, compare};
 use super::rules::{Accepts, ByRows, Rules};
+use super::runs::{self, Run, Runs};
 use super::spans::Listed;
 use super::view::{KeyRows, Ready, RowCuts, View, earlier};
 use crate::Result;
@@ -61,11 +61,6 @@ impl Punctuation {
         }
     }
 
-    /// Whether the row at this place is marked as the last of its window, so that no other row can be added after it.
-    fn closes(&self, view: &View<'_>, place: usize) -> bool {
-        self.mark == Mark::End && view.is_marked(self.column, place)
-    }
-
     /// Whether there is a cut before the row at this place, or after the last; returns the time of the first mark that
     /// cuts.
     fn cut_before(&self, view: &View<'_>, place: usize) -> Option<i64> {
@@ -88,21 +83,6 @@ impl Punctuation {
             .map(|point| point.time);
         earlier(mark, point)
     }
-
-    /// The windows of a key's rows from place `from` on, where one begins: the places where each begins and ends, and
-    /// the time of the mark that ends it, or `None` for the last rows if no mark has ended their window yet.
-    fn windows<'a>(
-        &'a self,
-        view: &'a View<'_>,
-        from: usize,
-    ) -> impl Iterator<Item = ((usize, usize), Option<i64>)> + 'a {
-        let mut lo = from;
-        (from + 1..=view.len()).filter_map(move |hi| {
-            let closed = self.cut_before(view, hi);
-            let is_one = closed.is_some() || hi == view.len();
-            is_one.then(|| ((std::mem::replace(&mut lo, hi), hi), closed))
-        })
-    }
 }
 
 impl Rules for Punctuation {
@@ -122,8 +102,12 @@ impl Rules for Punctuation {
         true
     }
 
-    fn mark_column(&self) -> Option<usize> {
-        Some(self.column)
+    fn mark_columns(&self) -> Vec<usize> {
+        vec![self.column]
+    }
+
+    fn is_punctuated(&self) -> bool {
+        true
     }
 
     fn reach(&self) -> i64 {
@@ -140,6 +124,29 @@ impl Rules for Punctuation {
 
     fn by_rows(&self) -> Option<&dyn ByRows> {
         Some(self)
+    }
+}
+
+impl Runs for Punctuation {
+    fn runs(
+        &self,
+        view: &View<'_>,
+        from: usize,
+        last: Option<Run>,
+        go_on: &mut dyn FnMut(Run) -> bool,
+    ) -> Result<()> {
+        let mut lo = last.map_or(from, |last| last.lo);
+        for hi in from.max(lo + 1)..=view.len() {
+            let closed = self.cut_before(view, hi);
+            if closed.is_some() || hi == view.len() {
+                let extent = (view.times[lo], view.times[hi - 1]);
+                if !go_on(Run { lo, hi, extent, final_at: closed }) {
+                    break;
+                }
+                lo = hi;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -160,26 +167,7 @@ impl ByRows for Punctuation {
     }
 
     fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
-        let (mut finals, mut next) = (Vec::new(), None);
-        let mut lo = memory.first(view);
-        let mut emitted = Vec::new();
-        if !view.is_appended {
-            emitted = std::mem::take(&mut memory.emitted);
-        } else if let Some(last) = memory.emitted.last() {
-            // Emitted windows stay as they are.
-            lo = lo.max(view.place_from((last.time, last.first)) + last.rows as usize);
-        }
-        for (window, closed) in self.windows(view, lo) {
-            if view.call.closing || view.call.has_reached(closed) {
-                finals.push(Final::of(view, window));
-            } else {
-                next = earlier(next, closed);
-            }
-        }
-        let numbered = compare(view, &emitted, &finals, &mut memory.next, out);
-        memory.emitted.extend(numbered.into_iter().map(|(at, number)| finals[at].emitted(number)));
-        memory.emitted.sort_unstable_by_key(|emitted| (emitted.time, emitted.first));
-        Ok(next)
+        runs::ready(self, view, memory, out)
     }
 
     fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
@@ -188,23 +176,12 @@ impl ByRows for Punctuation {
     }
 
     fn needed(&self, view: &View<'_>, memory: &Memory) -> usize {
-        let (least, fixed) = (memory.first(view), view.fixed_rows());
-        if fixed > least && self.closes(view, fixed - 1) {
-            return fixed;
-        }
-        let begins = |place: &usize| self.cut_before(view, *place).is_some();
-        (least.max(1)..fixed).rev().find(begins).unwrap_or(least.min(view.len()))
+        runs::needed(self, view, memory)
     }
 
-    /// Emitted windows are among the final ones, and these begin at a mark.
+    /// Windows begin at a mark.
     fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
         let first = memory.first(view);
-        let begins = first == 0 || self.cut_before(view, first).is_some();
-        let mut finals = self.windows(view, first).filter(|&(_, closed)| view.call.has_reached(closed));
-        let mut is_final = |emitted: &Emitted| {
-            let places = emitted.places(view.times, view.ats);
-            finals.any(|(window, _)| places == Some(window))
-        };
-        memory.observed.is_none() && begins && memory.emitted.iter().all(&mut is_final)
+        (first == 0 || self.cut_before(view, first).is_some()) && runs::is_sound(self, view, memory)
     }
 }

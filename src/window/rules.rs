@@ -7,6 +7,7 @@ use std::fmt::Debug;
 
 use super::class::WindowTraits;
 use super::cuts::Cuts;
+use super::gap_column::GapColumn;
 use super::memory::Memory;
 use super::spans::{Cursor, Ending, Listed, Spans};
 use super::view::{KeyRows, Ready, RowCuts, View};
@@ -44,14 +45,35 @@ pub trait Rules: Debug {
         Vec::new()
     }
 
-    /// Position of the boolean column whose marked rows bound its windows, if there is one.
-    fn mark_column(&self) -> Option<usize> {
+    /// Positions of the boolean columns whose marked rows bound its windows.
+    fn mark_columns(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// Whether a punctuation by a call ends its windows.
+    fn is_punctuated(&self) -> bool {
+        false
+    }
+
+    /// The column without a value above zero in which a row is in none of its windows, if there is one: such rows do not
+    /// even lie between those of a window.
+    fn gap_column(&self) -> Option<&GapColumn> {
         None
     }
 
     /// Whether it must be shown the values of its columns as rows arrive.
     fn reads_rows(&self) -> bool {
         false
+    }
+
+    /// Whether what it was shown determines its windows: they are then remembered by their rows.
+    fn observes(&self) -> bool {
+        false
+    }
+
+    /// Whether its windows are sessions, by which their column is called.
+    fn is_session(&self) -> bool {
+        self.traits().session
     }
 
     /// Whether it is measured by rows, entirely or in part, so that results have the ranks of its windows' rows.
@@ -178,8 +200,9 @@ pub trait ByTime: Rules {
 /// or that may belong to a window which is not final, and compared with what was final before the call.
 ///
 /// When a window is final: a window by rows, once the watermark reaches its last row, since rows tie by arrival; the
-/// last rows of each stretch of time, once the watermark reaches the stretch's end; a window by punctuation, once the
-/// watermark reaches the mark that closes it.
+/// last rows of each stretch of time, once the watermark reaches the stretch's end; a window by punctuation or between
+/// predicates, once the watermark reaches the row that closes it; a session, once the watermark is past its end, or
+/// reaches its greatest length.
 pub trait ByRows: Rules {
     /// Adds all windows of a key. Their ends never decrease, except for user-defined types, whose order is arbitrary.
     ///

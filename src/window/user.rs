@@ -99,6 +99,10 @@ impl Rules for User {
         true
     }
 
+    fn observes(&self) -> bool {
+        true
+    }
+
     fn reach(&self) -> i64 {
         0
     }

@@ -36,7 +36,7 @@ def replace(last: Held, emitted: pa.Table, queries: Mapping[str, wk.Query], time
         else:
             identity = (span["start"], span["end"])
         at = (of, group, name, identity)
-        if isinstance(kind, wk.Session) and columns["update"][row]:
+        if isinstance(kind, wk.Session) and not numbered(kind) and columns["update"][row]:
             for other in [each for each in last if each[:3] == at[:3]]:
                 if span["start"] <= other[3][0] and other[3][1] <= span["end"]:
                     del last[other]

@@ -56,7 +56,7 @@ def numbered(at: Row, known: dict[Row, list[Any]], window: wk.Window) -> Row:
     """Return `at`, with a number if another window has it already."""
     if at not in known:
         return at
-    assert isinstance(window, wk.Punctuation), f"window {at} twice"
+    assert isinstance(window, wk.Punctuation | wk.Between), f"window {at} twice"
     return next(each for number in range(len(known)) if (each := (*at, number)) not in known)
 
 
@@ -86,6 +86,10 @@ def extents(
     elif isinstance(window, wk.Punctuation):
         for run in runs(ranked, columns[window.column], window.at):
             yield times[run[0]], times[run[-1]], run, None
+    elif isinstance(window, wk.Between) or by_row_sessions(window):
+        ranked = [row for row in ranked if has_gap(window, row, columns)]
+        for lo, hi, (start, end), _ in consecutive(window, ranked, times, time_type, columns):
+            yield start, end, ranked[lo:hi], None
     elif isinstance(window, wk.Custom):
         yield from calendar(window.implementation, rows, times)
     elif window.counts_rows:
@@ -142,6 +146,59 @@ def runs(ranked: Sequence[int], marks: Sequence[bool | None], at: str) -> Iterab
             run = []
     if run:
         yield run
+
+
+def by_row_sessions(window: wk.Window) -> bool:
+    """Whether sessions are such that rows tell where they end."""
+    return isinstance(window, wk.Session) and not window.merges
+
+
+def has_gap(window: wk.Window, row: int, columns: dict[str, list[Any]]) -> bool:
+    """Whether a row is in a session at all."""
+    name = window.column if isinstance(window, wk.Session) else None
+    return name is None or (columns[name][row] is not None and columns[name][row] > 0)
+
+
+def consecutive(
+    window: wk.Between | wk.Session,
+    ranked: Sequence[int],
+    times: Sequence[int],
+    time_type: pa.DataType,
+    columns: dict[str, list[Any]],
+) -> Iterable[tuple[int, int, tuple[int, int], int | None]]:
+    """Yield ranks, start and end of windows that follow each other, and what watermark makes each final."""
+    rank = 0
+    while rank < len(ranked):
+        first, hi = times[ranked[rank]], rank
+        if isinstance(window, wk.Between):
+            if not columns[window.enter][ranked[rank]]:
+                rank += 1
+                continue
+            after = range(rank + window.exclusive, len(ranked))
+            left = next((at for at in after if columns[window.leave][ranked[at]]), None)
+            hi = len(ranked) if left is None else left + (not window.exclusive)
+            yield rank, hi, (first, times[ranked[hi - 1]]), None if left is None else times[ranked[left]]
+        else:
+            most = None if window.at_most is None else in_units(window.at_most, time_type)
+            end = first
+            while hi < len(ranked) and times[ranked[hi]] <= end:
+                if most is not None and times[ranked[hi]] >= first + most:
+                    break
+                end = max(end, times[ranked[hi]] + gap_of(window, ranked[hi], time_type, columns))
+                hi += 1
+            if most is not None and end >= first + most:
+                yield rank, hi, (first, first + most), first + most
+            else:
+                yield rank, hi, (first, end), end + 1
+        rank = hi
+
+
+def gap_of(window: wk.Session, row: int, time_type: pa.DataType, columns: dict[str, list[Any]]) -> int:
+    """Return the gap of a row; a column has it in units of the time, or in seconds where that is dates."""
+    if window.column is None:
+        return in_units(window.gap, time_type)
+    gap = columns[window.column][row]
+    return int(gap // 86_400 if pa.types.is_date(time_type) else gap)
 
 
 def by_rows(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
-from support.oracle import taken
+from support.oracle import consecutive, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
 from support.stream_oracle import Registered, Stream, by_ranks, by_rows, edge_after
@@ -131,6 +131,10 @@ class Kept(Stream):
                     if final(min(closed, default=None)):
                         yield emitted(tuple(ranked[lo:hi]), lo, hi)
                     lo = hi
+        elif isinstance(window, wk.Between | wk.Session):
+            for lo, hi, extent, at in consecutive(window, ranked, times, self.time_type, columns):
+                if final(at):
+                    yield emitted(tuple(ranked[lo:hi]), lo, hi, extent)
         elif isinstance(window, wk.Custom):
             prefix = [row for row in ranked if final(times[row])]
             for lo, hi in aware(window.implementation, prefix, times, columns, self.schema, self.closing):

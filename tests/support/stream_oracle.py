@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
-from support.oracle import extents, taken
+from support.oracle import by_row_sessions, extents, has_gap, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
 
@@ -81,8 +81,10 @@ class Stream:
         times = self.times()
         watermark = self.watermark
         self.fresh = set()
+        gaps = [name for window in self.any_query().windows for name in window.columns]
+        given = {name: plain(self.table[name]) for name in gaps}
         for row, name in itertools.product(range(before, self.table.num_rows), self.queries):
-            why = self.offer(name, row, times[row])
+            why = self.offer(name, row, times[row], given)
             if why is None:
                 self.fresh.add(row)
             else:
@@ -116,11 +118,13 @@ class Stream:
     def any_query(self) -> wk.Query:
         return next(iter(self.queries.values())).query
 
-    def offer(self, name: str, row: int, t: int | None) -> str | None:
+    def offer(self, name: str, row: int, t: int | None, given: dict[str, list[Any]]) -> str | None:
         """Give a row to a query; return why no window of the query accepts it, if none does."""
         query, since, lateness = self.queries[name]
         if t is None:
             return "null time"
+        if not all(has_gap(window, row, given) for window in query.windows):
+            return "no gap"
         if since is not None and t <= since:
             return "before the query"
         horizon = None if self.watermark is None else self.watermark - lateness
@@ -140,6 +144,8 @@ class Stream:
             return last_end(window, t, self.time_type) > horizon
         if isinstance(window, wk.Sliding) and isinstance(window.size, wk.Rows) and not by_ranks(window):
             return edge_after(window, t, self.time_type) > horizon
+        if isinstance(window, wk.Session) and window.column is None and window.at_most is not None:
+            return t + in_units(window.gap, self.time_type) >= horizon
         if by_rows(window):
             return False
         for _, last, *_ in extents(window, [0], [t], self.time_type, {}):
@@ -216,7 +222,7 @@ def by_rows(window: wk.Window) -> bool:
     """Whether rows determine the windows of a type."""
     if isinstance(window, wk.Custom):
         return isinstance(window.implementation, wk.ContextAware)
-    return isinstance(window, wk.Punctuation) or window.counts_rows
+    return isinstance(window, wk.Punctuation | wk.Between) or by_row_sessions(window) or window.counts_rows
 
 
 def by_ranks(window: Any) -> bool:

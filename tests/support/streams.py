@@ -157,7 +157,9 @@ def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
     """Draw a window that rows tell."""
     size, rows = draw(st.integers(1, 25)), draw(st.integers(1, 7))
     match draw(
-        st.sampled_from(["count", "count", "count", "last rows", "last time", "marks", "marks", "own"])
+        st.sampled_from(
+            ["count", "count", "count", "last rows", "last time", "marks", "marks", "between", "long", "own"]
+        )
     ):
         case "count":
             slide = draw(st.integers(1, rows))
@@ -171,6 +173,12 @@ def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
             return wk.punctuation(
                 draw(st.sampled_from(["m", "n"])), at=draw(st.sampled_from(["start", "end"]))
             )
+        case "between":
+            marks = st.sampled_from(["m", "n", "b"])
+            return wk.between(draw(marks), draw(marks), exclusive=draw(st.booleans()))
+        case "long":
+            most = size + draw(st.integers(0, 25))
+            return wk.session(scaled(size, kind), at_most=scaled(most, kind))
     return wk.custom(Threshold())
 
 

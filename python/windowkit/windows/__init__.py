@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from windowkit.windows.band import Band, band
 from windowkit.windows.base import Assembly, Window, shown, units
+from windowkit.windows.between import Between, between
 from windowkit.windows.everything import Global, global_window
 from windowkit.windows.grammar import Call, bare, checked_name, quoted, read_call, split, unquoted
 from windowkit.windows.landmark import Landmark, landmark
@@ -31,6 +32,7 @@ __all__ = [
     "Add",
     "Assembly",
     "Band",
+    "Between",
     "Call",
     "ContextAware",
     "ContextFree",
@@ -47,6 +49,7 @@ __all__ = [
     "Window",
     "band",
     "bare",
+    "between",
     "checked_name",
     "custom",
     "global_window",

@@ -8,6 +8,7 @@ from typing import Final
 from windowkit.errors import InvalidValue
 from windowkit.windows.band import band
 from windowkit.windows.base import Window
+from windowkit.windows.between import between
 from windowkit.windows.everything import global_window
 from windowkit.windows.grammar import number_or_text, read_call, unquoted
 from windowkit.windows.landmark import landmark
@@ -21,20 +22,26 @@ __all__ = ["WINDOW_FORMS", "parse"]
 WINDOW_FORMS: Final = (
     "windows are tumbling(10 minutes), sliding(10 minutes, 1 minute), session(30 seconds), with lengths like "
     "'10 minutes', '100 rows' or whole numbers, start_time=... last, or the word partial for rows; "
+    "session(column), and either session with an optional at_most=4 hours; "
     "band(2024-01-31 12:00:00, 2024-02-01 12:00:00), landmark(1 hour, period=1 day) or landmark(1 hour, "
-    "start=...), punctuation(column) with an optional at=start, and global_window(); and optionally 'as name'"
+    "start=...), punctuation(column) with an optional at=start, between(column, column) with an optional "
+    "exclusive, and global_window(); and optionally 'as name'"
 )
 
 # How many arguments, which named ones, and which words.
 FORMS: Final[dict[str, tuple[int, tuple[str, ...], tuple[str, ...], Callable[..., Window]]]] = {
     "tumbling": (1, ("start_time",), ("partial",), tumbling),
     "sliding": (2, ("start_time",), ("partial",), sliding),
-    "session": (1, (), (), session),
+    "session": (1, ("at_most",), (), session),
     "band": (2, (), (), band),
     "landmark": (1, ("start", "period", "start_time"), (), landmark),
     "punctuation": (1, ("at",), (), punctuation),
+    "between": (2, (), ("exclusive",), between),
     "global_window": (0, (), (), global_window),
 }
+
+NAMING: Final = ("punctuation", "between")
+"""Those whose arguments are names."""
 
 
 def parse(text: str) -> Window:
@@ -89,4 +96,4 @@ def parse(text: str) -> Window:
 
 def read(function: str, argument: str) -> str | int:
     """Return an argument as the function takes it."""
-    return unquoted("window", argument) if function == "punctuation" else number_or_text(argument)
+    return unquoted("window", argument) if function in NAMING else number_or_text(argument)

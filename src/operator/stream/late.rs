@@ -15,6 +15,8 @@ use crate::aggregate::held_bytes;
 pub(crate) enum Reason {
     /// It has no time.
     NullTime,
+    /// It has no gap, where sessions take theirs from a column.
+    NoGap,
     /// All windows it would belong to have expired.
     TooLate,
     /// The query was added when the stream was past it.
@@ -27,6 +29,7 @@ impl Reason {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Reason::NullTime => "null time",
+            Reason::NoGap => "no gap",
             Reason::TooLate => "too late",
             Reason::BeforeQuery => "before the query",
             Reason::Future => "from the future",

@@ -406,6 +406,12 @@ impl Operator {
                 seen.see(&timed, &sources.transpose()?.unwrap_or_default(), self.now)?;
             }
             gate.see(&timed);
+            if let Some(gaps) = self.leader().gap_column() {
+                let valid = gaps.valid(timed.rows.column(gaps.position))?;
+                let rows = timed.only(&BooleanArray::new(!&valid, None))?.rows;
+                refused.extend(self.late_for_all(&rows, Reason::NoGap)?);
+                timed = timed.only(&BooleanArray::new(valid, None))?;
+            }
             before += batch.num_rows();
             rows += (timed.times.len() - self.refuse(&timed, &limits, &mut refused)?) as u64;
             accepted.push(timed);
@@ -442,6 +448,9 @@ impl Operator {
 
     /// Rows that all queries lack, once for each.
     fn late_for_all(&self, rows: &RecordBatch, reason: Reason) -> Result<Vec<RecordBatch>> {
+        if rows.num_rows() == 0 {
+            return Ok(Vec::new());
+        }
         self.names().map(|name| self.late.batch(rows, name, reason)).collect()
     }
 
@@ -470,8 +479,7 @@ impl Operator {
 
     fn try_punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Attempted> {
         check_open(self.closed, "punctuate")?;
-        let marked =
-            |entry: &&Entry| entry.plan.windows().iter().any(|(_, window)| window.mark_column().is_some());
+        let marked = |entry: &&Entry| entry.plan.windows().iter().any(|(_, window)| window.is_punctuated());
         let accepted_from = |entry: &Entry| {
             let horizon = self.watermark.map(|watermark| watermark.saturating_sub(entry.lateness));
             horizon.max(entry.since.map(|since| since.saturating_add(1)))

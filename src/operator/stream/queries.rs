@@ -367,6 +367,13 @@ fn check_alike(leader: &Plan, plan: &Plan, name: &str) -> Result<()> {
             leader.measure().column()
         )));
     }
+    let gaps = |plan: &Plan| plan.gap_column().map(|gaps| gaps.position);
+    if gaps(leader) != gaps(plan) {
+        return Err(Error::InvalidValue(format!(
+            "windows: '{name}' and the operator's queries do not all have sessions with gaps from the same column; a row \
+             without a gap is in no window of an operator: allowed is an operator for each"
+        )));
+    }
     Ok(())
 }
 
@@ -380,7 +387,7 @@ fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<Sche
     if names_windows(entries) {
         fields.push(Field::new("window_name", DataType::Utf8, false));
     }
-    let sessions = all_windows(entries).all(|window| window.traits().session);
+    let sessions = all_windows(entries).all(|window| window.is_session());
     let vanish = all_windows(entries).any(|window| window.may_vanish());
     let extent = extent_field(leader.measure(), if sessions { "session_window" } else { "window" });
     fields.push(extent.with_nullable(vanish));

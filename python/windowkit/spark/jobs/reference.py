@@ -95,7 +95,8 @@ def own_window(window: Window) -> SparkWindow:
     InvalidValue
         Spark does not offer it.
     """
-    if not isinstance(window, SparkWindow) or window.counts_rows:
+    is_cut = isinstance(window, Session) and window.at_most is not None
+    if not isinstance(window, SparkWindow) or window.counts_rows or is_cut:
         raise InvalidValue(
             f"windows: Spark does not offer {window}; it has tumbling, sliding and session windows over time"
         )
@@ -107,7 +108,7 @@ def grouped(checked: Job, windows: list[SparkWindow], time: str) -> DataFrame:
 
     def one(window: SparkWindow) -> DataFrame:
         keys = checked.keys
-        frame = checked.rows.groupBy(*keys, expr(sql.window(window, time))).agg(
+        frame = checked.rows.groupBy(*keys, expr(sql.window(window, time, checked.internal))).agg(
             *(expr(text) for text in aggregates(checked))
         )
         if len(checked.query.windows) == 1:

@@ -6,7 +6,7 @@ as the one that `explain` shows (over the user's).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyspark.sql import types as spark
@@ -66,8 +66,12 @@ LOST: Final = "0D"
 """What the additions of a float sum lost, which Spark does not report: a constant, not to be shuffled."""
 
 
-def window(window: Tumbling | Sliding | Session, time: str) -> str:
-    """Return Spark's own window over the timestamps `time`."""
+def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str], str]) -> str:
+    """Return Spark's own window over the timestamps `time`; `name` names the other columns it reads."""
+    if isinstance(window, Session) and window.column is not None:
+        # Spark takes no interval of days and time here, but a text of one; the microseconds of it are exact.
+        gap = f"unix_micros(timestamp_seconds(0) + {name(window.column)})"
+        return f"session_window({time}, concat({gap}, ' microseconds'))"
     kind, _, size, slide, start_time, _ = window.specification()
     lengths = [size] if kind == "session" else [size, slide or size, start_time]
     quoted = ", ".join(f"'{nanoseconds // 1000} microseconds'" for nanoseconds in lengths)

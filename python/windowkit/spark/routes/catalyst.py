@@ -1,7 +1,8 @@
-"""Route "catalyst": one tumbling window over timestamps is Spark's own aggregation.
+"""Route "catalyst": one tumbling window over timestamps, or a session by a column, is Spark's own.
 
 Each row is in one window, so there is nothing to share between windows, and no stage 2. Rows are grouped by
-the start of their window alone: of Spark's two hash maps the fast one takes no structs.
+the start of their tumbling window alone: of Spark's two hash maps the fast one takes no structs. For sessions
+with a gap per row all rows must be sorted, here or there, and there none enters Python.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ def refusal(job: Job) -> str | None:
     if len(job.query.windows) > 1:
         return "there are several windows, and Spark would read the rows once for each"
     window = job.query.windows[0]
-    if isinstance(window, Session):
+    if isinstance(window, Session) and window.at_most is not None:
+        return f"Spark's sessions have no greatest length, as {window} has"
+    if isinstance(window, Session) and window.column is None:
         return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
-    if not isinstance(window, Tumbling | Sliding) or window.counts_rows:
+    if not isinstance(window, Tumbling | Sliding | Session) or window.counts_rows:
         return f"Spark does not offer {window}"
     if isinstance(window, Sliding) and window.size != window.slide:
         return f"a row may be in several windows of {window}"
@@ -68,25 +71,29 @@ def overflowing(job: Job, column: str) -> str | None:
     return None
 
 
-def only_window(job: Job) -> Tumbling | Sliding:
+def only_window(job: Job) -> Tumbling | Sliding | Session:
     """Return the window of a job that is not refused."""
     (window,) = job.query.windows
-    assert isinstance(window, Tumbling | Sliding)
+    assert isinstance(window, Tumbling | Sliding | Session)
     return window
 
 
 def run(job: Job) -> DataFrame:
     rows = observed_count(job.metrics, "rows in", job.bounded_rows)
-    rows = rows.selectExpr("*", f"{sql.window(only_window(job), job.time)} as w")
+    window = only_window(job)
+    text = sql.window(window, job.time, job.internal)
     answers = {f"a{at}": checked(job, aggregate) for at, aggregate in enumerate(job.query.aggs)}
-    grouped = rows.groupBy(*job.keys, expr("w.start as s")).agg(
+    named_answers = [answer.alias(name) for name, answer in answers.items()]
+    if isinstance(window, Session):
+        grouped, shown = rows.groupBy(*job.keys, expr(text)).agg(*named_answers), col("session_window")
+    else:
+        rows = rows.selectExpr("*", f"{text} as w")
         # Rows of one start have one end.
-        expr("max(w.end) as e"),
-        *(answer.alias(name) for name, answer in answers.items()),
-    )
+        grouped = rows.groupBy(*job.keys, expr("w.start as s")).agg(expr("max(w.end) as e"), *named_answers)
+        shown = expr("struct(s as start, e as end)")
     schema = output_schema(job)
-    window = expr("struct(s as start, e as end)").cast(schema[len(job.keys)].dataType)
-    return named(grouped, schema, [*map(col, job.keys), window, *map(col, answers)])
+    edges = shown.cast(schema[len(job.keys)].dataType)
+    return named(grouped, schema, [*map(col, job.keys), edges, *map(col, answers)])
 
 
 def checked(job: Job, aggregate: Aggregate) -> Column:
@@ -125,10 +132,11 @@ def is_wide(kind: spark.DataType) -> bool:
 
 def explain(job: Job) -> list[str]:
     query = job.query
-    window = sql.window(only_window(job), identifier(query.time))
+    window = sql.window(only_window(job), identifier(query.time), identifier)
+    group = window if isinstance(only_window(job), Session) else f"{window}.start"
     lines = [
         "everything runs in Catalyst; no row enters Python",
-        f"  group by: {', '.join([*map(identifier, query.by), f'{window}.start'])}",
+        f"  group by: {', '.join([*map(identifier, query.by), group])}",
     ]
     for aggregate in query.aggs:
         values = [identifier(column) for column in aggregate.columns]

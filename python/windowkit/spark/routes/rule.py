@@ -1,7 +1,7 @@
 """The rule that chooses a route, from what is known before a job runs.
 
-1. One tumbling window that Spark answers itself: ``catalyst``. Nothing is shared between windows, so that
-   there is no stage 2.
+1. One tumbling window, or sessions with a column of gaps, that Spark answers itself: ``catalyst``. Nothing is
+   shared between windows, so that there is no stage 2.
 2. Catalyst holds the partial aggregates, and a slice has `PANES_FROM` rows or more: ``catalyst-panes``. No
    row enters Python, and combining before the shuffle leaves few slices.
 3. All else: ``packed``. Rows enter Python, and slices move packed, or rows where those are hardly more or
@@ -25,6 +25,7 @@ from windowkit.errors import InvalidValue
 from windowkit.spark.jobs import Job
 from windowkit.spark.routes import catalyst, packed, panes, rows
 from windowkit.spark.routes.route import Route
+from windowkit.windows import Session
 
 __all__ = ["DEFAULT_ROWS", "PANES_FROM", "ROUTES", "Choice", "Expected", "choose", "depends", "expected"]
 
@@ -101,7 +102,9 @@ def choose(job: Job, requested: str | None, expects: Expected) -> Choice:
     if requested is not None:
         return Choice(named(job, requested), "as requested", expects)
     if catalyst.ROUTE.refusal(job) is None:
-        return Choice(catalyst.ROUTE, "as Spark answers one tumbling window itself", expects)
+        is_session = isinstance(job.query.windows[0], Session)
+        what = "sessions with a column of gaps" if is_session else "one tumbling window"
+        return Choice(catalyst.ROUTE, f"as Spark answers {what} itself", expects)
     held = panes.ROUTE.refusal(job)
     if held is None and expects.rows_per_slice >= PANES_FROM:
         return Choice(

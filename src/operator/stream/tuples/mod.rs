@@ -343,8 +343,7 @@ impl Tuples {
         for tuples in &mut self.keys {
             tuples.ats.iter_mut().for_each(renumber);
             for (_, memory) in &mut tuples.memories {
-                memory.all_emitted_mut().for_each(|emitted| emitted.renumber(|at| numbers.of(at)));
-                memory.from.iter_mut().for_each(|from| renumber(&mut from.1));
+                memory.renumber(|at| numbers.of(at));
             }
         }
         self.points.iter_mut().for_each(|point| renumber(&mut point.at));
@@ -381,7 +380,7 @@ impl Tuples {
         match marks > MARKS {
             false => Ok(()),
             true => Err(Error::InvalidValue(format!(
-                "windows: punctuation by {marks} columns; at most {MARKS} are allowed in one operator"
+                "windows: they are bounded by marks in {marks} columns; at most {MARKS} are allowed in one operator"
             ))),
         }
     }
@@ -453,7 +452,7 @@ fn store_of(queries: &Queries) -> TupleStore {
 /// The columns that mark rows.
 fn marks_of(queries: &Queries) -> Vec<usize> {
     let mut columns: Vec<usize> =
-        windows(queries.registered()).filter_map(|(_, window)| window.mark_column()).collect();
+        windows(queries.registered()).flat_map(|(_, window)| window.mark_columns()).collect();
     columns.sort_unstable();
     columns.dedup();
     columns

@@ -174,7 +174,7 @@ impl Tuples {
         if !registered.plan.windows()[window].1.is_numbered() || !memory.has_numbers() {
             return broken();
         }
-        if registered.plan.windows()[window].1.reads_rows() {
+        if registered.plan.windows()[window].1.observes() {
             // They are found by the places of their rows.
             let own = &self.keys[key];
             let offset = own.first_of(registered.since);

@@ -1,0 +1,263 @@
+//! Sessions that need rows: those of a greatest length, and those in which each row has a gap of its own.
+//!
+//! | | |
+//! |---|---|
+//! | class | forward context free: whether a row begins a session is determined by the rows before it |
+//! | stored | rows in order: where a long session is cut depends on its first row, so that fragments do not merge |
+//! | time | O(1) per row |
+//! | source | Spark's `session_window(time, gap)`; the greatest length as a session's maximum duration in Azure Stream Analytics, counted from its first row |
+
+use arrow_array::ArrayRef;
+
+use super::class::{Class, WindowTraits};
+use super::gap_column::GapColumn;
+use super::memory::Memory;
+use super::rules::{Accepts, ByRows, Rules};
+use super::runs::{self, Run, Runs};
+use super::spans::Listed;
+use super::view::{KeyRows, Ready, RowCuts, View};
+use crate::{Error, Result};
+
+/// How long after a row its session goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gap {
+    /// As long after every row.
+    Fixed(i64),
+    /// As long as a column says.
+    Column(GapColumn),
+}
+
+/// Sessions of rows that each keep it open for their gap, none of them longer than `at_most`.
+///
+/// A row keeps its session open from its time `t` to `t + gap`. The next row belongs to it if it is not after the latest
+/// of these ends, and is less than `at_most` after the session's first row: the session is the stretch from there to
+/// that end, cut off at `at_most`. Any other row begins a session. So sessions follow from a key's rows alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowSession {
+    gap: Gap,
+    at_most: Option<i64>,
+}
+
+/// A session while rows are added.
+#[derive(Clone, Copy)]
+struct Open {
+    lo: usize,
+    /// The time of its first row.
+    first: i64,
+    /// Up to when rows keep it open.
+    end: i64,
+    /// Where it is cut off.
+    limit: i64,
+}
+
+impl Open {
+    fn has(&self, time: i64) -> bool {
+        time <= self.end && time < self.limit
+    }
+
+    fn run(self, hi: usize) -> Run {
+        // A row exactly at the end still joins, one at the limit does not.
+        let final_at = self.end.saturating_add(1).min(self.limit);
+        let extent = (self.first, self.end.min(self.limit));
+        Run { lo: self.lo, hi, extent, final_at: Some(final_at) }
+    }
+}
+
+impl RowSession {
+    /// Sessions of these gaps and this greatest length.
+    ///
+    /// # Panics
+    /// Unless `gap > 0`, and `at_most` is not below it; plans check this first and return a proper error.
+    pub fn new(gap: Gap, at_most: Option<i64>) -> Self {
+        let least = if let Gap::Fixed(gap) = gap { gap } else { 1 };
+        assert!(least > 0 && at_most.is_none_or(|most| most >= least), "0 < gap <= at_most");
+        Self { gap, at_most }
+    }
+
+    /// The gaps.
+    pub fn gap(&self) -> &Gap {
+        &self.gap
+    }
+
+    /// No session is longer, if there is one.
+    pub fn at_most(&self) -> Option<i64> {
+        self.at_most
+    }
+
+    /// Where a session is cut off whose first row is at this time.
+    fn limit(&self, first: i64) -> i64 {
+        self.at_most.map_or(i64::MAX, |most| first.saturating_add(most))
+    }
+
+    /// Shows the sessions of ascending times, whose gaps are in `column` if they have their own, as long as `go_on` says
+    /// so. Their places count from `from` on; the one that is `open` began before.
+    fn sessions(
+        &self,
+        (from, times): (usize, &[i64]),
+        column: Option<&ArrayRef>,
+        mut open: Option<Open>,
+        mut go_on: impl FnMut(Run) -> bool,
+    ) -> Result<()> {
+        let (fixed, own) = match (&self.gap, column) {
+            (Gap::Column(gaps), Some(column)) => (0, gaps.lengths(column)?),
+            (Gap::Fixed(gap), _) => (*gap, Vec::new()),
+            (Gap::Column(_), None) => return Err(Error::Internal("a column of gaps was not read".into())),
+        };
+        for (place, &time) in times.iter().enumerate() {
+            let end = time.checked_add(own.get(place).copied().unwrap_or(fixed)).ok_or_else(|| {
+                Error::Overflow(format!(
+                    "windows: a row at {time} keeps its session open until after the greatest time of int64; allowed are \
+                     gaps that end before"
+                ))
+            })?;
+            match &mut open {
+                Some(open) if open.has(time) => open.end = open.end.max(end),
+                _ => {
+                    let begun = Open { lo: from + place, first: time, end, limit: self.limit(time) };
+                    if open.replace(begun).is_some_and(|ended| !go_on(ended.run(from + place))) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        if let Some(open) = open {
+            go_on(open.run(from + times.len()));
+        }
+        Ok(())
+    }
+}
+
+impl Rules for RowSession {
+    fn traits(&self) -> WindowTraits {
+        WindowTraits::of(Class::ForwardContextFree)
+    }
+
+    fn source(&self) -> &'static str {
+        "Traub et al. 2019, §4.4"
+    }
+
+    fn columns(&self) -> Vec<usize> {
+        self.gap_column().map(|gaps| gaps.position).into_iter().collect()
+    }
+
+    fn reads_rows(&self) -> bool {
+        self.gap_column().is_some()
+    }
+
+    fn gap_column(&self) -> Option<&GapColumn> {
+        match &self.gap {
+            Gap::Column(gaps) => Some(gaps),
+            Gap::Fixed(_) => None,
+        }
+    }
+
+    fn is_session(&self) -> bool {
+        true
+    }
+
+    fn is_numbered(&self) -> bool {
+        true
+    }
+
+    fn may_vanish(&self) -> bool {
+        // A late row may join two sessions, or move all later cuts of a long one.
+        true
+    }
+
+    fn reach(&self) -> i64 {
+        match self.gap {
+            Gap::Fixed(gap) => gap,
+            Gap::Column(_) => 0,
+        }
+    }
+
+    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
+        // As of other sessions; what a row's own gap will be is not known.
+        horizon.saturating_sub(self.reach())
+    }
+
+    fn accepts(&self) -> Accepts {
+        Accepts::Since(self.reach())
+    }
+
+    fn by_rows(&self) -> Option<&dyn ByRows> {
+        Some(self)
+    }
+}
+
+impl Runs for RowSession {
+    fn runs(
+        &self,
+        view: &View<'_>,
+        from: usize,
+        last: Option<Run>,
+        go_on: &mut dyn FnMut(Run) -> bool,
+    ) -> Result<()> {
+        let gaps = self.gap_column().map(|gaps| view.reader.read(&[gaps.position], &view.ats[from..]));
+        let columns = gaps.transpose()?.unwrap_or_default();
+        // Its end may have been cut off at the limit: that makes no difference to which rows join it.
+        let open = last.map(|Run { lo, extent: (first, end), .. }| Open {
+            lo,
+            first,
+            end,
+            limit: self.limit(first),
+        });
+        self.sessions((from, &view.times[from..]), columns.first(), open, go_on)
+    }
+}
+
+impl ByRows for RowSession {
+    fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
+        self.sessions((0, rows.times), rows.columns.first(), None, |run| {
+            out.push(Listed::new(run.lo, run.hi, run.extent));
+            true
+        })
+    }
+
+    fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
+        runs::ready(self, view, memory, out)
+    }
+
+    fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
+        // Cuts of long sessions, and where gaps differ, are known only with what was before.
+        let Gap::Fixed(gap) = self.gap else { return };
+        let is_pause = |&place: &usize| view.times[place].saturating_sub(view.times[place - 1]) > gap;
+        cuts.by_edge.extend((from.max(1)..view.len()).filter(is_pause));
+    }
+
+    fn final_edges(
+        &self,
+        view: &View<'_>,
+        memory: &Memory,
+        from: usize,
+        edges: &mut Vec<usize>,
+    ) -> Result<()> {
+        runs::final_edges(view, memory, from, edges);
+        Ok(())
+    }
+
+    fn needed(&self, view: &View<'_>, memory: &Memory) -> usize {
+        runs::needed(self, view, memory)
+    }
+
+    fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
+        runs::is_sound(self, view, memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_session_is_cut_where_it_would_be_too_long() {
+        let session = RowSession::new(Gap::Fixed(3), Some(5));
+        let mut found = Vec::new();
+        let shown = session.sessions((0, &[0, 3, 4, 5, 8, 12]), None, None, |run| {
+            found.push((run.lo, run.hi, run.extent, run.final_at));
+            true
+        });
+        shown.unwrap();
+        assert_eq!(found, [(0, 3, (0, 5), Some(5)), (3, 5, (5, 10), Some(10)), (5, 6, (12, 15), Some(16))]);
+    }
+}
