@@ -68,9 +68,9 @@ def delay(
         speaks again. Only calls of the operator look at the clock: `windowkit.Operator.advance` without an
         argument does nothing else. With all sources idle, the watermark stays.
     future : str, datetime.timedelta or int, optional
-        A row that is further ahead of the latest row before it is set aside as late (``from the future``) and
-        moves nothing. If more than half of at least three rows that come in one batch are, the stream is taken
-        to have jumped: then their median counts as the latest row. So it does in the first batch.
+        A row that is further ahead of the latest row before it is set aside as late (``from the future``),
+        and moves nothing. If that holds for more than half of a batch of at least three rows, the stream has
+        jumped, and the batch's median counts as the latest row. So it does in the first batch.
 
     Raises
     ------

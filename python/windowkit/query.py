@@ -260,8 +260,8 @@ class Query:
         schema : pyarrow.Schema, or data, optional
             The schema of the stream; that of the first batch by default.
         clock : callable, optional
-            For `windowkit.PROCESSING_TIME`, and sources that may be idle: returns the time, in microseconds since 1970-01-01 00:00:00 UTC.
-            The system's clock by default.
+            For `windowkit.PROCESSING_TIME`, and sources that may be idle: returns the time, in microseconds
+            since 1970-01-01 00:00:00 UTC. The system's clock by default.
 
         Returns
         -------

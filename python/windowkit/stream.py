@@ -195,7 +195,7 @@ class Operator:
 
     @property
     def late(self) -> int:
-        """How many rows were late or had no time or gap, once for each query that lacks them; see `take_late`."""
+        """How many rows queries lack, each once for every query that lacks it; see `take_late`."""
         return self.stats().late
 
     def push(self, batch: Any, *, validate: bool | None = None) -> pa.Table:
@@ -411,8 +411,8 @@ class Operator:
         pyarrow.Table
             The rows since the last call, with all their columns, ``query_name`` once there has been more than
             one query, and ``late_reason``: ``too late``, ``null time``, ``no gap`` where sessions take theirs
-            from a column, ``from the future`` (see `windowkit.delay`), or ``before the query`` for rows that a
-            query does not read because it was added later. A row that several queries lack comes once for
+            from a column, ``from the future`` (see `windowkit.delay`), or ``before the query``: a query that
+            was added later does not read such rows. A row that several queries lack comes once for
             each. They are held until this call; `Stats.late_bytes` is the memory they take. Once
             ``late_limit`` of `windowkit.Query.operator` are held, further rows are dropped until the next
             call, and counted by `Stats.late` and `Stats.late_dropped`.

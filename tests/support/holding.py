@@ -73,9 +73,9 @@ class Definition(Kept):
             )
             for window, group, rows in windows:
                 at, counted = (name, group, window.name), self.counted(name, window, times)
+                rows = sorted(rows, key=lambda row: (times[row], row))
                 if by_rows(window):
-                    ranked = sorted(rows, key=lambda row: (times[row], row))
-                    for each in self.finals(window, ranked, times, columns, group):
+                    for each in self.finals(window, rows, times, columns, group):
                         ranks = each.ranks if window.counts_rows else None
                         expected.append((at, each.start, each.end, ranks, each.rows, query))
                     continue

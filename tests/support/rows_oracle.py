@@ -297,6 +297,13 @@ class Both:
                 del self.numbers[at][number]
         self.check_consumer()
 
+    def check_late(self, op: wk.Operator) -> None:
+        late = op.take_late()
+        names = (
+            late["query_name"].to_pylist() if "query_name" in late.column_names else ["q1"] * late.num_rows
+        )
+        assert sorted(zip(names, late["late_reason"].to_pylist(), strict=True)) == sorted(self.late)
+
     def check_consumer(self) -> None:
         if True not in self.parts:
             return
