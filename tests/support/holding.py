@@ -84,7 +84,10 @@ class Definition(Kept):
                         continue
                     if not self.is_final(window, over(window, end)):
                         growing[at] += [(start, end)] if isinstance(window, wk.Session) else []
-                    elif within := [row for row in inside if self.came_in_time(row, window, end, lateness)]:
+                        continue
+                    within = [row for row in inside if self.came_in_time(row, window, end, lateness)]
+                    # A landmark window exists if there are rows since the one before.
+                    if (start, end) in self.windows_of(window, within, counted, columns):
                         expected.append((at, start, end, None, within, query))
         wanted = [
             (*window, [self.value(each, rows, times, columns) for each in query.aggs])
@@ -96,6 +99,12 @@ class Definition(Kept):
         if self.watermark is None:
             return False
         return end < self.watermark or (end == self.watermark and not isinstance(window, wk.Session))
+
+    def windows_of(
+        self, window: wk.Window, rows: list[int], times: list[Any], columns: dict[str, list[Any]]
+    ) -> set[tuple[int, int]]:
+        found = extents(window, rows, times, self.time_type, columns) if rows else ()
+        return {(start, end) for start, end, *_ in found}
 
     def came_in_time(self, row: int, window: wk.Window, end: int, lateness: int) -> bool:
         """Whether a window had not expired when the row arrived."""

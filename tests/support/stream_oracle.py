@@ -72,7 +72,8 @@ class Stream:
         self.queries[name] = Registered(query, max(so_far) if so_far else None, lateness)
 
     def remove(self, name: str) -> None:
-        del self.queries[name]
+        for window in self.queries.pop(name).query.windows:
+            self.taken.pop((name, window.name), None)
 
     def push(self, batch: pa.Table) -> dict[Result, list[Any]]:
         """Return what the call must return; refused rows are not for this oracle."""
@@ -156,7 +157,10 @@ class Stream:
 
     def is_cumulative(self, window: wk.Window, query: wk.Query) -> bool:
         """Whether a late row counts as one of the first window that has not expired."""
-        ordered = any(each.user is not None and not each.user.commutative for each in query.aggs)
+        ordered = any(
+            each.function == "collect_list" or (each.user is not None and not each.user.commutative)
+            for each in query.aggs
+        )
         return isinstance(window, wk.Landmark) and not ordered
 
     def move(self, watermark: int) -> dict[Result, list[Any]]:

@@ -17,6 +17,9 @@ pub(in crate::operator) struct Class {
     /// For how long after its end a window is updated.
     pub(super) lateness: i64,
     accepts: Rows,
+    /// Whether all rows in the engine's slices belong to a landmark that has not ended, so that a row from before the
+    /// horizon may count as one at the horizon.
+    pub(super) is_cumulative: bool,
 }
 
 /// Which rows the slices of an engine contain.
@@ -46,7 +49,11 @@ impl Class {
                 (_, Accepts::Since(length)) => Rows::Since(length),
                 (_, Accepts::Own) => Rows::Of(window.clone()),
             };
-            Ok(Self { keeps_rows: !is_sliced(&alone, order)?, lateness, accepts })
+            let keeps_rows = !is_sliced(&alone, order)?;
+            // Lists are in the order of slices, and so must rows be.
+            let has_lists = plan.partials().iter().any(|stored| stored.partial == Partial::List);
+            let is_cumulative = window.is_cumulative() && accepts != Rows::Any && !keeps_rows && !has_lists;
+            Ok(Self { keeps_rows, lateness, accepts, is_cumulative })
         });
         each.collect()
     }
@@ -54,13 +61,10 @@ impl Class {
     /// The classes of a query that shared engines with all others.
     pub(super) fn shared(plan: &Plan, order: Order, lateness: i64) -> Result<Vec<Self>> {
         let keeps_rows = !is_sliced(plan, order)?;
-        Ok(vec![Self { keeps_rows, lateness, accepts: Rows::Shared }; plan.windows().len()])
-    }
-
-    /// Whether all rows in the engine's slices belong to a landmark that has not ended, so that a row from before the
-    /// horizon may count as one at the horizon.
-    pub(super) fn is_cumulative(&self) -> bool {
-        !self.keeps_rows && matches!(&self.accepts, Rows::Of(window) if window.is_cumulative())
+        Ok(vec![
+            Self { keeps_rows, lateness, accepts: Rows::Shared, is_cumulative: false };
+            plan.windows().len()
+        ])
     }
 }
 

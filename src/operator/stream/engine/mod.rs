@@ -40,7 +40,7 @@ pub(super) struct Engine {
     options: Options,
     /// For how long after its end a window is updated.
     lateness: i64,
-    /// See [`Class::is_cumulative`].
+    /// See [`Class`].
     is_cumulative: bool,
     pub(super) queries: Queries,
     keys: Keyed,
@@ -132,7 +132,7 @@ impl Engine {
             expiring: (class.lateness > 0).then(|| Agenda::new(&queries)),
             options,
             lateness: class.lateness,
-            is_cumulative: class.is_cumulative(),
+            is_cumulative: class.is_cumulative,
             keys: Keyed::new(queries.leader())?,
             slices: Timelines::new(keeps_rows),
             store,
