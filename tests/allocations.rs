@@ -237,7 +237,7 @@ fn stream_operators_run_out_of_memory() {
                 dropped,
             );
         }
-        sweep(&name("add"), new, |operator| operator.add("other".into(), plan.clone()), dropped);
+        sweep(&name("add"), new, |operator| operator.add("other".into(), plan.clone(), None), dropped);
         // A snapshot changes nothing, whether or not there is memory for it.
         let whole = new().snapshot().expect("there is memory");
         let unchanged = |operator: &mut Operator, made: Option<Vec<u8>>| {

@@ -111,7 +111,7 @@ def test_what_is_not_delivered_is_neither_lost_nor_duplicated(
     limit: int | None, steps: list[tuple[str, int, bool]]
 ) -> None:
     plans = [("q1", local.plan(QUERY, SCHEMA))]
-    core = _native.Operator(plans, "out-of-order", (0, False), None, "auto", limit)
+    core = _native.Operator([(*plans[0], None)], "out-of-order", (0, False), None, "auto", limit)
     core.advance(100)
     held: list[int] = []
     count = dropped = number = 0
@@ -138,7 +138,7 @@ def test_what_is_not_delivered_is_neither_lost_nor_duplicated(
 
 
 def as_of_version_3(snapshot: bytes) -> bytes:
-    """Return what the version before would have written: without the limit and the dropped rows."""
+    """Return what version 3 would have written: without limit, lateness by query, and dropped rows."""
     body = snapshot[24:]
     (schema,) = struct.unpack_from("<Q", body)
     # Order, lateness, delay and store; then the limit.
@@ -146,17 +146,20 @@ def as_of_version_3(snapshot: bytes) -> bytes:
     at = limit + 8
     (queries,) = struct.unpack_from("<Q", body, at)
     at += 8
+    entries = body[limit + 8 : at]
     for _ in range(queries):
         (name,) = struct.unpack_from("<Q", body, at)
-        at += 8 + name + 8 + 16
+        # Name, fingerprint and beginning; then the lateness.
+        entries += body[at : at + 8 + name + 8 + 16]
+        at += 8 + name + 8 + 16 + 8
     # Several, closed, watermark, latest, late rows; then those dropped.
     dropped = at + 8 + 8 + 16 + 16 + 8
-    old = body[:limit] + body[limit + 8 : dropped] + body[dropped + 8 :]
+    old = body[:limit] + entries + body[at:dropped] + body[dropped + 8 :]
     head = struct.pack("<8sHHQI", snapshot[:8], 3, 0, len(old), zlib.crc32(old))
     return head + old
 
 
-def test_snapshots_of_the_version_before_are_restored_without_a_limit() -> None:
+def test_snapshots_of_version_3_are_restored_without_a_limit() -> None:
     op = QUERY.operator(order="out-of-order", late_limit=None, schema=SCHEMA)
     op.push(rows((7, 1), (12, 2), (None, 3)))
     op.advance(10)
@@ -168,5 +171,5 @@ def test_snapshots_of_the_version_before_are_restored_without_a_limit() -> None:
     again.push(rows(*[(None, value) for value in range(2000)]))
     assert values(again.take_late()) == [3, 4, *range(2000)]
     assert again.close()["sum(v)"].to_pylist() == [7]
-    with pytest.raises(wk.InvalidValue, match="version 2; this windowkit reads versions 3 to 4"):
+    with pytest.raises(wk.InvalidValue, match="version 2; this windowkit reads versions 3 to 5"):
         wk.Operator.restore(old[:8] + b"\2" + old[9:], QUERY)

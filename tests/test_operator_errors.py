@@ -368,8 +368,9 @@ def test_the_schema_of_a_stream_has_all_columns_of_the_first_push(library: str) 
     op.advance(35)
     op.push(given([3, 41]))
     late = op.take_late()
-    assert late.column_names == ["k", "t", "v", "note", "late_reason"]
-    assert late["note"].to_pylist() == ["n3"]
+    assert late.column_names == ["k", "t", "v", "note", "query_name", "late_reason"]
+    assert late["note"].to_pylist() == ["n3"] * 2
+    assert late["late_reason"].to_pylist() == ["too late", "before the query"]
     emitted = op.close().to_pylist()
     assert [row["note"] for row in emitted if row["query_name"] == "notes"] == ["n41"]
 

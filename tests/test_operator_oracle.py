@@ -26,7 +26,7 @@ def test_every_call_returns_what_the_definition_says(case: Case) -> None:
     assert_same(oracle.close(), results(op, op.close()))
     check_late(op, oracle)
     stats = op.stats()
-    assert (stats.rows, stats.late, stats.slices) == (len(oracle.taken), len(oracle.late), 0)
+    assert (stats.rows, stats.late, stats.slices) == (oracle.rows, len(oracle.late), 0)
 
 
 @settings(max_examples=150)

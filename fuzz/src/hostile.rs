@@ -168,6 +168,7 @@ impl Query {
                 Some(false) => StoreKind::Lazy,
                 Some(true) => StoreKind::Eager,
             },
+            late_limit: None,
         }
     }
 }

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -33,6 +33,8 @@ class State:
 
     queries: Mapping[str, Query]
     """By name, in the order they were added."""
+    lateness: Mapping[str, tuple[int, bool] | None] = field(default_factory=lambda: MappingProxyType({}))
+    """Of the same queries, where it is not the operator's."""
     added: int = 0
     """How many were, including those removed."""
     schema: pa.Schema | None = None
@@ -43,7 +45,8 @@ class State:
     def only(self, names: set[str]) -> State:
         """Return the state with these queries."""
         left = {name: query for name, query in self.queries.items() if name in names}
-        return replace(self, queries=MappingProxyType(left))
+        lateness = {name: own for name, own in self.lateness.items() if name in names}
+        return replace(self, queries=MappingProxyType(left), lateness=MappingProxyType(lateness))
 
 
 class Calls:

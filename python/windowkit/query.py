@@ -241,6 +241,7 @@ class Query:
             `max_delay`) moves the watermark.
         allowed_lateness : str, datetime.timedelta or int, optional
             For how long after its end, in event time, a window is emitted again when late rows change it.
+            Queries that are added may have another: see `Operator.add`.
         max_delay : str, datetime.timedelta or int, optional
             Keep the watermark this far behind the latest row (out of order).
         store : {"auto", "lazy", "eager"}

@@ -131,26 +131,20 @@ class Operator:
         one_of("store", store, STORES)
         self._order, self._store = order, store
         self._late_limit = limit("late_limit", late_limit, 0)
-        self._lateness = given_length("allowed_lateness", allowed_lateness)
+        self._lateness = self._given_lateness(allowed_lateness)
         self._delay = None if max_delay is None else given_length("max_delay", max_delay)
-        if order == "in-order":
-            if self._lateness[0]:
-                raise InvalidValue(
-                    f"allowed_lateness: {allowed_lateness!r} is given for order='in-order', where no row is "
-                    "late; it is for order='out-of-order'"
-                )
-            if self._delay is not None:
-                raise InvalidValue(
-                    f"max_delay: {max_delay!r} is given for order='in-order', where no row is delayed; it is "
-                    "for order='out-of-order'"
-                )
+        if order == "in-order" and self._delay is not None:
+            raise InvalidValue(
+                f"max_delay: {max_delay!r} is given for order='in-order', where no row is delayed; it is "
+                "for order='out-of-order'"
+            )
         self._stamps = stamps_of(query, clock)
         if self._stamps is not None and order != "in-order":
             raise InvalidValue(
                 f"order: {order!r} is given over PROCESSING_TIME, where rows are in the order in which "
                 "they come; allowed is 'in-order'"
             )
-        self._calls = Calls(self._entered(State(MappingProxyType({})), query, name)[0])
+        self._calls = Calls(self._entered(State(MappingProxyType({})), query, name, None)[0])
         if schema is not None:
             refuse_spark(schema)
             given = schema_of(schema)
@@ -195,7 +189,7 @@ class Operator:
 
     @property
     def late(self) -> int:
-        """How many rows came too late for every window, or without a time; see `take_late`."""
+        """How many rows were late or had no time, once for each query that lacks them; see `take_late`."""
         return self.stats().late
 
     def push(self, batch: Any, *, validate: bool | None = None) -> pa.Table:
@@ -227,8 +221,9 @@ class Operator:
         Notes
         -----
         O(rows + slices combined for the emitted windows), and O(keys with slices) where the watermark
-        moves. A row is too late, and goes to `take_late`, if every window that it would open by itself has
-        expired: ended at or before the watermark less the allowed lateness.
+        moves. A row is too late for a query, and goes to `take_late`, if every window of the query that it
+        would open by itself has expired: ended at or before the watermark less the allowed lateness. Other
+        queries of the operator do not matter.
         """
 
         def push(state: State) -> tuple[State, pa.Table]:
@@ -337,13 +332,15 @@ class Operator:
         return self._ask("punctuate", punctuate)
 
     def take_late(self) -> pa.Table:
-        """Return the rows that came too late for every window, or without a time, and stop holding them.
+        """Return the rows that queries lack, as they came too late or without a time, and stop holding them.
 
         Returns
         -------
         pyarrow.Table
-            The rows since the last call, with all their columns and ``late_reason``: ``too late`` or ``null
-            time``. They are held until this call; `Stats.late_bytes` is the memory they take. Once
+            The rows since the last call, with all their columns, ``query_name`` once there has been more than
+            one query, and ``late_reason``: ``too late``, ``null time``, or ``before the query`` for rows that
+            a query does not read because it was added later. A row that several queries lack comes once for
+            each. They are held until this call; `Stats.late_bytes` is the memory they take. Once
             ``late_limit`` of `windowkit.Query.operator` are held, further rows are dropped until the next
             call, and counted by `Stats.late` and `Stats.late_dropped`.
         """
@@ -351,8 +348,8 @@ class Operator:
             return pa.table({})
         return self._ask("take_late", lambda core, _: table(core.take_late()), closed=True)
 
-    def add(self, query: Query, *, name: str | None = None) -> str:
-        """Add a query while the stream runs; it shares the slices of the others.
+    def add(self, query: Query, *, name: str | None = None, allowed_lateness: Length | None = None) -> str:
+        """Add a query while the stream runs; it shares slices with the others.
 
         Parameters
         ----------
@@ -360,6 +357,8 @@ class Operator:
             Of the same keys and time column.
         name : str, optional
             What ``query_name`` says of its results.
+        allowed_lateness : str, datetime.timedelta or int, optional
+            For how long after their end its windows are updated; that of the operator by default.
 
         Returns
         -------
@@ -376,7 +375,8 @@ class Operator:
         It reads the rows whose times are after all rows and watermarks so far, and has the windows that begin
         there: of earlier windows it has not seen all rows.
         """
-        return self._calls.make("add", lambda state: self._entered(state, query, name))
+        lateness = None if allowed_lateness is None else self._given_lateness(allowed_lateness)
+        return self._calls.make("add", lambda state: self._entered(state, query, name, lateness))
 
     def remove(self, query: Query | str) -> None:
         """Remove a query, and drop what only it needed.
@@ -456,17 +456,17 @@ class Operator:
             return "\n".join([*lines, "decisions", "  none before the schema is known"])
 
         def read(core: _native.Operator, _: pa.Schema) -> Any:
-            return core.strategy(), core.keeping_rows(), core.store()
+            return core.strategy(), core.keeping_rows(), core.stores()
 
-        decisions, keeping, store = self._ask("explain", read, closed=True)
+        decisions, keeping, stores = self._ask("explain", read, closed=True)
         lines.append("decisions (Traub et al. 2019)")
         for what, answer, why, source in decisions:
             lines += [f"  {what}: {answer} ({source})", f"    {why}"]
         if keeping:
             lines.append(f"rows are kept for {', '.join(map(quoted, keeping))} (§5.1)")
             lines += [f"  {line}" for line in KEPT[self._order]]
-        if store is not None:
-            lines += [f"store: {store[0]} (§5.2)", f"  {store[1]}"]
+        for form, why in stores:
+            lines += [f"store: {form} (§5.2)", f"  {why}"]
         return "\n".join(lines)
 
     def snapshot(self) -> bytes:
@@ -543,7 +543,9 @@ class Operator:
         named = dict(zip(names, given_queries, strict=True))
         plans = [(name, plan(query, schema)) for name, query in named.items()]
         core = _native.Operator.restore(given, plans)
-        state = State(MappingProxyType(named), len(named), schema, core, core.is_closed)
+        state = State(
+            MappingProxyType(named), added=len(named), schema=schema, core=core, closed=core.is_closed
+        )
         this._calls = Calls(state)
         return this
 
@@ -553,7 +555,18 @@ class Operator:
             "another operator of it"
         )
 
-    def _entered(self, state: State, query: Query, name: str | None) -> tuple[State, str]:
+    def _given_lateness(self, given: Length) -> tuple[int, bool]:
+        lateness = given_length("allowed_lateness", given)
+        if self._order == "in-order" and lateness[0]:
+            raise InvalidValue(
+                f"allowed_lateness: {given!r} is given for order='in-order', where no row is late; it is for "
+                "order='out-of-order'"
+            )
+        return lateness
+
+    def _entered(
+        self, state: State, query: Query, name: str | None, lateness: tuple[int, bool] | None
+    ) -> tuple[State, str]:
         """Return the state with one more query, and its name."""
         if not isinstance(query, Query):
             raise InvalidType(f"query: {query!r} is {a_type(query)}; query is a windowkit.Query")
@@ -570,13 +583,16 @@ class Operator:
                     f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
                 )
         if state.core is not None and state.schema is not None:
-            state.core.add(given, plan(query, state.schema))
+            state.core.add(given, plan(query, state.schema), lateness)
         queries = MappingProxyType({**state.queries, given: query})
-        return replace(state, queries=queries, added=added), given
+        of_each = MappingProxyType({**state.lateness, given: lateness})
+        return replace(state, queries=queries, lateness=of_each, added=added), given
 
     def _bound(self, state: State, schema: pa.Schema) -> State:
         """Return the state with a core for rows of this schema."""
-        plans = [(name, plan(query, schema)) for name, query in state.queries.items()]
+        plans = [
+            (name, plan(query, schema), state.lateness.get(name)) for name, query in state.queries.items()
+        ]
         core = _native.Operator(
             plans, self._order, self._lateness, self._delay, self._store, self._late_limit
         )

@@ -145,6 +145,16 @@ impl Plan {
         Self { max_windows, ..self }
     }
 
+    /// The same plan with some of its windows only, given by their numbers: at least one.
+    pub(super) fn with_windows(&self, which: impl Fn(usize) -> bool) -> Self {
+        let windows = self.windows.iter().enumerate().filter(|&(at, _)| which(at));
+        let windows: Vec<(String, Window)> = windows.map(|(_, window)| window.clone()).collect();
+        let mut spec = self.spec.clone();
+        spec.windows.retain(|spec| windows.iter().any(|(name, _)| *name == spec.name));
+        let edges = Edges::of(windows.iter().map(|(_, window)| window));
+        Self { windows, edges, spec, ..self.clone() }
+    }
+
     /// How many windows it may make in one call: a run over bounded input, or a call of a stream operator.
     pub fn max_windows(&self) -> Option<u64> {
         self.max_windows

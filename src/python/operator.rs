@@ -42,15 +42,17 @@ impl PyOperator {
     #[new]
     fn new(
         py: Python<'_>,
-        queries: Vec<(String, Bound<'_, PyPlan>)>,
+        queries: Vec<(String, Bound<'_, PyPlan>, Option<Length>)>,
         order: &str,
         allowed_lateness: Length,
         max_delay: Option<Length>,
         store: &str,
         late_limit: Option<u64>,
     ) -> PyResult<Self> {
-        let queries: Vec<(String, Arc<Plan>)> =
-            queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
+        let queries: Vec<(String, Arc<Plan>, Option<Length>)> = queries
+            .into_iter()
+            .map(|(name, plan, lateness)| (name, plan.get().0.clone(), lateness))
+            .collect();
         detached(py, || {
             let store = match store {
                 "auto" => StoreKind::Auto,
@@ -62,12 +64,18 @@ impl PyOperator {
                     )));
                 }
             };
-            let Some((_, leader)) = queries.first() else {
+            let Some((_, leader, _)) = queries.first() else {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
-            let options = options(leader, order, allowed_lateness, max_delay, store)?;
-            let options = Options { late_limit, ..options };
-            Ok(Self::holding(Operator::new(queries, options)?))
+            let max_delay = max_delay.map(|given| bound(leader, "max_delay", given)).transpose()?;
+            let allowed_lateness = bound(leader, "allowed_lateness", allowed_lateness)?;
+            let options =
+                Options { order: Order::parse(order)?, allowed_lateness, max_delay, store, late_limit };
+            let queries = queries.into_iter().map(|(name, plan, own)| {
+                let own = own.map(|own| bound(&plan, "allowed_lateness", own)).transpose()?;
+                Ok((name, plan, own))
+            });
+            Ok(Self::holding(Operator::with_lateness(queries.collect::<Result<_>>()?, options)?))
         })
     }
 
@@ -181,9 +189,18 @@ impl PyOperator {
     }
 
     /// Adds a query.
-    fn add(&self, py: Python<'_>, name: String, plan: Bound<'_, PyPlan>) -> PyResult<()> {
+    fn add(
+        &self,
+        py: Python<'_>,
+        name: String,
+        plan: Bound<'_, PyPlan>,
+        allowed_lateness: Option<Length>,
+    ) -> PyResult<()> {
         let plan = plan.get().0.clone();
-        detached(py, move || self.with(|stream| stream.add(name, plan)))
+        detached(py, move || {
+            let lateness = allowed_lateness.map(|own| bound(&plan, "allowed_lateness", own)).transpose()?;
+            self.with(|stream| stream.add(name, plan, lateness))
+        })
     }
 
     /// Removes a query.
@@ -207,9 +224,9 @@ impl PyOperator {
         detached(py, || self.with(|stream| Ok(stream.watermark())))
     }
 
-    /// How slices are stored, and why.
-    fn store(&self, py: Python<'_>) -> PyResult<Option<(&'static str, &'static str)>> {
-        detached(py, || self.with(|stream| Ok(stream.store_form())))
+    /// How slices are stored, and why: in one way, or in several.
+    fn stores(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, &'static str)>> {
+        detached(py, || self.with(|stream| Ok(stream.store_forms())))
     }
 
     /// The answers of the decision trees.
@@ -287,22 +304,9 @@ fn lost(reason: Error) -> Error {
     }
 }
 
-/// The options of a stream, in units of the query's measure.
-fn options(
-    plan: &Plan,
-    order: &str,
-    allowed_lateness: Length,
-    max_delay: Option<Length>,
-    store: StoreKind,
-) -> Result<Options> {
-    let bind = |argument: &str, given: Length| length(plan.measure(), argument, given.0, given.1);
-    Ok(Options {
-        order: Order::parse(order)?,
-        allowed_lateness: bind("allowed_lateness", allowed_lateness)?,
-        max_delay: max_delay.map(|given| bind("max_delay", given)).transpose()?,
-        store,
-        late_limit: None,
-    })
+/// A length in units of the query's measure.
+fn bound(plan: &Plan, argument: &str, given: Length) -> Result<i64> {
+    length(plan.measure(), argument, given.0, given.1)
 }
 
 /// What an operator holds and has done, in the order of `windowkit.stream.Stats`.

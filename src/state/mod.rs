@@ -24,7 +24,7 @@ use crate::{Error, Result};
 /// The envelope of a snapshot of an operator.
 const OPERATOR: Envelope = Envelope {
     magic: *b"WKSTREAM",
-    version: 4,
+    version: 5,
     since: 3,
     of: "an operator; it is what op.snapshot() returned",
 };

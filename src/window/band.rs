@@ -9,7 +9,7 @@
 
 use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
-use super::rules::{ByTime, Rules};
+use super::rules::{Accepts, ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// The window `[start, end)`.
@@ -58,6 +58,10 @@ impl Rules for Band {
         if horizon < self.end { horizon.min(self.start) } else { horizon }
     }
 
+    fn accepts(&self) -> Accepts {
+        Accepts::Any
+    }
+
     fn by_time(&self) -> Option<&dyn ByTime> {
         Some(self)
     }
@@ -96,10 +100,6 @@ impl ByTime for Band {
 
     fn windows_per_span(&self) -> i64 {
         1
-    }
-
-    fn reaches_back(&self, _: i64, _: Option<i64>, _: (i64, i64)) -> Option<i64> {
-        None
     }
 
     fn is_long(&self) -> bool {

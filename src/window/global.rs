@@ -9,7 +9,7 @@
 
 use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
-use super::rules::{ByTime, Rules};
+use super::rules::{Accepts, ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// All rows of a key; the extent is the times of the first and the last of them.
@@ -41,6 +41,10 @@ impl Rules for Global {
 
     fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
         if horizon < NEVER { i64::MIN } else { horizon }
+    }
+
+    fn accepts(&self) -> Accepts {
+        Accepts::Any
     }
 
     fn by_time(&self) -> Option<&dyn ByTime> {
@@ -82,10 +86,6 @@ impl ByTime for Global {
 
     fn windows_per_span(&self) -> i64 {
         1
-    }
-
-    fn reaches_back(&self, _: i64, _: Option<i64>, _: (i64, i64)) -> Option<i64> {
-        None
     }
 
     fn is_long(&self) -> bool {

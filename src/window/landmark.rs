@@ -125,9 +125,13 @@ impl Rules for Landmark {
     }
 
     fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
-        // The window that a row opens by itself is the one that ends next.
-        let next = (horizon <= most).then(|| self.first_wid(horizon.max(least))).flatten();
-        next.map_or(horizon, |(_, end)| horizon.min(end - self.every))
+        // The window that ends next has not expired, and contains all rows since the landmark.
+        let landmark = (horizon <= most).then(|| self.landmark(horizon.max(least))).flatten();
+        landmark.map_or(horizon, |landmark| horizon.min(landmark))
+    }
+
+    fn is_cumulative(&self) -> bool {
+        true
     }
 
     fn by_time(&self) -> Option<&dyn ByTime> {
@@ -212,12 +216,6 @@ impl ByTime for Landmark {
     fn windows_per_span(&self) -> i64 {
         // Each has a span that no earlier one has.
         1
-    }
-
-    fn reaches_back(&self, cutoff: i64, since: Option<i64>, (least, most): (i64, i64)) -> Option<i64> {
-        // Its windows contain all rows since their landmark.
-        let landmark = (cutoff <= most).then(|| self.landmark(cutoff.max(least))).flatten();
-        landmark.filter(|&landmark| since.is_none_or(|since| landmark > since))
     }
 
     fn is_long(&self) -> bool {

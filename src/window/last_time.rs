@@ -12,7 +12,7 @@
 
 use super::class::{Class, WindowTraits};
 use super::memory::Memory;
-use super::rules::{ByRows, Rules};
+use super::rules::{Accepts, ByRows, Rules};
 use super::spans::Listed;
 use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::Result;
@@ -74,6 +74,10 @@ impl Rules for LastTime {
 
     fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
         horizon
+    }
+
+    fn accepts(&self) -> Accepts {
+        Accepts::Since(0)
     }
 
     fn by_rows(&self) -> Option<&dyn ByRows> {

@@ -50,7 +50,7 @@ pub use memory::{Memory, Saved};
 pub use numbered::Emitted;
 pub use observed::Observed;
 pub use punctuation::{Mark, Punctuation};
-pub use rules::{ByRows, ByTime, Rules};
+pub use rules::{Accepts, ByRows, ByTime, Rules};
 pub use session::Session;
 pub use sliding::Sliding;
 pub use spans::{Cursor, Ending, Listed, Spans, gallop, place};

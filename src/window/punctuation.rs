@@ -13,7 +13,7 @@ use arrow_buffer::BooleanBuffer;
 use super::class::{Class, WindowTraits};
 use super::memory::Memory;
 use super::numbered::{Emitted, Final, compare};
-use super::rules::{ByRows, Rules};
+use super::rules::{Accepts, ByRows, Rules};
 use super::spans::Listed;
 use super::view::{KeyRows, Ready, RowCuts, View, earlier};
 use crate::Result;
@@ -132,6 +132,10 @@ impl Rules for Punctuation {
 
     fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
         horizon
+    }
+
+    fn accepts(&self) -> Accepts {
+        Accepts::Since(0)
     }
 
     fn by_rows(&self) -> Option<&dyn ByRows> {

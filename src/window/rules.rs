@@ -15,6 +15,18 @@ use crate::Result;
 /// Windows listed at a time to be counted.
 const COUNTED: usize = 1024;
 
+/// Which rows a window type accepts: those from [`Rules::takes_from`] on, which is at a time that only it knows, or at a
+/// distance from the horizon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepts {
+    /// Rows that it does not accept change none of its windows that have not expired.
+    Any,
+    /// Those that are at most this long before the horizon.
+    Since(i64),
+    /// Those that it says itself.
+    Own,
+}
+
 /// A window type.
 pub trait Rules: Debug {
     /// Its properties.
@@ -59,11 +71,33 @@ pub trait Rules: Debug {
 
     /// The earliest time of a row that belongs to a window which has not expired, as the row alone would open it;
     /// windows that ended at or before `horizon` have expired. Earlier rows are refused as too late, and slices before
-    /// it are dropped unless [`ByTime::reaches_back`] asks for them.
+    /// it are dropped; those of one session are never dropped apart from each other.
     ///
     /// `bounds` are the least and the greatest time of a row. If `horizon` is after them, no row is accepted any more:
     /// any time at or after `horizon` will do.
     fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64;
+
+    /// What that depends on: windows whose results would change by rows that they do not accept share no slices with
+    /// windows that accept these.
+    fn accepts(&self) -> Accepts {
+        Accepts::Own
+    }
+
+    /// Which of these rows, in the order of time and all between [`Rules::takes_from`] and the horizon, lie in a window
+    /// that has not expired, if their times alone do not say so; otherwise all do.
+    ///
+    /// # Errors
+    /// Only those of user-defined types.
+    fn takes(&self, rows: &KeyRows<'_>, horizon: i64) -> Result<Option<Vec<bool>>> {
+        let _ = (rows, horizon);
+        Ok(None)
+    }
+
+    /// Whether each of its windows contains all rows since a landmark, so that a row which comes late is in the window
+    /// that ends next, however early its time.
+    fn is_cumulative(&self) -> bool {
+        false
+    }
 
     /// Its rules over slices, if slices suffice.
     fn by_time(&self) -> Option<&dyn ByTime> {
@@ -125,13 +159,6 @@ pub trait ByTime: Rules {
             }
         }
     }
-
-    /// Rows arrive at or after `cutoff`: the earlier time from which on slices are still needed, if windows of such rows
-    /// begin before it.
-    ///
-    /// `None` if [`Rules::takes_from`] is the start of the earliest window that has not expired: then no window reaches
-    /// back further. Slices of one session are never dropped apart from each other.
-    fn reaches_back(&self, cutoff: i64, since: Option<i64>, bounds: (i64, i64)) -> Option<i64>;
 
     /// Whether windows need slices from long before the edges in use, but none of the edges between those slices: if so,
     /// such slices are merged. Without that, slices of a window that never ends would gather without limit.

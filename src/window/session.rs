@@ -2,7 +2,7 @@
 
 use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
-use super::rules::{ByTime, Rules};
+use super::rules::{Accepts, ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// A session contains rows no further than `gap` apart, and ends `gap` after the last of them.
@@ -90,6 +90,10 @@ impl Rules for Session {
         horizon.saturating_sub(self.gap)
     }
 
+    fn accepts(&self) -> Accepts {
+        Accepts::Since(self.gap)
+    }
+
     fn by_time(&self) -> Option<&dyn ByTime> {
         Some(self)
     }
@@ -155,10 +159,6 @@ impl ByTime for Session {
 
     fn windows_per_span(&self) -> i64 {
         1
-    }
-
-    fn reaches_back(&self, _: i64, _: Option<i64>, _: (i64, i64)) -> Option<i64> {
-        None
     }
 
     fn is_long(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
-use super::rules::{ByTime, Rules};
+use super::rules::{Accepts, ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// Sliding windows of `size`, one starting every `slide`, aligned to `offset`.
@@ -88,6 +88,10 @@ impl Rules for Sliding {
 
     fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
         if horizon > most { i64::MAX } else { self.first_covering(horizon.max(least)) }
+    }
+
+    fn accepts(&self) -> Accepts {
+        Accepts::Any
     }
 
     fn by_time(&self) -> Option<&dyn ByTime> {
@@ -212,10 +216,6 @@ impl ByTime for Sliding {
             }
         }
         count
-    }
-
-    fn reaches_back(&self, _: i64, _: Option<i64>, _: (i64, i64)) -> Option<i64> {
-        None
     }
 
     fn is_long(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::class::{Class, WindowTraits};
 use super::memory::Memory;
-use super::rules::{ByRows, Rules};
+use super::rules::{Accepts, ByRows, Rules};
 use super::spans::Listed;
 use super::user_window::UserWindow;
 use super::view::{KeyRows, Ready, View, earlier};
@@ -106,6 +106,19 @@ impl Rules for User {
     fn takes_from(&self, horizon: i64, (_, most): (i64, i64)) -> i64 {
         let longest = self.window.longest().filter(|_| self.is_calendar() && horizon <= most);
         longest.map_or(horizon, |longest| horizon.saturating_sub(longest))
+    }
+
+    fn takes(&self, rows: &KeyRows<'_>, horizon: i64) -> Result<Option<Vec<bool>>> {
+        let (mut taken, mut listed) = (vec![false; rows.times.len()], Vec::new());
+        self.window.listed(rows, 0, &mut listed)?;
+        for Listed { lo, hi, .. } in listed.into_iter().filter(|each| each.end > horizon) {
+            taken[lo as usize..hi as usize].fill(true);
+        }
+        Ok(Some(taken))
+    }
+
+    fn accepts(&self) -> Accepts {
+        if self.is_calendar() { Accepts::Any } else { Accepts::Since(0) }
     }
 
     fn by_rows(&self) -> Option<&dyn ByRows> {

@@ -7,7 +7,6 @@ calls, however often they failed and were made again, and by whichever operator.
 from __future__ import annotations
 
 import copy
-import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -17,9 +16,9 @@ from support.consumer import Held
 from support.failing import MEANINGS
 from support.oracle import extents, taken
 from support.oracle_aggregates import aggregate
-from support.plain import key, plain
-from support.rows_oracle import Kept, assert_alike, by_rows
-from support.stream_oracle import over
+from support.plain import plain
+from support.rows_oracle import Kept, assert_alike
+from support.stream_oracle import by_rows, over
 
 
 def windows_of(held: Held) -> list[Any]:
@@ -32,18 +31,18 @@ class Definition(Kept):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        # The time up to which windows had expired when a row came.
-        self.horizons: dict[int, int | None] = {}
+        # The watermark when a row came.
+        self.watermarks: dict[int, int | None] = {}
 
     def copy(self) -> Definition:
         other = copy.copy(self)
-        other.queries, other.horizons = dict(self.queries), dict(self.horizons)
-        other.taken, other.late, other.points = list(self.taken), list(self.late), list(self.points)
+        other.queries, other.watermarks = dict(self.queries), dict(self.watermarks)
+        other.taken = defaultdict(dict, {window: dict(rows) for window, rows in self.taken.items()})
+        other.late, other.points = list(self.late), list(self.points)
         return other
 
     def emit(self, is_final: Any, fresh: set[int] | None, update: bool) -> dict[Any, list[Any]]:
-        horizon = None if self.watermark is None else self.watermark - self.lateness
-        self.horizons |= dict.fromkeys(fresh or (), horizon)
+        self.watermarks |= dict.fromkeys(fresh or (), self.watermark)
         return {}
 
     def changes(self, _: int | None) -> dict[Any, list[Any]]:
@@ -66,24 +65,26 @@ class Definition(Kept):
         columns = {name: plain(self.table[name]) for name in self.schema.names}
         expected: list[Any] = []
         growing: dict[Any, list[tuple[int, int]]] = defaultdict(list)
-        for name, (query, since) in self.queries.items():
-            groups: dict[Any, list[int]] = defaultdict(list)
-            for row in sorted(self.taken, key=lambda row: (times[row], row)):
-                if since is None or times[row] > since:
-                    groups[tuple(key(columns[by][row]) for by in query.by)].append(row)
-            for window, (group, rows) in itertools.product(query.windows, groups.items()):
-                at = (name, group, window.name)
+        for name, (query, since, lateness) in self.queries.items():
+            windows = (
+                (window, group, rows)
+                for window in query.windows
+                for group, rows in self.groups(name, window, columns).items()
+            )
+            for window, group, rows in windows:
+                at, counted = (name, group, window.name), self.counted(name, window, times)
                 if by_rows(window):
-                    for each in self.finals(window, rows, times, columns, group):
+                    ranked = sorted(rows, key=lambda row: (times[row], row))
+                    for each in self.finals(window, ranked, times, columns, group):
                         ranks = each.ranks if window.counts_rows else None
                         expected.append((at, each.start, each.end, ranks, each.rows, query))
                     continue
-                for start, end, inside, _ in extents(window, rows, times, self.time_type, columns):
+                for start, end, inside, _ in extents(window, rows, counted, self.time_type, columns):
                     if since is not None and start <= since:
                         continue
                     if not self.is_final(window, over(window, end)):
                         growing[at] += [(start, end)] if isinstance(window, wk.Session) else []
-                    elif within := [row for row in inside if self.came_in_time(row, window, end)]:
+                    elif within := [row for row in inside if self.came_in_time(row, window, end, lateness)]:
                         expected.append((at, start, end, None, within, query))
         wanted = [
             (*window, [self.value(each, rows, times, columns) for each in query.aggs])
@@ -96,10 +97,10 @@ class Definition(Kept):
             return False
         return end < self.watermark or (end == self.watermark and not isinstance(window, wk.Session))
 
-    def came_in_time(self, row: int, window: wk.Window, end: int) -> bool:
-        """Whether some window of the row was still accepting rows when the row arrived."""
-        horizon = self.horizons[row]
-        return isinstance(window, wk.Session) or horizon is None or over(window, end) > horizon
+    def came_in_time(self, row: int, window: wk.Window, end: int, lateness: int) -> bool:
+        """Whether a window had not expired when the row arrived."""
+        watermark = self.watermarks[row]
+        return isinstance(window, wk.Session) or watermark is None or over(window, end) > watermark - lateness
 
     def value(
         self, each: wk.Aggregate, rows: Sequence[int], times: list[Any], columns: dict[str, list[Any]]

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
-from support.oracle import extents, taken
+from support.oracle import taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
-from support.stream_oracle import Stream
+from support.stream_oracle import Registered, Stream, by_ranks, by_rows, edge_after
 
 Group = tuple[Any, ...]
 
@@ -30,13 +30,6 @@ class FinalWindow(NamedTuple):
     end: int
     rows: tuple[int, ...]
     ranks: tuple[int, int] | None
-
-
-def by_rows(window: wk.Window) -> bool:
-    """Whether rows tell the windows of a type."""
-    if isinstance(window, wk.Custom):
-        return isinstance(window.implementation, wk.ContextAware)
-    return isinstance(window, wk.Punctuation) or window.counts_rows
 
 
 def numbered(window: wk.Window) -> bool:
@@ -60,32 +53,6 @@ class Kept(Stream):
 
     def is_by_time(self, window: wk.Window) -> bool:
         return not by_rows(window)
-
-    def is_waited_for(self, t: int) -> bool:
-        if self.watermark is None:
-            return True
-        horizon = self.watermark - self.lateness
-        return any(
-            self.is_open(window, t, horizon)
-            for query, since in self.queries.values()
-            if since is None or t > since
-            for window in query.windows
-        )
-
-    def is_open(self, window: wk.Window, t: int, horizon: int) -> bool:
-        if isinstance(window, wk.Global) or t >= horizon:
-            return True
-        if isinstance(window, wk.Sliding) and isinstance(window.size, wk.Rows) and not by_ranks(window):
-            return edge_after(window, t, self.time_type) > horizon
-        if by_rows(window):
-            return False
-        if isinstance(window, wk.Band):
-            start, end = (in_units(each, self.time_type) for each in (window.start, window.end))
-            return horizon < end and start <= t
-        for _, end, *_ in extents(window, [0], [t], self.time_type, {}):
-            if end > horizon or (isinstance(window, wk.Session) and end == horizon):
-                return True
-        return False
 
     def push(self, batch: pa.Table) -> dict[Any, list[Any]]:
         before = self.watermark
@@ -113,15 +80,9 @@ class Kept(Stream):
         times = self.times()
         columns = {name: plain(self.table[name]) for name in self.schema.names}
         result: dict[Any, list[Any]] = {}
-        for name, (query, since) in self.queries.items():
-            groups: dict[Group, list[int]] = defaultdict(list)
-            for row in self.taken:
-                if since is None or times[row] > since:
-                    groups[tuple(key(columns[by][row]) for by in query.by)].append(row)
-            for window in query.windows:
-                if not by_rows(window):
-                    continue
-                for group, rows in groups.items():
+        for name, (query, *_) in self.queries.items():
+            for window in filter(by_rows, query.windows):
+                for group, rows in self.groups(name, window, columns).items():
                     ranked = sorted(rows, key=lambda row: (times[row], row))
                     known = self.final[(name, window.name, group)]
                     now = {each.identity: each for each in self.finals(window, ranked, times, columns, group)}
@@ -204,16 +165,6 @@ class Kept(Stream):
                 yield time
 
 
-def by_ranks(window: Any) -> bool:
-    slide = getattr(window, "slide", window.size)
-    return isinstance(window.size, wk.Rows) and isinstance(slide, wk.Rows)
-
-
-def edge_after(window: Any, time: int, kind: pa.DataType) -> int:
-    every, offset = in_units(window.slide, kind), in_units(window.start_time or 0, kind)
-    return time - (time - offset) % every + every
-
-
 def aware(
     definition: Any,
     rows: list[int],
@@ -246,7 +197,7 @@ class Both:
     def __init__(self, name: str, query: wk.Query, schema: pa.Schema, **options: Any) -> None:
         self.schema, self.options, self.parts = schema, options, {}
         self.rows = 0
-        self.late: list[str] = []
+        self.late: list[tuple[str, str]] = []
         self.watermark: int | None = None
         self.latest: int | None = None
         self.add(name, query)
@@ -260,14 +211,15 @@ class Both:
     def queries(self) -> list[str]:
         return [name for part in self.parts.values() for name in part.queries]
 
-    def add(self, name: str, query: wk.Query) -> None:
+    def add(self, name: str, query: wk.Query, allowed_lateness: int | None = None) -> None:
         kept = needs_rows(query, self.order)
         if kept in self.parts:
-            self.parts[kept].add(name, query)
+            self.parts[kept].add(name, query, allowed_lateness)
             return
         part = (Kept if kept else Stream)(name, query, self.schema, **self.options)
         so_far = [t for t in (self.latest, self.watermark) if t is not None]
-        part.queries[name] = part.queries[name]._replace(since=max(so_far) if so_far else None)
+        lateness = part.lateness if allowed_lateness is None else allowed_lateness
+        part.queries[name] = Registered(query, max(so_far) if so_far else None, lateness)
         part.watermark, part.latest = self.watermark, self.latest
         self.parts[kept] = part
 
@@ -280,14 +232,13 @@ class Both:
 
     def push(self, batch: pa.Table) -> dict[Any, list[Any]]:
         result: dict[Any, list[Any]] = {}
-        refused = []
+        fresh = set()
         for part in self.parts.values():
             late, before = len(part.late), part.table.num_rows
             result |= part.push(batch)
-            refused.append({row - before: why for row, why in part.late[late:]})
-        both = set.intersection(*map(set, refused))
-        self.late += [refused[0][row] for row in both]
-        self.rows += batch.num_rows - len(both)
+            self.late += [(name, why) for name, _, why in part.late[late:]]
+            fresh |= {row - before for row in part.fresh}
+        self.rows += len(fresh)
         return self.moved(result)
 
     def advance(self, watermark: int) -> dict[Any, list[Any]]:
@@ -320,7 +271,11 @@ class Both:
         if self.order == "in-order":
             reached = [t for t in (self.latest, self.watermark) if t is not None]
             return all(t <= time for t in reached)
-        return bool(self.parts[True].is_waited_for(time))
+        return any(
+            (since is None or time > since) and (self.watermark is None or time >= self.watermark - lateness)
+            for query, since, lateness in self.parts[True].queries.values()
+            if any(isinstance(window, wk.Punctuation) for window in query.windows)
+        )
 
     def check(self, op: wk.Operator, got: pa.Table, expected: dict[Any, list[Any]]) -> None:
         """Assert that a call returned what it must, and that a consumer then has the right windows."""

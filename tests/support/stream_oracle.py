@@ -1,11 +1,12 @@
 """What a stream operator means, evaluated naively: after each call, every window over all rows that came.
 
 Nothing here knows slices or partial aggregates. Windows are those of ``oracle.extents`` over all rows that
-were taken; which of them a call returns follows from their ends and the watermarks alone.
+they accepted, each by itself; which of them a call returns follows from their ends and the watermarks alone.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 import windowkit as wk
 from support.oracle import extents, taken
 from support.oracle_aggregates import aggregate, same
-from support.plain import key, plain
+from support.plain import in_units, key, plain
 
 Result = tuple[Any, ...]
 """Query name, keys, window name, start, end, update."""
@@ -30,10 +31,11 @@ def over(window: wk.Window, end: int) -> int:
 
 
 class Registered(NamedTuple):
-    """A query, and the time after which its stream begins."""
+    """A query, the time after which its stream begins, and its allowed lateness."""
 
     query: wk.Query
     since: int | None
+    lateness: int
 
 
 class Stream:
@@ -49,20 +51,25 @@ class Stream:
         allowed_lateness: int = 0,
         max_delay: int | None = None,
     ) -> None:
-        self.queries = {name: Registered(query, None)}
+        self.queries = {name: Registered(query, None, allowed_lateness)}
         self.schema, self.order, self.lateness, self.delay = schema, order, allowed_lateness, max_delay
         self.table = schema.empty_table()
         self.time_type = schema.field(query.time).type
         self.watermark: int | None = None
         self.latest: int | None = None
-        self.taken: list[int] = []
-        self.late: list[tuple[int, str]] = []
+        # Rows that each window accepted, with the time at which they count for it.
+        self.taken: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+        self.late: list[tuple[str, int, str]] = []
+        # Rows of the last push that some window accepted.
+        self.fresh: set[int] = set()
+        self.rows = 0
         # Rows of sessions that were over, by query and window.
         self.emitted: dict[tuple[str, str, tuple[Any, ...]], set[int]] = defaultdict(set)
 
-    def add(self, name: str, query: wk.Query) -> None:
+    def add(self, name: str, query: wk.Query, allowed_lateness: int | None = None) -> None:
         so_far = [t for t in (self.latest, self.watermark) if t is not None]
-        self.queries[name] = Registered(query, max(so_far) if so_far else None)
+        lateness = self.lateness if allowed_lateness is None else allowed_lateness
+        self.queries[name] = Registered(query, max(so_far) if so_far else None, lateness)
 
     def remove(self, name: str) -> None:
         del self.queries[name]
@@ -72,20 +79,19 @@ class Stream:
         before = self.table.num_rows
         self.table = pa.concat_tables([self.table, batch])
         times = self.times()
-        fresh = set()
         watermark = self.watermark
-        for row in range(before, self.table.num_rows):
-            if times[row] is None:
-                self.late.append((row, "null time"))
-            elif not self.is_waited_for(times[row]):
-                self.late.append((row, "too late"))
+        self.fresh = set()
+        for row, name in itertools.product(range(before, self.table.num_rows), self.queries):
+            why = self.offer(name, row, times[row])
+            if why is None:
+                self.fresh.add(row)
             else:
-                self.taken.append(row)
-                fresh.add(row)
+                self.late.append((name, row, why))
+        self.rows += len(self.fresh)
         seen = [t for t in times[before:] if t is not None]
         if seen:
             self.latest = max([*seen] if self.latest is None else [*seen, self.latest])
-        result = self.emit(lambda end, past: watermark is not None and past(end, watermark), fresh, True)
+        result = self.emit(lambda end, past: watermark is not None and past(end, watermark), self.fresh, True)
         if self.latest is not None:
             if self.order == "in-order":
                 result |= self.move(max(self.latest, self.latest if watermark is None else watermark))
@@ -110,22 +116,42 @@ class Stream:
     def any_query(self) -> wk.Query:
         return next(iter(self.queries.values())).query
 
-    def is_waited_for(self, t: int) -> bool:
+    def offer(self, name: str, row: int, t: int | None) -> str | None:
+        """Give a row to a query; return why no window of the query accepts it, if none does."""
+        query, since, lateness = self.queries[name]
+        if t is None:
+            return "null time"
+        if since is not None and t <= since:
+            return "before the query"
+        horizon = None if self.watermark is None else self.watermark - lateness
+        why: str | None = "too late"
+        for window in query.windows:
+            if horizon is None or self.is_open(window, t, horizon):
+                why = None
+                at = t if horizon is None or not self.is_cumulative(window, query) else max(t, horizon)
+                self.taken[name, window.name][row] = at
+        return why
+
+    def is_open(self, window: wk.Window, t: int, horizon: int) -> bool:
         """Whether windows have not come so far, or one that a row alone would open has not expired."""
-        if self.watermark is None:
+        if t >= horizon:
             return True
-        horizon = self.watermark - self.lateness
-        for query, since in self.queries.values():
-            if since is not None and t <= since:
-                continue
-            if t >= horizon:
+        if isinstance(window, wk.Landmark):
+            return last_end(window, t, self.time_type) > horizon
+        if isinstance(window, wk.Sliding) and isinstance(window.size, wk.Rows) and not by_ranks(window):
+            return edge_after(window, t, self.time_type) > horizon
+        if by_rows(window):
+            return False
+        for _, last, *_ in extents(window, [0], [t], self.time_type, {}):
+            end = over(window, last)
+            if end > horizon or (isinstance(window, wk.Session) and end == horizon):
                 return True
-            for window in query.windows:
-                for _, last, *_ in extents(window, [0], [t], self.time_type, {}):
-                    end = over(window, last)
-                    if end > horizon or (isinstance(window, wk.Session) and end == horizon):
-                        return True
         return False
+
+    def is_cumulative(self, window: wk.Window, query: wk.Query) -> bool:
+        """Whether a late row counts as one of the first window that has not expired."""
+        ordered = any(each.user is not None and not each.user.commutative for each in query.aggs)
+        return isinstance(window, wk.Landmark) and not ordered
 
     def move(self, watermark: int) -> dict[Result, list[Any]]:
         before = self.watermark
@@ -140,24 +166,22 @@ class Stream:
         """Return windows whose end is final; with `fresh` rows those that have one and have not expired."""
         times, result = self.times(), {}
         columns = {name: plain(self.table[name]) for name in self.schema.names}
-        for name, (query, since) in self.queries.items():
-            groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-            for row in self.taken:
-                if since is None or times[row] > since:
-                    groups[tuple(key(columns[by][row]) for by in query.by)].append(row)
+        for name, (query, since, lateness) in self.queries.items():
             for window in filter(self.is_by_time, query.windows):
                 session = isinstance(window, wk.Session)
+                groups = self.groups(name, window, columns)
+                counted = self.counted(name, window, times)
 
                 def past(end: int, watermark: int, session: bool = session) -> bool:
                     return end < watermark if session else end <= watermark
 
                 for group, rows in groups.items():
-                    for start, end, inside, _ in extents(window, rows, times, self.time_type, columns):
+                    for start, end, inside, _ in extents(window, rows, counted, self.time_type, columns):
                         if not is_final(over(window, end), past) or (since is not None and start <= since):
                             continue
                         if fresh is not None:
                             assert self.watermark is not None
-                            expired = past(over(window, end), self.watermark - self.lateness)
+                            expired = past(over(window, end), self.watermark - lateness)
                             if expired or fresh.isdisjoint(inside):
                                 # It ended before it could be emitted: a longer one will be an update too.
                                 self.emitted[(name, window.name, group)].update(inside if session else ())
@@ -172,6 +196,45 @@ class Stream:
                             for each in query.aggs
                         ]
         return result
+
+    def groups(
+        self, name: str, window: wk.Window, columns: dict[str, list[Any]]
+    ) -> dict[tuple[Any, ...], list[int]]:
+        """Return the rows that a window accepted, by key."""
+        groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        for row in self.taken[name, window.name]:
+            groups[tuple(key(columns[by][row]) for by in self.queries[name].query.by)].append(row)
+        return groups
+
+    def counted(self, name: str, window: wk.Window, times: list[Any]) -> list[Any]:
+        """Return the times at which rows count for a window."""
+        own = self.taken[name, window.name]
+        return [own.get(row, time) for row, time in enumerate(times)]
+
+
+def by_rows(window: wk.Window) -> bool:
+    """Whether rows determine the windows of a type."""
+    if isinstance(window, wk.Custom):
+        return isinstance(window.implementation, wk.ContextAware)
+    return isinstance(window, wk.Punctuation) or window.counts_rows
+
+
+def by_ranks(window: Any) -> bool:
+    slide = getattr(window, "slide", window.size)
+    return isinstance(window.size, wk.Rows) and isinstance(slide, wk.Rows)
+
+
+def edge_after(window: Any, time: int, kind: pa.DataType) -> int:
+    every, offset = in_units(window.slide, kind), in_units(window.start_time or 0, kind)
+    return time - (time - offset) % every + every
+
+
+def last_end(window: wk.Landmark, t: int, kind: pa.DataType) -> int:
+    """Return where the last window of a landmark ends that contains a time; that of none is over."""
+    if window.period is None:
+        return NEVER if in_units(window.start, kind) <= t else -NEVER
+    offset, period = in_units(window.start_time or 0, kind), in_units(window.period, kind)
+    return t - (t - offset) % period + period
 
 
 def results(op: wk.Operator, table: pa.Table) -> dict[Result, list[Any]]:

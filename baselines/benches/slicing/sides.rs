@@ -82,7 +82,7 @@ impl Slicing {
             late_limit: None,
         };
         let running = Operator::new(vec![("q".into(), plan.clone())], options)?;
-        if store == StoreKind::Eager && running.store_form().is_none_or(|(how, _)| how != "eager") {
+        if store == StoreKind::Eager && running.store_forms().iter().all(|&(how, _)| how != "eager") {
             return Err(Error::InvalidValue("store: what this workload stores is not held in a tree".into()));
         }
         Ok(Box::new(Self { running, plan, loaded: None }))

@@ -161,6 +161,7 @@ impl Agenda {
 mod tests {
     use super::*;
     use crate::operator::{AggregateSpec, Length, Plan, WindowKind, WindowSpec};
+    use crate::slice::strategy::Order;
     use arrow_schema::{DataType, Field, Schema};
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -189,8 +190,8 @@ mod tests {
             let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));
             let count = AggregateSpec::new("count_all", &[], "n");
             let plan = Arc::new(Plan::new(schema, Vec::new(), "t".into(), specs, vec![count]).unwrap());
-            let entry = super::super::queries::Entry { name: "q".into(), plan, since: None, own: true };
-            let queries = Queries::among(vec![entry], false).unwrap();
+            let entry = super::super::queries::Entry::new("q".into(), (plan, 0), None, Order::InOrder).unwrap();
+            let queries = Queries::among(&[entry.clone()], &entry.classes[0], false).unwrap();
             let mut agenda = Agenda::new(&queries);
             prop_assert_eq!(agenda.upto(0).len(), windows.len() + 1);
             let mut t = -300;

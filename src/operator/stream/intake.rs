@@ -1,11 +1,10 @@
-//! Incoming rows: which are accepted.
+//! Incoming rows: which may come, and in what order.
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_schema::Schema;
 use arrow_select::filter::filter_record_batch;
 
-use super::late::{Late, Reason};
 use crate::kernels::simd;
 use crate::operator::parts::out_of_bounds;
 use crate::operator::plan::Plan;
@@ -13,7 +12,7 @@ use crate::slice::strategy::Order;
 use crate::window::Measure;
 use crate::{Error, Result};
 
-/// Which rows are accepted.
+/// Which rows may come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gate {
     /// Whether rows may come out of order.
@@ -22,33 +21,31 @@ pub(super) struct Gate {
     pub(super) latest: Option<i64>,
     /// The time of the latest row.
     pub(super) latest_row: Option<i64>,
-    /// The least time of a row that is accepted; `None` while every row is.
-    pub(super) cutoff: Option<i64>,
     /// The least and the greatest time whose windows' edges fit int64.
     pub(super) bounds: (i64, i64),
 }
 
-/// Accepted rows.
+/// Rows with times.
 #[derive(Debug, Clone)]
 pub(super) struct Accepted {
     pub(super) rows: RecordBatch,
     pub(super) times: ScalarBuffer<i64>,
     /// Whether times never decrease.
     pub(super) is_sorted: bool,
+    /// The earliest time.
+    pub(super) least: i64,
 }
 
 impl Accepted {
-    /// Those of these rows that are not before `cutoff`, and the others, if there are any.
-    pub(super) fn split(self, cutoff: i64) -> Result<(Self, Option<RecordBatch>)> {
-        let Self { rows, times, is_sorted } = self;
-        let taken = BooleanBuffer::collect_bool(times.len(), |row| times[row] >= cutoff);
-        if taken.count_set_bits() == times.len() {
-            return Ok((Self { rows, times, is_sorted }, None));
+    /// Those of these rows that are not before `cutoff`.
+    pub(super) fn since(&self, cutoff: i64) -> Result<Self> {
+        if cutoff <= self.least {
+            return Ok(self.clone());
         }
-        let refused = filter_record_batch(&rows, &BooleanArray::new(!&taken, None))?;
-        let times = times.iter().copied().filter(|&t| t >= cutoff).collect::<Vec<i64>>().into();
-        let rows = filter_record_batch(&rows, &BooleanArray::new(taken, None))?;
-        Ok((Self { rows, times, is_sorted }, Some(refused)))
+        let taken = BooleanBuffer::collect_bool(self.times.len(), |row| self.times[row] >= cutoff);
+        let times: Vec<i64> = self.times.iter().copied().filter(|&t| t >= cutoff).collect();
+        let rows = filter_record_batch(&self.rows, &BooleanArray::new(taken, None))?;
+        Ok(Self { rows, times: times.into(), is_sorted: self.is_sorted, least: cutoff })
     }
 }
 
@@ -100,25 +97,22 @@ pub(super) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
 }
 
 impl Gate {
-    /// The accepted rows of a batch; the others go to `refused`. `before` rows of the same call come before it, and
-    /// `latest` is the time of the latest row.
+    /// The rows of a batch, and those without a time, if there are any. `before` rows of the same call come before it.
     pub(super) fn accept(
         &mut self,
         plan: &Plan,
         (batch, before): (&RecordBatch, usize),
-        late: &Late,
-        refused: &mut Vec<RecordBatch>,
-    ) -> Result<Accepted> {
-        let mut rows = batch.clone();
+    ) -> Result<(Accepted, Option<RecordBatch>)> {
+        let (mut rows, mut untimed) = (batch.clone(), None);
         let time = batch.column(plan.time());
         if let Some(nulls) = time.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
             let null = BooleanArray::new(!nulls.inner(), None);
-            refused.push(late.batch(&filter_record_batch(batch, &null)?, Reason::NullTime)?);
+            untimed = Some(filter_record_batch(batch, &null)?);
             rows = filter_record_batch(batch, &BooleanArray::new(nulls.inner().clone(), None))?;
         }
         let times = plan.measure().read(rows.column(plan.time()))?;
         let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
-            return Ok(Accepted { rows, times, is_sorted: true });
+            return Ok((Accepted { rows, times, is_sorted: true, least: i64::MAX }, untimed));
         };
         let (mut least, mut most) = (first, last);
         let is_sorted = simd::is_ascending(&times);
@@ -133,17 +127,7 @@ impl Gate {
         }
         self.latest = Some(most).max(self.latest);
         self.latest_row = Some(most).max(self.latest_row);
-        let accepted = Accepted { rows, times, is_sorted };
-        match self.cutoff.filter(|&cutoff| least < cutoff) {
-            None => Ok(accepted),
-            Some(cutoff) => {
-                let (accepted, too_late) = accepted.split(cutoff)?;
-                if let Some(rows) = too_late {
-                    refused.push(late.batch(&rows, Reason::TooLate)?);
-                }
-                Ok(accepted)
-            }
-        }
+        Ok((Accepted { rows, times, is_sorted, least }, untimed))
     }
 }
 

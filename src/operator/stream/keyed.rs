@@ -74,7 +74,10 @@ impl Keyed {
         for (name, times) in ["t_start", "t_end", "t_first", "t_last"].into_iter().zip(times) {
             columns.push((name.into(), plan.measure().array(times)?));
         }
-        Ok(RecordBatch::try_from_iter(columns)?)
+        // Engines may have keys with nulls or without.
+        Ok(RecordBatch::try_from_iter_with_nullable(
+            columns.into_iter().map(|(name, column)| (name, column, true)),
+        )?)
     }
 
     /// Writes the keys, in the order of their numbers.

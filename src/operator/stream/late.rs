@@ -1,4 +1,4 @@
-//! Rows that no window accepts: kept until the caller collects them, so that no row is lost silently. Of those that
+//! Rows that no window of a query accepts: kept until the caller collects them, so that no row is lost silently. Of those that
 //! nobody collects, there is a limit to how many are kept; further ones are counted.
 
 use std::sync::Arc;
@@ -17,6 +17,8 @@ pub(crate) enum Reason {
     NullTime,
     /// All windows it would belong to have expired.
     TooLate,
+    /// The query was added when the stream was past it.
+    BeforeQuery,
 }
 
 impl Reason {
@@ -24,14 +26,17 @@ impl Reason {
         match self {
             Reason::NullTime => "null time",
             Reason::TooLate => "too late",
+            Reason::BeforeQuery => "before the query",
         }
     }
 }
 
-/// Rows that came too late or without a time.
+/// Rows that came too late for a query or without a time, once for each such query.
 #[derive(Debug)]
 pub(crate) struct Late {
     schema: SchemaRef,
+    /// Whether they name the query.
+    named: bool,
     batches: Vec<RecordBatch>,
     count: u64,
     dropped: u64,
@@ -52,19 +57,36 @@ fn rows(batches: &[RecordBatch]) -> u64 {
 
 impl Late {
     /// No rows yet, for a stream of this schema.
-    pub(crate) fn new(input: &Schema) -> Self {
+    pub(crate) fn new(input: &Schema, named: bool) -> Self {
         let mut fields: Vec<Field> = input.fields().iter().map(|field| field.as_ref().clone()).collect();
-        let mut name = "late_reason".to_owned();
-        while fields.iter().any(|field| *field.name() == name) {
-            name.push('_');
+        for name in ["query_name"].into_iter().filter(|_| named).chain(["late_reason"]) {
+            let mut name = name.to_owned();
+            while fields.iter().any(|field| *field.name() == name) {
+                name.push('_');
+            }
+            fields.push(Field::new(name, DataType::Utf8, false));
         }
-        fields.push(Field::new(name, DataType::Utf8, false));
-        Self { schema: Arc::new(Schema::new(fields)), batches: Vec::new(), count: 0, dropped: 0 }
+        Self { schema: Arc::new(Schema::new(fields)), named, batches: Vec::new(), count: 0, dropped: 0 }
     }
 
-    /// Restores rows written by another operator.
-    pub(crate) fn restore(input: &Schema, batches: Vec<RecordBatch>, count: u64, dropped: u64) -> Self {
-        Self { batches, count, dropped, ..Self::new(input) }
+    /// The same rows with the name of the query, which was the only one.
+    pub(crate) fn with_names(&self, input: &Schema, name: &str) -> Result<Self> {
+        let named = Self { count: self.count, dropped: self.dropped, ..Self::new(input, true) };
+        let batches = self.batches.iter().map(|batch| named.naming(batch, name));
+        Ok(Self { batches: batches.collect::<Result<_>>()?, ..named })
+    }
+
+    /// Rows with a reason, and now with the name of a query.
+    pub(crate) fn naming(&self, late: &RecordBatch, name: &str) -> Result<RecordBatch> {
+        let names = StringArray::from_iter_values(std::iter::repeat_n(name, late.num_rows()));
+        let mut all = late.columns().to_vec();
+        all.insert(all.len() - 1, Arc::new(names));
+        Ok(RecordBatch::try_new(self.schema.clone(), all)?)
+    }
+
+    /// Holds rows that were written by another operator.
+    pub(crate) fn restore(&mut self, batches: Vec<RecordBatch>, count: u64, dropped: u64) {
+        (self.batches, self.count, self.dropped) = (batches, count, dropped);
     }
 
     /// All columns of the stream, and the reason.
@@ -92,11 +114,13 @@ impl Late {
         held_bytes(self.batches.iter().flat_map(RecordBatch::columns))
     }
 
-    /// Rows with their reason.
-    pub(crate) fn batch(&self, rows: &RecordBatch, reason: Reason) -> Result<RecordBatch> {
+    /// Rows with the query that they are late for and the reason.
+    pub(crate) fn batch(&self, rows: &RecordBatch, query: &str, reason: Reason) -> Result<RecordBatch> {
         let mut columns = rows.columns().to_vec();
-        let reasons = std::iter::repeat_n(reason.text(), rows.num_rows());
-        columns.push(Arc::new(StringArray::from_iter_values(reasons)));
+        for text in [query].into_iter().filter(|_| self.named).chain([reason.text()]) {
+            let texts = std::iter::repeat_n(text, rows.num_rows());
+            columns.push(Arc::new(StringArray::from_iter_values(texts)));
+        }
         Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }
 

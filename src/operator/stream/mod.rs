@@ -7,20 +7,22 @@
 //! | space | slices that some window or row to come may need; rows only for queries that need them |
 //! | first appeared | Traub et al., EDBT 2019; with the watermarks of Akidau et al., *The Dataflow Model*, VLDB 2015 |
 //!
-//! Whether a query needs rows follows from the decision tree of Traub et al. (2019, Fig. 4) and from its windows.
-//! Queries that do and queries that do not are run by two instances of one [`Engine`]: a query that needs rows costs
-//! the others nothing, and its rows are dropped with it. Both see every row and every watermark, and a call takes
-//! effect in both or in neither.
+//! Windows that accept the same rows share an instance of one [`Engine`], so that no window's results depend on which
+//! others there are (see `sharing`). Whether an instance keeps rows follows from the decision tree of Traub et al. (2019,
+//! Fig. 4) and from its windows: a window that needs rows costs the others nothing, and its rows are dropped with it.
+//! All instances see every watermark, and a call takes effect in all or in none.
 
 mod agenda;
 mod engine;
 mod intake;
 mod keyed;
 mod late;
+mod lateness;
 mod names;
 mod options;
 mod outgoing;
 mod queries;
+mod sharing;
 mod snapshot;
 mod tuples;
 
@@ -32,26 +34,28 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 
 use super::plan::Plan;
+use crate::aggregate::Partials;
 use crate::memory::{OutOfMemory, of_panic};
 use crate::slice::strategy::{Order, Strategy};
 use crate::{Error, Result};
 use engine::{Emptied, Engine, Outcome};
 use intake::{Gate, check_open, check_schema, check_watermark};
-use late::{Late, Refused};
+use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind, length};
-use queries::{Entry, Queries, strategy};
+use queries::{Entry, Queries};
+use sharing::{Class, strategy};
 pub use snapshot::Contents;
 
 /// A stream operator.
 pub struct Operator {
     options: Options,
-    /// All queries in the order they were added; `own` are those answered from slices.
+    /// All queries in the order they were added.
     entries: Vec<Entry>,
     /// Whether there ever was more than one.
     several: bool,
     strategy: Strategy,
-    /// The engine of queries answered from slices, and that of queries that need rows; at least one of them exists.
-    engines: [Option<Engine>; 2],
+    /// An engine for each class of windows: at least one. Those that keep rows come last.
+    engines: Vec<(Class, Engine)>,
     late: Late,
     /// Up to when the stream is complete.
     watermark: Option<i64>,
@@ -92,20 +96,23 @@ struct Attempted {
     emptied: Option<Vec<Emptied>>,
 }
 
-/// Whether a query can be answered from slices: no window is determined by rows, and no function needs them in order.
-fn is_sliced(plan: &Plan, order: Order) -> Result<bool> {
-    Ok(!plan.needs_rows() && !strategy(std::iter::once(plan), order)?.keep_rows.answer)
-}
-
 impl Operator {
     /// An operator for these queries, which are bound to one schema.
     ///
     /// # Errors
     /// `InvalidValue` if they have different keys or time columns, or columns of one name and different types.
     pub fn new(queries: Vec<(String, Arc<Plan>)>, options: Options) -> Result<Self> {
-        let entries = queries.into_iter().map(|(name, plan)| {
-            let own = is_sliced(&plan, options.order)?;
-            Ok(Entry { name, plan, since: None, own })
+        Self::with_lateness(queries.into_iter().map(|(name, plan)| (name, plan, None)).collect(), options)
+    }
+
+    /// The same, where queries may have an allowed lateness of their own.
+    ///
+    /// # Errors
+    /// As [`Operator::new`].
+    pub fn with_lateness(queries: Vec<(String, Arc<Plan>, Option<i64>)>, options: Options) -> Result<Self> {
+        let entries = queries.into_iter().map(|(name, plan, lateness)| {
+            let lateness = lateness.unwrap_or(options.allowed_lateness);
+            Entry::new(name, (plan, lateness), None, options.order)
         });
         let entries = entries.collect::<Result<Vec<_>>>()?;
         let several = entries.len() > 1;
@@ -113,17 +120,17 @@ impl Operator {
     }
 
     fn with(entries: Vec<Entry>, several: bool, options: Options) -> Result<Self> {
-        options.check()?;
+        entries.iter().try_for_each(|entry| options.check(entry.lateness))?;
         let Some(leader) = entries.first() else {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
         };
-        let late = Late::new(leader.plan.input());
-        let [sliced, kept] = parts(&entries, several)?;
-        let engine = |queries: Option<Queries>, keeps_rows| {
-            queries.map(|queries| Engine::new(queries, options, keeps_rows, None)).transpose()
-        };
+        let late = Late::new(leader.plan.input(), several);
+        let engines = parts(&entries, several)?.into_iter().map(|(class, queries)| {
+            let engine = Engine::new(queries, options, &class, None)?;
+            Ok((class, engine))
+        });
         Ok(Self {
-            engines: [engine(sliced, false)?, engine(kept, true)?],
+            engines: engines.collect::<Result<_>>()?,
             strategy: strategy(entries.iter().map(|entry| &*entry.plan), options.order)?,
             options,
             entries,
@@ -138,7 +145,11 @@ impl Operator {
     }
 
     fn engines(&self) -> impl Iterator<Item = &Engine> {
-        self.engines.iter().flatten()
+        self.engines.iter().map(|(_, engine)| engine)
+    }
+
+    fn engines_mut(&mut self) -> impl Iterator<Item = &mut Engine> {
+        self.engines.iter_mut().map(|(_, engine)| engine)
     }
 
     /// The schema of results: keys, `query_name` once there was more than one query, `window_name` if a query has more
@@ -181,12 +192,17 @@ impl Operator {
 
     /// The names of the queries that rows are kept for.
     pub fn keeping_rows(&self) -> Vec<&str> {
-        self.entries.iter().filter(|entry| !entry.own).map(|entry| entry.name.as_str()).collect()
+        let keeps_rows = |entry: &&Entry| entry.classes.iter().any(|class| class.keeps_rows);
+        self.entries.iter().filter(keeps_rows).map(|entry| entry.name.as_str()).collect()
     }
 
-    /// How slices are stored, and why; `None` if there are only slices with rows.
-    pub fn store_form(&self) -> Option<(&'static str, &'static str)> {
-        self.engines[0].as_ref().map(Engine::store_form)
+    /// How slices without rows are stored, and why: in one way, or in several.
+    pub fn store_forms(&self) -> Vec<(&'static str, &'static str)> {
+        let sliced = self.engines.iter().filter(|(class, _)| !class.keeps_rows);
+        let mut forms: Vec<_> = sliced.map(|(_, engine)| engine.store_form()).collect();
+        forms.sort_unstable();
+        forms.dedup();
+        forms
     }
 
     /// Up to when the stream is complete.
@@ -258,7 +274,7 @@ impl Operator {
             if !panic.is::<OutOfMemory>() {
                 resume_unwind(panic);
             }
-            self.engines.iter_mut().flatten().for_each(Engine::take_back);
+            self.engines_mut().for_each(Engine::take_back);
             Err(of_panic(&*panic))
         })?;
         self.attempted = Some(attempted);
@@ -283,7 +299,7 @@ impl Operator {
     /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
     pub fn settle(&mut self, commit: bool) {
         let Some(attempted) = self.attempted.take() else { return };
-        let engines = self.engines.iter_mut().flatten();
+        let engines = self.engines_mut();
         if !commit {
             return engines.for_each(Engine::take_back);
         }
@@ -296,7 +312,7 @@ impl Operator {
         self.past.rows += attempted.rows;
         if let Some(emptied) = attempted.emptied {
             self.closed = true;
-            self.engines.iter_mut().flatten().zip(emptied).for_each(|(engine, emptied)| engine.end(emptied));
+            self.engines_mut().zip(emptied).for_each(|(engine, emptied)| engine.end(emptied));
         }
     }
 
@@ -308,21 +324,22 @@ impl Operator {
         check_open(self.closed, "push")?;
         let input = self.input().clone();
         batches.iter().try_for_each(|batch| check_schema(&input, batch))?;
-        let mut gate = self.gate();
+        let (mut gate, limits) = (self.gate(), self.limits());
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
+        let mut rows = 0;
         for batch in batches {
-            accepted.push(gate.accept(self.leader(), (batch, before), &self.late, &mut refused)?);
+            let (timed, untimed) = gate.accept(self.leader(), (batch, before))?;
+            if let Some(rows) = untimed {
+                let of = |name| self.late.batch(&rows, name, Reason::NullTime);
+                refused.extend(self.names().map(of).collect::<Result<Vec<_>>>()?);
+            }
             before += batch.num_rows();
+            rows += (timed.times.len() - self.refuse(&timed, &limits, &mut refused)?) as u64;
+            accepted.push(timed);
         }
         let refused = self.late.limited(refused, self.options.late_limit)?;
-        let rows = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
         let watermark = self.options.watermark(gate.latest_row);
-        let has_one = self.engines().count() == 1;
-        let outcomes = self.all(|engine| {
-            // A row is late if no engine accepts it: each has its own earliest time.
-            let own = if has_one { accepted.clone() } else { engine.own_rows(&accepted)? };
-            engine.try_push(own, watermark)
-        })?;
+        let outcomes = self.all(|engine| engine.try_push(engine.own_rows(&accepted)?, watermark))?;
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
         Ok(Attempted { outcomes, watermark, latest, rows, refused, ..Attempted::default() })
     }
@@ -345,23 +362,26 @@ impl Operator {
 
     fn try_punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Attempted> {
         check_open(self.closed, "punctuate")?;
-        let mut windows = self.entries.iter().flat_map(|entry| entry.plan.windows());
-        let kept =
-            self.engines[1].as_ref().filter(|_| windows.any(|(_, window)| window.mark_column().is_some()));
-        let Some(kept) = kept else {
+        let marked =
+            |entry: &&Entry| entry.plan.windows().iter().any(|(_, window)| window.mark_column().is_some());
+        let accepted_from = |entry: &Entry| {
+            let horizon = self.watermark.map(|watermark| watermark.saturating_sub(entry.lateness));
+            horizon.max(entry.since.map(|since| since.saturating_add(1)))
+        };
+        let Some(cutoff) = self.entries.iter().filter(marked).map(accepted_from).min() else {
             return Err(Error::InvalidValue(
                 "punctuate: no window of this operator is bounded by punctuation; those of windowkit.punctuation() are"
                     .into(),
             ));
         };
         let (column, is_in_order) = (self.leader().measure().column(), self.options.order == Order::InOrder);
-        let least = if is_in_order { self.latest.max(self.watermark) } else { kept.cutoff() };
+        let least = if is_in_order { self.latest.max(self.watermark) } else { cutoff };
         if let Some(least) = least.filter(|&least| time < least) {
             return Err(Error::InvalidValue(format!(
                 "punctuate: {time} is before {least} in column '{column}'; no row can have that time any more"
             )));
         }
-        let (low, high) = kept.queries.edges().bounds();
+        let (low, high) = self.bounds();
         if time < low || time > high {
             return Err(Error::Overflow(format!(
                 "punctuate: {time} is too close to the limit of int64 for windows; allowed are times from {low} to {high}"
@@ -374,24 +394,32 @@ impl Operator {
 
     /// Tries a call in all engines; if it fails in one, it is rolled back in all.
     fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Outcome>) -> Result<Vec<Outcome>> {
-        let outcomes = self.engines.iter_mut().flatten().map(call).collect::<Result<Vec<Outcome>>>();
+        let mut windows = vec![0; self.entries.len()];
+        let mut one = |engine: &mut Engine| {
+            engine.begin(&windows);
+            call(engine).inspect(|outcome| outcome.count(&mut windows))
+        };
+        let outcomes = self.engines_mut().map(&mut one).collect::<Result<Vec<Outcome>>>();
         if outcomes.is_err() {
-            self.engines.iter_mut().flatten().for_each(Engine::take_back);
+            self.engines_mut().for_each(Engine::take_back);
         }
         outcomes
     }
 
-    /// Which rows are accepted.
+    /// Which rows may come.
     fn gate(&self) -> Gate {
-        let bounds = self.engines().map(|engine| engine.queries.edges().bounds());
         Gate {
             order: self.options.order,
             latest: self.latest.max(self.watermark),
             latest_row: self.latest,
-            // An engine without such a limit accepts every row.
-            cutoff: self.engines().map(Engine::cutoff).min().flatten(),
-            bounds: bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).unwrap_or((i64::MIN, i64::MAX)),
+            bounds: self.bounds(),
         }
+    }
+
+    /// The least and the greatest time whose windows' edges fit int64.
+    fn bounds(&self) -> (i64, i64) {
+        let bounds = self.engines().map(|engine| engine.queries.edges().bounds());
+        bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).unwrap_or((i64::MIN, i64::MAX))
     }
 
     /// The schema of [`Operator::take_late`].
@@ -408,7 +436,7 @@ impl Operator {
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those with rows under them come last.
     pub fn slices(&mut self) -> Result<RecordBatch> {
-        let all = self.engines.iter_mut().flatten().map(Engine::all_slices).collect::<Result<Vec<_>>>()?;
+        let all = self.engines_mut().map(Engine::all_slices).collect::<Result<Vec<_>>>()?;
         match &all[..] {
             [only] => Ok(only.clone()),
             [first, ..] => Ok(concat_batches(&first.schema(), &all)?),
@@ -416,17 +444,19 @@ impl Operator {
         }
     }
 
-    /// Adds a query. It sees only times after all rows and watermarks so far, and its windows are those that begin
-    /// there, as it has not seen all rows of earlier ones.
+    /// Adds a query, which may have an allowed lateness of its own. It sees only times after all rows and
+    /// watermarks so far, and its windows are those that begin there, as it has not seen all rows of earlier ones.
     ///
     /// # Errors
     /// `InvalidValue` after [`Operator::close`], for a name that is in use, and for other keys or another time.
-    pub fn add(&mut self, name: String, plan: Arc<Plan>) -> Result<()> {
+    pub fn add(&mut self, name: String, plan: Arc<Plan>, lateness: Option<i64>) -> Result<()> {
         check_open(self.closed, "add")?;
-        let own = is_sliced(&plan, self.options.order)?;
+        let lateness = lateness.unwrap_or(self.options.allowed_lateness);
+        self.options.check(lateness)?;
+        let since = self.latest.max(self.watermark);
         let mut entries = self.entries.clone();
-        entries.push(Entry { name, plan, since: self.latest.max(self.watermark), own });
-        self.change(entries, true, own)
+        entries.push(Entry::new(name, (plan, lateness), since, self.options.order)?);
+        self.change(entries, true)
     }
 
     /// Removes a query and everything stored only for it.
@@ -448,48 +478,75 @@ impl Operator {
             )));
         }
         let mut entries = self.entries.clone();
-        let gone = entries.remove(at);
-        self.change(entries, self.several, gone.own)
+        entries.remove(at);
+        self.change(entries, self.several)
     }
 
-    /// Replaces the queries; only those of one engine differ: the one without rows if `sliced`.
-    fn change(&mut self, entries: Vec<Entry>, several: bool, sliced: bool) -> Result<()> {
+    /// Replaces the queries: one was added or removed.
+    fn change(&mut self, entries: Vec<Entry>, several: bool) -> Result<()> {
         let strategy = strategy(entries.iter().map(|entry| &*entry.plan), self.options.order)?;
-        let which = usize::from(!sliced);
-        let mut queries = parts(&entries, several)?;
-        // Everything that can fail comes first, and only in the engine whose queries change.
-        match (&mut self.engines[which], queries[which].take()) {
-            (Some(engine), Some(queries)) => {
-                let place = |name: &str| queries.registered().iter().position(|other| other.name == name);
-                let old = engine.queries.registered();
-                let places: Vec<Option<usize>> =
-                    old.iter().map(|registered| place(&registered.name)).collect();
-                engine.change(queries, &places)?;
-            }
-            (gone @ Some(_), None) => {
-                let gone = gone.take().map(|engine| engine.stats()).unwrap_or_default();
-                self.past = self.past.and_did(gone);
-            }
-            (none @ None, Some(queries)) => {
-                *none = Some(Engine::new(queries, self.options, !sliced, self.watermark)?);
-            }
-            (None, None) => {}
+        let late = match several == self.several {
+            true => None,
+            false => Some(self.late.with_names(self.input(), &self.entries[0].name)?),
+        };
+        // Everything that can fail comes first.
+        let mut changes = Vec::new();
+        for (class, queries) in parts(&entries, several)? {
+            let known = self.engines.iter().position(|(own, _)| *own == class);
+            changes.push(match known.map(|at| (at, &self.engines[at].1)) {
+                None => {
+                    let engine = Engine::new(queries, self.options, &class, self.watermark)?;
+                    Change::Begun(Box::new(engine), class)
+                }
+                Some((at, engine)) if engine.queries.names().eq(queries.names()) => Change::None(at, queries),
+                Some((at, engine)) => Change::Partials(at, engine.changing(&queries)?, queries),
+            });
         }
-        if let (Some(other), Some(queries)) = (&mut self.engines[1 - which], queries[1 - which].take()) {
-            other.set_queries(queries);
+        let mut old: Vec<_> = std::mem::take(&mut self.engines).into_iter().map(Some).collect();
+        for change in changes {
+            let (mut engine, changed) = match change {
+                Change::Begun(engine, class) => {
+                    self.engines.push((class, *engine));
+                    continue;
+                }
+                Change::None(at, queries) => (old[at].take(), (queries, None)),
+                Change::Partials(at, partials, queries) => (old[at].take(), (queries, Some(partials))),
+            };
+            if let Some((_, engine)) = &mut engine {
+                match changed {
+                    (queries, None) => engine.set_queries(queries),
+                    (queries, Some(partials)) => engine.change(queries, partials),
+                }
+            }
+            self.engines.extend(engine);
+        }
+        for (_, gone) in old.into_iter().flatten() {
+            self.past = self.past.and_did(gone.stats());
+        }
+        if let Some(late) = late {
+            self.late = late;
         }
         (self.entries, self.several, self.strategy) = (entries, several, strategy);
         Ok(())
     }
 }
 
-/// The queries of each engine, if it has any.
-fn parts(entries: &[Entry], several: bool) -> Result<[Option<Queries>; 2]> {
-    // An error in any query is reported for all of them together.
-    let of = |sliced: bool| -> Result<Option<Queries>> {
-        let own = entries.iter().cloned().map(|entry| Entry { own: entry.own == sliced, ..entry });
-        let queries = Queries::among(own.collect(), several)?;
-        Ok((!queries.registered().is_empty()).then_some(queries))
-    };
-    Ok([of(true)?, of(false)?])
+/// How the engine at a place changes, or one that begins.
+enum Change {
+    None(usize, Queries),
+    Partials(usize, Vec<Box<dyn Partials>>, Queries),
+    Begun(Box<Engine>, Class),
+}
+
+/// The classes of windows, and the queries of each; those that keep rows come last.
+fn parts(entries: &[Entry], several: bool) -> Result<Vec<(Class, Queries)>> {
+    let mut classes: Vec<&Class> = Vec::new();
+    for class in entries.iter().flat_map(|entry| &entry.classes) {
+        if !classes.contains(&class) {
+            classes.push(class);
+        }
+    }
+    classes.sort_by_key(|class| class.keeps_rows);
+    let each = classes.into_iter().map(|class| Ok((class.clone(), Queries::among(entries, class, several)?)));
+    each.collect()
 }

@@ -10,7 +10,8 @@ use crate::{Error, Result};
 pub struct Options {
     /// Whether rows may come out of order.
     pub order: Order,
-    /// For how long after its end a window is updated when late rows arrive, in units of the measure.
+    /// For how long after its end a window is updated when late rows arrive, in units of the measure, unless its query has
+    /// a time of its own.
     pub allowed_lateness: i64,
     /// The watermark follows the latest row at this distance, if at all.
     pub max_delay: Option<i64>,
@@ -21,16 +22,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// Rejects options that contradict each other.
+    /// Rejects a time for which windows are updated after their end, if it contradicts the options.
     ///
     /// # Errors
     /// `InvalidValue` for late rows on a stream in order.
-    pub(in crate::operator) fn check(&self) -> Result<()> {
-        if self.order == Order::InOrder && self.allowed_lateness != 0 {
+    pub(in crate::operator) fn check(&self, lateness: i64) -> Result<()> {
+        if self.order == Order::InOrder && lateness != 0 {
             return Err(Error::InvalidValue(format!(
-                "allowed_lateness: {} is given for a stream in order, where no row is late; it is for \
-                 order='out-of-order'",
-                self.allowed_lateness
+                "allowed_lateness: {lateness} is given for a stream in order, where no row is late; it is for \
+                 order='out-of-order'"
             )));
         }
         Ok(())

@@ -41,9 +41,16 @@ pub(super) struct Outgoing {
     pub(super) windows: Vec<Outgoer>,
     /// Ranks and numbers of the windows determined by rows.
     pub(super) of_rows: Vec<Ranks>,
+    /// How many more windows of the query other engines emit in the same call.
+    elsewhere: u64,
 }
 
 impl Outgoing {
+    /// No windows yet, beside so many that other engines emit.
+    pub(super) fn beside(elsewhere: u64) -> Self {
+        Self { elsewhere, ..Self::default() }
+    }
+
     /// Checks that there may be `more` windows with this number, which may be an estimate: `count` then says how many
     /// there are.
     ///
@@ -57,7 +64,7 @@ impl Outgoing {
         count: impl FnOnce() -> u64,
     ) -> Result<()> {
         let Some(most) = plan.max_windows() else { return Ok(()) };
-        let known = self.windows.len() as u64;
+        let known = self.elsewhere + self.windows.len() as u64;
         if known.saturating_add(more) <= most {
             return Ok(());
         }

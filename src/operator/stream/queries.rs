@@ -6,11 +6,12 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, Strin
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use super::names::Names;
-use crate::aggregate::{Input, Partial, Partials, Rows};
+use super::sharing::{Class, part};
+use crate::aggregate::{Input, Partials, Rows};
 use crate::operator::plan::{Plan, Stored};
 use crate::operator::schema::{extent_fields, rank_fields};
 use crate::slice::Edges;
-use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
+use crate::slice::strategy::Order;
 use crate::state::Reader;
 use crate::window::{Measure, Session, Spans, Window};
 use crate::{Error, Result};
@@ -22,6 +23,8 @@ pub(in crate::operator) struct Registered {
     pub(in crate::operator) plan: Arc<Plan>,
     /// Only rows and windows that begin after this belong to it; all of them if it was there from the start.
     pub(in crate::operator) since: Option<i64>,
+    /// Its place among all queries of the operator.
+    pub(super) entry: usize,
     /// Which of the stream's partials are its own.
     pub(in crate::operator) partials: Vec<usize>,
     /// Which of the stream's aggregate columns are its own.
@@ -49,8 +52,26 @@ pub(in crate::operator) struct Entry {
     pub(in crate::operator) plan: Arc<Plan>,
     /// Only rows and windows that begin after this belong to it; all of them if it was there from the start.
     pub(in crate::operator) since: Option<i64>,
-    /// Whether this engine runs it: otherwise it only has columns in the schema of results.
-    pub(in crate::operator) own: bool,
+    /// For how long after its end a window is updated.
+    pub(in crate::operator) lateness: i64,
+    /// Which engine runs each of its windows.
+    pub(in crate::operator) classes: Vec<Class>,
+}
+
+impl Entry {
+    /// A query of an operator with these options.
+    ///
+    /// # Errors
+    /// What a user-defined function raises.
+    pub(super) fn new(
+        name: String,
+        (plan, lateness): (Arc<Plan>, i64),
+        since: Option<i64>,
+        order: Order,
+    ) -> Result<Self> {
+        let classes = Class::of(&plan, order, lateness)?;
+        Ok(Self { name, plan, since, lateness, classes })
+    }
 }
 
 /// What results say of windows besides their keys and aggregates, one entry per window.
@@ -92,18 +113,18 @@ pub(in crate::operator) struct Queries {
 }
 
 impl Queries {
-    /// Binds the queries that this engine runs.
+    /// Binds the windows of a class, if there are any. All queries have columns in the schema of results.
     ///
     /// # Errors
     /// Two queries of one name, with different keys or time, or with columns of one name and different types.
-    pub(in crate::operator) fn among(entries: Vec<Entry>, several: bool) -> Result<Self> {
+    pub(in crate::operator) fn among(entries: &[Entry], class: &Class, several: bool) -> Result<Self> {
         let Some(Entry { plan: leader, .. }) = entries.first() else {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
         };
         let (leader, several) = (leader.clone(), several || entries.len() > 1);
         let (mut registered, mut stored, mut aggregates) =
             (Vec::<Registered>::new(), Vec::new(), Vec::<Field>::new());
-        for (at, Entry { name, plan, since, own: is_own }) in entries.iter().enumerate() {
+        for (at, Entry { name, plan, since, classes, .. }) in entries.iter().enumerate() {
             if entries[..at].iter().any(|other| other.name == *name) {
                 return Err(Error::InvalidValue(format!(
                     "query: a query named '{name}' exists; queries of one operator must have different names"
@@ -125,17 +146,16 @@ impl Queries {
                 }
                 columns.push(column);
             }
-            if !is_own {
-                continue;
-            }
+            let Some(plan) = part(plan, classes, class) else { continue };
             let own =
                 plan.partials().iter().map(|partial| place(&mut stored, partial, |other| other == partial));
             let partials = own.collect();
             let names = Names::new(plan.windows().iter().map(|(name, _)| name.as_str()));
             registered.push(Registered {
                 name: name.clone(),
-                plan: plan.clone(),
+                plan,
                 since: *since,
+                entry: at,
                 partials,
                 columns,
                 names,
@@ -145,14 +165,14 @@ impl Queries {
             let windows = registered.plan.windows().iter();
             windows.map(|(_, window)| (window, registered.since))
         }));
-        let schema = schema(&entries, &aggregates, several)?;
+        let schema = schema(entries, &aggregates, several)?;
         let extents = extent_fields(leader.measure());
         let gaps = windows(&registered).filter_map(|(_, window)| window.merging().map(Session::gap));
         let widest_gap = gaps.max();
         let results = Columns {
-            window_names: names_windows(&entries),
-            ranks: has_ranks(&entries),
-            numbers: has_numbers(&entries),
+            window_names: names_windows(entries),
+            ranks: has_ranks(entries),
+            numbers: has_numbers(entries),
         };
         Ok(Self { registered, stored, edges, aggregates, schema, extents, widest_gap, results, several })
     }
@@ -166,6 +186,11 @@ impl Queries {
     /// The queries, in the order they were added.
     pub(in crate::operator) fn registered(&self) -> &[Registered] {
         &self.registered
+    }
+
+    /// The queries' names and how many of their windows there are here: all that changes where one comes or goes.
+    pub(super) fn names(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.registered.iter().map(|each| (each.name.as_str(), each.plan.windows().len()))
     }
 
     /// Whose keys, time and schema all have.
@@ -298,25 +323,6 @@ fn place<T: Clone>(items: &mut Vec<T>, item: &T, alike: impl Fn(&T) -> bool) -> 
     })
 }
 
-/// The strategy for queries on a stream of this order (Traub et al. 2019, Figs. 4-6).
-pub(in crate::operator) fn strategy<'a>(
-    plans: impl Iterator<Item = &'a Plan> + Clone,
-    order: Order,
-) -> Result<Strategy> {
-    let mut functions = Vec::new();
-    for plan in plans.clone() {
-        let columns = plan.empty_partials()?;
-        for (properties, partials) in plan.properties()?.into_iter().zip(plan.sources()) {
-            let extremum = partials.iter().all(|&partial| is_extremum(&plan.partials()[partial].partial));
-            let invertible = partials.iter().all(|&partial| columns[partial].takes_out());
-            let commutative = properties.commutative;
-            functions.push(FunctionTraits { commutative, invertible, extremum });
-        }
-    }
-    let windows = plans.flat_map(|plan| plan.windows().iter().map(|(_, window)| window.traits())).collect();
-    Ok(Strategy::of(&Workload { order, windows, functions }))
-}
-
 /// All windows of queries, with the query of each.
 pub(in crate::operator) fn windows(registered: &[Registered]) -> impl Iterator<Item = (usize, &Window)> {
     registered
@@ -411,10 +417,4 @@ fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<Sche
 
 fn extent_field(measure: &Measure, name: &str) -> Field {
     Field::new(name, DataType::Struct(extent_fields(measure)), false)
-}
-
-/// Whether removing a row changes the partial only if the row is its extremum.
-fn is_extremum(partial: &Partial) -> bool {
-    use Partial::{ArgMax, ArgMin, Max, MaxCount, Min, MinCount};
-    matches!(partial, Min | Max | ArgMin | ArgMax | MinCount | MaxCount)
 }

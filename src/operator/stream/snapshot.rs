@@ -5,10 +5,11 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Operator;
 use super::late::Late;
 use super::options::{Options, Stats, StoreKind};
 use super::queries::Entry;
-use super::{Operator, is_sliced};
+use super::sharing::Class;
 use crate::interrupt::within;
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
@@ -17,6 +18,9 @@ use crate::{Error, Result};
 
 /// The first version in which late rows have a limit.
 const LIMITED: u16 = 4;
+
+/// The first version in which windows share slices only if they accept the same rows, and late rows name their query.
+const APART: u16 = 5;
 
 /// What must be known to bind a snapshot's queries again.
 #[derive(Debug)]
@@ -29,8 +33,14 @@ pub struct Contents {
     pub options: Options,
 }
 
-/// A query of a snapshot: its name, its fingerprint, and the time after which its windows begin.
-type Known = (String, u64, Option<i64>);
+/// A query of a snapshot.
+struct Known {
+    name: String,
+    fingerprint: u64,
+    /// Its windows begin after this.
+    since: Option<i64>,
+    lateness: i64,
+}
 
 impl Operator {
     /// The whole state of the operator, as bytes for [`Operator::restore`]. O(slices + rows kept).
@@ -61,7 +71,7 @@ impl Operator {
     /// `InvalidValue` if it is not a snapshot, has another version, is truncated, or is damaged.
     pub fn contents(snapshot: &[u8]) -> Result<Contents> {
         let (schema, options, known) = head(&mut Reader::new(snapshot)?)?;
-        Ok(Contents { schema, options, names: known.into_iter().map(|(name, ..)| name).collect() })
+        Ok(Contents { schema, options, names: known.into_iter().map(|known| known.name).collect() })
     }
 
     /// Restores the operator of a snapshot; `queries` are its queries, bound to the schema of [`Operator::contents`].
@@ -75,26 +85,35 @@ impl Operator {
     fn read(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
         let mut from = Reader::new(snapshot)?;
         let (schema, options, known) = head(&mut from)?;
-        let entries = bound(queries, known)?.into_iter().map(|(name, plan, since)| {
-            let own = is_sliced(&plan, options.order)?;
-            Ok(Entry { name, plan, since, own })
-        });
-        let entries = entries.collect::<Result<Vec<_>>>()?;
+        let mut entries = bound(queries, known, options.order)?;
+        if from.version() < APART {
+            for entry in &mut entries {
+                entry.classes = Class::shared(&entry.plan, options.order, entry.lateness)?;
+            }
+        }
         let several = from.number()? != 0;
         let mut this = Self::with(entries, several, options)?;
         this.closed = from.number()? != 0;
         (this.watermark, this.latest) = (from.option()?, from.option()?);
         let late = from.number()?;
         let dropped = if from.version() < LIMITED { 0 } else { from.number()? };
-        let (late_schema, late_batches) = from.batches()?;
-        this.late = Late::restore(&schema, late_batches, late, dropped);
-        if late_schema.fields() != this.late.schema().fields() {
+        let (late_schema, mut batches) = from.batches()?;
+        let held =
+            if from.version() < APART { Late::new(&schema, false) } else { Late::new(&schema, several) };
+        if late_schema.fields() != held.schema().fields() {
             return broken();
         }
+        if several && from.version() < APART {
+            // A row was late if it was late for all queries.
+            let named =
+                |name| batches.iter().map(|batch| this.late.naming(batch, name)).collect::<Result<Vec<_>>>();
+            batches = this.names().map(named).collect::<Result<Vec<_>>>()?.concat();
+        }
+        this.late.restore(batches, late, dropped);
         let rows = from.number()?;
         this.past = Stats { rows, ..Stats::load(&mut from)? };
         let watermark = this.watermark;
-        this.engines.iter_mut().flatten().try_for_each(|engine| engine.load(&mut from, watermark))?;
+        this.engines_mut().try_for_each(|engine| engine.load(&mut from, watermark))?;
         match from.is_empty() {
             true => Ok(this),
             false => broken(),
@@ -116,19 +135,17 @@ fn write_head(to: &mut Writer, input: &Schema, options: Options, queries: &[Entr
     // The greatest number stands for no limit.
     to.number(options.late_limit.unwrap_or(u64::MAX));
     to.number(queries.len() as u64);
-    for Entry { name, plan, since, .. } in queries {
+    for Entry { name, plan, since, lateness, .. } in queries {
         to.text(name);
         to.number(fingerprint(plan));
         to.option(*since);
+        to.number(*lateness as u64);
     }
     Ok(())
 }
 
-/// A query of a snapshot, bound again.
-type Bound = (String, Arc<Plan>, Option<i64>);
-
-/// The given queries, if they match those of a snapshot, with the times after which they begin.
-fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>) -> Result<Vec<Bound>> {
+/// The given queries, if they match those of a snapshot.
+fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>, order: Order) -> Result<Vec<Entry>> {
     if known.len() != queries.len() {
         return Err(Error::InvalidValue(format!(
             "queries: {} given; the snapshot is of {}",
@@ -136,15 +153,15 @@ fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>) -> Result<Vec<Bou
             known.len()
         )));
     }
-    let bound = queries.into_iter().zip(known).map(|((name, plan), (own, print, since))| {
-        if name != own || fingerprint(&plan) != print {
-            let other = if name == own { "the one".to_owned() } else { format!("'{own}'") };
+    let bound = queries.into_iter().zip(known).map(|((name, plan), known)| {
+        if name != known.name || fingerprint(&plan) != known.fingerprint {
+            let other = if name == known.name { "the one".to_owned() } else { format!("'{}'", known.name) };
             return Err(Error::InvalidValue(format!(
                 "queries: query '{name}' differs from {other} in the snapshot; keys, time, windows and aggregates must be \
                  the same"
             )));
         }
-        Ok((name, plan, since))
+        Entry::new(name, (plan, known.lateness), known.since, order)
     });
     bound.collect()
 }
@@ -169,7 +186,14 @@ fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
     let late_limit = if from.version() < LIMITED { u64::MAX } else { from.number()? };
     let late_limit = Some(late_limit).filter(|&limit| limit < u64::MAX);
     let options = Options { order, allowed_lateness, max_delay, store, late_limit };
-    let queries = (0..from.count()?).map(|_| Ok((from.text()?, from.number()?, from.option()?)));
+    let queries = (0..from.count()?).map(|_| {
+        let (name, fingerprint, since) = (from.text()?, from.number()?, from.option()?);
+        let lateness = if from.version() < APART { allowed_lateness } else { from.number()? as i64 };
+        match lateness < 0 {
+            false => Ok(Known { name, fingerprint, since, lateness }),
+            true => broken(),
+        }
+    });
     let queries = queries.collect::<Result<_>>()?;
     Ok((schema, options, queries))
 }

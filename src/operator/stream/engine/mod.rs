@@ -17,7 +17,8 @@ use super::intake::Accepted;
 use super::keyed::Keyed;
 use super::options::{Options, Stats};
 use super::outgoing::Outgoing;
-use super::queries::Queries;
+use super::queries::{Queries, Registered};
+use super::sharing::Class;
 use super::tuples::{Changed, Moves, Tuples};
 use crate::interrupt::{self, Pace, check, within};
 use crate::kernels::simd;
@@ -37,6 +38,10 @@ const CHUNK_ROWS: usize = 16_384;
 /// Slices, their partials, and what is known of upcoming windows.
 pub(super) struct Engine {
     options: Options,
+    /// For how long after its end a window is updated.
+    lateness: i64,
+    /// See [`Class::is_cumulative`].
+    is_cumulative: bool,
     pub(super) queries: Queries,
     keys: Keyed,
     slices: Timelines,
@@ -52,6 +57,8 @@ pub(super) struct Engine {
     expiring: Option<Agenda>,
     watermark: Option<i64>,
     reopened: Vec<Reopened>,
+    /// Windows of each of the operator's queries that other engines emit in the same call.
+    elsewhere: Vec<u64>,
     counts: Stats,
     ids: Vec<u32>,
 }
@@ -73,7 +80,8 @@ pub(super) struct Outcome {
     watermark: Option<i64>,
     reopened: Vec<Reopened>,
     rows: u64,
-    windows: u64,
+    /// Of each query, by its place in the operator.
+    windows: Vec<(usize, u64)>,
     updates: u64,
     moves: Moves,
     recomputed: u64,
@@ -83,6 +91,11 @@ impl Outcome {
     /// The windows that the call emits; they are handed out once.
     pub(super) fn take_results(&mut self) -> Vec<RecordBatch> {
         std::mem::take(&mut self.results)
+    }
+
+    /// Adds the windows of each query to those of other engines.
+    pub(super) fn count(&self, of_queries: &mut [u64]) {
+        self.windows.iter().for_each(|&(query, windows)| of_queries[query] += windows);
     }
 }
 
@@ -102,23 +115,24 @@ struct Brought {
 }
 
 impl Engine {
-    /// An engine for these queries, with or without rows under its slices; the watermark says how far the stream has
-    /// come.
+    /// An engine for these queries, whose windows are of this class; the watermark says how far the stream has come.
     pub(super) fn new(
         queries: Queries,
         options: Options,
-        keeps_rows: bool,
+        class: &Class,
         watermark: Option<i64>,
     ) -> Result<Self> {
-        let partials = queries.columns(None, 0)?;
+        let (partials, keeps_rows) = (queries.columns(None, 0)?, class.keeps_rows);
         let tuples = keeps_rows.then(|| Tuples::new(&queries, &partials)).transpose()?;
         let ordered = tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
         let store = Store::new(partials, &ordered, 0);
         Ok(Self {
             eager: upkeep::eager(&queries, options, &store, keeps_rows),
             agenda: Agenda::new(&queries),
-            expiring: (options.allowed_lateness > 0).then(|| Agenda::new(&queries)),
+            expiring: (class.lateness > 0).then(|| Agenda::new(&queries)),
             options,
+            lateness: class.lateness,
+            is_cumulative: class.is_cumulative(),
             keys: Keyed::new(queries.leader())?,
             slices: Timelines::new(keeps_rows),
             store,
@@ -126,6 +140,7 @@ impl Engine {
             tuples,
             watermark,
             reopened: Vec::new(),
+            elsewhere: Vec::new(),
             counts: Stats::default(),
             ids: Vec::new(),
             queries,
@@ -160,10 +175,10 @@ impl Engine {
         }
     }
 
-    /// Those of the accepted rows that some query of this engine accepts.
-    pub(super) fn own_rows(&self, accepted: &[Accepted]) -> Result<Vec<Accepted>> {
-        let Some(cutoff) = self.cutoff() else { return Ok(accepted.to_vec()) };
-        accepted.iter().map(|batch| Ok(batch.clone().split(cutoff)?.0)).collect()
+    /// Those rows that some window of this engine accepts.
+    pub(super) fn own_rows(&self, rows: &[Accepted]) -> Result<Vec<Accepted>> {
+        let cutoff = self.cutoff().unwrap_or(i64::MIN);
+        rows.iter().map(|batch| batch.since(cutoff)).collect()
     }
 
     /// Adds rows, and finds the windows that are ready at this watermark.
@@ -215,7 +230,9 @@ impl Engine {
         key: Option<&[ArrayRef]>,
         watermark: Option<i64>,
     ) -> Result<Outcome> {
-        if let Some(tuples) = &mut self.tuples {
+        // Windows of this engine may have expired where others, updated for longer, still accept it.
+        let cutoff = self.cutoff();
+        if let Some(tuples) = self.tuples.as_mut().filter(|_| cutoff.is_none_or(|cutoff| cutoff <= time)) {
             self.ids.clear();
             key.map_or(Ok(()), |values| self.keys.assign(values, 1, &mut self.ids))?;
             tuples.punctuate(time, self.ids.first().copied());
@@ -224,7 +241,14 @@ impl Engine {
     }
 
     fn nothing_outgoing(&self) -> Vec<Outgoing> {
-        self.queries.registered().iter().map(|_| Outgoing::default()).collect()
+        let elsewhere = |query: &Registered| self.elsewhere.get(query.entry).copied().unwrap_or_default();
+        self.queries.registered().iter().map(|query| Outgoing::beside(elsewhere(query))).collect()
+    }
+
+    /// Takes note of how many windows of each query other engines emit in this call.
+    pub(super) fn begin(&mut self, elsewhere: &[u64]) {
+        self.elsewhere.clear();
+        self.elsewhere.extend_from_slice(elsewhere);
     }
 
     /// Folds rows into slices that are cut at edges known in advance.
@@ -232,7 +256,7 @@ impl Engine {
         let mut delta = self.store.delta();
         self.cutter.begin();
         for batch in accepted {
-            self.fold(&batch.rows, batch.is_sorted, &mut delta)?;
+            self.fold(batch, &mut delta)?;
         }
         delta.settle()?;
         let (mut late, mut reopened) = (Vec::new(), Vec::new());
@@ -267,9 +291,12 @@ impl Engine {
     }
 
     /// Folds rows into the call's cells.
-    fn fold(&mut self, batch: &RecordBatch, sorted: bool, delta: &mut Delta) -> Result<()> {
-        let columns = Columns::of(self.queries.leader(), self.queries.stored(), batch)?;
-        let rows = columns.times.len();
+    fn fold(&mut self, batch: &Accepted, delta: &mut Delta) -> Result<()> {
+        let columns = Columns::of(self.queries.leader(), self.queries.stored(), &batch.rows)?;
+        let (rows, sorted) = (columns.times.len(), batch.is_sorted);
+        // Where rows before the horizon are put, so that they are new to the first window that has not expired.
+        let least = self.horizon().filter(|&horizon| self.is_cumulative && batch.least < horizon);
+        let moved = least.map(|least| columns.times.iter().map(|&t| t.max(least)).collect::<Vec<i64>>());
         let one_key = columns.keys.is_empty();
         if one_key {
             self.ids.clear();
@@ -290,7 +317,8 @@ impl Engine {
                 let same = self.ids.iter().all(|&id| id == first);
                 keys = if same { Keys::One(first) } else { Keys::Each(&self.ids) };
             }
-            self.cutter.cut(times, keys, self.keys.len(), sorted || simd::is_ascending(times));
+            let places = moved.as_ref().map_or(times, |moved| &moved[from..from + rows]);
+            self.cutter.cut(places, keys, self.keys.len(), sorted || simd::is_ascending(places));
             let inputs: Vec<_> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
             delta.update(&inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
         }
@@ -363,8 +391,10 @@ impl Engine {
         if let Some(now) = now.filter(|&now| self.watermark.is_none_or(|last| now > last)) {
             self.list_final(now, &mut outgoing, &mut reopened)?;
         }
-        let all = || outgoing.iter().flat_map(|outgoing| &outgoing.windows);
-        let (windows, updates) = (all().count() as u64, all().filter(|each| each.update).count() as u64);
+        let all = outgoing.iter().flat_map(|outgoing| &outgoing.windows);
+        let updates = all.filter(|each| each.update).count() as u64;
+        let queries = self.queries.registered().iter().map(|query| query.entry);
+        let windows = queries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64)).collect();
         let results = self.answer(outgoing, &delta)?;
         Ok(Outcome { delta, results, watermark: now, reopened, rows, windows, updates, moves, recomputed })
     }
@@ -378,7 +408,7 @@ impl Engine {
         }
         self.reopened = outcome.reopened;
         let counts = &mut self.counts;
-        counts.windows += outcome.windows;
+        counts.windows += outcome.windows.iter().map(|&(_, windows)| windows).sum::<u64>();
         counts.updates += outcome.updates;
         counts.splits += outcome.moves.splits;
         counts.merges += outcome.moves.merges;

@@ -62,7 +62,7 @@ impl Engine {
     /// `InvalidValue` if there are more than the query allows.
     pub(super) fn list_changed(&self, changed: &[(u32, i64)], outgoing: &mut [Outgoing]) -> Result<()> {
         let Some(watermark) = self.watermark.filter(|_| !changed.is_empty()) else { return Ok(()) };
-        let after = Some(watermark.saturating_sub(self.options.allowed_lateness));
+        let after = Some(watermark.saturating_sub(self.lateness));
         let bounds = self.queries.edges().bounds();
         let (mut times, mut found) = (Vec::new(), Vec::new());
         let mut pace = Pace::new();

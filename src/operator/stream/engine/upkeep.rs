@@ -4,6 +4,7 @@ use arrow_array::RecordBatch;
 
 use super::{Emptied, Engine};
 use crate::Result;
+use crate::aggregate::Partials;
 use crate::operator::stream::agenda::Agenda;
 use crate::operator::stream::options::{Options, StoreKind};
 use crate::operator::stream::queries::{Queries, Registered, windows};
@@ -19,18 +20,24 @@ const IDLE_KEYS: usize = 4096;
 const MANY_WINDOWS: usize = 16;
 
 impl Engine {
-    /// Changes the queries and keeps slices and rows. `places` has the new place of each former query, if it stays.
+    /// The partials of all slices for other queries.
     ///
     /// # Errors
-    /// `InvalidValue` for queries that are incompatible; nothing is changed then.
-    pub(in crate::operator::stream) fn change(
-        &mut self,
-        queries: Queries,
-        places: &[Option<usize>],
-    ) -> Result<()> {
-        let partials = queries.columns(Some((&self.queries, self.store.partials())), self.slices.slots())?;
+    /// `InvalidValue` for queries that are incompatible; what a user-defined function raises.
+    pub(in crate::operator::stream) fn changing(&self, queries: &Queries) -> Result<Vec<Box<dyn Partials>>> {
+        if self.tuples.is_some() {
+            Tuples::check_marks(queries)?;
+        }
+        queries.columns(Some((&self.queries, self.store.partials())), self.slices.slots())
+    }
+
+    /// Changes the queries and keeps slices and rows; `partials` are what [`Engine::changing`] returned.
+    pub(in crate::operator::stream) fn change(&mut self, queries: Queries, partials: Vec<Box<dyn Partials>>) {
+        let place = |name: &str| queries.registered().iter().position(|other| other.name == name);
+        let places: Vec<Option<usize>> =
+            self.queries.registered().iter().map(|registered| place(&registered.name)).collect();
         if let Some(tuples) = &mut self.tuples {
-            tuples.change(&queries, places, &partials)?;
+            tuples.change(&queries, &places, &partials);
         }
         let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
         self.store = Store::new(partials, &ordered, self.slices.slots());
@@ -46,7 +53,6 @@ impl Engine {
         }
         self.rebuild_eager();
         self.forget(0);
-        Ok(())
     }
 
     /// The same queries, now among others.
@@ -85,8 +91,8 @@ impl Engine {
     }
 
     /// The time up to which windows have expired.
-    pub(super) fn horizon(&self) -> Option<i64> {
-        Some(self.watermark?.saturating_sub(self.options.allowed_lateness))
+    pub(in crate::operator::stream) fn horizon(&self) -> Option<i64> {
+        Some(self.watermark?.saturating_sub(self.lateness))
     }
 
     /// Moves agendas on to the watermark and the horizon.
@@ -136,7 +142,7 @@ impl Engine {
     /// Drops slices that no later row and no window needs. `rows` came with the call.
     pub(super) fn forget(&mut self, rows: u64) {
         let is_worth_it = self.tuples.as_mut().is_none_or(|tuples| tuples.is_worth_sweeping(rows));
-        if let Some(needed) = self.first_needed().filter(|_| is_worth_it) {
+        if let Some(needed) = self.cutoff().filter(|_| is_worth_it) {
             let gap = self.queries.widest_gap();
             let call = self.call(self.watermark, false);
             for key in 0..self.slices.keys() as u32 {
@@ -248,19 +254,25 @@ impl Engine {
     /// The earliest time of a row that is accepted: that of the earliest window, as a row alone would open it, which
     /// has not expired, or else the time up to which windows have expired. `None` while every row is accepted.
     pub(in crate::operator::stream) fn cutoff(&self) -> Option<i64> {
-        let (bounds, horizon) = (self.queries.edges().bounds(), self.horizon()?);
-        let agenda = self.expiring.as_ref().unwrap_or(&self.agenda);
+        let horizon = self.horizon()?;
         let of_query = |(query, registered): (usize, &Registered)| {
-            let windows = registered.plan.windows();
-            let takes_from = |at: usize| windows[at].1.takes_from(horizon, bounds);
-            let least = match agenda.least_start(query) {
-                // What the agenda knows need not be computed.
-                Some(least) => agenda.others(query).map(takes_from).fold(least, i64::min),
-                None => (0..windows.len()).map(takes_from).min()?,
-            };
-            Some(registered.since.map_or(least, |since| least.max(since.saturating_add(1))))
+            let least = self.takes_from(query, horizon);
+            registered.since.map_or(least, |since| least.max(since.saturating_add(1)))
         };
-        self.queries.registered().iter().enumerate().filter_map(of_query).min()
+        self.queries.registered().iter().enumerate().map(of_query).min()
+    }
+
+    /// The earliest time of a row that a query accepts, unless it was added later.
+    pub(in crate::operator::stream) fn takes_from(&self, query: usize, horizon: i64) -> i64 {
+        let (bounds, windows) =
+            (self.queries.edges().bounds(), self.queries.registered()[query].plan.windows());
+        let agenda = self.expiring.as_ref().unwrap_or(&self.agenda);
+        let takes_from = |at: usize| windows[at].1.takes_from(horizon, bounds);
+        match agenda.least_start(query) {
+            // What the agenda knows need not be computed.
+            Some(least) => agenda.others(query).map(takes_from).fold(least, i64::min),
+            None => (0..windows.len()).map(takes_from).fold(i64::MAX, i64::min),
+        }
     }
 
     /// Future rows are at or after this time. Windows still to be emitted contain no rows before it other than those
@@ -273,19 +285,6 @@ impl Engine {
             // time: windows that the watermark has not reached are not emitted yet.
             Order::OutOfOrder => cutoff.min(watermark),
         })
-    }
-
-    /// The time from which on slices are needed: by rows that are still accepted, and by windows that contain or will
-    /// contain one of them. `None` while all slices are.
-    fn first_needed(&self) -> Option<i64> {
-        let (bounds, cutoff) = (self.queries.edges().bounds(), self.cutoff()?);
-        let of_query = |(query, registered): (usize, &Registered)| {
-            let windows = registered.plan.windows();
-            let others = self.agenda.others(query).filter_map(|at| windows[at].1.by_time());
-            others.filter_map(|rules| rules.reaches_back(cutoff, registered.since, bounds)).min()
-        };
-        let reaching = self.queries.registered().iter().enumerate().filter_map(of_query);
-        Some(reaching.fold(cutoff, i64::min))
     }
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a

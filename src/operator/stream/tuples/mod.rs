@@ -102,7 +102,7 @@ impl Tuples {
             kept: 0,
             waiting: BTreeSet::new(),
             kinds: kinds(queries.stored(), partials),
-            mark_columns: marks_of(queries)?,
+            mark_columns: marks_of(queries),
             points: Vec::new(),
             unswept: 0,
             swept: 0,
@@ -363,14 +363,27 @@ impl Tuples {
         queries: &Queries,
         places: &[Option<usize>],
         partials: &[Box<dyn Partials>],
-    ) -> Result<()> {
-        let mark_columns = marks_of(queries)?;
+    ) {
+        let mark_columns = marks_of(queries);
         let bit = |column: &usize| mark_columns.iter().position(|other| other == column);
         let bits: Vec<Option<usize>> = self.mark_columns.iter().map(bit).collect();
         self.keys.iter_mut().for_each(|tuples| tuples.change(queries.registered().len(), places, &bits));
         self.store = self.store.with(&store_of(queries));
         (self.mark_columns, self.kinds) = (mark_columns, kinds(queries.stored(), partials));
-        Ok(())
+    }
+
+    /// Rejects more columns of marks than a row has room for.
+    ///
+    /// # Errors
+    /// `InvalidValue`.
+    pub(super) fn check_marks(queries: &Queries) -> Result<()> {
+        let marks = marks_of(queries).len();
+        match marks > MARKS {
+            false => Ok(()),
+            true => Err(Error::InvalidValue(format!(
+                "windows: punctuation by {marks} columns; at most {MARKS} are allowed in one operator"
+            ))),
+        }
     }
 
     /// Fits all slices to the current windows: slices cut for windows that are gone are merged.
@@ -438,16 +451,10 @@ fn store_of(queries: &Queries) -> TupleStore {
 }
 
 /// The columns that mark rows.
-fn marks_of(queries: &Queries) -> Result<Vec<usize>> {
+fn marks_of(queries: &Queries) -> Vec<usize> {
     let mut columns: Vec<usize> =
         windows(queries.registered()).filter_map(|(_, window)| window.mark_column()).collect();
     columns.sort_unstable();
     columns.dedup();
-    if columns.len() > MARKS {
-        return Err(Error::InvalidValue(format!(
-            "windows: punctuation by {} columns; at most {MARKS} are allowed in one operator",
-            columns.len()
-        )));
-    }
-    Ok(columns)
+    columns
 }

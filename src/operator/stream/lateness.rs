@@ -1,0 +1,117 @@
+//! Which rows are late, query by query: those that no window of the query accepts. The other queries do not matter.
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::ArrowError;
+use arrow_select::filter::filter_record_batch;
+use arrow_select::take::take;
+
+use super::Operator;
+use super::intake::Accepted;
+use super::late::Reason;
+use super::queries::Entry;
+use crate::Result;
+use crate::window::KeyRows;
+
+/// Which rows a query accepts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    /// Those at or after this, unless its windows know better.
+    from: i64,
+    /// Those after this: it was added then.
+    since: Option<i64>,
+    /// The time up to which its windows have expired, and the least and the greatest time of a row; `None` while no
+    /// window has.
+    expired: Option<(i64, (i64, i64))>,
+}
+
+impl Limit {
+    fn reason(&self, time: i64) -> Option<Reason> {
+        match self.since.is_some_and(|since| time <= since) {
+            true => Some(Reason::BeforeQuery),
+            false => (time < self.from).then_some(Reason::TooLate),
+        }
+    }
+
+    /// The least time of a row that may be accepted without a look at the query's windows.
+    fn safe(&self, entry: &Entry) -> i64 {
+        let horizon =
+            self.expired.filter(|_| entry.plan.needs_rows()).map_or(i64::MIN, |(horizon, _)| horizon);
+        self.from.max(horizon).max(self.since.map_or(i64::MIN, |since| since.saturating_add(1)))
+    }
+}
+
+impl Operator {
+    /// Which rows each query accepts.
+    pub(super) fn limits(&self) -> Vec<Limit> {
+        let limit = |entry: &Entry| Limit { from: i64::MAX, since: entry.since, expired: None };
+        let mut limits: Vec<Limit> = self.entries.iter().map(limit).collect();
+        for engine in self.engines() {
+            let (bounds, horizon) = (engine.queries.edges().bounds(), engine.horizon());
+            for (query, registered) in engine.queries.registered().iter().enumerate() {
+                let limit = &mut limits[registered.entry];
+                let from = horizon.map_or(i64::MIN, |horizon| engine.takes_from(query, horizon));
+                limit.from = limit.from.min(from);
+                limit.expired = horizon.map(|horizon| (horizon, bounds));
+            }
+        }
+        limits
+    }
+
+    /// Adds the rows that are late to `refused`, once for each query that they are late for; returns how many are late
+    /// for all.
+    pub(super) fn refuse(
+        &self,
+        rows: &Accepted,
+        limits: &[Limit],
+        refused: &mut Vec<RecordBatch>,
+    ) -> Result<usize> {
+        let of_all = || self.entries.iter().zip(limits);
+        if of_all().all(|(entry, limit)| limit.safe(entry) <= rows.least) {
+            return Ok(0);
+        }
+        let mut late_for_all = BooleanBuffer::new_set(rows.times.len());
+        for (entry, limit) in of_all() {
+            let mut reasons: Vec<Option<Reason>> = rows.times.iter().map(|&t| limit.reason(t)).collect();
+            if entry.plan.needs_rows() {
+                look_closer(entry, limit, rows, &mut reasons)?;
+            }
+            late_for_all =
+                &late_for_all & &BooleanBuffer::collect_bool(reasons.len(), |row| reasons[row].is_some());
+            for reason in [Reason::TooLate, Reason::BeforeQuery] {
+                let these = BooleanBuffer::collect_bool(reasons.len(), |row| reasons[row] == Some(reason));
+                if these.count_set_bits() > 0 {
+                    let these = filter_record_batch(&rows.rows, &BooleanArray::new(these, None))?;
+                    refused.push(self.late.batch(&these, &entry.name, reason)?);
+                }
+            }
+        }
+        Ok(late_for_all.count_set_bits())
+    }
+}
+
+/// Refuses those rows before the horizon that all windows refuse, where times alone do not say so.
+fn look_closer(entry: &Entry, limit: &Limit, rows: &Accepted, reasons: &mut [Option<Reason>]) -> Result<()> {
+    let Some((horizon, bounds)) = limit.expired else { return Ok(()) };
+    let mut near: Vec<u32> = (0..rows.times.len())
+        .filter(|&row| reasons[row].is_none() && rows.times[row] < horizon)
+        .map(|row| row as u32)
+        .collect();
+    near.sort_by_key(|&row| rows.times[row as usize]);
+    let mut taken = vec![false; near.len()];
+    for (_, window) in entry.plan.windows().iter().filter(|_| !near.is_empty()) {
+        let from = window.takes_from(horizon, bounds);
+        let begin = near.partition_point(|&row| rows.times[row as usize] < from);
+        let own = UInt32Array::from_iter_values(near[begin..].iter().copied());
+        let times: Vec<i64> = own.values().iter().map(|&row| rows.times[row as usize]).collect();
+        let columns = window.columns().into_iter().map(|column| take(rows.rows.column(column), &own, None));
+        let columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, ArrowError>>()?;
+        let some = window.takes(&KeyRows { times: &times, columns: &columns }, horizon)?;
+        let each = taken[begin..].iter_mut().enumerate();
+        each.for_each(|(at, taken)| *taken |= some.as_ref().is_none_or(|some| some[at]));
+    }
+    for (row, _) in near.iter().zip(taken).filter(|(_, taken)| !taken) {
+        reasons[*row as usize] = Some(Reason::TooLate);
+    }
+    Ok(())
+}
