@@ -7,10 +7,12 @@ import pickle
 import sys
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 
 import windowkit as wk
 from support.programs import program
+from windowkit.calls import State
 
 PROGRAM = """
     import random, signal, sys
@@ -114,6 +116,25 @@ def test_rows_in_are_rows_in_windows_and_late_rows(order: str, seed: int) -> Non
     rounds = 400
     interrupts = int(program(PROGRAM, "in-order" if order == "clock" else order, clock, seed, rounds))
     assert interrupts > 0
+
+
+def test_queries_are_those_that_an_interrupted_removal_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.int64()})
+    op = query.operator(schema=schema)
+    op.add(query, name="beside")
+
+    def interrupted(state: State, names: set[str]) -> State:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        # The core has removed the query by then.
+        patched.setattr(State, "only", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            op.remove("beside")
+    assert list(op.queries) == ["q1"]
+    assert op.add(query, name="beside") == "beside"
+    assert list(op.queries) == ["q1", "beside"]
 
 
 FORK = """

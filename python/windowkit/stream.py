@@ -165,7 +165,8 @@ class Operator:
     @property
     def queries(self) -> Mapping[str, Query]:
         """The queries by name, in the order they were added."""
-        return self._state.queries
+        # A call, as one that was interrupted may have removed a query.
+        return self._calls.make("queries", lambda state: (state, state.queries), closed=True)
 
     @property
     def schema(self) -> pa.Schema:
@@ -703,14 +704,14 @@ class Operator:
         return self._calls.make(call, bound, closed=closed)
 
     def _time_type(self, schema: pa.Schema) -> pa.DataType:
-        kind = schema.field(next(iter(self.queries.values())).time).type
+        kind = schema.field(next(iter(self._state.queries.values())).time).type
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
         return pa.int64() if pa.types.is_integer(kind) else kind
 
     def _key(self, key: Any, schema: pa.Schema) -> pa.RecordBatch:
         """Return a key as a batch of one row of the key columns."""
-        by = next(iter(self.queries.values())).by
+        by = next(iter(self._state.queries.values())).by
         if isinstance(key, Mapping):
             if sorted(key) != sorted(by):
                 raise InvalidValue(f"key: it has {sorted(key)}; the queries are by {sorted(by)}")

@@ -1,4 +1,4 @@
-"""Faults that need several executors: one lost with its shuffle files, and tasks that run twice at once.
+"""Faults that need several executors: one lost or decommissioned, and tasks that run twice at once.
 
 In mode ``local-cluster``, of Spark's own tests, executors are processes of their own. A task has a twin only
 on another host than its own: for that there is a cluster of a master and two workers with names of their own.
@@ -161,6 +161,64 @@ spark.stop()
     assert again > 0, "stage 1 ran again for what was lost"
     # As the docstring of Metrics says: a stage that runs again counts again.
     assert 6000 <= counted <= 12000
+
+
+def test_executors_that_are_decommissioned_take_nothing_with_them(tmp_path):
+    printed = program(
+        CLUSTER.format(folder=str(tmp_path), root=ROOT)
+        + """
+def decommission(stage):
+    # What a cluster manager sends to an executor whose host is to be taken away.
+    def send(context):
+        if context.partitionId() == 1 and mark(stage + " leaves"):
+            daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+            executor = int(daemon.rpartition(")")[2].split()[1])
+            assert "CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_text()
+            (FOLDER / (stage + " executor")).write_text(str(executor))
+            os.kill(executor, signal.SIGPWR)
+            # It has begun to leave before this task goes on there.
+            time.sleep(2)
+    return send
+
+def until(what, true):
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.1)
+    raise AssertionError(what)
+
+spark = cluster(**{
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+    "spark.storage.decommission.shuffleBlocks.enabled": "true",
+    "spark.storage.decommission.replicationReattemptInterval": "1s",
+})
+spark.conf.set("spark.sql.session.timeZone", "UTC")
+# The driver counts, too.
+executors = lambda: spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+frame = readings(spark).selectExpr("k", "timestamp_seconds(t) as t", "v")
+windows = wk.sliding("200 seconds", "80 seconds")
+query = wk.query(by="k", time="t", windows=windows, aggs=[wk.median("v"), wk.sum("v")])
+wanted = rows(wk.spark.reference(frame, query))
+for stage in ("pack", "unpack"):
+    until("two executors", lambda: executors() == 2)
+    checked = job(frame, query)
+    pack = stages.Pack(query, checked.schema, *packed.buckets(checked))
+    unpack = stages.Unpack(query, checked.schema)
+    if stage == "pack":
+        pack = Watched(pack, stage, decommission(stage))
+    else:
+        unpack = Watched(unpack, stage, decommission(stage))
+    chunks = checked.rows.mapInArrow(shipped(pack), packed.CHUNKS)
+    placed = chunks.repartition(sf.col("bucket")).sortWithinPartitions("bucket").select("bucket", "chunk")
+    assert rows(placed.mapInArrow(shipped(unpack), output_schema(checked))) == wanted
+    left = int((FOLDER / (stage + " executor")).read_text())
+    until("the executor leaves", lambda: not Path(f"/proc/{left}/cmdline").exists())
+    print("equal after one left in", stage, flush=True)
+spark.stop()
+"""
+    )
+    assert printed.count("equal after one left") == 2
 
 
 def test_a_straggler_has_a_twin_and_nothing_is_doubled(tmp_path, master):

@@ -307,6 +307,84 @@ def test_a_task_that_is_killed_is_run_again(tmp_path):
     assert printed.count("equal after a kill") == 3
 
 
+def test_a_worker_that_is_killed_while_it_reads_a_file_reads_it_again(tmp_path):
+    """By SIGKILL, in the midst of a row group; and what the scan answers is what Spark's own functions do."""
+    printed = program(
+        f"""
+        import os, signal
+        from pathlib import Path
+        import pyarrow as pa, pyarrow.parquet as pq
+        from pyarrow import fs
+        from pyspark.sql import SparkSession
+        import windowkit as wk
+
+        folder = Path({str(tmp_path)!r})
+        rows, second = range(40_000), 1_000_000
+        table = {{
+            "k": [f"key {{n % 13}}" for n in rows],
+            "t": pa.array([n * 7919 % 40_000 * second for n in rows], pa.timestamp("us", "UTC")),
+            "v": [float(n % 1009) for n in rows],
+        }}
+        (folder / "rows").mkdir()
+        for file in range(3):
+            pq.write_table(pa.table(table).slice(file * 14_000, 14_000), folder / f"rows/{{file}}.parquet")
+
+        def once(name):
+            try:
+                (folder / name).touch(exist_ok=False)
+            except FileExistsError:
+                return False
+            return True
+
+        class Opened:
+            # A file whose reader is killed when it has read some of its rows.
+            def __init__(self, path):
+                self.file, self.path, self.taken = open(path, "rb"), path, 0
+
+            def __getattr__(self, name):
+                return getattr(self.file, name)
+
+            def read(self, size=-1):
+                data = self.file.read(size)
+                self.taken += len(data)
+                from pyspark import TaskContext
+                if self.path.endswith("1.parquet") and TaskContext.get() and self.taken > 100_000:
+                    if once("killed " + what):
+                        os.kill(os.getpid(), signal.SIGKILL)
+                return data
+
+        local = fs.LocalFileSystem()
+        names = [name for name in fs.FileSystemHandler.__abstractmethods__]
+        def passed_on(name):
+            return lambda self, *arguments: getattr(local, name)(*arguments)
+        own = {{name: passed_on(name) for name in names}}
+        own["get_type_name"] = lambda self: "deadly"
+        own["get_file_info_selector"] = lambda self, selector: local.get_file_info(selector)
+        own["open_input_file"] = lambda self, path: pa.PythonFile(Opened(path), mode="r")
+        own["__eq__"] = lambda self, other: type(self) is type(other)
+        own["__ne__"] = lambda self, other: type(self) is not type(other)
+        Deadly = type("Deadly", (fs.FileSystemHandler,), own)
+
+        # Each task may fail once.
+        builder = SparkSession.builder.master("local[2, 2]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.sql.session.timeZone", "UTC")
+        spark = builder.config("spark.sql.shuffle.partitions", "3").getOrCreate()
+        spark.sparkContext.setLogLevel("OFF")
+        frame = spark.read.parquet(str(folder / "rows"))
+        assert frame.count() == 40_000
+        windows = wk.sliding("10 minutes", "3 minutes")
+        for what, aggs in [("slices", [wk.sum("v"), wk.count()]), ("rows", [wk.median("v")])]:
+            query = wk.query(by="k", time="t", windows=windows, aggs=aggs)
+            wanted = sorted(map(repr, wk.spark.reference(frame, query).collect()))
+            scan = wk.spark.scan(spark, str(folder / "rows"), query, filesystem=fs.PyFileSystem(Deadly()))
+            assert sorted(map(repr, scan.collect())) == wanted
+            assert (folder / ("killed " + what)).exists()
+            print("equal after a kill", what)
+        """
+    )
+    assert printed.count("equal after a kill") == 2
+
+
 def test_a_task_that_fails_twice_is_run_a_third_time(tmp_path):
     """Killed at first, then with an error; of both stages, and half-way, after they yielded something."""
     printed = program(

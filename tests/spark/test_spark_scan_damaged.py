@@ -1,8 +1,7 @@
 """Parquet files that are damaged, cut off, or far larger than they look: a scan says so, or reads them.
 
 Most is read by the code of tasks without Spark, in a process of its own: one that crashes or does not end is
-found. Of pyarrow itself one crash is known, which these damages do not lead to: what a footer says of levels
-(``SizeStatistics``) is checked by a constructor whose exception ends the process.
+found.
 """
 
 from __future__ import annotations
@@ -146,6 +145,165 @@ def test_damaged_files_are_refused_or_read(tmp_path: Path) -> None:
         assert refused + read == 80
         assert failed == 0
         assert refused > 10
+
+
+EVERY_BIT = """
+    import struct, sys
+    from pathlib import Path
+    import pyarrow as pa, pyarrow.dataset as ds, pyarrow.parquet as pq
+    import windowkit as wk
+    from windowkit import files
+    from windowkit.spark.parquet.pruning import Chosen, pruned
+    from windowkit.spark.parquet.reading import Reader, fragment
+
+    path = Path(sys.argv[1])
+    rows = pa.table({"k": ["a", "b", None] * 4, "l": [[1], [], [2, 3]] * 4, "v": [1.0, None, 3.0] * 4})
+    pq.write_table(rows, path, store_schema=False)
+    sound = path.read_bytes()
+    schema = pa.schema({"k": pa.string(), "l": pa.list_(pa.int64()), "v": pa.float64()})
+    filter = ds.field("v") > 1
+    chosen = Chosen(filter, filter, ("v", "k"), True)
+    footer = len(sound) - 8 - struct.unpack("<I", sound[-8:-4])[0]
+    named = read = 0
+    for at in range(footer, len(sound) - 8):
+        for bit in range(2):
+            damaged = bytearray(sound)
+            damaged[at] ^= 1 << bit
+            path.write_bytes(damaged)
+            source = files.found(str(path))
+            reader = Reader(source.filesystem, schema, pa.schema([]), chosen)
+            try:
+                pruned(fragment(source.filesystem, source.files[0]), schema, chosen)
+                for part in files.parts(source, 1)[0]:
+                    list(reader.batches(part))
+            except wk.WindowKitError as error:
+                named += path.name in str(error)
+            else:
+                read += 1
+    print(named, read, 2 * (len(sound) - 8 - footer))
+"""
+
+
+@pytest.mark.slow
+def test_no_bit_of_a_footer_ends_the_process(tmp_path: Path) -> None:
+    """Of pyarrow two exceptions are known that nobody catches: of numbers of levels, and of types."""
+    named, read, every = map(int, program(EVERY_BIT, tmp_path / "bits.parquet").split())
+    assert named + read == every
+    assert named > every / 5
+    assert read > every / 20
+
+
+LARGE = """
+    import resource, sys
+    from pathlib import Path
+    import pyarrow as pa
+    import windowkit as wk
+    from windowkit import files
+    from windowkit.spark.parquet.reading import Reader
+
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+    path, schema = sys.argv[1], pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(sys.argv[2])))
+    source = files.found(path)
+    reader = Reader(source.filesystem, schema, pa.schema([]))
+    before, rows, most = peak(), 0, 0
+    try:
+        for part in files.parts(source, 1)[0]:
+            for batch in reader.batches(part):
+                rows, most = rows + batch.num_rows, max(most, batch.nbytes >> 20)
+    except wk.InvalidValue as error:
+        assert Path(path).name in str(error), error
+        rows = -1
+    print(rows, most, peak() - before)
+"""
+
+
+def read(path: Path, schema: pa.Schema) -> list[int]:
+    """Read a file in a process of its own; return rows, -1 if refused, and the MiB of a batch and at all."""
+    printed = program(LARGE, path, schema.serialize().to_pybytes().hex(), ARROW_DEFAULT_MEMORY_POOL="system")
+    return [int(word) for word in printed.split()]
+
+
+@pytest.mark.parametrize("kind", ["text", "bytes", "list", "struct"])
+def test_a_long_text_of_many_rows_takes_no_more_than_some_rows_of_it(tmp_path: Path, kind: str) -> None:
+    """A file of some kB whose texts are a gigabyte."""
+    rows, text = 20_000, pa.array(["x", "y" * 50_000])
+    texts: pa.Array = pa.DictionaryArray.from_arrays(pa.array([0, *[1] * (rows - 1)], pa.int32()), text)
+    if kind == "bytes":
+        texts = pa.DictionaryArray.from_arrays(texts.indices, text.cast(pa.binary()))
+    elif kind == "list":
+        texts = pa.ListArray.from_arrays(pa.array(range(rows + 1), pa.int32()), texts)
+    elif kind == "struct":
+        texts = pa.StructArray.from_arrays([texts], ["inner"])
+    path = tmp_path / "texts.parquet"
+    pq.write_table(pa.table({"s": texts}), path, store_schema=False)
+    assert path.stat().st_size < 100_000
+    wanted = pq.ParquetFile(path).schema_arrow
+    assert rows * 50_000 >> 20 > 900
+    found, batch, growth = read(path, wanted)
+    assert (found, batch <= 64) == (rows, True)
+    assert growth < 350
+
+
+VALUES = 17 << 20
+"""Of a page that has to have a size of five bytes in its header."""
+
+
+def expanding(path: Path) -> bytes:
+    """Write a file with a page that is a thousand times as large as it looks."""
+    zeros = pa.Array.from_buffers(pa.int64(), VALUES, [None, pa.py_buffer(bytes(8 * VALUES))])
+    pq.write_table(
+        pa.table({"v": zeros}),
+        path,
+        compression="zstd",
+        use_dictionary=False,
+        row_group_size=VALUES,
+        data_page_size=1 << 30,
+        max_rows_per_page=VALUES,
+    )
+    return path.read_bytes()
+
+
+def varint(number: int) -> bytes:
+    """Return a number as Thrift's compact protocol writes it."""
+    left, found = number << 1 if number >= 0 else (-number << 1) - 1, bytearray()
+    while left > 127:
+        found.append(left & 127 | 128)
+        left >>= 7
+    return bytes([*found, left])
+
+
+def number_at(data: bytes, at: int) -> int:
+    """Return the number that is written there."""
+    found = shift = 0
+    for byte in data[at:]:
+        found |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            break
+    return found >> 1 if not found & 1 else -(found >> 1) - 1
+
+
+def test_a_page_that_expands_is_read_as_it_is(tmp_path: Path) -> None:
+    data = expanding(tmp_path / "page.parquet")
+    assert 1000 * len(data) < 8 * VALUES
+    rows, batch, growth = read(tmp_path / "page.parquet", pa.schema({"v": pa.int64()}))
+    assert (rows, batch) == (VALUES, 0)
+    assert growth < 450
+
+
+@pytest.mark.parametrize("said", [2**31 - 1, 8 * VALUES + 8, 8 * VALUES - 8])
+def test_a_page_whose_header_says_another_size_is_refused(tmp_path: Path, said: int) -> None:
+    path = tmp_path / "page.parquet"
+    data = expanding(path)
+    # Levels take some bytes, too.
+    at = next(at for at in range(4, 64) if 8 * VALUES <= number_at(data, at) < 8 * VALUES + 64)
+    assert len(varint(said)) == len(varint(8 * VALUES)) == 5
+    path.write_bytes(data[:at] + varint(said) + data[at + 5 :])
+    rows, _, growth = read(path, pa.schema({"v": pa.int64()}))
+    assert rows == -1
+    assert growth < 450
 
 
 def hurt(folder: Path, damage: str) -> Path:

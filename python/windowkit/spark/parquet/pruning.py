@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from windowkit.files import Source, said
+from windowkit.spark.parquet.groups import check
 
 __all__ = ["Chosen", "left_over", "pruned", "silent"]
 
@@ -114,7 +115,14 @@ Columns: TypeAlias = list[tuple[int, pa.DataType, pa.Field]]
 
 
 def tested(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) -> Columns:
-    """Return the columns that a filter reads: their numbers and types in the file, and what Spark has."""
+    """Return the columns that a filter reads: their numbers and types in the file, and what Spark has.
+
+    Raises
+    ------
+    InvalidValue
+        The footer says of one what cannot be.
+    """
+    check(opened, [name for name in chosen.columns if name in opened.physical_schema.names])
     given = ds.get_partition_keys(opened.partition_expression)
     stored = opened.metadata.schema
     numbers = {stored.column(at).path: at for at in range(len(stored))}

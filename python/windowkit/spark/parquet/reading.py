@@ -17,6 +17,7 @@ from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.files import File, Part, check_unchanged, constants, said
+from windowkit.spark.parquet.groups import DAMAGED, check, leaves, rows_of_batch, size, within
 from windowkit.spark.parquet.legacy import (
     READING,
     UNIT,
@@ -33,14 +34,9 @@ from windowkit.spark.parquet.types import conformed, is_readable
 
 __all__ = ["Reader", "fragment", "int96_in", "unopened"]
 
-BATCH_ROWS: Final = 1 << 16
-BATCH_BYTES: Final = 16 << 20
-"""Rows of a batch, and about their bytes at most."""
 WIDE_GROUP: Final = 64 << 20
 """Bytes of the columns of a row group from which they are read piece by piece rather than at once."""
 PIECE_BYTES: Final = 4 << 20
-DAMAGED: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
-"""What pyarrow raises of a file that it cannot read; the last where a name in it is no text."""
 FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit=UNIT)
 
 
@@ -142,7 +138,7 @@ class Reader:
         for field in schema:
             if field.name not in constant:
                 check_column(field, own, part.file)
-        groups = [group for group in range(opened.num_row_groups) if lies_in(opened, group, part)]
+        groups = within(opened, part)
         opened = opened.subset(row_group_ids=groups)
         there = [name for name in schema.names if name in own.names and name not in constant]
         # Times of INT96 that have not been found to be as they are read.
@@ -171,24 +167,22 @@ def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.Reco
     A scanner of pyarrow decodes a row group before it hands out its first batch; a row group of wide rows may
     be larger than memory. Sizes are those of the footer, where texts that a dictionary holds count little.
     """
+    metadata = opened.metadata
+    columns = leaves(metadata, names)
+    check(opened, names)
     with opened.open() as source:
         for group in opened.row_groups:
-            columns = opened.metadata.row_group(group.id)
-            each = (columns.column(at) for at in range(columns.num_columns))
-            size = sum(
-                column.total_uncompressed_size
-                for column in each
-                if any(is_in(name)(column.path_in_schema) for name in names)
-            )
-            wide = size > WIDE_GROUP
+            wide = size(metadata, group.id, columns) > WIDE_GROUP
             file = pq.ParquetFile(
                 source,
-                metadata=opened.metadata,
+                metadata=metadata,
                 coerce_int96_timestamp_unit=UNIT,
                 pre_buffer=not wide,
                 buffer_size=PIECE_BYTES if wide else 0,
+                # Where there is a checksum, damage is found rather than read as other values.
+                page_checksum_verification=True,
             )
-            rows = min(max(BATCH_BYTES * columns.num_rows // max(size, 1), 1), BATCH_ROWS)
+            rows = rows_of_batch(source, metadata, group.id, columns)
             yield from file.iter_batches(rows, row_groups=[group.id], columns=names, use_threads=False)
 
 
@@ -207,20 +201,6 @@ def check_column(field: pa.Field, own: pa.Schema, file: File) -> None:
             "in others; files of one scan must have the same types, or narrower integers and floats than "
             "the first; with merge_schema=True the widest of all files counts"
         )
-
-
-def lies_in(opened: ds.ParquetFileFragment, group: int, part: Part) -> bool:
-    """Whether the middle of a row group lies in the part, so that each is in exactly one."""
-    columns = opened.metadata.row_group(group)
-    first, size = None, 0
-    for at in range(columns.num_columns):
-        column = columns.column(at)
-        begins = column.data_page_offset
-        if column.has_dictionary_page:
-            begins = min(begins, column.dictionary_page_offset)
-        first = begins if first is None else min(first, begins)
-        size += column.total_compressed_size
-    return part.start <= (first or 0) + size // 2 < part.end
 
 
 def completed(batch: pa.RecordBatch, schema: pa.Schema, constant: dict[str, pa.Scalar]) -> pa.RecordBatch:
