@@ -66,7 +66,7 @@ LOST: Final = "0D"
 """What the additions of a float sum lost, which Spark does not report: a constant, not to be shuffled."""
 
 
-def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str], str]) -> str:
+def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str], str] = str) -> str:
     """Return Spark's own window over the timestamps `time`; `name` names the other columns it reads."""
     if isinstance(window, Session) and window.column is not None:
         # Spark takes no interval of days and time here, but a text of one; the microseconds of it are exact.
