@@ -106,10 +106,11 @@ def check(opened: ds.ParquetFileFragment, names: Iterable[str]) -> None:
         stored = metadata.schema.column(column)
         for group in groups:
             # Statistics of another type are the other thing that ends the process.
-            if (said := metadata.row_group(group).column(column).physical_type) != stored.physical_type:
+            given = metadata.row_group(group).column(column).physical_type
+            if given != stored.physical_type:
                 raise InvalidValue(
-                    f"paths: {opened.path!r} cannot be read: column {stored.path!r} is {stored.physical_type}, "
-                    f"but {said} in row group {group}"
+                    f"paths: {opened.path!r} cannot be read: column {stored.path!r} is "
+                    f"{stored.physical_type}, but {given} in row group {group}"
                 )
 
 
