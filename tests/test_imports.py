@@ -16,7 +16,7 @@ PROJECT = Path(__file__).parents[1]
 ROOT = PROJECT / "python"
 
 LANGUAGE = ("_columns", "aggregates", "aggregation", "checks", "durations", "engines", "errors", "moments")
-LANGUAGE += ("processing", "progress", "query", "user", "windows")
+LANGUAGE += ("processing", "progress", "query", "user", "windows", "written")
 """What queries are made of: values without data, without engines and without the native core."""
 
 ROOMS = ("shipping", "jobs", "partition", "routes", "parquet")

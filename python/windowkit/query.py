@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from windowkit import engines
+from windowkit import engines, written
 from windowkit.aggregates import Aggregate
 from windowkit.checks import a_type, integer
 from windowkit.errors import InvalidType, InvalidValue
@@ -93,6 +93,43 @@ class Query:
         windowed = (column for window in self.windows for column in window.columns)
         aggregated = (column for aggregate in self.aggs for column in aggregate.inputs)
         return list(dict.fromkeys([*self.by, self.time, *windowed, *aggregated]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as a dict that JSON holds, for `from_dict`, here or in another process.
+
+        Returns
+        -------
+        dict
+            ``version`` (1), ``by`` (a list of names), ``time`` (a name; None for `windowkit.PROCESSING_TIME`),
+            ``windows`` and ``aggs`` (lists of text forms, as on the command line), ``max_windows`` (an int or
+            None).
+
+        Raises
+        ------
+        InvalidType
+            A window or function is user-defined.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="ts", windows=wk.tumbling("1 day"), aggs=wk.sum("v").where("ok"))
+        >>> query.to_dict()["windows"], query.to_dict()["aggs"]
+        (['tumbling(1 day)'], ['sum(v) where ok'])
+        >>> wk.Query.from_dict(query.to_dict()) == query
+        True
+        """
+        return written.write(self.by, self.time, self.windows, self.aggs, self.max_windows)
+
+    @staticmethod
+    def from_dict(form: Mapping[str, Any]) -> Query:
+        """Return the query of a dict that `to_dict` made, or another program.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is of another version, lacks a key, has others, or a value is not what `query` takes.
+        """
+        return query(**written.read(form))
 
     def run(
         self,
