@@ -100,9 +100,9 @@ class Query:
         Returns
         -------
         dict
-            ``version`` (1), ``by`` (a list of names), ``time`` (a name; None for `windowkit.PROCESSING_TIME`),
-            ``windows`` and ``aggs`` (lists of text forms, as on the command line), ``max_windows`` (an int or
-            None).
+            ``version`` (1), ``by`` (a list of names), ``time`` (a name; None for
+            `windowkit.PROCESSING_TIME`), ``windows`` and ``aggs`` (lists of text forms, as on the command
+            line), ``max_windows`` (an int or None).
 
         Raises
         ------

@@ -323,8 +323,7 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
                 && most < *gap
             {
                 return binder.refused(format!(
-                    "the at_most of {name} is less than its gap; allowed are lengths from \
-                                               there on"
+                    "the at_most of {name} is less than its gap; allowed are lengths from that on"
                 ));
             }
             Window::RowSession(RowSession::new(gap, at_most))

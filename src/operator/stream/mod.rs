@@ -13,6 +13,7 @@
 //! All instances see every watermark, and a call takes effect in all or in none.
 
 mod agenda;
+mod change;
 mod engine;
 mod intake;
 mod keyed;
@@ -25,31 +26,30 @@ mod progress;
 mod queries;
 mod sharing;
 mod snapshot;
+mod steps;
 mod tuples;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
-use arrow_select::filter::filter_record_batch;
 
 use super::plan::Plan;
-use crate::aggregate::Partials;
-use crate::keys::KeyIndex;
 use crate::memory::{OutOfMemory, of_panic};
-use crate::slice::strategy::{Order, Strategy};
+use crate::slice::strategy::Strategy;
 use crate::{Error, Result};
-use engine::{Emptied, Engine, Outcome};
-use intake::{Gate, check_open, check_schema, check_watermark};
-use late::{Late, Reason, Refused};
+use change::parts;
+use engine::Engine;
+use late::Late;
 pub use options::{Options, Stats, StoreKind, length};
+use progress::Progress;
 pub use progress::{By, Delay};
-use progress::{Progress, Seen};
-use queries::{Entry, Queries};
+use queries::Entry;
 use sharing::{Class, strategy};
 pub use snapshot::Contents;
+use steps::Attempted;
 
 /// A stream operator.
 pub struct Operator {
@@ -93,21 +93,6 @@ pub enum Step<'a> {
     Peek(Option<&'a [ArrayRef]>),
     /// See [`Operator::take_late`].
     TakeLate,
-}
-
-/// What a step changes besides what the undo logs of the engines know of, once it is committed.
-#[derive(Default)]
-struct Attempted {
-    /// One for each engine, unless no engine takes part.
-    outcomes: Vec<Outcome>,
-    watermark: Option<i64>,
-    latest: Option<i64>,
-    seen: Option<Seen>,
-    rows: u64,
-    refused: Refused,
-    takes_late: bool,
-    /// The engines without their contents, if the stream ends.
-    emptied: Option<Vec<Emptied>>,
 }
 
 impl Operator {
@@ -340,23 +325,6 @@ impl Operator {
         Ok(results)
     }
 
-    fn tried(&mut self, step: Step<'_>) -> Result<(Attempted, Vec<RecordBatch>)> {
-        let mut attempted = match step {
-            Step::Push(batches) => self.try_push(batches),
-            Step::Advance(watermark) => self.try_advance(watermark),
-            Step::Follow => self.try_follow(),
-            Step::Punctuate(time, key) => self.try_punctuate(time, key),
-            Step::Close => self.try_close(),
-            Step::Peek(key) => return Ok((self.unchanged(), self.peeked(key)?)),
-            Step::TakeLate => {
-                let late = self.late.batches().to_vec();
-                return Ok((Attempted { takes_late: true, ..self.unchanged() }, late));
-            }
-        }?;
-        let results = attempted.outcomes.iter_mut().flat_map(Outcome::take_results).collect();
-        Ok((attempted, results))
-    }
-
     /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
     pub fn settle(&mut self, commit: bool) {
         let Some(attempted) = self.attempted.take() else { return };
@@ -380,164 +348,6 @@ impl Operator {
         }
     }
 
-    fn unchanged(&self) -> Attempted {
-        Attempted { watermark: self.watermark, latest: self.latest, ..Attempted::default() }
-    }
-
-    fn try_push(&mut self, batches: &[RecordBatch]) -> Result<Attempted> {
-        check_open(self.closed, "push")?;
-        let input = self.input().clone();
-        batches.iter().try_for_each(|batch| check_schema(&input, batch))?;
-        let (mut gate, limits) = (self.gate(), self.limits());
-        let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
-        let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
-        for batch in batches {
-            let (mut timed, untimed) = gate.accept(self.leader(), (batch, before))?;
-            if let Some(rows) = untimed {
-                refused.extend(self.late_for_all(&rows, Reason::NullTime)?);
-            }
-            if let Some(seen) = &mut seen {
-                if let Some(ahead) = seen.ahead(&timed) {
-                    let rows = timed.only(&BooleanArray::new(ahead.clone(), None))?.rows;
-                    refused.extend(self.late_for_all(&rows, Reason::Future)?);
-                    timed = timed.only(&BooleanArray::new(!&ahead, None))?;
-                }
-                let sources = self.progress.as_mut().map(|progress| progress.sources(&timed.rows));
-                seen.see(&timed, &sources.transpose()?.unwrap_or_default(), self.now)?;
-            }
-            gate.see(&timed);
-            if let Some(gaps) = self.leader().gap_column() {
-                let valid = gaps.valid(timed.rows.column(gaps.position))?;
-                let rows = timed.only(&BooleanArray::new(!&valid, None))?.rows;
-                refused.extend(self.late_for_all(&rows, Reason::NoGap)?);
-                timed = timed.only(&BooleanArray::new(valid, None))?;
-            }
-            before += batch.num_rows();
-            rows += (timed.times.len() - self.refuse(&timed, &limits, &mut refused)?) as u64;
-            accepted.push(timed);
-        }
-        let refused = self.late.limited(refused, self.options.late_limit)?;
-        let watermark = match (self.options.order, &seen) {
-            (Order::InOrder, _) => gate.latest_row,
-            (Order::OutOfOrder, seen) => seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.now))?,
-        };
-        let outcomes = self.all(|engine| engine.try_push(engine.own_rows(&accepted)?, watermark))?;
-        let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
-        Ok(Attempted { outcomes, watermark, latest, seen, rows, refused, ..Attempted::default() })
-    }
-
-    fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
-        check_open(self.closed, "peek")?;
-        let outcomes = self.all(|engine| engine.try_move(Some(i64::MAX), true));
-        let results =
-            outcomes.map(|mut all| all.iter_mut().flat_map(Outcome::take_results).collect::<Vec<_>>());
-        self.engines_mut().for_each(Engine::take_back);
-        let results = results?;
-        let Some(key) = key else { return Ok(results) };
-        let mut index = KeyIndex::new(key.iter().map(|column| column.data_type().clone()).collect())?;
-        let mut ids = Vec::new();
-        index.assign_all(key, 1, &mut ids)?;
-        let of_key = |batch: &RecordBatch| {
-            let mut ids = Vec::new();
-            index.assign_all(&batch.columns()[..key.len()], batch.num_rows(), &mut ids)?;
-            let is_its_own = BooleanArray::from_iter(ids.into_iter().map(|id| Some(id == 0)));
-            Ok(filter_record_batch(batch, &is_its_own)?)
-        };
-        results.iter().map(of_key).collect()
-    }
-
-    /// Rows that all queries lack, once for each.
-    fn late_for_all(&self, rows: &RecordBatch, reason: Reason) -> Result<Vec<RecordBatch>> {
-        if rows.num_rows() == 0 {
-            return Ok(Vec::new());
-        }
-        self.names().map(|name| self.late.batch(rows, name, reason)).collect()
-    }
-
-    fn try_follow(&mut self) -> Result<Attempted> {
-        check_open(self.closed, "advance")?;
-        let watermark = self.followed()?.seen.watermark(self.now)?.max(self.watermark);
-        let outcomes = self.all(|engine| engine.try_move(watermark, false))?;
-        Ok(Attempted { outcomes, watermark, ..self.unchanged() })
-    }
-
-    fn try_advance(&mut self, watermark: i64) -> Result<Attempted> {
-        check_open(self.closed, "advance")?;
-        check_watermark(self.leader().measure(), self.watermark, watermark)?;
-        let watermark = Some(watermark);
-        let outcomes = self.all(|engine| engine.try_move(watermark, false))?;
-        Ok(Attempted { outcomes, watermark, ..self.unchanged() })
-    }
-
-    fn try_close(&mut self) -> Result<Attempted> {
-        check_open(self.closed, "close")?;
-        let emptied = self.engines().map(Engine::emptied).collect::<Result<_>>()?;
-        let watermark = Some(i64::MAX);
-        let outcomes = self.all(|engine| engine.try_move(watermark, true))?;
-        Ok(Attempted { outcomes, watermark, emptied: Some(emptied), ..self.unchanged() })
-    }
-
-    fn try_punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Attempted> {
-        check_open(self.closed, "punctuate")?;
-        let marked = |entry: &&Entry| entry.plan.windows().iter().any(|(_, window)| window.is_punctuated());
-        let accepted_from = |entry: &Entry| {
-            let horizon = self.watermark.map(|watermark| watermark.saturating_sub(entry.lateness));
-            horizon.max(entry.since.map(|since| since.saturating_add(1)))
-        };
-        let Some(cutoff) = self.entries.iter().filter(marked).map(accepted_from).min() else {
-            return Err(Error::InvalidValue(
-                "punctuate: no window of this operator is bounded by punctuation; those of windowkit.punctuation() are"
-                    .into(),
-            ));
-        };
-        let (column, is_in_order) = (self.leader().measure().column(), self.options.order == Order::InOrder);
-        let least = if is_in_order { self.latest.max(self.watermark) } else { cutoff };
-        if let Some(least) = least.filter(|&least| time < least) {
-            return Err(Error::InvalidValue(format!(
-                "punctuate: {time} is before {least} in column '{column}'; no row can have that time any more"
-            )));
-        }
-        let (low, high) = self.bounds();
-        if time < low || time > high {
-            return Err(Error::Overflow(format!(
-                "punctuate: {time} is too close to the limit of int64 for windows; allowed are times from {low} to {high}"
-            )));
-        }
-        let watermark = if is_in_order { Some(time) } else { self.watermark };
-        let outcomes = self.all(|engine| engine.try_punctuate(time, key, watermark))?;
-        Ok(Attempted { outcomes, watermark, ..self.unchanged() })
-    }
-
-    /// Tries a call in all engines; if it fails in one, it is rolled back in all.
-    fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Outcome>) -> Result<Vec<Outcome>> {
-        let mut windows = vec![0; self.entries.len()];
-        let mut one = |engine: &mut Engine| {
-            engine.begin(&windows);
-            call(engine).inspect(|outcome| outcome.count(&mut windows))
-        };
-        let outcomes = self.engines_mut().map(&mut one).collect::<Result<Vec<Outcome>>>();
-        if outcomes.is_err() {
-            self.engines_mut().for_each(Engine::take_back);
-        }
-        outcomes
-    }
-
-    /// Which rows may come.
-    fn gate(&self) -> Gate {
-        Gate {
-            order: self.options.order,
-            latest: self.latest.max(self.watermark),
-            latest_row: self.latest,
-            bounds: self.bounds(),
-        }
-    }
-
-    /// The least and the greatest time whose windows' edges fit int64.
-    fn bounds(&self) -> (i64, i64) {
-        let bounds = self.engines().map(|engine| engine.queries.edges().bounds());
-        bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).unwrap_or((i64::MIN, i64::MAX))
-    }
-
     /// The schema of [`Operator::take_late`].
     pub fn late_schema(&self) -> &SchemaRef {
         self.late.schema()
@@ -559,110 +369,4 @@ impl Operator {
             [] => Err(Error::Internal("an operator without queries".into())),
         }
     }
-
-    /// Adds a query, which may have an allowed lateness of its own. It sees only times after all rows and
-    /// watermarks so far, and its windows are those that begin there, as it has not seen all rows of earlier ones.
-    ///
-    /// # Errors
-    /// `InvalidValue` after [`Operator::close`], for a name that is in use, and for other keys or another time.
-    pub fn add(&mut self, name: String, plan: Arc<Plan>, lateness: Option<i64>) -> Result<()> {
-        check_open(self.closed, "add")?;
-        let lateness = lateness.unwrap_or(self.options.allowed_lateness);
-        self.options.check(lateness)?;
-        let since = self.latest.max(self.watermark);
-        let mut entries = self.entries.clone();
-        entries.push(Entry::new(name, (plan, lateness), since, self.options.order)?);
-        self.change(entries, true)
-    }
-
-    /// Removes a query and everything stored only for it.
-    ///
-    /// # Errors
-    /// `InvalidValue` after [`Operator::close`], for an unknown name, and for the only query.
-    pub fn remove(&mut self, name: &str) -> Result<()> {
-        check_open(self.closed, "remove")?;
-        let Some(at) = self.entries.iter().position(|entry| entry.name == name) else {
-            let names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
-            return Err(Error::InvalidValue(format!(
-                "query: there is none named '{name}'; there are '{}'",
-                names.join("', '")
-            )));
-        };
-        if self.entries.len() == 1 {
-            return Err(Error::InvalidValue(format!(
-                "query: '{name}' is the only one; an operator has at least one query"
-            )));
-        }
-        let mut entries = self.entries.clone();
-        entries.remove(at);
-        self.change(entries, self.several)
-    }
-
-    /// Replaces the queries: one was added or removed.
-    fn change(&mut self, entries: Vec<Entry>, several: bool) -> Result<()> {
-        let strategy = strategy(entries.iter().map(|entry| &*entry.plan), self.options.order)?;
-        let late = match several == self.several {
-            true => None,
-            false => Some(self.late.with_names(self.input(), &self.entries[0].name)?),
-        };
-        // Everything that can fail comes first.
-        let mut changes = Vec::new();
-        for (class, queries) in parts(&entries, several)? {
-            let known = self.engines.iter().position(|(own, _)| *own == class);
-            changes.push(match known.map(|at| (at, &self.engines[at].1)) {
-                None => {
-                    let engine = Engine::new(queries, self.options, &class, self.watermark)?;
-                    Change::Begun(Box::new(engine), class)
-                }
-                Some((at, engine)) if engine.queries.names().eq(queries.names()) => Change::None(at, queries),
-                Some((at, engine)) => Change::Partials(at, engine.changing(&queries)?, queries),
-            });
-        }
-        let mut old: Vec<_> = std::mem::take(&mut self.engines).into_iter().map(Some).collect();
-        for change in changes {
-            let (mut engine, changed) = match change {
-                Change::Begun(engine, class) => {
-                    self.engines.push((class, *engine));
-                    continue;
-                }
-                Change::None(at, queries) => (old[at].take(), (queries, None)),
-                Change::Partials(at, partials, queries) => (old[at].take(), (queries, Some(partials))),
-            };
-            if let Some((_, engine)) = &mut engine {
-                match changed {
-                    (queries, None) => engine.set_queries(queries),
-                    (queries, Some(partials)) => engine.change(queries, partials),
-                }
-            }
-            self.engines.extend(engine);
-        }
-        for (_, gone) in old.into_iter().flatten() {
-            self.past = self.past.and_did(gone.stats());
-        }
-        if let Some(late) = late {
-            self.late = late;
-        }
-        (self.entries, self.several, self.strategy) = (entries, several, strategy);
-        Ok(())
-    }
-}
-
-/// How the engine at a place changes, or one that begins.
-enum Change {
-    None(usize, Queries),
-    Partials(usize, Vec<Box<dyn Partials>>, Queries),
-    Begun(Box<Engine>, Class),
-}
-
-/// The classes of windows, and the queries of each; those that keep rows come last.
-fn parts(entries: &[Entry], several: bool) -> Result<Vec<(Class, Queries)>> {
-    let mut classes: Vec<&Class> = Vec::new();
-    for class in entries.iter().flat_map(|entry| &entry.classes) {
-        if !classes.contains(&class) {
-            classes.push(class);
-        }
-    }
-    classes.sort_by_key(|class| class.keeps_rows);
-    let each = classes.into_iter().map(|class| Ok((class.clone(), Queries::among(entries, class, several)?)));
-    each.collect()
 }

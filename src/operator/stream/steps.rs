@@ -1,0 +1,206 @@
+//! The steps of a stream, each attempted without being committed.
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow_select::filter::filter_record_batch;
+
+use super::engine::{Emptied, Engine, Outcome};
+use super::intake::{Gate, check_open, check_schema, check_watermark};
+use super::late::{Reason, Refused};
+use super::progress::Seen;
+use super::queries::Entry;
+use super::{Operator, Step};
+use crate::keys::KeyIndex;
+use crate::slice::strategy::Order;
+use crate::{Error, Result};
+
+/// What a step changes besides what the undo logs of the engines know of, once it is committed.
+#[derive(Default)]
+pub(super) struct Attempted {
+    /// One for each engine, unless no engine takes part.
+    pub(super) outcomes: Vec<Outcome>,
+    pub(super) watermark: Option<i64>,
+    pub(super) latest: Option<i64>,
+    pub(super) seen: Option<Seen>,
+    pub(super) rows: u64,
+    pub(super) refused: Refused,
+    pub(super) takes_late: bool,
+    /// The engines without their contents, if the stream ends.
+    pub(super) emptied: Option<Vec<Emptied>>,
+}
+
+impl Operator {
+    pub(super) fn tried(&mut self, step: Step<'_>) -> Result<(Attempted, Vec<RecordBatch>)> {
+        let mut attempted = match step {
+            Step::Push(batches) => self.try_push(batches),
+            Step::Advance(watermark) => self.try_advance(watermark),
+            Step::Follow => self.try_follow(),
+            Step::Punctuate(time, key) => self.try_punctuate(time, key),
+            Step::Close => self.try_close(),
+            Step::Peek(key) => return Ok((self.unchanged(), self.peeked(key)?)),
+            Step::TakeLate => {
+                let late = self.late.batches().to_vec();
+                return Ok((Attempted { takes_late: true, ..self.unchanged() }, late));
+            }
+        }?;
+        let results = attempted.outcomes.iter_mut().flat_map(Outcome::take_results).collect();
+        Ok((attempted, results))
+    }
+
+    fn unchanged(&self) -> Attempted {
+        Attempted { watermark: self.watermark, latest: self.latest, ..Attempted::default() }
+    }
+
+    fn try_push(&mut self, batches: &[RecordBatch]) -> Result<Attempted> {
+        check_open(self.closed, "push")?;
+        let input = self.input().clone();
+        batches.iter().try_for_each(|batch| check_schema(&input, batch))?;
+        let (mut gate, limits) = (self.gate(), self.limits());
+        let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
+        let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
+        for batch in batches {
+            let (mut timed, untimed) = gate.accept(self.leader(), (batch, before))?;
+            if let Some(rows) = untimed {
+                refused.extend(self.late_for_all(&rows, Reason::NullTime)?);
+            }
+            if let Some(seen) = &mut seen {
+                if let Some(ahead) = seen.ahead(&timed) {
+                    let rows = timed.only(&BooleanArray::new(ahead.clone(), None))?.rows;
+                    refused.extend(self.late_for_all(&rows, Reason::Future)?);
+                    timed = timed.only(&BooleanArray::new(!&ahead, None))?;
+                }
+                let sources = self.progress.as_mut().map(|progress| progress.sources(&timed.rows));
+                seen.see(&timed, &sources.transpose()?.unwrap_or_default(), self.now)?;
+            }
+            gate.see(&timed);
+            if let Some(gaps) = self.leader().gap_column() {
+                let valid = gaps.valid(timed.rows.column(gaps.position))?;
+                let rows = timed.only(&BooleanArray::new(!&valid, None))?.rows;
+                refused.extend(self.late_for_all(&rows, Reason::NoGap)?);
+                timed = timed.only(&BooleanArray::new(valid, None))?;
+            }
+            before += batch.num_rows();
+            rows += (timed.times.len() - self.refuse(&timed, &limits, &mut refused)?) as u64;
+            accepted.push(timed);
+        }
+        let refused = self.late.limited(refused, self.options.late_limit)?;
+        let watermark = match (self.options.order, &seen) {
+            (Order::InOrder, _) => gate.latest_row,
+            (Order::OutOfOrder, seen) => seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.now))?,
+        };
+        let outcomes = self.all(|engine| engine.try_push(engine.own_rows(&accepted)?, watermark))?;
+        let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
+        Ok(Attempted { outcomes, watermark, latest, seen, rows, refused, ..Attempted::default() })
+    }
+
+    fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
+        check_open(self.closed, "peek")?;
+        let outcomes = self.all(|engine| engine.try_move(Some(i64::MAX), true));
+        let results =
+            outcomes.map(|mut all| all.iter_mut().flat_map(Outcome::take_results).collect::<Vec<_>>());
+        self.engines_mut().for_each(Engine::take_back);
+        let results = results?;
+        let Some(key) = key else { return Ok(results) };
+        let mut index = KeyIndex::new(key.iter().map(|column| column.data_type().clone()).collect())?;
+        let mut ids = Vec::new();
+        index.assign_all(key, 1, &mut ids)?;
+        let of_key = |batch: &RecordBatch| {
+            let mut ids = Vec::new();
+            index.assign_all(&batch.columns()[..key.len()], batch.num_rows(), &mut ids)?;
+            let is_its_own = BooleanArray::from_iter(ids.into_iter().map(|id| Some(id == 0)));
+            Ok(filter_record_batch(batch, &is_its_own)?)
+        };
+        results.iter().map(of_key).collect()
+    }
+
+    /// Rows that all queries lack, once for each.
+    fn late_for_all(&self, rows: &RecordBatch, reason: Reason) -> Result<Vec<RecordBatch>> {
+        if rows.num_rows() == 0 {
+            return Ok(Vec::new());
+        }
+        self.names().map(|name| self.late.batch(rows, name, reason)).collect()
+    }
+
+    fn try_follow(&mut self) -> Result<Attempted> {
+        check_open(self.closed, "advance")?;
+        let watermark = self.followed()?.seen.watermark(self.now)?.max(self.watermark);
+        let outcomes = self.all(|engine| engine.try_move(watermark, false))?;
+        Ok(Attempted { outcomes, watermark, ..self.unchanged() })
+    }
+
+    fn try_advance(&mut self, watermark: i64) -> Result<Attempted> {
+        check_open(self.closed, "advance")?;
+        check_watermark(self.leader().measure(), self.watermark, watermark)?;
+        let watermark = Some(watermark);
+        let outcomes = self.all(|engine| engine.try_move(watermark, false))?;
+        Ok(Attempted { outcomes, watermark, ..self.unchanged() })
+    }
+
+    fn try_close(&mut self) -> Result<Attempted> {
+        check_open(self.closed, "close")?;
+        let emptied = self.engines().map(Engine::emptied).collect::<Result<_>>()?;
+        let watermark = Some(i64::MAX);
+        let outcomes = self.all(|engine| engine.try_move(watermark, true))?;
+        Ok(Attempted { outcomes, watermark, emptied: Some(emptied), ..self.unchanged() })
+    }
+
+    fn try_punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Attempted> {
+        check_open(self.closed, "punctuate")?;
+        let marked = |entry: &&Entry| entry.plan.windows().iter().any(|(_, window)| window.is_punctuated());
+        let accepted_from = |entry: &Entry| {
+            let horizon = self.watermark.map(|watermark| watermark.saturating_sub(entry.lateness));
+            horizon.max(entry.since.map(|since| since.saturating_add(1)))
+        };
+        let Some(cutoff) = self.entries.iter().filter(marked).map(accepted_from).min() else {
+            return Err(Error::InvalidValue(
+                "punctuate: no window of this operator is bounded by punctuation; those of windowkit.punctuation() are"
+                    .into(),
+            ));
+        };
+        let (column, is_in_order) = (self.leader().measure().column(), self.options.order == Order::InOrder);
+        let least = if is_in_order { self.latest.max(self.watermark) } else { cutoff };
+        if let Some(least) = least.filter(|&least| time < least) {
+            return Err(Error::InvalidValue(format!(
+                "punctuate: {time} is before {least} in column '{column}'; no row can have that time any more"
+            )));
+        }
+        let (low, high) = self.bounds();
+        if time < low || time > high {
+            return Err(Error::Overflow(format!(
+                "punctuate: {time} is too close to the limit of int64 for windows; allowed are times from {low} to {high}"
+            )));
+        }
+        let watermark = if is_in_order { Some(time) } else { self.watermark };
+        let outcomes = self.all(|engine| engine.try_punctuate(time, key, watermark))?;
+        Ok(Attempted { outcomes, watermark, ..self.unchanged() })
+    }
+
+    /// Tries a call in all engines; if it fails in one, it is rolled back in all.
+    fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Outcome>) -> Result<Vec<Outcome>> {
+        let mut windows = vec![0; self.entries.len()];
+        let mut one = |engine: &mut Engine| {
+            engine.begin(&windows);
+            call(engine).inspect(|outcome| outcome.count(&mut windows))
+        };
+        let outcomes = self.engines_mut().map(&mut one).collect::<Result<Vec<Outcome>>>();
+        if outcomes.is_err() {
+            self.engines_mut().for_each(Engine::take_back);
+        }
+        outcomes
+    }
+
+    /// Which rows may come.
+    fn gate(&self) -> Gate {
+        Gate {
+            order: self.options.order,
+            latest: self.latest.max(self.watermark),
+            latest_row: self.latest,
+            bounds: self.bounds(),
+        }
+    }
+
+    /// The least and the greatest time whose windows' edges fit int64.
+    fn bounds(&self) -> (i64, i64) {
+        let bounds = self.engines().map(|engine| engine.queries.edges().bounds());
+        bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).unwrap_or((i64::MIN, i64::MAX))
+    }
+}
