@@ -121,8 +121,8 @@ class TestLengths:
 
     @pytest.mark.parametrize("text", ["", "soon", "10", "10 min", "1.5 minutes"])
     def test_a_string_is_a_duration(self, text: str) -> None:
-        with refused(wk.InvalidValue, f"gap: {text!r} ", "; a duration is '<number> <unit>' once or more"):
-            wk.session(text)
+        with refused(wk.InvalidValue, f"size: {text!r} ", "; a duration is '<number> <unit>' once or more"):
+            wk.tumbling(text)
 
 
 class TestQueries:

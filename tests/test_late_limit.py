@@ -141,8 +141,9 @@ def as_of_version_3(snapshot: bytes) -> bytes:
     """Return what version 3 would have written: without limit, lateness by query, and dropped rows."""
     body = snapshot[24:]
     (schema,) = struct.unpack_from("<Q", body)
-    # Order, lateness, delay and store; then the limit.
-    limit = 8 + schema + 8 + 8 + 16 + 8
+    # Order and lateness, how the watermark follows rows (it does not), and the store; then the limit.
+    delay = 8 + schema + 8 + 8
+    limit = delay + 8 + 8
     at = limit + 8
     (queries,) = struct.unpack_from("<Q", body, at)
     at += 8
@@ -154,7 +155,9 @@ def as_of_version_3(snapshot: bytes) -> bytes:
         at += 8 + name + 8 + 16 + 8
     # Several, closed, watermark, latest, late rows; then those dropped.
     dropped = at + 8 + 8 + 16 + 16 + 8
-    old = body[:limit] + entries + body[at:dropped] + body[dropped + 8 :]
+    no_delay = bytes(16)
+    start = body[:delay] + no_delay + body[delay + 8 : limit]
+    old = start + entries + body[at:dropped] + body[dropped + 8 :]
     head = struct.pack("<8sHHQI", snapshot[:8], 3, 0, len(old), zlib.crc32(old))
     return head + old
 
