@@ -20,6 +20,7 @@ pub use bounded::Bounded;
 pub use buckets::split_rows;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, MAX_WINDOWS, Plan, Stored};
+#[cfg(feature = "python")]
 pub(crate) use schema::find;
 pub use stream::{By, Contents, Delay, Operator, Options, Stats, Step, StoreKind, length};
 pub use window_spec::{GapSpec, Length, Moment, WindowKind, WindowSpec};

@@ -26,6 +26,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     crate::memory::unwind_without();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    shared::register(module)?;
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;

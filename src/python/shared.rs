@@ -1,17 +1,39 @@
 //! What several threads may call, one at a time.
 //!
 //! Python functions run within a call: users' own, and signal handlers. If they call the same object, that is an error
-//! and no deadlock.
+//! and no deadlock. So it is if the process was forked meanwhile, since the thread that would end the call is not there.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use pyo3::prelude::*;
 
 use crate::{Error, Result};
 
 thread_local! {
     /// Where this is tells threads apart.
     static HERE: u8 = const { 0 };
+}
+
+/// How often the process was forked on the way to this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Has Python count forks, where there are any.
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let os = module.py().import("os")?;
+    if !os.hasattr("register_at_fork")? {
+        return Ok(());
+    }
+    let arguments = pyo3::types::PyDict::new(module.py());
+    arguments.set_item("after_in_child", wrap_pyfunction!(forked, module)?)?;
+    os.call_method("register_at_fork", (), Some(&arguments))?;
+    Ok(())
+}
+
+#[pyfunction]
+fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// A number that no other thread has at the same time; never 0.
@@ -24,6 +46,8 @@ pub(super) struct Shared<T> {
     value: Mutex<T>,
     /// 0 for none.
     user: AtomicUsize,
+    /// [`FORKS`] when it was last used.
+    forks: AtomicU32,
 }
 
 /// Its use by a thread.
@@ -34,14 +58,35 @@ pub(super) struct Used<'a, T> {
 
 impl<T> Shared<T> {
     pub(super) fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), user: AtomicUsize::new(0) }
+        Self { value: Mutex::new(value), user: AtomicUsize::new(0), forks: AtomicU32::new(0) }
     }
 
     /// Waits until no other thread uses the value.
     ///
+    /// Whoever waits must not hold the GIL: the other thread may need it.
+    ///
     /// # Errors
-    /// `InvalidValue` if this thread does; `Internal` if a panic left the value half-changed.
+    /// `InvalidValue` if this thread does, or one that a fork has left behind; `Internal` if a panic left the value
+    /// half-changed.
     pub(super) fn lock(&self) -> Result<Used<'_, T>> {
+        match self.try_lock()? {
+            Some(used) => Ok(used),
+            None if self.forks.load(Ordering::Relaxed) != FORKS.load(Ordering::Relaxed) => {
+                Err(Error::InvalidValue(
+                    "another thread was using the object when this process was forked from its own; make another one, \
+                     or fork while no call is running"
+                        .into(),
+                ))
+            }
+            None => Ok(self.used(self.value.lock().map_err(|_| panicked())?)),
+        }
+    }
+
+    /// Uses the value unless another thread does.
+    ///
+    /// # Errors
+    /// As [`Shared::lock`].
+    pub(super) fn try_lock(&self) -> Result<Option<Used<'_, T>>> {
         let this = this_thread();
         // Whatever another thread stores meanwhile, it is not this thread's number.
         if self.user.load(Ordering::Relaxed) == this {
@@ -51,10 +96,22 @@ impl<T> Shared<T> {
                     .into(),
             ));
         }
-        let value = self.value.lock().map_err(|_| Error::Internal("an earlier call panicked".into()))?;
-        self.user.store(this, Ordering::Relaxed);
-        Ok(Used { value, user: &self.user })
+        match self.value.try_lock() {
+            Ok(value) => Ok(Some(self.used(value))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Poisoned(_)) => Err(panicked()),
+        }
     }
+
+    fn used<'a>(&'a self, value: MutexGuard<'a, T>) -> Used<'a, T> {
+        self.forks.store(FORKS.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.user.store(this_thread(), Ordering::Relaxed);
+        Used { value, user: &self.user }
+    }
+}
+
+fn panicked() -> Error {
+    Error::Internal("an earlier call panicked".into())
 }
 
 impl<T> Drop for Used<'_, T> {

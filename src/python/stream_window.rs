@@ -16,16 +16,27 @@ use crate::{Error, Result};
 
 /// The aggregate of a window that rows enter and leave in order.
 #[pyclass(name = "StreamWindow", module = "windowkit._native", frozen)]
-pub(super) struct PyStreamWindow(Shared<StreamWindow>);
+pub(super) struct PyStreamWindow {
+    window: Shared<StreamWindow>,
+    /// The type of rows.
+    input: DataType,
+}
 
 impl PyStreamWindow {
     fn window(&self) -> Result<Used<'_, StreamWindow>> {
-        self.0.lock()
+        self.window.lock()
     }
 
-    /// For work too short to be worth releasing the GIL.
-    fn held<T>(&self, py: Python<'_>, work: impl FnOnce(&mut StreamWindow) -> Result<T>) -> PyResult<T> {
-        caught(|| work(&mut *self.window()?)).map_err(|error| exception(py, &error))
+    /// For work too short to be worth releasing the GIL, unless another thread uses the window.
+    fn held<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut StreamWindow) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        match caught(|| self.window.try_lock()).map_err(|error| exception(py, &error))? {
+            Some(mut window) => caught(|| work(&mut window)).map_err(|error| exception(py, &error)),
+            None => detached(py, || work(&mut *self.window()?)),
+        }
     }
 }
 
@@ -38,7 +49,7 @@ impl PyStreamWindow {
             StreamWindow::new(function, &kind.into_inner(), algorithm)
         };
         let window = caught(make).map_err(|error| exception(py, &error))?;
-        Ok(Self(Shared::new(window)))
+        Ok(Self { input: window.input().clone(), window: Shared::new(window) })
     }
 
     /// The type of the answers.
@@ -60,8 +71,8 @@ impl PyStreamWindow {
     /// Adds one row if its value is a plain number or None and the type is a plain number; returns whether it was
     /// added.
     fn insert_number(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Some(number) = number(value, &self.input) else { return Ok(false) };
         self.held(py, |window| {
-            let Some(number) = number(value, window.input()) else { return Ok(false) };
             window.insert_number(number)?;
             Ok(true)
         })

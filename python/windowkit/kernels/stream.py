@@ -166,8 +166,7 @@ class Window:
         if self._native.insert_number(values):
             return
         chunks = _chunks(values, validate)
-        for chunk in [self._one(values)] if chunks is None else chunks:
-            self._native.insert(chunk)
+        self._native.insert(self._one(values) if chunks is None else self._whole(chunks))
 
     def evict(self, n: int = 1) -> None:
         """Evict the `n` oldest rows.
@@ -233,6 +232,11 @@ class Window:
         InvalidType, Overflow
             As for `insert` and `query`. The window stays as it is.
 
+        Notes
+        -----
+        If a signal handler raises meanwhile (Ctrl-C), the rows may be in the window although no answers are
+        returned: a stream that goes on after that needs another window.
+
         Examples
         --------
         >>> import pyarrow as pa
@@ -252,12 +256,16 @@ class Window:
         least = usual if min_periods is None else _count("min_periods", min_periods)
         if least > size:
             raise InvalidValue(f"min_periods: {least}; a window of {size} rows never has so many values")
-        # In one piece, so that an overflow in the last chunk leaves the window as it was.
-        if len(chunks) > 1:
-            # What joins them trusts them.
-            chunks = [pa.concat_arrays([checked("values", chunk, full=True) for chunk in chunks])]
-        array = chunks[0] if chunks else pa.array([], self._type)
-        return pa.array(self._native.slide(array, size, least))
+        return pa.array(self._native.slide(self._whole(chunks), size, least))
+
+    def _whole(self, chunks: list[Any]) -> Any:
+        """Return chunks in one piece, so that what is wrong in the last leaves the window as it was."""
+        if not chunks:
+            return pa.array([], self._type)
+        if len(chunks) == 1:
+            return chunks[0]
+        # What joins them trusts them.
+        return pa.concat_arrays([checked("values", chunk, full=True) for chunk in chunks])
 
     def clear(self) -> None:
         """Remove all rows. The next row is numbered after the last, as if all had been evicted."""

@@ -160,6 +160,11 @@ class Partitioner:
             Times are missing, null, not as many as keys, or of a window that has ended; or the data is
             malformed.
 
+        Notes
+        -----
+        If a signal handler raises meanwhile (Ctrl-C), the rows may count as assigned although nothing is
+        returned: restore an earlier snapshot, or assign them again to workers that then count them twice.
+
         Examples
         --------
         >>> import pyarrow as pa

@@ -191,7 +191,7 @@ mod tests {
             let count = AggregateSpec::new("count_all", &[], "n");
             let plan = Arc::new(Plan::new(schema, Vec::new(), "t".into(), specs, vec![count]).unwrap());
             let entry = super::super::queries::Entry::new("q".into(), (plan, 0), None, Order::InOrder).unwrap();
-            let queries = Queries::among(&[entry.clone()], &entry.classes[0], false).unwrap();
+            let queries = Queries::among(std::slice::from_ref(&entry), &entry.classes[0], false).unwrap();
             let mut agenda = Agenda::new(&queries);
             prop_assert_eq!(agenda.upto(0).len(), windows.len() + 1);
             let mut t = -300;
