@@ -308,3 +308,15 @@ def test_damage_is_told() -> None:
 def test_what_is_refused(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_bounds_are_in_order_even_where_the_estimate_of_other_bytes_is_too_low() -> None:
+    """Found by the fuzz target from_bytes: 29 registers are above zero, and the estimate is 21."""
+    whole = bytes.fromhex(
+        "0a0107050000000a4324c952562235400000000000482740000000000000000003000000000000000002010701020301010005010102070104010101"
+    )
+    sketch = wk.HyperLogLog(5)
+    sketch.update(pa.array(range(60), pa.uint16()))
+    image = whole + sketch.to_bytes(8)[len(whole) :]
+    low, high = wk.HyperLogLog.from_bytes(image).bounds()
+    assert 21 < wk.HyperLogLog.from_bytes(image).estimate() < low <= high

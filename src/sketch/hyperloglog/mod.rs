@@ -129,7 +129,9 @@ impl HyperLogLog {
             }
         };
         let sketch = image::apache(self.precision, &self.state);
-        Ok((sketch.lower_bound(deviations), sketch.upper_bound(deviations)))
+        // No fewer than there are registers above zero, even if bytes from elsewhere have an estimate below that.
+        let low = sketch.lower_bound(deviations);
+        Ok((low, sketch.upper_bound(deviations).max(low)))
     }
 
     /// The relative standard error of an estimate: its limit for large numbers, and 0 while values are so few that they
