@@ -1,0 +1,96 @@
+"""What goes wrong in calls: signals, and user-defined functions that raise."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+from typing import TypeVar
+
+import windowkit as wk
+from support.failing import FAILURE, InjectedError
+
+T = TypeVar("T")
+
+INTERRUPTS = sys.version_info >= (3, 11)
+"""CPython 3.10 handles signals even between a return and the assignment after it (docs/operator.md)."""
+UNLIKE = {"bytes": 0, "keys": 0, "late_bytes": 0}
+"""What a call that failed, or a restart, may change of the statistics: what memory is held for."""
+
+
+def assert_like(stats: wk.Stats, before: wk.Stats) -> None:
+    """Assert that an operator is as it was."""
+    assert replace(stats, **UNLIKE) == replace(before, **UNLIKE)
+
+
+class Alarm:
+    """Interrupts within calls, and nowhere else."""
+
+    armed = False
+
+    def __call__(self, number: int, frame: object) -> None:
+        if self.armed:
+            raise KeyboardInterrupt
+
+    def interrupt(self, call: Callable[[], T], after: float) -> T:
+        """Return the result of a call, unless it is interrupted after some seconds."""
+        # What is raised within a callback of the garbage collector is not raised by the call.
+        gc.disable()
+        signal.setitimer(signal.ITIMER_REAL, after)
+        try:
+            self.armed = True
+            # No signal is handled between the call's return and the next line's end.
+            result = call()
+            self.armed = False
+        finally:
+            self.armed = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            gc.enable()
+        return result
+
+    @contextmanager
+    def handling(self) -> Iterator[None]:
+        before = signal.signal(signal.SIGALRM, self)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGALRM, before)
+
+
+class Disturbances:
+    """What goes wrong in a step: seeded for each, as nothing determines how often a call is interrupted."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self.random, self.alarm, self.log = Random(), Alarm(), log
+
+    def surely(self, op: wk.Operator, call: Callable[[], T]) -> T:
+        """Make a call until nothing fails in it; whenever something does, the operator is as it was."""
+        for _ in range(100):
+            how = self.random.random()
+            before, reached, queries = op.stats(), op.watermark, op.queries
+            try:
+                if how < 0.1:
+                    FAILURE.left = self.random.choice([0, 1, 2, 3, 5, 8, 13, 30])
+                    return call()
+                if how < 0.2 and INTERRUPTS:
+                    return self.alarm.interrupt(
+                        call, self.random.choice([1e-6, self.random.uniform(1e-6, 2e-3)])
+                    )
+                return call()
+            except KeyboardInterrupt:
+                self.log("  interrupted")
+            except wk.InvalidValue as error:
+                if not isinstance(error.__cause__, InjectedError):
+                    raise
+                self.log("  failed")
+            finally:
+                FAILURE.left = None
+            assert op.watermark == reached
+            # A removal that is interrupted may have been made.
+            if op.queries == queries:
+                assert_like(op.stats(), before)
+        raise AssertionError("what failed once fails for ever")

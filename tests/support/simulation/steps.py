@@ -1,0 +1,125 @@
+"""What happens to an operator, drawn step by step."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+import windowkit as wk
+from support.holding import Definition
+from support.plain import column
+from support.simulation.setting import Setting
+from support.streams import KEY_POOLS, KEYS, POOLS
+
+STEPS = 40
+"""Of a run, at most."""
+KEYS_OF = {str(kind): values for (kind, _), values in zip(KEYS, KEY_POOLS, strict=True)}
+
+
+class Step(NamedTuple):
+    """A call that changes an operator, with its argument; or a restart, a kill or a check."""
+
+    kind: str
+    argument: Any = None
+
+    def __str__(self) -> str:
+        if not isinstance(self.argument, pa.Table):
+            return self.kind if self.argument is None else f"{self.kind} {self.argument}"
+        return "\n  ".join([self.kind, *(str(tuple(row.values())) for row in self.argument.to_pylist())])
+
+
+class Steps:
+    """What happens next, whatever became of what happened before."""
+
+    def __init__(self, random: Random, setting: Setting) -> None:
+        self.random, self.setting = random, setting
+        self.others = {f"other{at}": query for at, query in enumerate(setting.others)}
+        self.number = random.randint(5, STEPS)
+        self.now, self.rows = random.randint(-30, 30), 0
+
+    def next(self, definition: Definition) -> Step:
+        """Draw what happens next to an operator that is defined so."""
+        kinds = ["push"] * 12 + ["advance"] * 4 + ["take_late", "snapshot", "snapshot", "restart", "kill"]
+        kinds += ["check", "refused"]
+        if self.others.keys() - definition.queries.keys():
+            kinds += ["add", "add"]
+        if len(definition.queries) > 1:
+            kinds.append("remove")
+        windows = [window for each in definition.queries.values() for window in each.query.windows]
+        if any(isinstance(window, wk.Punctuation) for window in windows):
+            kinds += ["punctuate"] * 3
+        kind = self.random.choice(kinds)
+        match kind:
+            case "push":
+                return Step(kind, self.batch())
+            case "advance":
+                return Step(kind, self.watermark(definition))
+            case "add":
+                return Step(kind, self.random.choice(sorted(self.others.keys() - definition.queries.keys())))
+            case "remove":
+                return Step(kind, self.random.choice(sorted(definition.queries)))
+            case "punctuate":
+                return self.punctuation(definition)
+        return Step(kind)
+
+    def batch(self) -> pa.Table:
+        """Return rows in two chunks, some of them late and some without a time."""
+        random, in_order = self.random, self.setting.order == "in-order"
+        columns: dict[str, list[Any]] = {name: [] for name in self.setting.schema.names}
+        # By a clock, rows of a call have one time; otherwise each has its own.
+        self.now += random.choice([0, 1, 2, 5, 12, 40]) if self.setting.processing else 0
+        for _ in range(random.choice([0, 1, 2, 3, 5, 8, 8, 13, 40])):
+            self.now += 0 if self.setting.processing else random.choice([0, 0, 1, 1, 2, 5, 12])
+            back = 0 if in_order else random.choice([0, 0, 0, 1, 4, 11, 30])
+            for name, values in columns.items():
+                if name == self.setting.at:
+                    known = self.setting.processing or random.random() >= 0.05
+                    values.append(self.now - back if known else None)
+                elif name == "id":
+                    values.append(self.rows)
+                elif name.startswith("k"):
+                    kind = self.setting.schema.field(name).type
+                    values.append(random.choice(KEYS_OF[str(kind)]))
+                else:
+                    pool = POOLS.get(name, [True, False, False])
+                    values.append(None if name != "n" and random.random() < 0.1 else random.choice(pool))
+            self.rows += 1
+        arrays = {
+            name: column(values, self.setting.schema.field(name).type) for name, values in columns.items()
+        }
+        batch = pa.table(arrays, schema=self.setting.schema)
+        cut = random.randint(0, batch.num_rows)
+        return pa.concat_tables([batch.slice(0, cut), batch.slice(cut)])
+
+    def watermark(self, definition: Definition) -> int:
+        """Return where to advance to: where rows are or, out of order, somewhere around the latest."""
+        reached = [t for t in (definition.watermark, definition.latest) if t is not None]
+        if self.setting.order == "in-order":
+            self.now = max([self.now, *reached]) + self.random.choice([0, 0, 1, 30])
+            return self.now
+        target = max(reached, default=-40) - 15 + self.random.randint(0, 30)
+        return target if definition.watermark is None else max(target, definition.watermark)
+
+    def punctuation(self, definition: Definition) -> Step:
+        known = (self.now, definition.watermark, definition.latest)
+        reached = max(t for t in known if t is not None)
+        at = reached + (self.random.randint(-15, 5) if self.setting.order == "out-of-order" else 0)
+        if not self.accepts_punctuation(at, definition):
+            return Step("check")
+        self.now = max(self.now, at) if self.setting.order == "in-order" else self.now
+        of: dict[str, Any] | None = None
+        table, by = definition.table, self.setting.query.by
+        if by and table.num_rows and self.random.random() < 0.5:
+            row = self.random.randrange(table.num_rows)
+            of = {name: table[name][row].as_py() for name in by}
+        return Step("punctuate", (at, of))
+
+    def accepts_punctuation(self, at: int, definition: Definition) -> bool:
+        """Whether rows of that time may still come, to all queries."""
+        watermark = definition.watermark
+        return self.setting.order == "in-order" or all(
+            (since is None or at > since) and (watermark is None or at >= watermark - lateness)
+            for _, since, lateness in definition.queries.values()
+        )
