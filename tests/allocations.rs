@@ -12,8 +12,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use windowkit::kernels::{Algorithm, Frames, Function, Question, Rolling, Segments, answer};
 use windowkit::operator::{
-    AggregateSpec, Bounded, GapSpec, Length, Operator, Options, Plan, Step, StoreKind, WindowKind,
-    WindowSpec, split_rows,
+    AggregateSpec, Bounded, Flush, GapSpec, Length, Operator, Options, Plan, Policy, Step, StoreKind,
+    WindowKind, WindowSpec, split_rows,
 };
 use windowkit::partition::{CardinalityKind, Method, Parameters, Partitioner};
 use windowkit::sketch::HyperLogLog;
@@ -106,15 +106,37 @@ fn window(name: &str, kind: WindowKind) -> WindowSpec {
     WindowSpec { name: name.into(), kind }
 }
 
+fn bound(windows: Vec<WindowSpec>, aggregates: &[(&str, &[&str])]) -> Plan {
+    let aggregates = aggregates.iter().map(|&(function, columns)| {
+        AggregateSpec::new(function, columns, &format!("{function} {columns:?}"))
+    });
+    Plan::new(rows(0).schema(), vec!["k".into()], "t".into(), windows, aggregates.collect())
+        .expect("a valid query")
+}
+
 fn plan(windows: Vec<WindowSpec>) -> Arc<Plan> {
     // One of each form of state: plain, of texts, of all values, of arrays.
-    let aggregates = [("sum", "v"), ("min", "s"), ("median", "v"), ("collect_list", "s")];
-    let aggregates = aggregates
-        .map(|(function, column)| AggregateSpec::new(function, &[column], &format!("{function} {column}")));
-    Arc::new(
-        Plan::new(rows(0).schema(), vec!["k".into()], "t".into(), windows, aggregates.into())
-            .expect("a valid query"),
-    )
+    let aggregates: [(&str, &[&str]); 5] = [
+        ("sum", &["v"]),
+        ("min", &["s"]),
+        ("median", &["v"]),
+        ("collect_list", &["s"]),
+        ("collect_rows", &["s", "v"]),
+    ];
+    Arc::new(bound(windows, &aggregates))
+}
+
+fn tumbling() -> WindowSpec {
+    let kind = WindowKind::Tumbling { size: Length::Units(10), start_time: None, partial: false };
+    window("tumbling", kind)
+}
+
+fn session() -> WindowSpec {
+    window("session", WindowKind::Session { gap: Length::Units(4) })
+}
+
+fn by_marks() -> WindowSpec {
+    window("marks", WindowKind::Punctuation { column: "m".into(), mark: Mark::Start })
 }
 
 fn by_time() -> Arc<Plan> {
@@ -124,14 +146,14 @@ fn by_time() -> Arc<Plan> {
             "sliding",
             WindowKind::Sliding { size, slide: Length::Units(3), start_time: None, partial: false },
         ),
-        window("session", WindowKind::Session { gap: Length::Units(4) }),
+        session(),
     ])
 }
 
 fn by_rows() -> Arc<Plan> {
     plan(vec![
         window("rows", WindowKind::Tumbling { size: Length::Rows(3), start_time: None, partial: false }),
-        window("marks", WindowKind::Punctuation { column: "m".into(), mark: Mark::Start }),
+        by_marks(),
         window("between", WindowKind::Between { enter: "m".into(), leave: "m".into(), exclusive: true }),
         window(
             "long",
@@ -141,6 +163,16 @@ fn by_rows() -> Arc<Plan> {
             },
         ),
     ])
+}
+
+/// A query whose keys fire after two rows or a marked one.
+fn emitting(windows: Vec<WindowSpec>, refinement: &str, flush: Flush) -> Arc<Plan> {
+    let plan = bound(windows, &[("sum", &["v"]), ("collect_list", &["s"])]);
+    let term = |kind: &str, number: i128, name: &str| (kind.to_owned(), number, 0.0, name.to_owned());
+    let trigger = [term("rows", 2, ""), term("on", 0, "m"), term("or", 2, "")];
+    let policy = Policy::new(&trigger, refinement, flush, plan.input(), plan.measure());
+    let policy = policy.expect("a valid policy");
+    Arc::new(plan.with_policy(Some(policy)))
 }
 
 const IN_ORDER: Options = Options {
@@ -191,11 +223,15 @@ fn batch_operators_run_out_of_memory() {
 #[test]
 fn stream_operators_run_out_of_memory() {
     memory::unwind_without();
+    let slowly = Flush { at_most: Some(1), later: Some(20) };
     let streams = [
         ("in order", by_time(), IN_ORDER),
         ("in order, by rows", by_rows(), IN_ORDER),
         ("out of order", by_time(), OUT_OF_ORDER),
         ("out of order, by rows", by_rows(), OUT_OF_ORDER),
+        ("retracting slowly", emitting(vec![tumbling(), session()], "retracting", slowly), OUT_OF_ORDER),
+        ("retracting, by rows", emitting(vec![by_marks()], "retracting", Flush::default()), IN_ORDER),
+        ("discarding", emitting(vec![tumbling()], "discarding", Flush::default()), IN_ORDER),
     ];
     let late = [rows(12), rows(8)];
     for (kind, plan, options) in streams {
@@ -207,17 +243,18 @@ fn stream_operators_run_out_of_memory() {
             let steps = [operator.push(&[rows(30)]), operator.advance(60), operator.close()];
             steps.map(|step| step.expect("there is memory"))
         };
-        for call in ["push", "advance", "punctuate", "close", "take late"] {
+        for call in ["push", "advance", "punctuate", "fire", "close", "take late"] {
             let step = || match call {
                 "push" => Step::Push(late),
                 "advance" => Step::Advance(14),
                 "punctuate" => Step::Punctuate(14, None),
+                "fire" => Step::Fire(None),
                 "close" => Step::Close,
                 _ => Step::TakeLate,
             };
             let mut sound = new();
             let Ok(results) = sound.attempt(step()) else {
-                assert_eq!(call, "punctuate", "only with marks");
+                assert!(matches!(call, "punctuate" | "fire"), "only with marks, or with a policy");
                 continue;
             };
             let expected = (call != "close").then(|| rest(&mut sound));

@@ -214,10 +214,6 @@ class TestRefusals:
                 "--input: 'nowhere.parquet' does not exist; it is a file, or a dir",
             ),
             (
-                {"--output": None},
-                "--output: none is given; a job writes to a path, unless --explain is given",
-            ),
-            (
                 {"--output": "nowhere/out.parquet"},
                 "--output: 'nowhere' is not a directory; the directory of an output must exist",
             ),
@@ -248,6 +244,12 @@ class TestRefusals:
                 {"--agg": "m4(v)", "--output": "out.csv"},
                 "--format: csv cannot hold the lists, structs or bytes of m4(v); Parquet can",
             ),
+            (
+                {"--agg": "top_k(v, 3)", "--output": "out.csv"},
+                "--format: csv cannot hold the lists, structs or bytes of top_k(v, 3); Parquet can",
+            ),
+            ({"--agg": "top_k(v, 2.5)"}, "k: 2.5 is out of range; k is a whole number from 1 to"),
+            ({"--agg": "frequent(v, 0)"}, "share: 0.0 is out of range; share is a number above 0"),
             ({"--agg": "sum(v) where device"}, "where: column 'device' is "),
             ({"--agg": "quantile(v, half)"}, "aggregate: 'half' in 'quantile(v, half)' is not a number; "),
             ({"--threads": "0"}, "threads: 0 is out of range; threads is an int of at least 1"),
@@ -303,7 +305,7 @@ class TestRefusals:
             "max(v) as window_end",
         ]
         assert refused(capsys, requested).startswith(
-            "--format: csv has a column 'window_end' for the window; other"
+            "--format: csv has no structs, so that windows are two columns; query: output column 'window_end'"
         )
 
     def test_a_directory_is_not_replaced_by_a_file(

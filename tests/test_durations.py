@@ -214,3 +214,55 @@ def test_numpy_durations_without_a_length_in_nanoseconds(value: np.timedelta64) 
 def test_numpy_durations_out_of_range() -> None:
     with pytest.raises(wk.InvalidValue, match=r"size: .* is out of range; a duration is below 2\*\*63"):
         length("size", np.timedelta64(2**60, "s"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10min",
+        "1h",
+        "5m",
+        "90s",
+        "100ms",
+        "20us",
+        "3ns",
+        "1D",
+        "2W",
+        "-5min",
+        "1.5h",
+        "0.25s",
+        "2h30min",
+        "1h 5s",
+    ],
+)
+def test_what_pandas_reads_is_suggested_as_written_here(text: str) -> None:
+    wanted = pd.Timedelta(text).value
+    with pytest.raises(wk.InvalidValue, match=r"; did you mean '[^']+'\?$") as refused:
+        duration("size", text)
+    suggested = str(refused.value).rpartition("did you mean ")[2].strip("'?")
+    assert duration("size", suggested).nanoseconds == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("10 mins", "10 minutes"),
+        ("1 hr", "1 hour"),
+        ("5 secs", "5 seconds"),
+        ("3 minits", "3 minutes"),
+        ("1w2d", "1 week 2 days"),
+        ("1.5 days", "1 day 12 hours"),
+    ],
+)
+def test_what_is_nearly_a_duration_is_suggested_right(text: str, meant: str) -> None:
+    with pytest.raises(wk.InvalidValue, match=rf"; did you mean '{meant}'\?$"):
+        wk.tumbling(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["1M", "1 month", "soon", "10", "PT5M", "", "1.00000000001ns", "1h x", "9" * 10**5]
+)
+def test_nothing_is_suggested_for_what_may_be_anything(text: str) -> None:
+    with pytest.raises(wk.InvalidValue) as refused:
+        duration("size", text)
+    assert "did you mean" not in str(refused.value)

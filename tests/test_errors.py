@@ -242,6 +242,25 @@ class TestQueries:
             ):
                 make("v", log2_k=wrong)
 
+    def test_the_number_of_most_frequent_values_is_whole(self) -> None:
+        for k in (0, -1, 2.5, 2**31, math.nan, math.inf):
+            with refused(
+                wk.InvalidValue, f"k: {k!r} is out of range; k is a whole number from 1 to 2147483647"
+            ):
+                wk.top_k("v", k)
+        for wrong in ("3", None, True, [3]):
+            with refused(wk.InvalidType, f"k: {wrong!r} is a ", "; k is a whole number from 1"):
+                wk.top_k("v", wrong)  # type: ignore[arg-type]
+
+    def test_the_share_of_frequent_values_is_above_0(self) -> None:
+        for share in (0, 0.0, -0.1, 1.01, 5, math.nan):
+            allowed = "share is a number above 0, up to 1, of all values"
+            with refused(wk.InvalidValue, f"share: {share!r} is out of range; {allowed}"):
+                wk.frequent("v", share)
+        for wrong in ("0.5", None, True, [0.5]):
+            with refused(wk.InvalidType, f"share: {wrong!r} is a ", "; share is a number above 0"):
+                wk.frequent("v", share=wrong)  # type: ignore[arg-type]
+
     def test_options_are_true_or_false(self) -> None:
         with refused(wk.InvalidType, "discrete: 1 is an int; it is True or False"):
             wk.quantile("v", 0.5, discrete=1)  # type: ignore[arg-type]
@@ -513,7 +532,7 @@ class TestRun:
     def test_a_spark_dataframe_is_told_by_its_class_and_takes_no_threads(self) -> None:
         # No pyspark is needed to tell, so that this stand-in will do.
         frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
-        with refused(wk.InvalidValue, "threads: 2 is given with a Spark DataFrame; Spark has its own tasks"):
+        with refused(wk.InvalidValue, "threads: 2 is given with a Spark DataFrame; allowed are route, "):
             query().run(frame, threads=2)
         for ask in (query().batches, query().schema):
             with refused(

@@ -15,11 +15,12 @@ from support.rust_imports import rust_imports
 PROJECT = Path(__file__).parents[1]
 ROOT = PROJECT / "python"
 
-LANGUAGE = ("_columns", "aggregates", "aggregation", "checks", "durations", "engines", "errors", "moments")
-LANGUAGE += ("processing", "progress", "query", "user", "windows", "written")
+LANGUAGE = ("_columns", "aggregates", "aggregation", "checks", "display", "durations", "emission", "engines")
+LANGUAGE += ("errors", "frames", "hints", "moments", "processing", "progress", "query", "rolling", "triggers")
+LANGUAGE += ("user", "windows", "written")
 """What queries are made of: values without data, without engines and without the native core."""
 
-ROOMS = ("shipping", "jobs", "partition", "routes", "parquet")
+ROOMS = ("shipping", "jobs", "partition", "routes", "streams", "parquet")
 """Of `windowkit.spark`, each above those before it."""
 
 NAMES_ONLY = {("windowkit.query", "windowkit.stream")}

@@ -93,6 +93,12 @@ def any_aggregate(draw: st.DrawFn) -> wk.Aggregate:
         aggregate = function(column, draw(SHARES))
     elif function in (wk.approx_count_distinct, wk.hll_sketch):
         aggregate = function(column, log2_k=draw(st.integers(4, 21)))
+    elif function is wk.collect_rows:
+        aggregate = function(*draw(st.lists(NAMES, max_size=3, unique=True)))
+    elif function is wk.top_k:
+        aggregate = function(column, draw(st.integers(1, 2**31 - 1)))
+    elif function is wk.frequent:
+        aggregate = function(column, draw(SHARES.filter(bool)))
     else:
         aggregate = function(column)
     if draw(st.booleans()):
@@ -196,6 +202,7 @@ class TestWindows:
             "tumbling(10 minutes, 1 minute)",
             "session(1 minute, start_time=1 second)",
             "hopping(10 minutes, 1 minute)",
+            "slding(10 minutes, 1 minute)",
             "tumbling(10 minutes))",
             "sliding(10 minutes; 1 minute)",
             "sliding(10 rows, 1 row, partial, partial)",
@@ -383,6 +390,9 @@ class TestExplain:
             "  begin every 7 minutes shifted by 1 minute, and every 7 minutes shifted by 4 minutes, and "
             "every 1 hour, and after 30 seconds without rows",
             "  store sum(v), count(v), moments(v), first(v, ignore_nulls)",
+            "panes, to compare (Li 2008, Eq. 6.1, 6.3)",
+            "  sliding(10 minutes, 7 minutes, start_time=1 minute): 1 minute long, 10 per window; "
+            "7 panes per slide, or 2 slices; they pay from 13 rows of a key per window on",
             "windows from slices",
             "  tumbling: a window joins its own slices",
             "  sliding: O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks",
@@ -442,6 +452,8 @@ class TestExplain:
             wk.quantile("v", 0.9),
             wk.count_distinct("v"),
             wk.collect_list("v"),
+            wk.collect_rows("v", "is it"),
+            wk.collect_rows(),
             wk.approx_quantile("v", 0.1),
             wk.approx_count_distinct("v"),
             wk.hll_sketch("v"),
@@ -451,7 +463,8 @@ class TestExplain:
         ]
         lines = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=aggs).explain().splitlines()
         stored = "sum(v), count(v), moments(v), min(v), max(v), first(v, ignore_nulls), last(v, ignore_nulls)"
-        stored += ", arg_min(t, v), arg_max(t, v), max(v) where ok, log_sum(v), values(v), list(v), sketch(v)"
+        stored += ", arg_min(t, v), arg_max(t, v), max(v) where ok, log_sum(v), values(v), list(v)"
+        stored += ", rows(v, is it), rows(*), sketch(v)"
         stored += ", hyperloglog(v, 12), hyperloglog(v, 10), arg_max(w, v), count(*) where `is it`"
         assert f"  store {stored}" in lines
         commutes = "associative, commutative"
@@ -469,6 +482,8 @@ class TestExplain:
             f"  percentile(v, 0.9, 1): values(v); holistic, {commutes}, invertible",
             f"  count(DISTINCT v): values(v); holistic, {commutes}, invertible",
             f"  collect_list(v): list(v); holistic, {commutes}",
+            f"  collect_rows(v, is it): rows(v, is it); holistic, {commutes}",
+            f"  collect_rows(): rows(*); holistic, {commutes}",
             f"  approx_quantile(v, 0.1): sketch(v); algebraic, {commutes}",
             f"  approx_count_distinct(v, 12): hyperloglog(v, 12); algebraic, {commutes}",
             f"  hll_sketch_agg(v, 12): hyperloglog(v, 12); algebraic, {commutes}",

@@ -15,7 +15,9 @@ MOST = 256 << 20
 
 
 @pytest.mark.parametrize(
-    "aggregate", [wk.max("v"), wk.first("v"), wk.collect_list("v"), wk.mode("v"), wk.count()], ids=str
+    "aggregate",
+    [wk.max("v"), wk.first("v"), wk.collect_list("v"), wk.collect_rows("v"), wk.mode("v"), wk.count()],
+    ids=str,
 )
 def test_large_answers_and_keys_come_in_small_batches(aggregate):
     large = "x" * SIZE
@@ -27,7 +29,8 @@ def test_large_answers_and_keys_come_in_small_batches(aggregate):
         assert batch.nbytes <= MOST
         windows += batch.num_rows
         text = batch.column(0 if counted else -1)[-1].as_py()
-        assert text == ([large] if aggregate.function == "collect_list" else large)
+        lists = {"collect_list": [large], "collect_rows": [{"v": large}]}
+        assert text == lists.get(aggregate.function, large)
     assert windows == WINDOWS
 
 

@@ -224,7 +224,11 @@ class TestNothing:
             "approx_count_distinct": 0,
             # What Apache's library and Spark have for a sketch of nothing, at log2_k = 12.
             "hll_sketch": bytes.fromhex("0201070c030c0008"),
+            "top_k": [],
+            "frequent": [],
             "collect_list": [],
+            # The rows are there.
+            "collect_rows": [{"v": None}, {"v": None}],
             "collect_set": [],
         }
         assert [row[each.name] for each in aggs] == [never_null.get(each.function) for each in aggs]
@@ -279,7 +283,7 @@ class TestData:
         ids=lambda data: type(data).__module__.split(".")[0] + "." + type(data).__name__,
     )
     def test_anything_with_an_arrow_interface_is_data(self, data: Any) -> None:
-        assert rows(self.QUERY.run(data)) == self.WANTED
+        assert rows(self.QUERY.run(data, result="pyarrow")) == self.WANTED
         assert rows(self.QUERY.batches(data).read_all()) == self.WANTED
         assert self.QUERY.schema(data).names == ["k", "window", "n", "s"]
 
@@ -374,6 +378,6 @@ def test_only_the_columns_of_the_query_are_converted() -> None:
     frame = pd.DataFrame({**columns, "mixed": [1, "a"]})
     relation = duckdb.sql("select 'a' as k, unnest([1, 2]) as t, 'x' as \"the rest\"")
     for data in (frame, relation, pl.DataFrame(columns)):
-        assert query.run(data).column("count(1)").to_pylist() == [2]
+        assert query.run(data, result="pyarrow").column("count(1)").to_pylist() == [2]
     with pytest.raises(wk.UnknownColumn, match=r"'t'.*there are k, x"):
         query.run(pl.DataFrame({"k": ["a"], "x": [1]}))

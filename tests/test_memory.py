@@ -13,7 +13,7 @@ PROGRAM = """
     import windowkit as wk
 
     rows = pa.table({"t": np.arange(1 << 22), "v": np.arange(1 << 22), "s": np.arange(1 << 22).astype(str)})
-    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=[AGGS])
+    query = QUERY
     status = dict(line.split(":", 1) for line in open("/proc/self/status"))
     taken = int(status["VmSize"].split()[0]) << 10
     resource.setrlimit(resource.RLIMIT_AS, (taken + (20 << 20), resource.RLIM_INFINITY))
@@ -29,15 +29,28 @@ PROGRAM = """
 """
 
 
+WINDOWS = 'wk.query(by=[], time="t", windows=wk.tumbling(10), aggs={})'
+FRAMES = 'wk.rolling(by=[], time="t", aggs={}.over(10))'
+
+
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("aggs", ['wk.count_distinct("v")', 'wk.collect_list("s")'])
-def test_an_allocation_that_fails_is_an_error(aggs, threads):
+@pytest.mark.parametrize(
+    ("query", "answers"),
+    [
+        (WINDOWS.format('wk.count_distinct("v")'), "100"),
+        (WINDOWS.format('wk.collect_list("s")'), "100"),
+        (WINDOWS.format("wk.collect_rows()"), "100"),
+        (FRAMES.format('wk.sum("v")'), "1000"),
+        (FRAMES.format('wk.collect_list("s")'), "1000"),
+    ],
+)
+def test_an_allocation_that_fails_is_an_error(query: str, answers: str, threads: int) -> None:
     """Not an abort, of which a Spark job would learn no more than that a worker is gone."""
-    text = PROGRAM.replace("AGGS", aggs).replace("THREADS", str(threads))
+    text = PROGRAM.replace("QUERY", query).replace("THREADS", str(threads))
     done = program(text, MIMALLOC_ARENA_RESERVE="1MiB")
     said, rows = done.splitlines()
     assert "alloc" in said
-    assert rows == "100"
+    assert rows == answers
 
 
 SWEEP = """
@@ -62,7 +75,7 @@ SWEEP = """
 
     numbers = np.arange(24 << 15)
     rows = pa.table({"t": numbers, "v": numbers, "s": numbers.astype(str)})
-    aggs = [wk.collect_list("s"), wk.count_distinct("v")]
+    aggs = [wk.collect_list("s"), wk.count_distinct("v"), wk.collect_rows("v", "s")]
     query = wk.query(by=[], time="t", windows=wk.tumbling(1 << 20), aggs=aggs)
     sketch = wk.HyperLogLog(21)
     sketch.update(rows["v"])

@@ -121,11 +121,13 @@ def test_the_schema_of_a_stream_does_not_change() -> None:
     op = QUERY.operator()
     op.push(rows([1]))
     other = rows([2]).set_column(2, "v", pa.array([1.5]))
-    says = "batch: its column 'v' of Float64 was 'v' of Int64 in earlier batches"
-    unchanged(op, lambda: op.push(other), wk.InvalidType, says)
-    unchanged(op, lambda: op.push(rows([2]).drop_columns(["v"])), wk.InvalidValue, "it has 2 columns")
-    renamed = rows([2]).rename_columns(["k", "t", "w"])
-    unchanged(op, lambda: op.push(renamed), wk.InvalidType, "its column 'w' of Int64 was 'v' of Int64")
+    says = "batch: column 'v' has a value that int64 of the stream does not hold"
+    unchanged(op, lambda: op.push(other), wk.InvalidValue, says)
+    says = "batch: no column 'v', which the stream has; there are k, t"
+    unchanged(op, lambda: op.push(rows([2]).drop_columns(["v"])), wk.UnknownColumn, says)
+    renamed = rows([2]).rename_columns(["k", "t", "V"])
+    says = "no column 'v', which the stream has; there are k, t, V; did you mean 'V'"
+    unchanged(op, lambda: op.push(renamed), wk.UnknownColumn, says)
 
 
 def test_what_needs_the_schema_says_so() -> None:
@@ -463,3 +465,45 @@ def test_late_rows_are_held_until_they_are_taken_and_counted_until_then() -> Non
     assert op.take_late().num_rows == again.take_late().num_rows == 1_000
     assert op.stats().late_bytes == again.stats().late_bytes == 0
     assert op.late == again.late == 1_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "at"),
+    [
+        (pa.timestamp("s"), "2024-05-01T10:00:00", "2024-05-01T10:00:01"),
+        (pa.timestamp("us", "UTC"), "2024-05-01T10:00:00.000001Z", "2024-05-01T10:00:00.500Z"),
+        (pa.timestamp("ns", "Asia/Tokyo"), "2024-05-01T10:00:00Z", "2024-05-01T10:00:00.000000007Z"),
+        (pa.date32(), "2024-05-01", "2024-05-02"),
+    ],
+    ids=str,
+)
+def test_times_in_errors_are_those_of_a_calendar(kind: pa.DataType, before: str, at: str) -> None:
+    query = wk.query(by=[], time="t", windows=[wk.tumbling("1 day"), wk.punctuation("m")], aggs=wk.count())
+    schema = pa.schema({"t": kind, "m": pa.bool_()})
+    times = pc.cast(pa.array([at, before]), kind)
+    batch = pa.table({"t": times, "m": [False, False]}, schema=schema)
+    op = query.operator(schema=schema)
+    with pytest.raises(wk.InvalidValue) as refused:
+        op.push(batch)
+    assert f"row 1 has time {before} in column 't', which is before {at}, the latest so far" in str(
+        refused.value
+    )
+    op = query.operator(schema=schema, order="out-of-order")
+    op.advance(times[0])
+    with pytest.raises(wk.InvalidValue) as refused:
+        op.advance(times[1])
+    said = f"watermark: {before} is before the last one, {at} (both times of 't'); a watermark must not"
+    assert str(refused.value).startswith(said)
+    with pytest.raises(wk.InvalidValue) as refused:
+        op.punctuate(times[1])
+    assert str(refused.value).startswith(f"punctuate: {before} is before {at} in column 't'")
+
+
+def test_times_that_no_calendar_has_are_numbers() -> None:
+    query = wk.query(by=[], time="t", windows=wk.tumbling("1 day"), aggs=wk.count())
+    op = query.operator(schema=pa.schema({"t": pa.timestamp("s")}), order="out-of-order")
+    op.advance(2**50)
+    with pytest.raises(
+        wk.InvalidValue, match=f"watermark: 1970-01-01T00:00:05 is before the last one, {2**50} "
+    ):
+        op.advance(5)

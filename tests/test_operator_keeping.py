@@ -153,7 +153,10 @@ def test_rows_are_kept_only_for_queries_that_need_them() -> None:
 def test_memory_does_not_follow_the_rows(window: wk.Window, order: str) -> None:
     """What no window to come can need is forgotten."""
     query = wk.query(
-        by="k", time="t", windows=window, aggs=[wk.sum("v"), wk.first("v"), wk.collect_list("v")]
+        by="k",
+        time="t",
+        windows=window,
+        aggs=[wk.sum("v"), wk.first("v"), wk.collect_list("v"), wk.collect_rows()],
     )
     lateness = 0 if order == "in-order" else 50
     op = query.operator(order=order, allowed_lateness=lateness, schema=SCHEMA)

@@ -215,6 +215,7 @@ FORGED = {
                 wk.sum("v"), wk.median("v"), wk.mode("s").alias("mode"), wk.first("s"), wk.max("s"),
                 wk.arg_max("v", by="s"), wk.stddev_pop("v"), wk.approx_quantile("v", 0.5),
                 wk.approx_count_distinct("v"), wk.collect_list("s").alias("list"), wk.min_count("s"),
+                wk.collect_rows("s", "v"),
             ],
         )
     ],

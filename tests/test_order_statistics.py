@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import windowkit as wk
 
@@ -83,6 +86,111 @@ def test_modes_are_the_least_of_the_most_frequent() -> None:
             column = TABLE[name].filter(inside).drop_null().to_pylist()
             distinct, counts = np.unique(np.array(column), return_counts=True)
             assert value == distinct[np.argmax(counts)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_most_frequent_values_equal_duckdbs(threads: int) -> None:
+    aggs, expressions = [], []
+    for name in ("few", "texts", "codes"):
+        pairs = (
+            f"list_transform(map_entries(histogram({name})), lambda e: {{'n': -e.value::BIGINT, 'v': e.key}})"
+        )
+        ranked = f"list_transform(list_sort({pairs}), lambda e: {{'value': e.v, 'count': -e.n}})"
+        for k in (1, 7, 1000):
+            aggs.append(wk.top_k(name, k))
+            expressions.append(f"{ranked}[:{k}]")
+        for share in (1e-9, 0.03, 0.05, 1):
+            aggs.append(wk.frequent(name, share))
+            met = f"e.count / count({name}) >= {share}::DOUBLE"
+            expressions.append(f"list_filter({ranked}, lambda e: {met})")
+    assert answers(aggs, threads) == by_duckdb(expressions)
+
+
+def test_a_share_that_no_float_is_has_the_values_that_meet_it() -> None:
+    for rows, count, share in [(30, 3, 0.1), (10, 3, 0.3), (70, 49, 0.7), (21, 3, 1 / 7)]:
+        values = ["much"] * count + [str(number) for number in range(rows - count)]
+        table = pa.table({"t": [0] * (rows + 2), "v": [*values, None, None]})
+        more = np.nextafter(share, 1)
+        aggs = [wk.frequent("v", share).alias("met"), wk.frequent("v", more).alias("missed")]
+        (got,) = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=aggs).run(table).to_pylist()
+        assert got["met"] == [{"value": "much", "count": count}]
+        assert got["missed"] == []
+
+
+def test_the_most_frequent_of_values_that_are_tied_missing_or_no_numbers() -> None:
+    nan = float("nan")
+    values = [0.0, nan, None, -0.0, float("-nan"), 5.0, 5.0, None, 1.0]
+    table = pa.table({"t": [0] * 9 + [10, 10], "v": [*values, None, None]})
+    aggs = [wk.top_k("v", 3).alias("top"), wk.frequent("v", 2 / 7).alias("often")]
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=aggs)
+    full, empty = query.run(table).to_pylist()
+    expected = [{"value": 0.0, "count": 2}, {"value": 5.0, "count": 2}, {"value": nan, "count": 2}]
+    assert repr(full["top"]) == repr(full["often"]) == repr(expected)
+    assert empty["top"] == empty["often"] == []
+    field = query.schema(table.schema).field("top")
+    assert not field.nullable
+    assert field.type == pa.list_(pa.struct([("value", pa.float64()), ("count", pa.int64())]))
+    assert query.run(table.slice(0, 0)).num_rows == 0
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 40),
+            st.none() | st.sampled_from([0.0, -0.0, 1.5, -2.0, float("nan"), float("inf")]),
+            st.booleans(),
+        ),
+        max_size=60,
+    ),
+    st.integers(1, 5),
+    st.sampled_from([0.01, 0.2, 0.25, 1 / 3, 0.5, 1.0]),
+    st.sampled_from(["lazy", "eager", "auto"]),
+    st.integers(1, 9),
+)
+def test_a_stream_that_is_restored_has_the_most_frequent(
+    rows: list[tuple[int, float | None, bool]], k: int, share: float, store: Any, batch: int
+) -> None:
+    aggs = [wk.top_k("v", k).alias("top"), wk.frequent("s", share).where("b").alias("often")]
+    query = wk.query(by=[], time="t", windows=[wk.sliding(12, 5), wk.session(2)], aggs=aggs)
+    schema = pa.schema({"t": pa.int64(), "v": pa.float64(), "s": pa.string(), "b": pa.bool_()})
+    op = query.operator(order="out-of-order", allowed_lateness=100, schema=schema, store=store)
+    held: dict[Any, Any] = {}
+
+    def keep(result: pa.Table) -> None:
+        for row in result.to_pylist():
+            at = row["window_name"], row["window"]["start"], row["window"]["end"]
+            held[at] = row["top"], row["often"]
+
+    for first in range(0, len(rows), batch):
+        some = rows[first : first + batch]
+        columns = {
+            "t": [t for t, _, _ in some],
+            "v": [v for _, v, _ in some],
+            "s": [None if v is None else f"as a text {v + 0.0}" for _, v, _ in some],
+            "b": [b for _, _, b in some],
+        }
+        keep(op.push(pa.table(columns, schema=schema)))
+        keep(op.advance(max(t for t, _, _ in rows[: first + batch]) - 7))
+        op = wk.Operator.restore(op.snapshot(), {"q1": query})
+    keep(op.advance(1000))
+    for (name, start, end), (top, often) in held.items():
+        if not name.startswith("sliding"):
+            continue
+        inside = [row for row in rows if start <= row[0] < end]
+        values = ["nan" if v != v else v + 0.0 for _, v, _ in inside if v is not None]
+        texts = [f"as a text {v + 0.0}" for _, v, b in inside if v is not None and b]
+        assert repr(top) == repr(ranked(values)[:k]).replace("'nan'", "nan")
+        assert often == [each for each in ranked(texts) if each["count"] / len(texts) >= share]
+    starts = {start for _, start, _ in held}
+    assert {t // 5 * 5 for t, _, _ in rows} <= starts
+
+
+def ranked(values: list[Any]) -> list[dict[str, Any]]:
+    """Return values by how often they occur; "nan" stands for NaN, which does not equal itself."""
+    counted = Counter(values)
+    order = sorted(counted, key=lambda value: (-counted[value], float("inf") if value == "nan" else value))
+    return [{"value": value, "count": counted[value]} for value in order]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99, 1.0])

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windowkit as wk
-from windowkit import aggregates, moments, windows
-from windowkit.spark.parquet import filters
+from windowkit import aggregates, comparisons, moments, windows
 
 LONG = 200_000
 SPACES = " " * LONG
@@ -37,7 +36,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: " ".join(text[:12].split()) or "spaces")
 def test_refusals_take_linear_time(text: str) -> None:
-    for parse in (wk.tumbling, windows.parse, aggregates.parse, filters.parse):
+    for parse in (wk.tumbling, windows.parse, aggregates.parse, comparisons.parse):
         with pytest.raises(wk.InvalidValue):
             parse(text)
     with pytest.raises(wk.InvalidValue):
@@ -51,12 +50,12 @@ def test_what_is_accepted_takes_linear_time() -> None:
     spread = aggregates.parse(f"sum{SPACES}({SPACES}v{SPACES}){SPACES}where{SPACES}x{SPACES}as{SPACES}y")
     assert spread == wk.sum("v").where("x").alias("y")
     assert aggregates.parse(f"sum(v) as a{SPACES}b").name == f"a{SPACES}b"
-    assert filters.parse(f"{SPACES}v{SPACES}in{SPACES}({'x,' * LONG}y{SPACES})") == (
+    assert comparisons.parse(f"{SPACES}v{SPACES}in{SPACES}({'x,' * LONG}y{SPACES})") == (
         "v",
         "in",
         ["x"] * LONG + ["y"],
     )
-    assert filters.parse(f"v = x{SPACES}y{SPACES}") == ("v", "=", f"x{SPACES}y")
+    assert comparisons.parse(f"v = x{SPACES}y{SPACES}") == ("v", "=", f"x{SPACES}y")
 
 
 @given(st.text("a,` "))
@@ -68,6 +67,6 @@ def test_texts_are_split_where_an_even_number_of_backticks_is_behind(text: str) 
 
 @given(st.text(max_size=60) | st.text("0123456789.,()[]'\"`<>=!+-* \tabcdefghijklmnoprstuwy", max_size=60))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
-    for parse in (wk.tumbling, windows.parse, aggregates.parse, filters.parse):
+    for parse in (wk.tumbling, windows.parse, aggregates.parse, comparisons.parse):
         with contextlib.suppress(wk.WindowKitError):
             parse(text)

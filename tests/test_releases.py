@@ -30,13 +30,19 @@ def test_there_are_snapshots_of_every_kind_of_each_release() -> None:
         assert kinds[1:] == [9, 4]
 
 
+@pytest.mark.parametrize("rewritten", [False, True])
 @pytest.mark.parametrize("path", files("operator"))
-def test_an_operator_goes_on(path: Path) -> None:
-    """What is emitted after the snapshot are windows, or updates of windows, that were emitted before it."""
+def test_an_operator_goes_on(path: Path, rewritten: bool) -> None:
+    """What is emitted after the snapshot are windows, or updates of windows, that were emitted before it.
+
+    So it is if this release takes a snapshot of its own first.
+    """
     followed = Followed(STREAMS[path.stem])
     followed.go(0, ROWS // BATCH // 2)
     before = followed.op
     followed.op = wk.Operator.restore(path.read_bytes(), dict(before.queries))
+    if rewritten:
+        followed.op = wk.Operator.restore(followed.op.snapshot(), dict(before.queries))
     assert (followed.op.watermark, followed.op.schema) == (before.watermark, before.schema)
     followed.go(ROWS // BATCH // 2, ROWS // BATCH)
     followed.close()

@@ -315,3 +315,30 @@ def test_definitions_travel() -> None:
     query = wk.query(by=[], time="t", windows=wk.custom(Threshold(2, 2)), aggs=wk.sum("v"))
     table = pa.table({"t": [1, 2, 3], "v": [1, 3, 1]})
     assert pickle.loads(pickle.dumps(query)).run(table) == query.run(table)
+
+
+class Daily(wk.ContextFree):
+    """Days, as `tumbling("1 day")` has them."""
+
+    longest = "1 day"
+
+    def next_edge(self, t: Any) -> Any:
+        return t.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+
+    def windows(self, since: Any, until: Any) -> Any:
+        return []
+
+
+def test_explain_of_windows_that_depend_on_time_alone() -> None:
+    query = wk.query(by="k", time="t", windows=wk.custom(Daily()), aggs=wk.sum("v"))
+    # Without data the length says that times are no integers.
+    assert "  custom(Daily): context free; defined by code of your own; rows are kept" in query.explain()
+    schema = pa.schema({"k": pa.string(), "t": pa.timestamp("us"), "v": pa.int64()})
+    for order, line in (
+        ("out-of-order", "  slices would do for users' own windows that depend on time alone"),
+        (
+            "in-order",
+            "  in order slices would do for windows of a number of rows, between marks, and users' own",
+        ),
+    ):
+        assert line in query.operator(order=order, schema=schema).explain()

@@ -20,12 +20,15 @@ A query is written once and runs on any Arrow data of this process (pyarrow, Pol
 Spark DataFrames. Importing this package needs neither Spark nor any of these but pyarrow.
 """
 
+import typing as _typing
 from importlib import import_module as _import_module
 
 # Engines register when they are imported.
 from windowkit import explain as _explain  # noqa: F401
 from windowkit import local as _local  # noqa: F401
+from windowkit import local_rolling as _local_rolling  # noqa: F401
 from windowkit import spark_engine as _spark_engine  # noqa: F401
+from windowkit import wids as _wids  # noqa: F401
 from windowkit.aggregates import (
     Aggregate,
     approx_count_distinct,
@@ -34,10 +37,12 @@ from windowkit.aggregates import (
     arg_min,
     avg,
     collect_list,
+    collect_rows,
     collect_set,
     count,
     count_distinct,
     first,
+    frequent,
     geometric_mean,
     hll_sketch,
     last,
@@ -55,11 +60,14 @@ from windowkit.aggregates import (
     stddev_samp,
     sum,
     sum_without_invert,
+    top_k,
     var_pop,
     var_samp,
     variance,
 )
+from windowkit.aggregation import Framed
 from windowkit.durations import Duration, Length, Rows, rows
+from windowkit.emission import Emission, at, emit, every, on
 from windowkit.errors import (
     InternalError,
     InvalidType,
@@ -68,11 +76,15 @@ from windowkit.errors import (
     UnknownColumn,
     WindowKitError,
 )
+from windowkit.frames import Frame
+from windowkit.hints import hint as _hint
 from windowkit.hyperloglog import HyperLogLog
 from windowkit.processing import PROCESSING_TIME
 from windowkit.progress import Delay, delay
 from windowkit.query import Query, query
+from windowkit.rolling import Rolling, rolling
 from windowkit.stream import Operator
+from windowkit.triggers import Trigger
 from windowkit.user import UserFunction, aggregate
 from windowkit.windows import (
     Add,
@@ -101,6 +113,15 @@ from windowkit.windows import (
     tumbling,
 )
 
+if _typing.TYPE_CHECKING:
+    # Imported when they are first used, but seen by type checkers and editors from the start.
+    from windowkit import kernels as kernels
+    from windowkit import partition as partition
+    from windowkit import plot as plot
+    from windowkit import spark as spark
+
+    __version__: str
+
 __all__ = [
     "PROCESSING_TIME",
     "Add",
@@ -112,6 +133,9 @@ __all__ = [
     "Custom",
     "Delay",
     "Duration",
+    "Emission",
+    "Frame",
+    "Framed",
     "Global",
     "HyperLogLog",
     "InternalError",
@@ -124,10 +148,12 @@ __all__ = [
     "Punctuation",
     "Query",
     "Remove",
+    "Rolling",
     "Rows",
     "Session",
     "Shift",
     "Sliding",
+    "Trigger",
     "Tumbling",
     "UnknownColumn",
     "UserFunction",
@@ -138,16 +164,21 @@ __all__ = [
     "approx_quantile",
     "arg_max",
     "arg_min",
+    "at",
     "avg",
     "band",
     "between",
     "collect_list",
+    "collect_rows",
     "collect_set",
     "count",
     "count_distinct",
     "custom",
     "delay",
+    "emit",
+    "every",
     "first",
+    "frequent",
     "geometric_mean",
     "global_window",
     "hll_sketch",
@@ -161,9 +192,11 @@ __all__ = [
     "min",
     "min_count",
     "mode",
+    "on",
     "punctuation",
     "quantile",
     "query",
+    "rolling",
     "rows",
     "session",
     "sliding",
@@ -172,6 +205,7 @@ __all__ = [
     "stddev_samp",
     "sum",
     "sum_without_invert",
+    "top_k",
     "tumbling",
     "var_pop",
     "var_samp",
@@ -179,10 +213,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    # What costs time to import is imported when it is first used.
-    if name in ("kernels", "partition", "plot", "spark"):
-        return _import_module(f"windowkit.{name}")
-    if name == "__version__":
-        return _import_module("windowkit._native").__version__
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Not in `__all__`, by which `from windowkit import *` would import them: they need time, or pyspark.
+_LAZY = ("kernels", "partition", "plot", "spark")
+
+
+if not _typing.TYPE_CHECKING:  # To which any name would be one of the package.
+
+    def __getattr__(name: str) -> object:
+        if name in _LAZY:
+            return _import_module(f"windowkit.{name}")
+        if name == "__version__":
+            return _import_module("windowkit._native").__version__
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint(name, __dir__())}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_LAZY, "__version__"])

@@ -18,10 +18,12 @@ __all__ = [
     "arg_min",
     "avg",
     "collect_list",
+    "collect_rows",
     "collect_set",
     "count",
     "count_distinct",
     "first",
+    "frequent",
     "geometric_mean",
     "hll_sketch",
     "last",
@@ -40,6 +42,7 @@ __all__ = [
     "stddev_samp",
     "sum",
     "sum_without_invert",
+    "top_k",
     "var_pop",
     "var_samp",
     "variance",
@@ -513,8 +516,8 @@ def quantile(column: str, q: float, discrete: bool = False) -> Aggregate:
         timestamps a timestamp, rounded down.
         If `discrete` ``quantile_disc(<column>, <q>)`` of the column's type. NaN is greater than every number.
         Null without values. Holistic: a slice stores its distinct values, sorted, with their counts (Traub
-        et al. 2019, §5.4.1), shared by all quantiles, `count_distinct`, `mode` and `collect_set` of the
-        column. O(log n) work per row and O(log n) per window, however many overlap.
+        et al. 2019, §5.4.1), shared by all quantiles, `count_distinct`, `mode`, `top_k`, `frequent` and
+        `collect_set` of the column. O(log n) work per row and O(log n) per window, however many overlap.
 
     Raises
     ------
@@ -670,6 +673,72 @@ def mode(column: str) -> Aggregate:
     return make("mode", column)
 
 
+def top_k(column: str, k: int) -> Aggregate:
+    """Most frequent values of a column, with how often each occurs.
+
+    Parameters
+    ----------
+    column : str
+        Any type that `min` takes. NaN equals NaN, -0.0 equals 0.0, null does not count as a value.
+    k : int
+        How many values, 1 or more; where a window has fewer, all of them.
+
+    Returns
+    -------
+    Aggregate
+        ``top_k(<column>, <k>)``: a list of structs of ``value``, of the column's type, and ``count``, an
+        int64: the most frequent first, and of equally frequent ones the least. Empty without values, and
+        never null. Exact. Holistic; stored as for `quantile`. O(log n) work per row and O(k log n) per
+        window, however many overlap; in a stream whose store is not lazy, and keeps numbers, times and
+        decimals in runs, a window costs as much as these have distinct values.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `k` is not a whole number from 1 to 2147483647.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> data = pa.table({"t": [1, 2, 3, 4, 5], "ip": ["b", "a", "c", "b", "a"]})
+    >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.top_k("ip", 2))
+    >>> query.run(data)["top_k(ip, 2)"][0].as_py()
+    [{'value': 'a', 'count': 2}, {'value': 'b', 'count': 2}]
+    """
+    return make("top_k", column, numbers=(k,))
+
+
+def frequent(column: str, share: float) -> Aggregate:
+    """Values of a column that make up at least a share of all: its heavy hitters.
+
+    Parameters
+    ----------
+    column : str
+        As for `top_k`.
+    share : float
+        Above 0, up to 1. A value is in the result if its count, divided in float64 by the number of values of
+        the window that are not null, is at least `share`: 3 of 30 values are a share of 0.1.
+
+    Returns
+    -------
+    Aggregate
+        ``frequent(<column>, <share>)``: a list like that of `top_k`, of at most ``1 / share`` values. Exact,
+        whereas Li (2008, §6.2) estimates them. It costs as much as `top_k` of as many values as are found.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `share` is not a number above 0, up to 1.
+
+    Examples
+    --------
+    >>> print(frequent("ip", share=0.05).alias("heavy"))
+    frequent(ip, 0.05) as heavy
+    """
+    return make("frequent", column, numbers=(share,))
+
+
 def collect_list(column: str) -> Aggregate:
     """All values of a column that are not null, in order of time.
 
@@ -691,6 +760,44 @@ def collect_list(column: str) -> Aggregate:
     'collect_list(v)'
     """
     return make("collect_list", column)
+
+
+def collect_rows(*columns: str) -> Aggregate:
+    """All rows, in order of time, as structs of their columns.
+
+    Parameters
+    ----------
+    *columns : str
+        The columns that a row is made of, of any type, each once. All columns of the input, in its order, if
+        none are named; with `windowkit.PROCESSING_TIME` its column of times is the last of them.
+
+    Returns
+    -------
+    Aggregate
+        ``collect_rows(<column>, ...)``, or ``collect_rows()`` of all: a list of structs, whose fields are
+        called as the columns and have their types, empty without rows and never null. Every row is in it,
+        also one whose columns are all null. Rows of one time are in row order; in Spark in any. Holistic: a
+        slice stores its rows with their times, and a window costs as much as its list is long.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        A name is not a str, is empty, or occurs twice.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> data = pa.table({"t": [7, 2, 12], "ip": ["a", "b", "a"], "status": [200, 404, 500]})
+    >>> wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.collect_rows("ip", "status")).run(data)[
+    ...     "collect_rows(ip, status)"
+    ... ][0].as_py()
+    [{'ip': 'b', 'status': 404}, {'ip': 'a', 'status': 200}]
+    >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.collect_rows())
+    >>> query.run(data)["collect_rows()"][1].as_py()
+    [{'t': 12, 'ip': 'a', 'status': 500}]
+    """
+    return make("collect_rows", *columns)
 
 
 def collect_set(column: str) -> Aggregate:

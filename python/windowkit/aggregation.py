@@ -5,15 +5,47 @@ The functions that make aggregates, as `sum`, are in `windowkit.aggregates`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from windowkit import checks
+from windowkit.durations import Length
 from windowkit.errors import InvalidValue
+from windowkit.frames import Frame, frame
+from windowkit.hints import here
 from windowkit.windows.grammar import bare, checked_name, quoted, read_call, unquoted
 
-__all__ = ["AGGREGATE_FORMS", "FORMS", "Aggregate", "UserFunction", "make", "parse"]
+__all__ = ["AGGREGATE_FORMS", "FORMS", "Aggregate", "Framed", "UserFunction", "make", "parse"]
+
+
+class Number(NamedTuple):
+    """A number that a function takes.
+
+    Parameters
+    ----------
+    allowed : str
+        What may be given, for messages.
+    least, most : float
+    whole : bool
+    beyond : bool
+        Whether it must exceed `least`.
+    """
+
+    allowed: str
+    least: float
+    most: float
+    whole: bool = False
+    beyond: bool = False
+
+
+NUMBERS: Final = {
+    "q": Number("q is a number from 0 to 1, and 0.5 is the median", 0, 1),
+    "log2_k": Number("log2_k is a whole number from 4 to 21, and 12 is Spark's default", 4, 21, whole=True),
+    "k": Number("k is a whole number from 1 to 2147483647", 1, 2**31 - 1, whole=True),
+    "share": Number("share is a number above 0, up to 1, of all values", 0, 1, beyond=True),
+}
 
 
 class Form(NamedTuple):
@@ -24,9 +56,12 @@ class Form(NamedTuple):
     function : str
         The core's name for it.
     title : str
-        Its default output name, of columns ``{0}`` and ``{1}`` and the number ``{number}``.
+        Its default output name, of columns ``{0}`` and ``{1}``, or all of its ``{columns}``, and the number
+        ``{number}``.
     columns : int
         How many columns it reads.
+    several : bool
+        Whether it reads any number of columns instead; none are all columns of the input.
     numbers : int
         How many numbers follow the columns.
     option : str
@@ -34,7 +69,7 @@ class Form(NamedTuple):
     optional : str
         The core's name for the function if that word is given.
     number : str
-        What the number is called: ``q``, from 0 to 1, or ``log2_k``, whole and from 4 to 21.
+        What the number is called, by which `NUMBERS` has what it may be.
     default : float, optional
         The number that is meant where none is written.
     """
@@ -47,6 +82,7 @@ class Form(NamedTuple):
     optional: str = ""
     number: str = "q"
     default: float | None = None
+    several: bool = False
 
 
 # By what a user writes. Default names are Spark's where Spark has the function.
@@ -86,7 +122,10 @@ FORMS: Final = {
     ),
     "hll_sketch": Form("hll_sketch", "hll_sketch_agg({0}, {number})", numbers=1, number="log2_k", default=12),
     "mode": Form("mode", "mode({0})"),
+    "top_k": Form("top_k", "top_k({0}, {number})", numbers=1, number="k"),
+    "frequent": Form("frequent", "frequent({0}, {number})", numbers=1, number="share"),
     "collect_list": Form("collect_list", "collect_list({0})"),
+    "collect_rows": Form("collect_rows", "collect_rows({columns})", columns=0, several=True),
     "collect_set": Form("collect_set", "collect_set({0})"),
 }
 BY_FUNCTION: Final = {
@@ -95,14 +134,15 @@ BY_FUNCTION: Final = {
 FUNCTIONS: Final = frozenset({*BY_FUNCTION, "count_all"})
 AGGREGATE_FORMS: Final = (
     f"aggregates are count(*) and f(column) for f of {', '.join(FORMS)}, where arg_min and arg_max take a "
-    "second column, quantile, quantile_disc and approx_quantile a number from 0 to 1, approx_count_distinct "
-    "and hll_sketch, if given, a whole one from 4 to 21, first and last a last word as in "
-    "first(column, ignore_nulls), and m4 one as in m4(column, times); each optionally followed by "
-    "'where column' and 'as name'"
+    "second column, collect_rows any number of columns, by default all, quantile, quantile_disc and "
+    "approx_quantile a number from 0 to 1, approx_count_distinct and hll_sketch, if given, a whole one "
+    "from 4 to 21, top_k a whole one from 1, frequent a number above 0, up to 1, first and last a last "
+    "word as in first(column, ignore_nulls), and m4 one as in m4(column, times); each optionally followed "
+    "by 'where column' and 'as name'"
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Aggregate:
     """One aggregate function of columns, its filter, and the name of its output.
 
@@ -114,13 +154,14 @@ class Aggregate:
     function : str
         What the core calls it, such as count_all, mean, first_valid or quantile; "user" for a user's own.
     columns : tuple of str
-        The columns it reads; () for count_all, and only there.
+        The columns it reads; () for count_all, and for collect_rows of all columns of the input.
     name : str
         The output column.
     filter : str, optional
         The boolean column that says which rows are taken.
     parameters : tuple of float
-        Numbers that the function takes besides its columns: a share, or the logarithm of a sketch's size.
+        Numbers that the function takes besides its columns: a share, a number of values, or the logarithm of
+        a sketch's size.
     user : UserFunction, optional
         A user's own function.
     """
@@ -132,6 +173,9 @@ class Aggregate:
     parameters: tuple[float, ...] = ()
     user: UserFunction | None = None
 
+    def __repr__(self) -> str:
+        return f"<windowkit.Aggregate {self}>"
+
     def __post_init__(self) -> None:
         if self.user is not None:
             return
@@ -141,7 +185,14 @@ class Aggregate:
             )
         form = BY_FUNCTION.get(self.function)
         expected = 0 if form is None else form.columns
-        if len(self.columns) != expected:
+        if form is not None and form.several:
+            twice = next((name for name, times in Counter(self.columns).items() if times > 1), None)
+            if twice is not None:
+                raise InvalidValue(
+                    f"columns: {self.function} reads column {twice!r} twice; the fields of a row have "
+                    "different names"
+                )
+        elif len(self.columns) != expected:
             raise InvalidValue(
                 f"columns: {self.columns!r} is not for {self.function}, which reads {expected} columns"
             )
@@ -157,8 +208,29 @@ class Aggregate:
         return self.columns[0] if self.columns else None
 
     @property
+    def reads_all(self) -> bool:
+        """Whether it reads all columns of the input, whichever they are."""
+        return not self.columns and self.user is None and self.function != "count_all"
+
+    def resolved(self, names: Sequence[str]) -> Aggregate:
+        """Return the same aggregate, of these columns by name if it reads all that there are.
+
+        Raises
+        ------
+        InvalidValue
+            It does, and two of them have one name.
+
+        Examples
+        --------
+        >>> from windowkit import collect_rows
+        >>> collect_rows().resolved(["k", "t"]).columns
+        ('k', 't')
+        """
+        return replace(self, columns=tuple(names)) if self.reads_all else self
+
+    @property
     def inputs(self) -> list[str]:
-        """The columns it reads, with its filter."""
+        """The columns it names, with its filter."""
         return [*self.columns, *([] if self.filter is None else [self.filter])]
 
     @property
@@ -166,7 +238,7 @@ class Aggregate:
         """The names that its output has unless it is given another: one per spelling of the function."""
         if self.user is not None:
             titles = [f"{self.user.name}({', '.join(self.columns)})"]
-        elif not self.columns:
+        elif self.function == "count_all":
             titles = ["count(1)"]
         else:
             forms = [form for form in FORMS.values() if self.function in (form.function, form.optional)]
@@ -179,7 +251,8 @@ class Aggregate:
         """Return the default name under one spelling, without the filter."""
         number = shown(self.parameters[0], form) if self.parameters else ""
         # Not str.format: a column's name may hold braces.
-        pieces = {"{0}": self.columns[0], "{1}": self.columns[-1], "{number}": number}
+        pieces = {"{columns}": ", ".join(self.columns), "{number}": number}
+        pieces |= {f"{{{at}}}": column for at, column in enumerate(self.columns)}
         title = form.title
         parts = []
         while title:
@@ -243,6 +316,56 @@ class Aggregate:
             return replace(filtered, name=filtered.default_names[at])
         return filtered
 
+    def over(
+        self,
+        size: Length | None = None,
+        *,
+        before: Length | None = None,
+        after: Length | None = None,
+        closed: str | None = None,
+    ) -> Framed:
+        """Return the aggregate over a frame of each row, for `windowkit.rolling`.
+
+        By time, a row at t has the frame ``[t - before, t + after]`` of the rows of its key, SQL's ``RANGE``:
+        rows at the same time have the same frame. By rows, it has the ``before`` rows ahead of it in order of
+        time (and then of arrival) and the ``after`` rows behind it, with itself: SQL's ``ROWS``.
+
+        Parameters
+        ----------
+        size : str, datetime.timedelta, int or Rows, optional
+            The length of a frame that ends with its row: ``"10 minutes"`` for `before` alone, an int in the
+            units of an integer time column, ``"100 rows"`` for the row and the 99 before it. ``"unbounded"``
+            (or ``"unbounded rows"``) for all rows up to it.
+        before, after : optional
+            As `size`, instead of it; one that is not given is none. By rows, they do not count the row.
+        closed : {"both", "left", "right", "neither"}, optional
+            Which of its two ends are in the frame. By default both, as in SQL; of a `size` in rows the right
+            one, as `size` rows then are in it. ``"left"`` leaves out rows at the time of the row, and the row
+            itself.
+
+        Returns
+        -------
+        Framed
+            Named ``<name> OVER (<frame>)``, unless the aggregate has an alias.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            A length is none, negative, or of a calendar (a month has no fixed length), one end is by rows and
+            the other by time, or no length is given.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> wk.sum("v").over("10 minutes").name
+        'sum(v) OVER (10 minutes)'
+        >>> wk.max("v").over(before="5 minutes", after="5 minutes", closed="left").name
+        'max(v) OVER (5 minutes before, 5 minutes after, closed left)'
+        >>> wk.count().alias("so far").over("unbounded").name
+        'so far'
+        """
+        return Framed(self, frame(size, before, after, closed))
+
     def __str__(self) -> str:
         """Return the text form: the call, ``where`` its filter, ``as`` its alias, where there are any."""
         filtered = "" if self.filter is None else f" where {bare(self.filter)}"
@@ -254,7 +377,7 @@ class Aggregate:
         """The call in the text form: under the spelling whose name the output has, if there is one."""
         if self.user is not None:
             return f"{self.user.name}({', '.join(map(quoted, self.columns))})"
-        if not self.columns:
+        if self.function == "count_all":
             return "count(*)"
         forms = {
             spelling: form
@@ -268,6 +391,71 @@ class Aggregate:
         numbers = [shown(number, form) for number in self.parameters]
         arguments = [*map(quoted, self.columns), *numbers, *([option] if option else [])]
         return f"{spelling}({', '.join(arguments)})"
+
+
+@dataclass(frozen=True)
+class Framed:
+    """An aggregate over a frame of each row; made by `Aggregate.over`, for `windowkit.rolling`.
+
+    Parameters
+    ----------
+    aggregate : Aggregate
+    frame : Frame
+    label : str, optional
+        The alias, if one was given after the frame.
+    """
+
+    aggregate: Aggregate
+    frame: Frame
+    label: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The output column: an alias, or else the aggregate's name with the frame."""
+        if self.label is not None:
+            return self.label
+        return self.aggregate.name if self.is_aliased else f"{self.aggregate.name} OVER ({self.frame})"
+
+    @property
+    def is_aliased(self) -> bool:
+        """Whether it was given a name."""
+        return self.label is not None or self.aggregate.name not in self.aggregate.default_names
+
+    @property
+    def inputs(self) -> list[str]:
+        """The columns it reads, with its filter."""
+        return self.aggregate.inputs
+
+    def alias(self, name: str) -> Framed:
+        """Return the same under another output name.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            `name` is not a string, or is empty.
+        """
+        return replace(self, label=checked_name("alias", name))
+
+    def where(self, column: str) -> Framed:
+        """Return the same of only those rows where a boolean column is true; see `Aggregate.where`.
+
+        Frames by rows count all rows, also those that are not taken.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            `column` is not a name, or the aggregate has a filter already.
+        """
+        return replace(self, aggregate=self.aggregate.where(column))
+
+    def __str__(self) -> str:
+        """Return it for messages and descriptions: the aggregate, its frame, its alias."""
+        own = (
+            replace(self.aggregate, name=self.aggregate.default_names[0])
+            if self.is_aliased
+            else self.aggregate
+        )
+        return f"{own} over ({self.frame})" + (f" as {quoted(self.name)}" if self.is_aliased else "")
 
 
 @dataclass(frozen=True)
@@ -313,19 +501,17 @@ def make(spelling: str, *columns: str, numbers: tuple[float, ...] = (), option: 
 
 
 def parameter(name: str, value: float) -> float:
-    """Return a parameter of a function: ``q``, a share, or ``log2_k``, the size of a sketch."""
-    if name == "q":
-        return checks.number(name, value, "q is a number from 0 to 1, and 0.5 is the median", 0, 1)
-    allowed = "log2_k is a whole number from 4 to 21, and 12 is Spark's default"
-    size = checks.number(name, value, allowed, 4, 21)
-    if not size.is_integer():
-        raise InvalidValue(f"{name}: {value!r} is out of range; {allowed}")
-    return size
+    """Return a parameter of a function, one of `NUMBERS`."""
+    limits = NUMBERS[name]
+    given = checks.number(name, value, limits.allowed, limits.least, limits.most)
+    if (limits.whole and not given.is_integer()) or (limits.beyond and given == limits.least):
+        raise InvalidValue(f"{name}: {value!r} is out of range; {limits.allowed}")
+    return given
 
 
 def shown(number: float, form: Form) -> str:
     """Return a number of a function as names and text forms show it."""
-    return str(int(number)) if form.number == "log2_k" else repr(float(number))
+    return str(int(number)) if NUMBERS[form.number].whole else repr(float(number))
 
 
 def parse(text: str) -> Aggregate:
@@ -335,7 +521,8 @@ def parse(text: str) -> Aggregate:
     ----------
     text : str
         ``count(*)`` or ``function(column)`` with a function of `windowkit.aggregates`, in any case.
-        ``arg_min`` and ``arg_max`` take a second column, ``quantile`` and its like a number,
+        ``arg_min`` and ``arg_max`` take a second column, ``collect_rows`` any number of them (none, or
+        ``*``, for all), ``quantile`` and its like, ``top_k`` and ``frequent`` a number,
         ``approx_count_distinct`` and ``hll_sketch`` one that may be left out, ``first`` and
         ``last`` ``ignore_nulls`` last, ``m4`` ``times``; an optional ``where column`` and an optional ``as
         name`` follow. A column or name that is more than words stands in backticks.
@@ -364,7 +551,7 @@ def parse(text: str) -> Aggregate:
     refused = InvalidValue(f"aggregate: {text!r} is not an aggregate; {AGGREGATE_FORMS}")
     form = FORMS.get(call.function)
     if form is None:
-        raise refused
+        raise InvalidValue(f"{refused}{checks.suggested(here(call.function), FORMS)}")
     # A column that is named `*` or `1` stands in backticks; bare they count rows, as in SQL.
     if call.function == "count" and list(call.arguments) in ([], ["*"], ["1"]):
         aggregate = Aggregate("count_all", (), "count(1)")
@@ -373,10 +560,13 @@ def parse(text: str) -> Aggregate:
         given = call.arguments[: len(call.arguments) - option]
         if form.default is not None and len(given) == form.columns:
             given = [*given, shown(form.default, form)]
-        if len(given) != form.columns + form.numbers:
+        if form.several and given == ["*"]:
+            given = []
+        read = len(given) if form.several else form.columns
+        if len(given) != read + form.numbers:
             raise refused
-        columns = [checked_name("aggregate", unquoted("aggregate", each)) for each in given[: form.columns]]
-        numbers = tuple(number(text, each) for each in given[form.columns :])
+        columns = [checked_name("aggregate", unquoted("aggregate", each)) for each in given[:read]]
+        numbers = tuple(number(text, each) for each in given[read:])
         aggregate = make(call.function, *columns, numbers=numbers, option=option)
     if call.filter is not None:
         aggregate = aggregate.where(call.filter)

@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -22,7 +23,7 @@ from windowkit import _native
 from windowkit.errors import InvalidValue
 from windowkit.query import Query
 
-__all__ = ["Calls", "State"]
+__all__ = ["Calls", "State", "has_clock", "released"]
 
 T = TypeVar("T")
 
@@ -41,12 +42,31 @@ class State:
     """That of rows, known from the first batch on."""
     core: _native.Operator | None = None
     closed: bool = False
+    released: bool = False
+    """Whether the block of its `with` has ended; the core is gone then."""
+
+    @cached_property
+    def has_clock(self) -> bool:
+        """Whether an emission policy depends on the clock."""
+        return any(map(has_clock, self.queries.values()))
 
     def only(self, names: set[str]) -> State:
         """Return the state with these queries."""
         left = {name: query for name, query in self.queries.items() if name in names}
         lateness = {name: own for name, own in self.lateness.items() if name in names}
         return replace(self, queries=MappingProxyType(left), lateness=MappingProxyType(lateness))
+
+
+def released(call: str) -> InvalidValue:
+    """Return what is raised for a call after the block of `with`."""
+    return InvalidValue(
+        f"{call}: the operator was released where its with block ended; call it within the block"
+    )
+
+
+def has_clock(query: Query) -> bool:
+    """Whether a query's emission policy depends on the clock."""
+    return query.emit is not None and query.emit.has_clock
 
 
 class Calls:
@@ -78,8 +98,8 @@ class Calls:
         Raises
         ------
         InvalidValue
-            The operator is closed, or a function that it calls, or a signal handler, calls it; or this
-            process was forked while another thread called it.
+            The operator is closed or released, or a function that it calls, or a signal handler, calls it; or
+            this process was forked while another thread called it.
         """
         this = threading.get_ident()
         if self._caller == this:
@@ -100,6 +120,8 @@ class Calls:
                 self._caller = this
                 self._settle()
                 self._delivered = False
+                if self.state.released:
+                    raise released(call)
                 if self.state.closed and not closed:
                     raise InvalidValue(f"{call}: the operator is closed; no call may follow close()")
                 following, result = work(self.state)

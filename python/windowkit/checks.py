@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from windowkit.errors import InvalidType, InvalidValue
 
-__all__ = ["a_type", "article", "boolean", "integer", "number", "one_of", "text", "wrong_type"]
+__all__ = [
+    *("a_type", "article", "boolean", "integer", "number", "one_of", "suggested", "text", "wrong_type"),
+]
 
 
 def article(noun: str) -> str:
@@ -25,6 +28,22 @@ def a_type(value: object) -> str:
 def wrong_type(argument: str, value: object, allowed: str) -> InvalidType:
     """Return what is raised for a value of a type that is not allowed."""
     return InvalidType(f"{argument}: {value!r:.60} is {a_type(value)}; {allowed}")
+
+
+def suggested(name: str, names: Iterable[str]) -> str:
+    """Return what a message adds that does not know `name`: the name that is probably meant, if there is one.
+
+    Examples
+    --------
+    >>> suggested("devise", ["ts", "device"])
+    "; did you mean 'device'?"
+    >>> suggested("V", ["ts", "v"]), suggested("k", ["ts", "v"])
+    ("; did you mean 'v'?", '')
+    """
+    known = list(names)
+    alike = [other for other in known if other.casefold() == name.casefold()]
+    close = alike or difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def integer(

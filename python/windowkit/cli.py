@@ -6,11 +6,17 @@ Exit status is 0, 2 for arguments that are refused, or 1 for a job that fails, e
 from __future__ import annotations
 
 import argparse
+import io
+import os
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import and_
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import IO, Any, Final, NoReturn
 
 import pyarrow as pa
 import pyarrow.csv
@@ -19,29 +25,39 @@ import pyarrow.parquet
 
 import windowkit
 from windowkit import aggregates, files, local, windows
+from windowkit.aggregation import FORMS as FUNCTION_NAMES
+from windowkit.checks import suggested
 from windowkit.cli_paths import (
     ArgumentsError,
     JobError,
+    for_csv,
     format_of,
-    format_of_input,
-    refuse_csv,
+    format_of_inputs,
+    matched,
     refuse_output,
     replacing,
-    structs,
 )
+from windowkit.comparisons import compared, parse
 from windowkit.errors import WindowKitError
-from windowkit.query import MAX_WINDOWS, Query, query
+from windowkit.query import MAX_WINDOWS, WINDOW_COLUMNS, Query, query
 from windowkit.windows import split, unquoted
+from windowkit.windows.text import FORMS as WINDOW_NAMES
 
 __all__ = ["ArgumentsError", "JobError", "main"]
 
 REFUSED: Final = 2
 FAILED: Final = 1
 INTERRUPTED: Final = 130
+UNREAD: Final = 141
+"""As shells have it of a process whose output nobody reads any more."""
+MOMENT: Final = re.compile(
+    r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(?P<fraction>\.\d+)?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?$"
+)
 INPUTS: Final = {
     # Without the unit nanoseconds wrap, which hold no time after 2262.
     "parquet": pyarrow.dataset.ParquetFileFormat(coerce_int96_timestamp_unit="us"),
     "csv": pyarrow.dataset.CsvFileFormat(),
+    "arrow": pyarrow.dataset.IpcFileFormat(),
 }
 # Rows in a row group of Parquet output, at most: what readers skip and share out by.
 ROW_GROUP_ROWS: Final = 2**20
@@ -63,6 +79,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         run: Callable[[], None] = arguments.prepare(arguments)
         status = FAILED
         run()
+    except BrokenPipeError:
+        # Nothing is left to write to, not even what Python would flush as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     except (ArgumentsError, JobError, WindowKitError, OSError, pa.ArrowException) as error:
         return complain(error, status)
     except KeyboardInterrupt:
@@ -92,17 +112,25 @@ def parser() -> Parser:
     one = commands.add_parser(
         "aggregate",
         help="aggregate the rows of a file or directory in windows",
-        description="Aggregate the rows of a Parquet or CSV file, or of a directory of them, in windows.",
-        epilog=f"{windows.WINDOW_FORMS}. {aggregates.AGGREGATE_FORMS}. In CSV output the window is two "
-        "columns, window_start and window_end.",
+        description="Aggregate the rows of Parquet, CSV or Arrow files in windows.",
+        epilog=forms(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     one.set_defaults(prepare=prepare)
     add = one.add_argument
     add(
-        "--input", required=True, metavar="PATH", help="a .parquet or .csv file, or a directory of such files"
+        "--input",
+        required=True,
+        nargs="+",
+        metavar="PATH",
+        help="files (.parquet, .csv, .arrow), directories of such files, or patterns such as '2024-*.csv'",
     )
-    add("--output", metavar="PATH", help="a file to write (with --engine spark a directory)")
+    add(
+        "--output",
+        metavar="PATH",
+        help="a file to write, or - for stdout, the default (with --engine spark a directory)",
+    )
     add(
         "--by",
         action="append",
@@ -125,7 +153,7 @@ def parser() -> Parser:
         action="append",
         default=[],
         metavar="COMPARISON",
-        help="rows to read, such as 'day >= 2024-05-01' or 'device in (a, b)'; of several, all must hold",
+        help="rows to read, such as 'ts >= 2024-05-01' or 'device in (a, b)'; of several, all must hold",
     )
     add(
         "--route",
@@ -145,11 +173,54 @@ def parser() -> Parser:
         metavar="N",
         help=f"most windows that the query, or a task of Spark, may make (default: {MAX_WINDOWS}; or 'any')",
     )
-    add("--format", choices=["parquet", "csv"], help="of paths that do not end in .parquet, .pq or .csv")
+    add(
+        "--format",
+        choices=["parquet", "csv", "arrow"],
+        help="of paths whose ending does not say, and of stdout (default: csv)",
+    )
+    add(
+        "--window-columns",
+        choices=WINDOW_COLUMNS,
+        default="struct",
+        help="a window as one column, or as window_start and window_end, as always in CSV (default: struct)",
+    )
     add("--overwrite", action="store_true", help="replace an existing output")
     add("--explain", action="store_true", help="print how the query would be evaluated, and do nothing else")
     add("--progress", action="store_true", help="show progress even if stderr is not a terminal")
     return top
+
+
+def forms() -> str:
+    """Return what --help lists: windows and functions, each with the first line of what is said of it."""
+
+    def listed(title: str, names: Iterable[str], module: object) -> list[str]:
+        lines = [f"{title}:"]
+        for name in names:
+            lines += textwrap.wrap(
+                said.get(name) or summary(getattr(module, name)),
+                78,
+                initial_indent=f"  {name:<22} ",
+                subsequent_indent=" " * 25,
+            )
+        return lines
+
+    said = {"quantile_disc": "Exact quantile that is one of the values: quantile with discrete=True."}
+    return "\n".join(
+        [
+            *listed("windows", WINDOW_NAMES, windows),
+            "",
+            *textwrap.wrap(f"{windows.WINDOW_FORMS}.", 78),
+            "",
+            *listed("functions", FUNCTION_NAMES, aggregates),
+            "",
+            *textwrap.wrap(f"{aggregates.AGGREGATE_FORMS}.", 78),
+        ]
+    )
+
+
+def summary(function: object) -> str:
+    """Return the first line of what is said of a function, as plain text."""
+    return (function.__doc__ or "-").splitlines()[0].replace("`", "")
 
 
 def most_windows(text: str) -> int | None:
@@ -165,9 +236,8 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
         windows=[windows.parse(text) for text in arguments.window],
         aggs=[aggregates.parse(text) for text in arguments.agg],
         max_windows=arguments.max_windows,
+        window_columns=arguments.window_columns,
     )
-    if arguments.output is None and not arguments.explain:
-        raise ArgumentsError("--output: none is given; a job writes to a path, unless --explain is given")
     if arguments.engine == "spark":
         try:
             from windowkit.cli_spark import prepare_spark
@@ -181,7 +251,7 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
         raise ArgumentsError(
             f"--master: {arguments.master!r} is given without --engine spark; only Spark has a master"
         )
-    for name in ("filter", "route", "metrics"):
+    for name in ("route", "metrics"):
         given = getattr(arguments, name)
         if given:
             value = "" if given is True else f"{given!r} "
@@ -193,31 +263,106 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
 
 
 def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
-    source = Path(arguments.input)
-    data = dataset(source, format_of_input(source, arguments.format))
-    made.schema(data.schema)
+    sources = matched(arguments.input)
+    data = dataset(sources, format_of_inputs(sources, arguments.format))
+    chosen = chosen_of(arguments.filter, data.schema)
+    read = inputs(data, made)
+    made.schema(read)
     if arguments.explain:
-        return lambda: print(made.explain(data.schema))
+        return lambda: print(made.explain(read))
     threads = local.checked_threads(arguments.threads)
-    output = Path(arguments.output)
-    kind = format_of("--output", output, arguments.format)
-    refuse_output(output, arguments.overwrite)
-    if output.is_dir():
-        raise ArgumentsError(f"--output: {str(output)!r} is a directory; the local engine writes a file")
-    if kind == "csv":
-        refuse_csv(made)
+    output = None if arguments.output in (None, "-") else Path(arguments.output)
+    if output is None:
+        kind = arguments.format or "csv"
+    else:
+        kind = format_of("--output", output, arguments.format)
+        refuse_output(output, arguments.overwrite)
+        if output.is_dir():
+            raise ArgumentsError(f"--output: {str(output)!r} is a directory; the local engine writes a file")
+    shaped = for_csv(made) if kind == "csv" else made
 
     def run() -> None:
-        with progress(data, made.inputs, arguments.progress) as reader, replacing(output) as temporary:
-            batches = made.batches(reader, threads=threads)
-            write(counted(batches, arguments.progress), temporary, kind, structs(made))
+        columns = pa.schema([read.field(name) for name in made.resolved(read.names).inputs])
+        with progress(data, columns, chosen, arguments.progress) as reader:
+            batches = counted(shaped.batches(reader, threads=threads), arguments.progress)
+            if output is None:
+                sys.stdout.flush()
+                write(batches, pa.PythonFile(Forward(sys.stdout.buffer), mode="w"), kind, is_stream=True)
+                sys.stdout.buffer.flush()
+                return
+            with replacing(output) as temporary:
+                write(batches, temporary, kind)
 
     return run
 
 
-def dataset(path: Path, kind: str) -> pyarrow.dataset.Dataset:
-    """Return the files of a path as one table, with columns of its directories."""
-    source = files.found(str(path.absolute()), deep=True)
+def chosen_of(filters: Sequence[str], schema: pa.Schema) -> pyarrow.dataset.Expression | None:
+    """Return comparisons, all of which must hold, as an expression; None if there are none."""
+    made = []
+    for text in filters:
+        name, operator, value = parse(text)
+        if name not in schema.names:
+            raise ArgumentsError(
+                f"--filter: there is no column {name!r}; columns are {', '.join(map(repr, schema.names))}"
+                f"{suggested(name, schema.names)}"
+            )
+        # Times without a zone are those of UTC, as those of windows are.
+        made.append(compared(name, operator, value, compared_as(schema.field(name).type), "UTC"))
+    return reduce(and_, made) if made else None
+
+
+def compared_as(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which a column is compared with text: times may be finer there than the column's."""
+    if pa.types.is_dictionary(kind):
+        return compared_as(kind.value_type)
+    if pa.types.is_date64(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
+        return pa.timestamp("us")
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    return kind
+
+
+def inputs(data: pyarrow.dataset.Dataset, made: Query) -> pa.Schema:
+    """Return the columns there are, with a time column of text as the times that it says."""
+    at = data.schema.get_field_index(made.time)
+    if at < 0 or not (
+        pa.types.is_string(kind := data.schema.field(at).type) or pa.types.is_large_string(kind)
+    ):
+        return data.schema
+    texts = (each for batch in data.to_batches(columns=[made.time]) for each in batch.column(0).drop_null())
+    first = next(texts, None)
+    # Which of both they are, the first one says; another is an error.
+    found = None if first is None else MOMENT.match(first.as_py())
+    if found is None:
+        return data.schema
+    unit = "us" if len(found["fraction"] or "") <= 7 else "ns"
+    return data.schema.set(at, pa.field(made.time, pa.timestamp(unit, "UTC" if found["zone"] else None)))
+
+
+class Forward(io.RawIOBase):
+    """A file that is only written to, and says how much of it there is, even if it is a pipe."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._written = file, 0
+
+    def writable(self) -> bool:
+        """Return that it is written to."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write all of the bytes."""
+        self._file.write(data)
+        self._written += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self._written
+
+
+def dataset(paths: Sequence[Path], kind: str) -> pyarrow.dataset.Dataset:
+    """Return the files of paths as one table, with columns of their directories."""
+    source = files.found([str(path.absolute()) for path in paths], deep=True)
     own = INPUTS[kind]
     fragments = [
         own.make_fragment(
@@ -233,16 +378,26 @@ def dataset(path: Path, kind: str) -> pyarrow.dataset.Dataset:
 
 @contextmanager
 def progress(
-    data: pyarrow.dataset.Dataset, columns: Sequence[str], always: bool
+    data: pyarrow.dataset.Dataset,
+    read: pa.Schema,
+    chosen: pyarrow.dataset.Expression | None,
+    always: bool,
 ) -> Iterator[pa.RecordBatchReader]:
-    """Read columns of a data set, and show on stderr how far it has got."""
+    """Read rows with the types of `read`, and show on stderr how far it has got."""
     from tqdm import tqdm
 
-    scanner = data.scanner(columns={name: pyarrow.dataset.field(name) for name in columns})
+    field = pyarrow.dataset.field
+    columns = {
+        each.name: field(each.name)
+        if each.type == data.schema.field(each.name).type
+        else field(each.name).cast(each.type)
+        for each in read
+    }
+    scanner = data.scanner(columns=columns, filter=chosen)
     shown = always or sys.stderr.isatty()
     # Parquet says in its footers how many rows it has; to count those of CSV would be to read it twice.
     parquet = isinstance(data.format, pyarrow.dataset.ParquetFileFormat)
-    total = data.count_rows() if shown and parquet else None
+    total = data.count_rows() if shown and parquet and chosen is None else None
     with tqdm(total=total, unit=" rows", unit_scale=True, disable=not shown, file=sys.stderr) as bar:
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -267,17 +422,20 @@ def counted(batches: pa.RecordBatchReader, always: bool) -> pa.RecordBatchReader
     return pa.RecordBatchReader.from_batches(batches.schema, passed_on())
 
 
-def write(batches: pa.RecordBatchReader, path: Path, kind: str, structs: Sequence[tuple[str, str]]) -> None:
-    """Write batches to a new file, a row group at a time."""
-    if kind == "parquet":
-        with pyarrow.parquet.ParquetWriter(path, batches.schema) as parquet:
-            for table in gathered(batches):
-                parquet.write_table(table)
-        return
-    schema = flat(batches.schema.empty_table(), structs).schema
-    with pyarrow.csv.CSVWriter(path, schema) as csv:
+def write(
+    batches: pa.RecordBatchReader, target: Path | pa.NativeFile, kind: str, *, is_stream: bool = False
+) -> None:
+    """Write batches to a new file, a row group at a time, or to a stream."""
+    if kind == "arrow":
+        new = pa.ipc.new_stream if is_stream else pa.ipc.new_file
+        writer = new(target if is_stream else str(target), batches.schema)
+    elif kind == "parquet":
+        writer = pyarrow.parquet.ParquetWriter(target, batches.schema)
+    else:
+        writer = pyarrow.csv.CSVWriter(target, batches.schema)
+    with writer:
         for table in gathered(batches):
-            csv.write_table(flat(table, structs))
+            writer.write_table(table)
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -292,13 +450,3 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             gathering, rows = [], 0
     if gathering:
         yield pa.Table.from_batches(gathering)
-
-
-def flat(table: pa.Table, structs: Sequence[tuple[str, str]]) -> pa.Table:
-    """Replace each column of starts and ends by two, as CSV has no structs."""
-    for name, prefix in structs:
-        at = table.schema.get_field_index(name)
-        start, end = table[name].flatten()
-        table = table.remove_column(at).add_column(at, f"{prefix}_start", start)
-        table = table.add_column(at + 1, f"{prefix}_end", end)
-    return table

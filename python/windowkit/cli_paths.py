@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from windowkit.errors import InvalidValue
 from windowkit.query import Query
 
 __all__ = [
     "ArgumentsError",
     "JobError",
+    "for_csv",
     "format_of",
-    "format_of_input",
-    "refuse_csv",
+    "format_of_inputs",
+    "matched",
     "refuse_output",
     "replacing",
-    "structs",
 ]
 
-ENDINGS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
+ENDINGS: Final = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    **dict.fromkeys((".arrow", ".ipc", ".feather"), "arrow"),
+}
 
 
 class ArgumentsError(Exception):
@@ -34,10 +42,36 @@ class JobError(Exception):
     """A job that did not succeed; the message is for the user."""
 
 
-def structs(made: Query) -> list[tuple[str, str]]:
-    """Return the columns of starts and ends, and what CSV calls them."""
-    ranks = [("window_rows", "window_rows")] if made.has_ranks else []
-    return [(made.window_column, "window"), *ranks]
+def matched(paths: Sequence[str]) -> list[Path]:
+    """Return the paths that there are, and those that match where one is a pattern, in order.
+
+    A name that exists is no pattern, whatever characters it has.
+    """
+    found: list[Path] = []
+    for given in paths:
+        if Path(given).exists() or not glob.has_magic(given):
+            found.append(Path(given))
+            continue
+        alike = sorted(glob.glob(given, recursive=True))
+        if not alike:
+            raise ArgumentsError(
+                f"--input: {given!r} matches no file; it is a file, a directory or a pattern"
+            )
+        found += map(Path, alike)
+    return found
+
+
+def format_of_inputs(paths: Sequence[Path], given: str | None) -> str:
+    """Return the one format that all paths have."""
+    kinds = {path: format_of_input(path, given) for path in paths}
+    first = paths[0]
+    for path, kind in kinds.items():
+        if kind != kinds[first]:
+            raise ArgumentsError(
+                f"--input: {str(first)!r} is {kinds[first]} and {str(path)!r} is {kind}; all files of a job "
+                "have one format"
+            )
+    return kinds[first]
 
 
 def format_of_input(path: Path, given: str | None) -> str:
@@ -72,18 +106,25 @@ def refuse_output(output: Path, overwrite: bool) -> None:
         )
 
 
-def refuse_csv(made: Query) -> None:
-    """Refuse what CSV cannot hold: lists, structs, bytes, and names that it gives to the window."""
-    for name in (f"{prefix}_{end}" for _, prefix in structs(made) for end in ("start", "end")):
-        if name in made.columns:
-            raise ArgumentsError(
-                f"--format: csv has a column {name!r} for the window; other columns must have other names"
-            )
+NESTED: Final = (
+    *("m4", "m4_times", "collect_list", "collect_rows", "collect_set", "hll_sketch", "top_k", "frequent"),
+)
+"""Functions whose results are lists, structs or bytes."""
+
+
+def for_csv(made: Query) -> Query:
+    """Return a query with results that CSV can hold; refuse lists, structs, bytes and the windows' names."""
     for aggregate in made.aggs:
-        if aggregate.function in ("m4", "m4_times", "collect_list", "collect_set", "hll_sketch"):
+        if aggregate.function in NESTED:
             raise ArgumentsError(
                 f"--format: csv cannot hold the lists, structs or bytes of {aggregate}; Parquet can"
             )
+    try:
+        return replace(made, window_columns="flat")
+    except InvalidValue as error:
+        raise ArgumentsError(
+            f"--format: csv has no structs, so that windows are two columns; {error}"
+        ) from None
 
 
 @contextmanager

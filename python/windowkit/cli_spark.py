@@ -9,7 +9,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import reduce
@@ -25,16 +25,16 @@ from pyspark.sql.types import DataType, DecimalType, IntegralType
 from windowkit.cli_paths import (
     ArgumentsError,
     JobError,
+    for_csv,
     format_of,
-    format_of_input,
-    refuse_csv,
+    format_of_inputs,
+    matched,
     refuse_output,
     replacing,
-    structs,
 )
+from windowkit.comparisons import NUMBER, parse
 from windowkit.query import Query
 from windowkit.spark import Metrics, explain_scan, scan
-from windowkit.spark.parquet import NUMBER, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,22 +56,33 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     master = arguments.master or "local[*]"
     # Elsewhere than in local mode a path is of the cluster's file system, and Spark's own affair.
     here = master.startswith("local")
-    source = Path(arguments.input)
     given = arguments.format
-    source_kind = format_of_input(source, given) if here else format_of("--input", source, given)
+    if arguments.output in (None, "-") and not arguments.explain:
+        raise ArgumentsError("--output: none is given; Spark writes a directory")
+    if here:
+        sources = matched(arguments.input)
+        source_kind = format_of_inputs(sources, given)
+    else:
+        source_kind = format_of("--input", Path(arguments.input[0]), given)
     route = arguments.route
     if route == "scan" and not (here and source_kind == "parquet"):
         raise ArgumentsError(
             "--route: 'scan' is given, but it reads Parquet files of this machine; the input is "
             + (f"{source_kind}" if here else f"on {master}")
         )
+    if source_kind == "arrow":
+        raise ArgumentsError(
+            "--input: it is of format 'arrow', which Spark does not read; Parquet and CSV it does"
+        )
     if arguments.output is not None:
         output = Path(arguments.output).absolute()
         kind = format_of("--output", output, given)
+        if kind == "arrow":
+            raise ArgumentsError("--output: Spark does not write the format 'arrow'; Parquet and CSV it does")
         if here:
             refuse_output(output, arguments.overwrite)
         if kind == "csv":
-            refuse_csv(made)
+            made = for_csv(made)
 
     if here:
         # Workers import windowkit, which another python3 of the PATH may not have.
@@ -79,8 +90,11 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     session = SparkSession.builder.master(master).appName("windowkit").getOrCreate()
     metrics = Metrics() if arguments.metrics else None
     with spark_errors(ArgumentsError):
-        # The path on this machine is not a pattern.
-        there = "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(source.absolute()))
+        there = list(arguments.input)
+        if here:
+            # A path on this machine is not a pattern any more.
+            paths = [str(source.absolute()) for source in sources]
+            there = ["file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", path) for path in paths]
         if here and source_kind == "parquet" and route in (None, "scan"):
             # Tasks read the files themselves: no row enters the JVM.
             if arguments.explain:
@@ -88,12 +102,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
                 return lambda: print(text)
             result = scan(session, there, made, filter=chosen or None, metrics=metrics)
         else:
-            frame = session.read.load(
-                there if here else arguments.input,
-                source_kind,
-                header=True,
-                inferSchema=True,
-            )
+            frame = session.read.load(there, source_kind, header=True, inferSchema=True)
             if chosen:
                 frame = frame.where(reduce(and_, [holds(frame, *each) for each in chosen]))
             if arguments.explain:
@@ -102,8 +111,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
             result = made.run(frame, route=route, metrics=metrics)
 
     def run() -> None:
-        flattened = flat_frame(result, structs(made)) if kind == "csv" else result
-        writer = flattened.write.format(kind).option("header", True)
+        writer = result.write.format(kind).option("header", True)
         with spark_errors(JobError):
             if here:
                 with replacing(output) as temporary:
@@ -166,19 +174,6 @@ def spark_errors(kind: type[Exception]) -> Iterator[None]:
         ours = re.search(r"(?:windowkit\.errors\.\w+: |RuntimeError: (?=windowkit: ))(.*)", str(error))
         first, *_ = str(error).splitlines() or [type(error).__name__]
         raise kind(ours[1] if ours else first) from None
-
-
-def flat_frame(frame: DataFrame, structs: Sequence[tuple[str, str]]) -> DataFrame:
-    """Replace each column of starts and ends by two; see `windowkit.cli.flat`."""
-    columns: list[Column] = []
-    for name in frame.columns:
-        column = functions.col(quoted(name))
-        prefix = dict(structs).get(name)
-        if prefix is not None:
-            columns += [column.getField(edge).alias(f"{prefix}_{edge}") for edge in ("start", "end")]
-        else:
-            columns.append(column)
-    return frame.select(*columns)
 
 
 def quoted(name: str) -> str:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias, Union, cast
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union, cast
 
 from windowkit._columns import is_a
 from windowkit.checks import integer
 from windowkit.errors import InvalidValue
+from windowkit.triggers import Term, Trigger
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +42,18 @@ ALLOWED: Final = (
     "a duration is '<number> <unit>' once or more, as in '10 minutes' or '1 hour 30 minutes', "
     f"with units {', '.join(NANOSECONDS)}"
 )
+# Units as pandas, Polars and others abbreviate them: only errors understand these.
+ABBREVIATIONS: Final = {
+    **dict.fromkeys(("w", "W", "wk", "wks"), "week"),
+    **dict.fromkeys(("d", "D"), "day"),
+    **dict.fromkeys(("h", "H", "hr", "hrs"), "hour"),
+    **dict.fromkeys(("m", "min", "mins", "T"), "minute"),
+    **dict.fromkeys(("s", "S", "sec", "secs"), "second"),
+    **dict.fromkeys(("ms", "milli", "millis", "msec", "msecs", "L"), "millisecond"),
+    **dict.fromkeys(("us", "µs", "μs", "micro", "micros", "usec", "usecs", "U"), "microsecond"),
+    **dict.fromkeys(("ns", "nano", "nanos", "nsec", "nsecs", "N"), "nanosecond"),
+}
+WRITTEN_ELSEWHERE: Final = re.compile(r"\s*([+-]?)\s*(\d{1,19})(\.\d{0,9})?\s*([a-zA-Zµμ]+)")
 PAIR: Final = re.compile(
     r"(?P<sign>[+-]?) ?(?P<whole>[0-9]*)(?P<fraction>\.[0-9]*)? (?P<unit>[a-z]+)(?: |$)", re.ASCII
 )
@@ -91,14 +106,30 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """A number of rows, as a length; made by `rows`, or of a text like ``"100 rows"``."""
+class Rows(Trigger):
+    """A number of rows, as a length or a trigger; made by `rows`, or of a text like ``"100 rows"``."""
 
     count: int
 
     def __str__(self) -> str:
-        """Return the text form."""
+        """Return the text form of a length."""
         return f"{self.count} row{'' if self.count == 1 else 's'}"
+
+    def __repr__(self) -> str:
+        return f"rows({self.count})"
+
+    def terms(self) -> list[Term]:
+        """Return the trigger in postfix order."""
+        return [("rows", self.count, 0.0, "")]
+
+    def form(self) -> dict[str, Any]:
+        """Return the trigger as a dict that JSON holds."""
+        return {"rows": self.count}
+
+    def check(self, argument: str) -> None:
+        """Refuse a number that cannot be a trigger's."""
+        if self.count < 1:
+            raise InvalidValue(f"{argument}: {self!r} is given; as a trigger, allowed are numbers from 1")
 
 
 Length: TypeAlias = Union[str, timedelta, int, Duration, Rows, "np.timedelta64"]
@@ -110,7 +141,10 @@ Measure: TypeAlias = Duration | int | Rows
 
 
 def rows(count: int) -> Rows:
-    """Return a length of so many rows, as ``"100 rows"`` is one.
+    """Return a length of so many rows, as ``"100 rows"`` is one, or the trigger of an emission policy.
+
+    As a trigger it fires a key once that many rows of it have come since it last fired, or at all if it
+    never did: at the end of the call that brings the last of them. See `windowkit.emit`.
 
     Raises
     ------
@@ -122,6 +156,8 @@ def rows(count: int) -> Rows:
     >>> import windowkit as wk
     >>> wk.tumbling(wk.rows(100)) == wk.tumbling("100 rows") == wk.tumbling(rows=100)
     True
+    >>> wk.emit(wk.rows(100) | wk.every("1 minute"))
+    emit(rows(100) | every('1 minute'))
     """
     return Rows(integer("rows", count, "rows is an int below 2**32", -MOST_ROWS, MOST_ROWS))
 
@@ -248,7 +284,7 @@ def single_spaced(text: str) -> str:
 
 def _from_text(argument: str, text: str) -> Duration:
     def refuse(what: str) -> InvalidValue:
-        return InvalidValue(f"{argument}: {text!r} {what}; {ALLOWED}")
+        return InvalidValue(f"{argument}: {text!r} {what}; {ALLOWED}{meant(text)}")
 
     rest = single_spaced(text).lower().removeprefix("interval ")
     if not rest:
@@ -280,3 +316,39 @@ def _from_text(argument: str, text: str) -> Duration:
             nanoseconds += int(fraction[1:].ljust(9, "0"))
         total += -nanoseconds if pair["sign"] == "-" else nanoseconds
     return Duration(total, text)
+
+
+def meant(text: str) -> str:
+    """Return what an error adds to `text` of another library: how the same length is written here.
+
+    Examples
+    --------
+    >>> meant("10min"), meant("1h30m"), meant("2 minits"), meant("soon")
+    ("; did you mean '10 minutes'?", "; did you mean '1 hour 30 minutes'?", "; did you mean '2 minutes'?", '')
+    """
+    at, parts = 0, list[str]()
+    text = text.strip()
+    # Some dozen pairs are more than anyone writes.
+    while at < len(text) and len(parts) < 12:
+        pair = WRITTEN_ELSEWHERE.match(text, at)
+        if pair is None:
+            return ""
+        at = pair.end()
+        sign, whole, fraction, given = pair.groups()
+        # "M" is a month to pandas.
+        unit = ABBREVIATIONS.get(given) or ABBREVIATIONS.get(given.lower() if len(given) > 1 else "")
+        if unit is None:
+            close = get_close_matches(given.lower().removesuffix("s"), NANOSECONDS, n=1)
+            if not close:
+                return ""
+            unit = close[0]
+        if fraction is not None and fraction.strip(".0"):
+            if unit != "second":
+                nanoseconds = Fraction(whole + fraction) * NANOSECONDS[unit]
+                if nanoseconds.denominator != 1:
+                    return ""
+                parts.append(f"{sign}{Duration(int(nanoseconds))}")
+                continue
+            whole += fraction
+        parts.append(f"{sign}{whole} {unit}{'' if whole == '1' else 's'}")
+    return f"; did you mean {' '.join(parts)!r}?" if parts and at == len(text) else ""

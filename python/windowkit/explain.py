@@ -8,12 +8,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit.aggregation import Aggregate
 from windowkit.durations import NANOSECONDS, Duration
 from windowkit.engines import Engine, register
-from windowkit.local import OTHERWISE, plan, schema_of
+from windowkit.local import OTHERWISE, plan, schema_of, shaped_schema
 from windowkit.moments import Moment
+from windowkit.panes import pane_costs
 from windowkit.query import Query
-from windowkit.windows import Assembly, Between, Punctuation, Session, bare, quoted, units
+from windowkit.windows import Assembly, Between, Punctuation, Session, Sliding, bare, quoted, time_type, units
 
 __all__ = ["explain", "sizes"]
 
@@ -41,6 +43,9 @@ def explain(query: Query, data: Any = None) -> str:
     slices, of each key
       begin every 1 minute, and after 30 seconds without rows
       store sum(v), count(v), moments(v)
+    panes, to compare (Li 2008, Eq. 6.1, 6.3)
+      sliding(10 minutes, 1 minute): 1 minute long, 10 per window; 1 pane per slide, or 1 slice; they pay from
+      13 rows of a key per window on
     windows from slices
       sliding: O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks
       session: slices no further apart than the gap are joined
@@ -52,8 +57,11 @@ def explain(query: Query, data: Any = None) -> str:
     bound = data is not None
     schema = schema_of(data) if bound else assumed(query)
     planned = plan(query, schema)
+    # Which columns there are is not known without data.
+    every = schema.names if query.reads_all else None
     stored = [
-        partial(*each, size) for each, size in zip(planned.partials, sizes(query, planned), strict=True)
+        partial(kind, () if columns == every else columns, where, size)
+        for (kind, columns, where), size in zip(planned.partials, sizes(query.aggs, planned), strict=True)
     ]
     unit = nanoseconds_per_unit(schema.field(query.time).type)
     lines = [
@@ -65,6 +73,7 @@ def explain(query: Query, data: Any = None) -> str:
         ),
         *slices(query, planned, unit),
         f"  store {', '.join(stored)}",
+        *panes(query, planned),
         "windows from slices",
         *answers(query, planned.needs_rows),
         "aggregates from what slices store",
@@ -76,7 +85,7 @@ def explain(query: Query, data: Any = None) -> str:
     if bound:
         counted = f"counts {planned.unit}" if unit else "is an integer"
         lines[0] += f", which {counted}"
-        output = pa.schema(planned.output_schema)
+        output = shaped_schema(pa.schema(planned.output_schema), query)
         lines += ["output", *(f"  {field.name}: {field.type}" for field in output)]
     return "\n".join(lines)
 
@@ -101,22 +110,44 @@ def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[st
     yield f"  begin {', and '.join(begin or ['with the first row'])}"
 
 
+def panes(query: Query, planned: _native.Plan) -> Iterator[str]:
+    """Compare slices with panes, and say from which number of rows on these pay (Li 2008, Eq. 6.1-6.4)."""
+    overlapping = [
+        window for window in query.windows if isinstance(window, Sliding) and not window.counts_rows
+    ]
+    overlapping = [window for window in overlapping if units(window.slide) < units(window.size)]
+    if planned.needs_rows or not overlapping:
+        return
+    differential = all(invertible for _, _, invertible, _ in planned.properties)
+    eqs = "6.2, 6.4" if differential else "6.1, 6.3"
+    yield f"panes, to compare (Li 2008, Eq. {eqs})"
+    for window in overlapping:
+        size, slide = units(window.size), units(window.slide)
+        # Both costs are linear in the number of rows.
+        fixed, one = (pane_costs(size, slide, rows, differential=differential) for rows in (0, 1))
+        gained = (one.direct - fixed.direct) - (one.paned - fixed.paned)
+        length = amount(fixed.pane, 1 if window.is_time else None)
+        slices = counted("slice", 1 if size % slide == 0 else 2)
+        least = fixed.paned // gained + 1
+        yield (
+            f"  {window}: {length} long, {fixed.per_window} per window; "
+            f"{counted('pane', fixed.per_slide)} per slide, or {slices}; they pay from {least} rows of a key "
+            "per window on"
+        )
+
+
+def counted(what: str, count: int) -> str:
+    """Return a number of things."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def assumed(query: Query) -> pa.Schema:
     """Return a schema that the query fits: what slices store does not depend on which."""
-    fields = dict.fromkeys(query.inputs, pa.float64())
+    fields = dict.fromkeys(query.named, pa.float64())
     fields |= {aggregate.filter: pa.bool_() for aggregate in query.aggs if aggregate.filter is not None}
     marks = [window.columns for window in query.windows if isinstance(window, Punctuation | Between)]
     fields |= {column: pa.bool_() for columns in marks for column in columns}
-    lengths = [each for window in query.windows for each in window.lengths().values() if each is not None]
-    moments = [each for each in lengths if isinstance(each, Moment)]
-    timed = [each for each in lengths if isinstance(each, Duration | Moment)]
-    if any(isinstance(each, int) for each in lengths) or not lengths:
-        fields[query.time] = pa.int64()
-    else:
-        unit = "ns" if any(each.nanoseconds % 1_000 for each in timed) else "us"
-        zone = "UTC" if any(moment.zoned for moment in moments) else None
-        elapsed = any(isinstance(window.lengths().get("start"), Duration) for window in query.windows)
-        fields[query.time] = pa.duration(unit) if elapsed else pa.timestamp(unit, zone)
+    fields[query.time] = time_type(query.windows)
     gap = pa.int64() if fields[query.time] == pa.int64() else pa.duration("us")
     sessions = [window for window in query.windows if isinstance(window, Session)]
     fields |= {column: gap for window in sessions for column in window.columns}
@@ -171,10 +202,10 @@ def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> s
     return ", ".join([kind, *(name for name, is_so in holds.items() if is_so)])
 
 
-def sizes(query: Query, planned: _native.Plan) -> list[str]:
+def sizes(aggs: Sequence[Aggregate], planned: _native.Plan) -> list[str]:
     """Return what distinguishes sketches of one column, as ``", 14"``, of each partial; mostly nothing."""
     parameters = [""] * len(planned.partials)
-    for aggregate, sources in zip(query.aggs, planned.sources, strict=True):
+    for aggregate, sources in zip(aggs, planned.sources, strict=True):
         for at in sources:
             if planned.partials[at][0] == "hyperloglog":
                 parameters[at] = f", {aggregate.parameters[0]:g}"
@@ -184,10 +215,10 @@ def sizes(query: Query, planned: _native.Plan) -> list[str]:
 def partial(kind: str, columns: Sequence[str], where: str | None, size: str = "") -> str:
     """Return the text form of a partial aggregate."""
     filtered = "" if where is None else f" where {bare(where)}"
-    if not columns:
-        return f"count(*){filtered}"
     kind = kind.removeprefix("user:")
     function = kind.removesuffix("_valid")
+    if not columns:
+        return f"{'count' if kind == 'count_all' else function}(*){filtered}"
     option = "" if function == kind else ", ignore_nulls"
     return f"{function}({', '.join(map(quoted, columns))}{option}{size}){filtered}"
 

@@ -5,21 +5,30 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from windowkit import _native
 from windowkit._columns import is_a, is_spark
-from windowkit.checks import a_type, integer
+from windowkit.aggregation import Aggregate, UserFunction
+from windowkit.alignment import aligned
+from windowkit.checks import a_type, integer, suggested
 from windowkit.engines import Engine, register
-from windowkit.errors import InvalidType
+from windowkit.errors import InvalidType, UnknownColumn
 from windowkit.query import Query
+from windowkit.results import flat, flat_schema, form_of, formed
 from windowkit.validation import checked, from_elsewhere
 
-__all__ = ["OTHERWISE", "batches", "plan", "run", "schema", "schema_of"]
+__all__ = ["OTHERWISE", "aggregates", "batches", "plan", "run", "schema", "schema_of"]
+__all__ += ["shaped", "shaped_schema"]
 
+Result = TypeVar("Result", pa.Table, pa.RecordBatch)
+
+Bound = tuple[str, list[str], str, str | None, list[float], UserFunction | None]
+"""Function, columns, name, filter, parameters and a user's own function, as the native core takes them."""
 OTHERWISE: Final = "without a Spark DataFrame; only Spark has routes and partitions"
 """What errors say of options that are for Spark."""
 ACCEPTED: Final = (
@@ -36,13 +45,21 @@ INSTEAD: Final = {
 }
 
 
-def run(query: Query, data: Any, *, threads: int | None = None, validate: bool | None = None) -> pa.Table:
+def run(
+    query: Query,
+    data: Any,
+    *,
+    threads: int | None = None,
+    validate: bool | None = None,
+    result: str | None = None,
+) -> Any:
     """Evaluate `query`; see `windowkit.Query.run`."""
-    count = checked_threads(threads)
-    source = Source("data", data, query.inputs, validate=validate)
+    count, form = checked_threads(threads), form_of(data, result)
+    source = source_of(query, data, validate)
     planned = plan(query, source.schema)
     with source:
-        return pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
+        table = pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
+    return formed(shaped(table, query), form, query, data)
 
 
 def batches(
@@ -50,38 +67,68 @@ def batches(
 ) -> pa.RecordBatchReader:
     """Evaluate `query` batch by batch; see `windowkit.Query.batches`."""
     count = checked_threads(threads)
-    source = Source("data", data, query.inputs, validate=validate)
+    source = source_of(query, data, validate)
     planned = plan(query, source.schema)
     with source:
         result = planned.batches(source, count)
     # As an iterator the core raises its own exceptions, of which a C stream would keep only the text.
-    return pa.RecordBatchReader.from_batches(pa.schema(result.schema), map(pa.record_batch, result))
+    # A generator would end with the first of them, as if there were no more batches.
+    made = map(partial(own_batch, query), result)
+    return pa.RecordBatchReader.from_batches(shaped_schema(pa.schema(result.schema), query), made)
+
+
+def own_batch(query: Query, batch: Any) -> pa.RecordBatch:
+    """Return a batch of the core as pyarrow's, in the columns that `query` asks for."""
+    return shaped(pa.record_batch(batch), query)
 
 
 def schema(query: Query, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Query.schema`."""
-    return pa.schema(plan(query, schema_of(data)).output_schema)
+    return shaped_schema(pa.schema(plan(query, schema_of(data)).output_schema), query)
 
 
-def plan(query: Query, schema: pa.Schema) -> _native.Plan:
-    """Check `query` against the schema of its input.
+def shaped(result: Result, query: Query) -> Result:
+    """Return a result of the core with its windows in the columns that `query` asks for."""
+    return flat(result, len(query.by)) if query.window_columns == "flat" else result
+
+
+def shaped_schema(schema: pa.Schema, query: Query) -> pa.Schema:
+    """Return the schema of what `shaped` returns."""
+    return flat_schema(schema, len(query.by)) if query.window_columns == "flat" else schema
+
+
+def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native.Plan:
+    """Check `query` against the schema of its input, with its emission policy if it is `of_stream`.
 
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
         The query does not fit.
     """
-    return _native.Plan(
-        schema,
-        list(query.by),
-        query.time,
-        [window.bound() for window in query.windows],
-        [
-            (each.function, list(each.columns), each.name, each.filter, list(each.parameters), each.user)
-            for each in query.aggs
-        ],
-        query.max_windows,
-    )
+    policy = [query.emit.given()] if of_stream and query.emit is not None else []
+    query = query.resolved(schema.names)
+    try:
+        return _native.Plan(
+            schema,
+            list(query.by),
+            query.time,
+            [window.bound() for window in query.windows],
+            aggregates(query.aggs),
+            query.max_windows,
+            *policy,
+        )
+    except UnknownColumn as error:
+        # The core says which column there is not; which one is probably meant is a matter of language.
+        found = re.search("no column '(.*)'; there are", str(error), re.DOTALL)
+        raise UnknownColumn(f"{error}{suggested(found[1], schema.names) if found else ''}") from None
+
+
+def aggregates(aggs: Sequence[Aggregate]) -> list[Bound]:
+    """Return aggregates as the native core takes them."""
+    return [
+        (each.function, list(each.columns), each.name, each.filter, list(each.parameters), each.user)
+        for each in aggs
+    ]
 
 
 def schema_of(data: Any) -> pa.Schema:
@@ -123,7 +170,10 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
         return data.to_reader()
     try:
         if hasattr(data, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(data)
+            reader = pa.RecordBatchReader.from_stream(data)
+            if is_a(data, "pandas", "DataFrame"):
+                return without_index(reader)
+            return with_orders(reader) if is_relation(data) else reader
         if hasattr(data, "__arrow_c_array__"):
             batch = pa.record_batch(data)
             return pa.RecordBatchReader.from_batches(batch.schema, [batch])
@@ -135,17 +185,56 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
     raise InvalidType(f"data: {a_type(data)} has no Arrow interface; {ACCEPTED}")
 
 
+def without_index(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return the batches of a DataFrame of pandas without an index that has no name, which numbers rows."""
+    names = [name for name in reader.schema.names if re.fullmatch("__index_level_[0-9]+__", name) is None]
+    if names == reader.schema.names:
+        return reader
+    return reader.read_all().select(names).to_reader()
+
+
+def is_relation(data: object) -> bool:
+    """Whether `data` is a DuckDB relation, whose class is in one module or the other, by version."""
+    return is_a(data, "duckdb", "DuckDBPyRelation") or is_a(data, "_duckdb", "DuckDBPyRelation")
+
+
+def with_orders(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return the batches of a DuckDB relation, whose dictionaries are its enums: these have an order.
+
+    DuckDB compares enums by their order, and does not say in Arrow that they have one.
+    """
+    if not any(map(pa.types.is_dictionary, reader.schema.types)):
+        return reader
+
+    def ordered(kind: pa.DataType) -> pa.DataType:
+        is_enum = pa.types.is_dictionary(kind)
+        return pa.dictionary(kind.index_type, kind.value_type, ordered=True) if is_enum else kind
+
+    schema = pa.schema([field.with_type(ordered(field.type)) for field in reader.schema])
+
+    def columns(batch: pa.RecordBatch) -> Iterator[pa.Array]:
+        for column in batch.columns:
+            is_enum = pa.types.is_dictionary(column.type)
+            yield (
+                pa.DictionaryArray.from_arrays(column.indices, column.dictionary, ordered=True)
+                if is_enum
+                else column
+            )
+
+    batches = (pa.RecordBatch.from_arrays(list(columns(batch)), schema=schema) for batch in reader)
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
 def narrowed(data: Any, columns: Sequence[str]) -> Any:
     """Return `data` with no more than `columns`, where the others would be converted for nothing.
 
     What is Arrow already stays as it is, and so does data that lacks one of the columns: it is refused later,
     with the names of those there are.
     """
-    kind = (type(data).__module__.split(".")[0].lstrip("_"), type(data).__name__)
-    if kind in (("pandas", "DataFrame"), ("polars", "DataFrame")):
+    if is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame"):
         names = list(data.columns)
         return data[list(columns)] if all(names.count(name) == 1 for name in columns) else data
-    if kind == ("duckdb", "DuckDBPyRelation") and set(columns) <= set(data.columns):
+    if is_relation(data) and set(columns) <= set(data.columns):
         return data.select(*('"' + name.replace('"', '""') + '"' for name in columns))
     return data
 
@@ -175,6 +264,13 @@ class Source:
         The only ones that are read.
     validate : bool, optional
         Look at every value; by default where `from_elsewhere` says so.
+    schema : pyarrow.Schema, optional
+        The schema of the stream that the data belongs to: see `aligned`.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The data has no Arrow interface, or does not fit the schema.
     """
 
     def __init__(
@@ -184,29 +280,41 @@ class Source:
         columns: Sequence[str] | None = None,
         *,
         validate: bool | None = None,
+        schema: pa.Schema | None = None,
     ) -> None:
         self._argument, self._full = argument, from_elsewhere(data, validate)
-        if isinstance(data, pa.Table | pa.RecordBatch):
+        is_arrow = isinstance(data, pa.Table | pa.RecordBatch)
+        if is_arrow:
             checked(argument, data, self._full)
-        self._reader = reader_of(data if columns is None else narrowed(data, columns))
-        self._may_fail = not isinstance(data, pa.Table | pa.RecordBatch)
+        elif schema is not None:
+            data = narrowed(data, schema.names)
+        elif columns is not None:
+            data = narrowed(data, columns)
+        self._reader = reader_of(data)
+        self._schema: pa.Schema = self._reader.schema
+        self._align = None if schema is None else aligned(argument, self._schema, schema)
+        if schema is not None and self._align is not None:
+            # Whether values may be null, and what else fields say, is up to each batch.
+            self._schema = pa.schema(list(zip(schema.names, schema.types, strict=True)))
+        self._may_fail = self._align is not None or not is_arrow
         self._failure: BaseException | None = None
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the batches."""
-        return self._reader.schema
+        return self._schema
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         stream = self._reader
         if self._may_fail:
-            stream = pa.RecordBatchReader.from_batches(self.schema, self._batches())
+            stream = pa.RecordBatchReader.from_batches(self._schema, self._batches())
         return stream.__arrow_c_stream__(requested_schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._reader:
-                yield checked(self._argument, batch, self._full)
+                own = checked(self._argument, batch, self._full)
+                yield own if self._align is None else self._align(own)
         except (Exception, KeyboardInterrupt) as failure:
             self._failure = failure
             raise
@@ -221,11 +329,16 @@ class Source:
             raise self._failure from None
 
 
+def source_of(query: Query, data: Any, validate: bool | None) -> Source:
+    """Return the data of a query, of which other columns than it reads are not converted."""
+    return Source("data", data, None if query.reads_all else query.inputs, validate=validate)
+
+
 register(
     Engine(
         takes=lambda _: True,
         calls={"run": run, "batches": batches, "schema": schema},
-        options=("threads", "validate"),
+        options=("threads", "validate", "result"),
         otherwise=OTHERWISE,
     )
 )

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, overload
 
 from windowkit import engines, written
 from windowkit.aggregates import Aggregate
-from windowkit.checks import a_type, integer
+from windowkit.checks import a_type, integer, one_of
+from windowkit.display import Lines, facts
+from windowkit.emission import Emission
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.processing import ProcessingTime
-from windowkit.windows import Session, Window, checked_name
+from windowkit.windows import Session, Window, checked_name, quoted
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
     import pyarrow
+    import pyspark.sql
 
     from windowkit.durations import Length
     from windowkit.processing import Clock
@@ -23,14 +28,34 @@ if TYPE_CHECKING:
 
 __all__ = ["Query", "query"]
 
+Form = Literal["pyarrow", "pandas", "polars"]
 Item = TypeVar("Item")
 MAX_WINDOWS: Final = 10**9
 """Windows that a query may make at once, unless it says otherwise: many times what memory usually holds."""
+AGGREGATES: Final = (
+    "an aggregate like windowkit.sum('v'), or a sequence of them; those over frames are for windowkit.rolling"
+)
+"""What errors say of aggregates."""
 LATE_LIMIT: Final = 10**6
 """Late rows that an operator holds for `take_late`, unless it says otherwise."""
+WINDOW_COLUMNS: Final = ("struct", "flat")
 
 
-@dataclass(frozen=True)
+class ArrowStream(Protocol):
+    """A table or a stream with the Arrow PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the stream as a capsule."""
+
+
+class ArrowArray(Protocol):
+    """A record batch with the Arrow PyCapsule interface."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Return schema and array as capsules."""
+
+
+@dataclass(frozen=True, repr=False)
 class Query:
     """Window aggregation, to be run on any data; made by `query`.
 
@@ -46,6 +71,10 @@ class Query:
     aggs : tuple of Aggregate
     max_windows : int or None
         How many windows it may make at once.
+    emit : Emission or None
+        What streams say besides final results.
+    window_columns : {"struct", "flat"}
+        Whether a window is one column of results, or two.
     """
 
     by: tuple[str, ...]
@@ -53,6 +82,8 @@ class Query:
     windows: tuple[Window, ...]
     aggs: tuple[Aggregate, ...]
     max_windows: int | None = MAX_WINDOWS
+    emit: Emission | None = None
+    window_columns: str = "struct"
 
     def __post_init__(self) -> None:
         if not self.windows:
@@ -60,11 +91,50 @@ class Query:
         if not self.aggs:
             raise InvalidValue("aggs: () is empty; a query has at least one aggregate")
         refuse_duplicates("windows", "window", [window.name for window in self.windows])
+        one_of("window_columns", self.window_columns, WINDOW_COLUMNS)
+        # Flat columns are made of structs, so the names of these are taken, too.
+        refuse_duplicates("query", "output column", self.nested.columns)
         refuse_duplicates("query", "output column", self.columns)
+        if self.emit is not None:
+            if not isinstance(self.emit, Emission):
+                raise InvalidType(
+                    f"emit: {self.emit!r:.60} is {a_type(self.emit)}; it is what windowkit.emit(...) returns"
+                )
+            self.emit.check(self.windows)
+
+    def __str__(self) -> str:
+        """Return keys, time, windows and aggregates on a line.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> print(wk.query(by="k", time="ts", windows=wk.tumbling("1 day"), aggs=[wk.count(), wk.sum("v")]))
+        by k over ts: tumbling(1 day); count(*), sum(v)
+        """
+        keys = ", ".join(map(quoted, self.by)) or "nothing"
+        time = self.time if isinstance(self.time, ProcessingTime) else quoted(self.time)
+        windows, aggs = (", ".join(map(str, several)) for several in (self.windows, self.aggs))
+        return f"by {keys} over {time}: {windows}; {aggs}"
+
+    def __repr__(self) -> str:
+        return f"<windowkit.Query {self}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("by", self.by), ("time", [self.time]), ("windows", self.windows), ("aggregates", self.aggs)]
+        emit = [] if self.emit is None else [("emit", [self.emit])]
+        return facts("windowkit query", [*rows, *emit, ("columns of the result", self.columns)])
+
+    @property
+    def nested(self) -> Query:
+        """The same query, with a window in one column: a struct."""
+        return self if self.window_columns == "struct" else replace(self, window_columns="struct")
 
     @property
     def window_column(self) -> str:
-        """Name of the output column that holds windows: Spark's, ``window`` or ``session_window``."""
+        """Name of the output column that holds windows: Spark's, ``window`` or ``session_window``.
+
+        Flat columns (see `query`) are ``window_start`` and ``window_end``, whichever windows these are.
+        """
         return "session_window" if all(isinstance(w, Session) for w in self.windows) else "window"
 
     @property
@@ -78,9 +148,12 @@ class Query:
         ['k', 'window', 'sum(v)']
         """
         window_name = ["window_name"] if len(self.windows) > 1 else []
-        window_rows = ["window_rows"] if self.has_ranks else []
+        extents = [self.window_column, *(["window_rows"] if self.has_ranks else [])]
+        if self.window_columns == "flat":
+            prefixes = ("window", *extents[1:])
+            extents = [f"{prefix}_{edge}" for prefix in prefixes for edge in ("start", "end")]
         aggregates = (aggregate.name for aggregate in self.aggs)
-        return [*self.by, *window_name, self.window_column, *window_rows, *aggregates]
+        return [*self.by, *window_name, *extents, *aggregates]
 
     @property
     def has_ranks(self) -> bool:
@@ -88,11 +161,58 @@ class Query:
         return any(window.counts_rows for window in self.windows)
 
     @property
-    def inputs(self) -> list[str]:
-        """Names of the input columns the query reads, each once, in order of first use."""
+    def reads_all(self) -> bool:
+        """Whether the query reads all columns of its input, as `windowkit.collect_rows` may ask for."""
+        return any(aggregate.reads_all for aggregate in self.aggs)
+
+    @property
+    def named(self) -> list[str]:
+        """Names of the input columns that the query names, each once, in order of first use."""
         windowed = (column for window in self.windows for column in window.columns)
         aggregated = (column for aggregate in self.aggs for column in aggregate.inputs)
         return list(dict.fromkeys([*self.by, self.time, *windowed, *aggregated]))
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the input columns the query reads, each once, in order of first use.
+
+        Those that its emission policy reads in a stream (`windowkit.on`) are not among them.
+
+        Raises
+        ------
+        InvalidValue
+            The query reads all columns, whichever they are: see `reads_all` and `resolved`.
+        """
+        if self.reads_all:
+            raise InvalidValue(
+                "inputs: the query reads all columns of its input, by collect_rows(); read all of them, or "
+                "name them, as query.resolved(names) does"
+            )
+        return self.named
+
+    def resolved(self, names: Sequence[str]) -> Query:
+        """Return the same query over an input of these columns: what reads all of them names them.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The columns of the input, in its order.
+
+        Raises
+        ------
+        InvalidValue
+            The query reads all columns, and two of them have one name.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.collect_rows())
+        >>> query.resolved(["t", "ip"]).inputs
+        ['t', 'ip']
+        """
+        if not self.reads_all:
+            return self
+        return replace(self, aggs=tuple(aggregate.resolved(names) for aggregate in self.aggs))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the query as a dict that JSON holds, for `from_dict`, here or in another process.
@@ -102,7 +222,9 @@ class Query:
         dict
             ``version`` (1), ``by`` (a list of names), ``time`` (a name; None for
             `windowkit.PROCESSING_TIME`), ``windows`` and ``aggs`` (lists of text forms, as on the command
-            line), ``max_windows`` (an int or None).
+            line), ``max_windows`` (an int or None); and ``emit`` if it has an emission policy: ``early``
+            (None, or a mapping such as ``{"rows": 10}`` or ``{"or": [...]}``) and ``refinement``; and
+            ``window_columns`` if these are ``"flat"``.
 
         Raises
         ------
@@ -118,7 +240,9 @@ class Query:
         >>> wk.Query.from_dict(query.to_dict()) == query
         True
         """
-        return written.write(self.by, self.time, self.windows, self.aggs, self.max_windows)
+        return written.write(
+            self.by, self.time, self.windows, self.aggs, self.max_windows, self.emit, self.window_columns
+        )
 
     @staticmethod
     def from_dict(form: Mapping[str, Any]) -> Query:
@@ -131,6 +255,79 @@ class Query:
         """
         return query(**written.read(form))
 
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pandas"],
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["polars"],
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pyarrow"],
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        data: polars.DataFrame,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: pyspark.sql.DataFrame,
+        *,
+        route: str | None = None,
+        rows_per_slice: float | None = None,
+        metrics: Any = None,
+        partitioner: Any = None,
+        n: int | None = None,
+    ) -> pyspark.sql.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: pandas.DataFrame,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
+        self,
+        data: ArrowStream | ArrowArray,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pyarrow.Table: ...
+
+    @overload
     def run(
         self,
         data: Any,
@@ -142,6 +339,27 @@ class Query:
         metrics: Any = None,
         partitioner: Any = None,
         n: int | None = None,
+        result: Form | None = None,
+        output_mode: str | None = None,
+        allowed_lateness: Length | None = None,
+        buckets: int | None = None,
+    ) -> Any: ...
+
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        route: str | None = None,
+        *,
+        validate: bool | None = None,
+        rows_per_slice: float | None = None,
+        metrics: Any = None,
+        partitioner: Any = None,
+        n: int | None = None,
+        result: str | None = None,
+        output_mode: str | None = None,
+        allowed_lateness: Length | None = None,
+        buckets: int | None = None,
     ) -> Any:
         """Evaluate the query.
 
@@ -168,22 +386,33 @@ class Query:
             key; see `windowkit.spark.aggregate`. Only for Spark.
         n : int, optional
             Partitions, where `partitioner` names a method.
+        result : {"pyarrow", "pandas", "polars"}, optional
+            The library whose table is returned. By default it is that of `data`: pandas for a pandas
+            DataFrame, Polars for a Polars DataFrame, and pyarrow for all else. Not for Spark.
+        output_mode, allowed_lateness, buckets : optional
+            Of a streaming DataFrame, for which `metrics` is a name; see `windowkit.spark.stream`.
 
         Returns
         -------
-        pyarrow.Table or pyspark.sql.DataFrame
+        pyarrow.Table, pandas.DataFrame, polars.DataFrame or pyspark.sql.DataFrame
             One row per key and window that has rows; of a Spark DataFrame a DataFrame, evaluated when an
-            action runs. Columns: `by`, ``window_name`` (only of several windows), ``window``
-            (``session_window`` if all windows are sessions), a struct of ``start`` and ``end`` in the time
-            column's own type, ``window_rows`` if a window is measured by rows, a struct of ``start`` and
-            ``end``, the ranks ``[start, end)`` of its rows among those of the key (null for other windows),
-            and the aggregates. The order of rows is not specified.
+            action runs, and of a streaming one a streaming one. Columns: `by`, ``window_name`` (only of
+            several windows), ``window`` (``session_window`` if all windows are sessions), a struct of
+            ``start`` and ``end`` in the time column's own type, ``window_rows`` if a window is measured by
+            rows, a struct of ``start`` and ``end``, the ranks ``[start, end)`` of its rows among those of the
+            key (null for other windows), and the aggregates. With ``window_columns="flat"`` (see `query`) two
+            columns are in place of each of these structs. The order of rows is not specified.
+
+            In pandas, which has no structs, such a column holds intervals that are closed on the left
+            (``frame["window"].array.left``). Keys keep their types, categories and their order included;
+            integers and booleans of which some are null have pandas' nullable types (``Int64``); all columns
+            are ``ArrowDtype`` if one that the query reads is. Polars takes the result without a copy.
 
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
             The data is not Arrow data, or malformed, or the query does not fit its schema, or makes more
-            windows than its `max_windows`.
+            windows than its `max_windows`; or `result` is no form, or one whose library is not installed.
         Overflow
             The sum or mean of integers, decimals or durations in a window does not fit its type, or a time is
             too close to the limit of its type for its windows.
@@ -219,6 +448,10 @@ class Query:
             metrics=metrics,
             partitioner=partitioner,
             n=n,
+            result=result,
+            output_mode=output_mode,
+            allowed_lateness=allowed_lateness,
+            buckets=buckets,
         )
 
     def batches(
@@ -269,6 +502,7 @@ class Query:
         name: str | None = None,
         schema: Any = None,
         clock: Clock | None = None,
+        emit: Emission | None = None,
     ) -> Operator:
         """Evaluate the query over a stream, window by window as they become final.
 
@@ -297,8 +531,11 @@ class Query:
         schema : pyarrow.Schema, or data, optional
             The schema of the stream; that of the first batch by default.
         clock : callable, optional
-            For `windowkit.PROCESSING_TIME`, and sources that may be idle: returns the time, in microseconds
-            since 1970-01-01 00:00:00 UTC. The system's clock by default.
+            For `windowkit.PROCESSING_TIME`, sources that may be idle, and `windowkit.every` of processing
+            time: returns the time, in microseconds since 1970-01-01 00:00:00 UTC. The system's clock by
+            default.
+        emit : Emission, optional
+            An emission policy in place of the query's own: `windowkit.emit`.
 
         Returns
         -------
@@ -332,6 +569,7 @@ class Query:
             name=name,
             schema=schema,
             clock=clock,
+            emit=emit,
         )
         return operator
 
@@ -370,6 +608,9 @@ class Query:
         rows_per_slice: float | None = None,
         partitioner: Any = None,
         n: int | None = None,
+        output_mode: str | None = None,
+        allowed_lateness: Length | None = None,
+        buckets: int | None = None,
     ) -> str:
         """Describe how the query is evaluated, and why.
 
@@ -378,13 +619,15 @@ class Query:
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame. With it the text has units, output types and, for Spark,
             which stage runs where and the rule that decided.
-        route, rows_per_slice, partitioner, n
+        route, rows_per_slice, partitioner, n, output_mode, allowed_lateness, buckets
             As for `run`. Only for Spark.
 
         Returns
         -------
         str
-            Classes of the windows, what a slice stores, where slices begin, how windows are answered.
+            Classes of the windows, what a slice stores, where slices begin, how windows are answered; of
+            sliding windows, how many panes they have and when these pay (`windowkit.panes.pane_costs`).
+            Notebooks show its lines as they are.
 
         Examples
         --------
@@ -393,7 +636,7 @@ class Query:
         >>> print(query.explain().splitlines()[0])
         query by k over ts
         """
-        text: str = engines.evaluate(
+        text = engines.evaluate(
             "explain",
             self,
             data,
@@ -401,8 +644,11 @@ class Query:
             rows_per_slice=rows_per_slice,
             partitioner=partitioner,
             n=n,
+            output_mode=output_mode,
+            allowed_lateness=allowed_lateness,
+            buckets=buckets,
         )
-        return text
+        return Lines(text)
 
 
 def query(
@@ -412,6 +658,8 @@ def query(
     windows: Window | Sequence[Window],
     aggs: Aggregate | Sequence[Aggregate],
     max_windows: int | None = MAX_WINDOWS,
+    emit: Emission | None = None,
+    window_columns: str = "struct",
 ) -> Query:
     """Describe a window aggregation.
 
@@ -433,6 +681,14 @@ def query(
         any of them is computed: a slide of a nanosecond rather than a second makes a billion windows of each.
         Only windows that the rows determine (windows by rows, of which there are no more than rows, and
         user-defined ones) are counted as they are listed. None for any number.
+    emit : Emission, optional
+        When a stream emits windows that are not final, and how their results relate:
+        `windowkit.emit`. `Query.run` and `Query.batches`, here and in Spark, ignore it, as all rows are
+        there and every window is final.
+    window_columns : {"struct", "flat"}
+        How results hold windows. By default as Spark's do, in one column, a struct of ``start`` and ``end``.
+        ``"flat"`` is two columns, ``window_start`` and ``window_end``, to sort, join and group by, or to
+        write as CSV; ``window_rows`` becomes ``window_rows_start`` and ``window_rows_end``.
 
     Returns
     -------
@@ -441,7 +697,8 @@ def query(
     Raises
     ------
     InvalidType, InvalidValue
-        An argument has the wrong type or is empty, or two windows or two output columns share a name.
+        An argument has the wrong type or is empty, two windows or two output columns share a name, or the
+        windows cannot be emitted as `emit` says.
 
     Examples
     --------
@@ -454,6 +711,9 @@ def query(
     ... )
     >>> query.columns
     ['device', 'window_name', 'window', 'sum(v)', 'peak']
+    >>> windows = wk.session("30 seconds")
+    >>> wk.query(by="device", time="ts", windows=windows, aggs=wk.count(), window_columns="flat").columns
+    ['device', 'window_start', 'window_end', 'count(1)']
     """
     return Query(
         by=tuple(checked_name("by", name) for name in items("by", by, str, "a str or a sequence of str")),
@@ -464,8 +724,10 @@ def query(
             Window,  # type: ignore[type-abstract]  # only used by isinstance
             "tumbling(...), sliding(...), session(...) or another window, or a sequence of them",
         ),
-        aggs=items("aggs", aggs, Aggregate, "an aggregate like windowkit.sum('v'), or a sequence of them"),
+        aggs=items("aggs", aggs, Aggregate, AGGREGATES),
         max_windows=limit("max_windows", max_windows),
+        emit=emit,
+        window_columns=window_columns,
     )
 
 

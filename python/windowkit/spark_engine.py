@@ -6,14 +6,22 @@ from typing import Any
 
 from windowkit._columns import is_spark
 from windowkit.engines import Engine, register
+from windowkit.errors import InvalidValue
 from windowkit.query import Query
+from windowkit.rolling import Rolling
 
-__all__ = ["explain", "run"]
+__all__ = ["explain", "explain_roll", "explain_stream", "roll", "run", "stream"]
 
 
 def run(query: Query, data: Any, **options: Any) -> Any:
     """Evaluate `query` in Spark; see `windowkit.spark.aggregate`."""
     from windowkit import spark
+
+    if "result" in options:
+        raise InvalidValue(
+            f"result: {options['result']!r} is given with a Spark DataFrame, whose result is one, too; call "
+            ".toPandas() or .toArrow() on that"
+        )
 
     return spark.aggregate(data, query, **options)
 
@@ -25,11 +33,55 @@ def explain(query: Query, data: Any, **options: Any) -> str:
     return spark.explain(data, query, **options)
 
 
+def roll(rolling: Rolling, data: Any, **options: Any) -> Any:
+    """Evaluate `rolling` in Spark; see `windowkit.spark.roll`."""
+    from windowkit import spark
+
+    return spark.roll(data, rolling, **options)
+
+
+def explain_roll(rolling: Rolling, data: Any) -> str:
+    """Describe how Spark evaluates `rolling`; see `windowkit.spark.explain_roll`."""
+    from windowkit import spark
+
+    return spark.explain_roll(data, rolling)
+
+
+def stream(query: Query, data: Any, **options: Any) -> Any:
+    """Evaluate `query` over a stream in Spark; see `windowkit.spark.stream`."""
+    from windowkit import spark
+
+    return spark.stream(data, query, **options)
+
+
+def explain_stream(query: Query, data: Any, **options: Any) -> str:
+    """Describe how Spark evaluates `query` over a stream; see `windowkit.spark.explain_stream`."""
+    from windowkit import spark
+
+    return spark.explain_stream(data, query, **options)
+
+
+register(
+    Engine(
+        takes=is_spark,
+        calls={"roll": roll, "explain_rolling": explain_roll},
+        options=("metrics",),
+        otherwise="with a Spark DataFrame; Spark has its own tasks",
+    )
+)
 register(
     Engine(
         takes=is_spark,
         calls={"run": run, "explain": explain},
-        options=("route", "rows_per_slice", "metrics", "partitioner", "n"),
-        otherwise="with a Spark DataFrame; Spark has its own tasks",
+        options=("route", "rows_per_slice", "metrics", "partitioner", "n", "result"),
+        otherwise="with a Spark DataFrame; allowed are route, rows_per_slice, metrics, partitioner and n",
+    )
+)
+register(
+    Engine(
+        takes=lambda data: is_spark(data) and getattr(data, "isStreaming", False),
+        calls={"run": stream, "explain": explain_stream},
+        options=("output_mode", "allowed_lateness", "buckets", "metrics"),
+        otherwise="with a streaming DataFrame; allowed are output_mode, allowed_lateness, buckets, metrics",
     )
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -11,17 +11,21 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit._columns import is_spark
-from windowkit.calls import Calls, State
+from windowkit.calls import Calls, State, has_clock, released
 from windowkit.checks import a_type, one_of
+from windowkit.decisions import decided, described, said
+from windowkit.display import Lines, facts
 from windowkit.durations import Length
+from windowkit.emission import Emission
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.local import Source, plan, schema_of
+from windowkit.local import Source, plan, schema_of, shaped, shaped_schema
 from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.progress import Delay, of_measure
 from windowkit.query import LATE_LIMIT, Query, items, limit
-from windowkit.watermarks import in_time, scalar
-from windowkit.windows import checked_name, quoted
+from windowkit.stats import Stats
+from windowkit.watermarks import in_time, one_key, scalar
+from windowkit.windows import checked_name
 
 __all__ = ["Operator", "Stats"]
 
@@ -29,56 +33,6 @@ T = TypeVar("T")
 
 ORDERS: Final = ("in-order", "out-of-order")
 STORES: Final = ("auto", "lazy", "eager")
-LAZILY: Final = "their slices are combined when a window is ready, whatever store= says"
-KEPT: Final = {
-    "in-order": (
-        "as long as a window that is not final may need them, in the order of time and arrival",
-        "in order slices would do for windows of a number of rows, and between marks",
-        LAZILY,
-    ),
-    "out-of-order": (
-        "as long as a row or a window to come may need them, in the order of time and arrival",
-        LAZILY,
-    ),
-}
-
-
-@dataclass(frozen=True)
-class Stats:
-    """What an operator holds, and what it has done since it was created.
-
-    Parameters
-    ----------
-    keys, slices, rows_kept, bytes : int
-        The current state: keys with slices, slices, rows stored besides slices (none where partial aggregates
-        suffice), and the memory of slices, their partial aggregates and what these point to. A buffer that
-        partial aggregates point into is held as a whole, so it counts as a whole, once.
-    rows, late, windows, updates : int
-        Rows pushed, rows that came too late or without a time or gap, windows emitted, and how many of
-        these were updates.
-    splits, merges, shifts, recomputations : int
-        Slices that were split or merged, rows that were moved to the next slice because a row came before
-        them, and slices recomputed from rows (Traub et al. 2019, §5.2). Merges of slices whose edges no
-        window needs any more are not counted, since their time is an implementation detail.
-    late_dropped, late_bytes : int
-        Late rows that were dropped because ``late_limit`` of them were held, and the memory of those that
-        are, until `Operator.take_late` returns them.
-    """
-
-    keys: int
-    slices: int
-    rows_kept: int
-    bytes: int
-    rows: int
-    splits: int
-    merges: int
-    shifts: int
-    recomputations: int
-    late: int
-    windows: int
-    updates: int
-    late_dropped: int
-    late_bytes: int
 
 
 class Operator:
@@ -91,7 +45,17 @@ class Operator:
     a window that was emitted before, or extended a session; such a row replaces the earlier rows of the same
     query and key whose windows it covers.
 
+    Once a query has an emission policy (`windowkit.emit`), calls also return windows that are not final, and
+    results have the column ``emission`` after ``update``: ``early``, ``final``, ``late`` (of rows with
+    ``update``) or ``retraction``. Once a policy retracts, they have ``weight``, an int8: -1 for a
+    retraction, which has the values that it takes back, else 1. Within a call, final and late results come
+    before early ones.
+
     A call that raises leaves the operator as it was.
+
+    ``with query.operator() as op:`` lets go of what the operator holds where the block ends, however it ends.
+    It does not end the stream, as there would be no one to take the windows that are left: call `close` for
+    these. After the block the operator can no longer be used.
 
     Notes
     -----
@@ -127,6 +91,7 @@ class Operator:
         name: str | None = None,
         schema: Any = None,
         clock: Clock | None = None,
+        emit: Emission | None = None,
     ) -> None:
         one_of("order", order, ORDERS)
         one_of("store", store, STORES)
@@ -143,9 +108,10 @@ class Operator:
                 "progress: it is given for order='in-order', where each row is a watermark; it is for "
                 "order='out-of-order'"
             )
-        is_idle = progress is not None and progress.idle is not None
-        self._stamps = stamps_of(query, clock, is_idle=is_idle)
-        self._clock = Stamps(clock) if is_idle else None
+        query = speaking(query, emit)
+        self._is_idle = progress is not None and progress.idle is not None
+        self._stamps = stamps_of([query], clock, is_idle=self._is_idle)
+        self._clock = Stamps(clock)
         if self._stamps is not None and order != "in-order":
             raise InvalidValue(
                 f"order: {order!r} is given over PROCESSING_TIME, where rows are in the order in which "
@@ -162,6 +128,38 @@ class Operator:
     def _state(self) -> State:
         return self._calls.state
 
+    def __enter__(self) -> Operator:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Let go of all that the operator holds; no call may follow.
+
+        This does not end the stream: `close` does, and returns the windows that are left.
+        """
+        self._calls.make(
+            "with", lambda state: (replace(state, core=None, closed=True, released=True), None), closed=True
+        )
+
+    def __repr__(self) -> str:
+        # Of what Python knows alone, as another thread may be in a call.
+        state, leader = self._state, self._leader
+        queries = "; ".join(f"{name}: {said(query)}" for name, query in state.queries.items())
+        ended = ", released" if state.released else ", closed" if state.closed else ""
+        keys = ", ".join(leader.by) or "nothing"
+        return f"<windowkit.Operator {self._order} by {keys} over {leader.time}; {queries}{ended}>"
+
+    def _repr_html_(self) -> str:
+        state, leader = self._state, self._leader
+        ended = "released" if state.released else "closed" if state.closed else "open"
+        rows: list[tuple[str, Iterable[object]]] = [
+            ("by", leader.by),
+            ("time", [leader.time]),
+            ("order", [self._order]),
+            *((name, [said(query)]) for name, query in state.queries.items()),
+            ("stream", [ended]),
+        ]
+        return facts("windowkit operator", rows)
+
     @property
     def queries(self) -> Mapping[str, Query]:
         """The queries by name, in the order they were added."""
@@ -177,7 +175,11 @@ class Operator:
         InvalidValue
             The schema is not known yet.
         """
-        return self._ask("schema", lambda core, _: pa.schema(core.schema), closed=True)
+
+        def schema(core: _native.Operator, _: pa.Schema) -> pa.Schema:
+            return shaped_schema(pa.schema(core.schema), self._leader)
+
+        return self._ask("schema", schema, closed=True)
 
     @property
     def watermark(self) -> Any:
@@ -185,14 +187,27 @@ class Operator:
 
         In order it is the time of the latest row. It is None before any row or watermark, and after `close`.
         """
-        if self._state.core is None:
+        return self._reached("watermark", lambda core: core.watermark)
+
+    @property
+    def watermark_out(self) -> Any:
+        """How far the results that calls have returned are complete: as `watermark`, unless some still wait.
+
+        If an emission policy holds results back (``at_most``, ``later``), it is the watermark before the call
+        that made the first of them. Hand on this one to whoever reads the results.
+        """
+        return self._reached("watermark_out", lambda core: core.watermark_out)
+
+    def _reached(self, name: str, ask: Callable[[_native.Operator], int | None]) -> Any:
+        """Return a time that the operator reports, unless it has ended."""
+        if not self._is_bound(name):
             return None
 
         def read(core: _native.Operator, schema: pa.Schema) -> Any:
-            reached = core.watermark
+            reached = ask(core)
             return None if reached is None or core.is_closed else scalar(reached, self._time_type(schema))
 
-        return self._ask("watermark", read, closed=True)
+        return self._ask(name, read, closed=True)
 
     @property
     def late(self) -> int:
@@ -206,7 +221,10 @@ class Operator:
         ----------
         batch : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
             Rows, as for `windowkit.Query.run`. The schema of the first one that is taken, with all its
-            columns, is that of the stream.
+            columns, is that of the stream, unless `schema` was given. Later ones have these columns, in any
+            order: they are found by name, and others are ignored. A type may be another one if every value
+            stays what it is: texts and bytes of any layout, dictionaries, columns of nulls, other units of
+            time, integers and floats of other widths if their values fit, and times of another zone.
         validate : bool, optional
             Look at every value, and refuse malformed data, as `windowkit.Query.run` does.
 
@@ -220,8 +238,9 @@ class Operator:
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            The queries do not fit the schema, the schema is another than before, a row is before the one
-            before it (in order), the data is malformed, or the operator is closed.
+            The queries do not fit the schema, a column of the stream is missing or has another type with
+            other values, a row is before the one before it (in order), the data is malformed, or the operator
+            is closed.
         Overflow
             A result does not fit its type, or a time is too near the end of its type's range.
 
@@ -235,9 +254,11 @@ class Operator:
 
         def push(state: State) -> tuple[State, pa.Table]:
             refuse_spark(batch)
-            source = Source("batch", batch, validate=validate)
+            stamps, known = self._stamps, state.schema
+            if known is not None and stamps is not None:
+                known = known.remove(len(known) - 1)
+            source = Source("batch", batch, validate=validate, schema=known)
             if state.core is None:
-                stamps = self._stamps
                 state = self._bound(state, source.schema if stamps is None else stamps.schema(source.schema))
             return state, self._taken(state, source)
 
@@ -272,17 +293,17 @@ class Operator:
         """
 
         def advance(core: _native.Operator, schema: pa.Schema) -> pa.Table:
+            self._look_at_clock(core)
             if watermark is None and core.follows:
-                self._look_at_clock(core)
-                return table(core.follow())
+                return self._table(core.follow())
             if self._stamps is None:
-                return table(core.advance(in_time("watermark", watermark, self._time_type(schema))))
+                return self._table(core.advance(in_time("watermark", watermark, self._time_type(schema))))
             if watermark is not None:
                 raise InvalidValue(
                     f"watermark: {watermark!r} is given over PROCESSING_TIME, where it is the time of the "
                     "clock; no argument is allowed"
                 )
-            return table(core.advance(self._stamps.now(core.watermark)))
+            return self._table(core.advance(self._stamps.now(core.watermark)))
 
         return self._ask("advance", advance)
 
@@ -312,7 +333,7 @@ class Operator:
         """End the stream, and return all windows that are left."""
 
         def close(state: State) -> tuple[State, pa.Table]:
-            rest = pa.table({}) if state.core is None else table(state.core.close())
+            rest = pa.table({}) if state.core is None else self._table(state.core.close())
             return replace(state, closed=True), rest
 
         return self._calls.make("close", close)
@@ -328,7 +349,8 @@ class Operator:
         Returns
         -------
         pyarrow.Table
-            What `close` would return now: windows that are not final, each with the rows so far.
+            What `close` would return now: windows that are not final, each with the rows so far. With
+            emission policies each is ``early``; earlier results are not retracted.
 
         Raises
         ------
@@ -353,9 +375,55 @@ class Operator:
         """
 
         def peek(core: _native.Operator, schema: pa.Schema) -> pa.Table:
-            return table(core.peek(None if key is None else self._key(key, schema)))
+            return self._table(core.peek(self._one_key(key, schema)))
 
         return self._ask("peek", peek)
+
+    def fire(self, key: Any = None) -> pa.Table:
+        """Return early results by hand: what emission policies say where a key fires.
+
+        Parameters
+        ----------
+        key : object or mapping of str to object, optional
+            The key that fires; a mapping by column if there are several. All keys by default. Those fire
+            that have rows since they last fired, for each query with an emission policy.
+
+        Returns
+        -------
+        pyarrow.Table
+            All open windows of these keys that have rows since the key last fired, as the refinement of each
+            policy says. Their triggers begin anew.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            No query of the operator has an emission policy, the key does not fit the query's, the schema is
+            not known yet, or the operator is closed.
+        Overflow
+            A result does not fit its type.
+
+        Notes
+        -----
+        O(keys + windows returned). See `windowkit.emit`.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(emit=wk.emit())
+        >>> op.push(pa.table({"k": ["a", "b", "a"], "t": [1, 2, 3]})).num_rows
+        0
+        >>> op.fire("a").to_pylist()
+        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False, 'emission': 'early'}]
+        >>> op.fire("a").num_rows
+        0
+        """
+
+        def fire(core: _native.Operator, schema: pa.Schema) -> pa.Table:
+            self._look_at_clock(core)
+            return self._table(core.fire(self._one_key(key, schema)))
+
+        return self._ask("fire", fire)
 
     def punctuate(self, time: Any = None, key: Any = None) -> pa.Table:
         """End the windows of `windowkit.punctuation` here, as a marked row would.
@@ -399,8 +467,9 @@ class Operator:
                     "no argument is allowed"
                 )
             kind = self._time_type(schema)
+            self._look_at_clock(core)
             at = in_time("time", time, kind) if stamps is None else stamps.now(core.watermark)
-            return table(core.punctuate(at, None if key is None else self._key(key, schema)))
+            return self._table(core.punctuate(at, self._one_key(key, schema)))
 
         return self._ask("punctuate", punctuate)
 
@@ -418,11 +487,18 @@ class Operator:
             ``late_limit`` of `windowkit.Query.operator` are held, further rows are dropped until the next
             call, and counted by `Stats.late` and `Stats.late_dropped`.
         """
-        if self._state.core is None:
+        if not self._is_bound("take_late"):
             return pa.table({})
         return self._ask("take_late", lambda core, _: table(core.take_late()), closed=True)
 
-    def add(self, query: Query, *, name: str | None = None, allowed_lateness: Length | None = None) -> str:
+    def add(
+        self,
+        query: Query,
+        *,
+        name: str | None = None,
+        allowed_lateness: Length | None = None,
+        emit: Emission | None = None,
+    ) -> str:
         """Add a query while the stream runs; it shares slices with the others.
 
         Parameters
@@ -433,6 +509,8 @@ class Operator:
             What ``query_name`` says of its results.
         allowed_lateness : str, datetime.timedelta or int, optional
             For how long after their end its windows are updated; that of the operator by default.
+        emit : Emission, optional
+            An emission policy in place of the query's own: `windowkit.emit`.
 
         Returns
         -------
@@ -450,7 +528,9 @@ class Operator:
         there: of earlier windows it has not seen all rows.
         """
         lateness = None if allowed_lateness is None else self._given_lateness(allowed_lateness)
-        return self._calls.make("add", lambda state: self._entered(state, query, name, lateness))
+        return self._calls.make(
+            "add", lambda state: self._entered(state, speaking(query, emit), name, lateness)
+        )
 
     def remove(self, query: Query | str) -> None:
         """Remove a query, and drop what only it needed.
@@ -484,7 +564,7 @@ class Operator:
 
     def stats(self) -> Stats:
         """Return what the operator holds and has done."""
-        if self._state.core is None:
+        if not self._is_bound("stats"):
             return Stats(*[0] * 14)
         return Stats(*self._ask("stats", lambda core, _: core.stats(), closed=True))
 
@@ -499,6 +579,8 @@ class Operator:
 
     def explain(self) -> str:
         """Describe what is stored and why, by the decisions of general stream slicing.
+
+        Notebooks show its lines as they are.
 
         Examples
         --------
@@ -519,29 +601,11 @@ class Operator:
         store: lazy (§5.2)
           few window types: windows that are ready are combined from slices in one go
         """
-        first = next(iter(self.queries.values()))
-        orders = "in order" if self._order == "in-order" else "out of order"
-        lines = [f"stream operator, rows {orders}, by {', '.join(first.by) or 'nothing'} over {first.time}"]
-        lines += ["queries"]
-        for name, query in self.queries.items():
-            windows, aggs = (", ".join(map(str, each)) for each in (query.windows, query.aggs))
-            lines.append(f"  {quoted(name)}: {windows}; {aggs}")
-        if self._state.core is None:
-            return "\n".join([*lines, "decisions", "  none before the schema is known"])
-
-        def read(core: _native.Operator, _: pa.Schema) -> Any:
-            return core.strategy(), core.keeping_rows(), core.stores()
-
-        decisions, keeping, stores = self._ask("explain", read, closed=True)
-        lines.append("decisions (Traub et al. 2019)")
-        for what, answer, why, source in decisions:
-            lines += [f"  {what}: {answer} ({source})", f"    {why}"]
-        if keeping:
-            lines.append(f"rows are kept for {', '.join(map(quoted, keeping))} (§5.1)")
-            lines += [f"  {line}" for line in KEPT[self._order]]
-        for form, why in stores:
-            lines += [f"store: {form} (§5.2)", f"  {why}"]
-        return "\n".join(lines)
+        is_bound, queries = self._is_bound("explain"), self.queries
+        if not is_bound:
+            return Lines(described(self._order, queries, None))
+        decisions = self._ask("explain", lambda core, _: decided(core), closed=True)
+        return Lines(described(self._order, queries, decisions))
 
     def snapshot(self) -> bytes:
         """Return all that the operator holds, for `Operator.restore`.
@@ -611,13 +675,20 @@ class Operator:
             raise InvalidValue(
                 f"queries: {len(given_queries)} given; the snapshot is of {len(names)}: {names}"
             )
+        forms = {query.window_columns for query in given_queries}
+        if len(forms) > 1:
+            raise InvalidValue(
+                "queries: window_columns is 'flat' for some and 'struct' for others; queries of one operator "
+                "have the same"
+            )
         this = cls.__new__(cls)
         this._order = order
         named = dict(zip(names, given_queries, strict=True))
-        plans = [(name, plan(query, schema)) for name, query in named.items()]
+        plans = [(name, plan(query, schema, of_stream=True)) for name, query in named.items()]
         core = _native.Operator.restore(given, plans)
-        this._stamps = stamps_of(given_queries[0], clock, is_idle=core.has_clock)
-        this._clock = Stamps(clock) if core.has_clock else None
+        this._is_idle = core.has_clock
+        this._stamps = stamps_of(given_queries, clock, is_idle=this._is_idle)
+        this._clock = Stamps(clock)
         state = State(
             MappingProxyType(named), added=len(named), schema=schema, core=core, closed=core.is_closed
         )
@@ -657,8 +728,13 @@ class Operator:
                     f"query: it is by {list(query.by)} over {query.time!r}, but the operator's queries by "
                     f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
                 )
+            if other.window_columns != query.window_columns:
+                raise InvalidValue(
+                    f"query: its window_columns is {query.window_columns!r}, but that of the operator's "
+                    f"queries is {other.window_columns!r}; queries of one operator have the same"
+                )
         if state.core is not None and state.schema is not None:
-            state.core.add(given, plan(query, state.schema), lateness)
+            state.core.add(given, plan(query, state.schema, of_stream=True), lateness)
         queries = MappingProxyType({**state.queries, given: query})
         of_each = MappingProxyType({**state.lateness, given: lateness})
         return replace(state, queries=queries, lateness=of_each, added=added), given
@@ -666,7 +742,8 @@ class Operator:
     def _bound(self, state: State, schema: pa.Schema) -> State:
         """Return the state with a core for rows of this schema."""
         plans = [
-            (name, plan(query, schema), state.lateness.get(name)) for name, query in state.queries.items()
+            (name, plan(query, schema, of_stream=True), state.lateness.get(name))
+            for name, query in state.queries.items()
         ]
         core = _native.Operator(
             plans,
@@ -679,7 +756,7 @@ class Operator:
         return replace(state, schema=schema, core=core)
 
     def _look_at_clock(self, core: _native.Operator) -> None:
-        if self._clock is not None:
+        if self._is_idle or self._state.has_clock:
             core.set_clock(self._clock.now(None))
 
     def _taken(self, state: State, source: Source) -> pa.Table:
@@ -689,9 +766,15 @@ class Operator:
         with source:
             self._look_at_clock(core)
             if self._stamps is None:
-                return table(core.push(source))
+                return self._table(core.push(source))
             now = self._stamps.now(core.watermark)
-            return table(core.push(self._stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
+            return self._table(core.push(self._stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
+
+    def _is_bound(self, call: str) -> bool:
+        """Whether the schema of rows is known, so that there is a core."""
+        if self._state.released:
+            raise released(call)
+        return self._state.core is not None
 
     def _ask(self, call: str, work: Callable[[_native.Operator, pa.Schema], T], *, closed: bool = False) -> T:
         """Make a call of the core, which has to be there; `closed` as in `windowkit.calls.Calls.make`."""
@@ -703,56 +786,51 @@ class Operator:
 
         return self._calls.make(call, bound, closed=closed)
 
+    @property
+    def _leader(self) -> Query:
+        """A query, which has the keys, the time column and the form of windows that all of them have."""
+        return next(iter(self._state.queries.values()))
+
+    def _table(self, stream: Any) -> pa.Table:
+        """Return windows as a table, in the columns that the queries ask for."""
+        return shaped(table(stream), self._leader)
+
+    def _one_key(self, key: Any, schema: pa.Schema) -> pa.RecordBatch | None:
+        return None if key is None else one_key(key, self._leader.by, schema)
+
     def _time_type(self, schema: pa.Schema) -> pa.DataType:
-        kind = schema.field(next(iter(self._state.queries.values())).time).type
+        kind = schema.field(self._leader.time).type
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
         return pa.int64() if pa.types.is_integer(kind) else kind
-
-    def _key(self, key: Any, schema: pa.Schema) -> pa.RecordBatch:
-        """Return a key as a batch of one row of the key columns."""
-        by = next(iter(self._state.queries.values())).by
-        if isinstance(key, Mapping):
-            if sorted(key) != sorted(by):
-                raise InvalidValue(f"key: it has {sorted(key)}; the queries are by {sorted(by)}")
-            values = [key[name] for name in by]
-        elif len(by) == 1:
-            values = [key]
-        else:
-            raise InvalidValue(
-                f"key: {key!r} is given; the queries are by {list(by)}, so that a key is a mapping of these"
-            )
-        fields = [schema.field(name) for name in by]
-        columns = []
-        for value, field in zip(values, fields, strict=True):
-            kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-            try:
-                columns.append(pa.array([value], kind).cast(field.type))
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
-                raise InvalidType(
-                    f"key: {value!r} is not a value of column {field.name!r} of {field.type} ({error})"
-                ) from None
-        return pa.record_batch(columns, schema=pa.schema(fields))
 
 
 def refuse_spark(data: Any) -> None:
     if is_spark(data):
         raise InvalidType(
-            "data: a Spark DataFrame is given to an operator; operators take Arrow data, and Spark streams "
-            "can use query.run in foreachBatch"
+            "data: a Spark DataFrame is given to an operator; operators take Arrow data, and query.run takes "
+            "streams of Spark"
         )
 
 
-def stamps_of(query: object, clock: Clock | None, *, is_idle: bool) -> Stamps | None:
-    """Return what assigns times to rows, if a query is over processing time."""
-    if isinstance(query, Query) and isinstance(query.time, ProcessingTime):
+def stamps_of(queries: Sequence[object], clock: Clock | None, *, is_idle: bool) -> Stamps | None:
+    """Return what assigns times to rows, if queries are over processing time."""
+    given = [query for query in queries if isinstance(query, Query)]
+    if any(isinstance(query.time, ProcessingTime) for query in given):
         return Stamps(clock)
-    if clock is not None and not is_idle:
+    if clock is not None and not is_idle and not any(map(has_clock, given)):
         raise InvalidValue(
             "clock: it is given for a query over a column of times; it is for one over "
-            "windowkit.PROCESSING_TIME, and for progress=windowkit.delay(..., idle=...)"
+            "windowkit.PROCESSING_TIME, for progress=windowkit.delay(..., idle=...), and for emission "
+            "policies with windowkit.every(..., of='processing time')"
         )
     return None
+
+
+def speaking(query: Query, emit: Emission | None) -> Query:
+    """Return the query with this emission policy in place of its own, if one is given."""
+    # What is no query is refused where it is entered.
+    return query if emit is None or not isinstance(query, Query) else replace(query, emit=emit)
 
 
 def unbound(call: str) -> InvalidValue:

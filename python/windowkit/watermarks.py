@@ -1,9 +1,10 @@
-"""Times as an operator takes and returns them: watermarks and punctuations, in the time column's type."""
+"""Times and keys as an operator takes and returns them: watermarks and punctuations in the column's type."""
 
 from __future__ import annotations
 
 import datetime
 import operator as operators
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from windowkit.checks import a_type
 from windowkit.durations import Duration, duration
 from windowkit.errors import InvalidType, InvalidValue
 
-__all__ = ["in_time", "scalar"]
+__all__ = ["in_time", "one_key", "scalar"]
 
 MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
 
@@ -92,3 +93,28 @@ def in_units(argument: str, given: Duration, kind: pa.DataType) -> int:
     if rest:
         raise InvalidType(f"{argument}: {given.text!r} is not a time of type {kind}; {allowed_times(kind)}")
     return count
+
+
+def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    """Return a key as a batch of one row of the key columns."""
+    if isinstance(key, Mapping):
+        if sorted(key) != sorted(by):
+            raise InvalidValue(f"key: it has {sorted(key)}; the queries are by {sorted(by)}")
+        values = [key[name] for name in by]
+    elif len(by) == 1:
+        values = [key]
+    else:
+        raise InvalidValue(
+            f"key: {key!r} is given; the queries are by {list(by)}, so that a key is a mapping of these"
+        )
+    fields = [schema.field(name) for name in by]
+    columns = []
+    for value, field in zip(values, fields, strict=True):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        try:
+            columns.append(pa.array([value], kind).cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+            raise InvalidType(
+                f"key: {value!r} is not a value of column {field.name!r} of {field.type} ({error})"
+            ) from None
+    return pa.record_batch(columns, schema=pa.schema(fields))

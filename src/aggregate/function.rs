@@ -6,10 +6,11 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field};
 
 use super::hyperloglog::HyperLogLogs;
+use super::list::row_fields;
 use super::m4::{fields, m4};
 use super::mean::{geometric_mean, mean};
 use super::moments::variance;
-use super::multiset::{Statistic, evaluate};
+use super::multiset::{Statistic, counted_fields, evaluate};
 use super::partial::Partial;
 use super::partials::Partials;
 use super::properties::{Kind, Properties};
@@ -103,14 +104,16 @@ impl Function {
     pub fn names() -> Vec<&'static str> {
         let mut names: Vec<&'static str> = Self::named().into_iter().map(|(name, _)| name).collect();
         names.extend(["quantile", "quantile_disc", "approx_quantile", "approx_count_distinct", "hll_sketch"]);
+        names.extend(["top_k", "frequent", "collect_rows"]);
         names
     }
 
-    /// The function of this name.
+    /// The function of this name; `columns` are the names of those it is to read, which a row has too.
     ///
     /// # Errors
-    /// `InvalidValue` for a name outside [`Function::names`], or parameters outside what the function allows.
-    pub fn parse(name: &str, parameters: &[f64]) -> Result<Self> {
+    /// `InvalidValue` for a name outside [`Function::names`], or parameters outside what the function allows; for rows
+    /// without columns.
+    pub fn parse(name: &str, columns: &[String], parameters: &[f64]) -> Result<Self> {
         match name {
             "approx_count_distinct" | "hll_sketch" => {
                 let precision = only(name, "log2_k", parameters)?;
@@ -139,13 +142,36 @@ impl Function {
                     _ => Function::ApproxQuantile(q),
                 });
             }
+            "top_k" => {
+                let k = only(name, "k", parameters)?;
+                if k.fract() != 0.0 || !(1.0..=f64::from(i32::MAX)).contains(&k) {
+                    return Err(Error::InvalidValue(format!(
+                        "k: {k} is given to {name}; allowed are whole numbers from 1 to {}",
+                        i32::MAX
+                    )));
+                }
+                return Ok(Function::Ask(Statistic::Top(k as u32)));
+            }
+            "frequent" => {
+                let share = only(name, "share", parameters)?;
+                if !(share > 0.0 && share <= 1.0) {
+                    return Err(Error::InvalidValue(format!(
+                        "share: {share} is given to {name}; allowed are numbers above 0, up to 1"
+                    )));
+                }
+                return Ok(Function::Ask(Statistic::Frequent(share)));
+            }
             _ => {}
         }
-        let named = Self::named().into_iter().find(|(other, _)| *other == name);
-        let (_, function) = named.ok_or_else(|| {
+        let named = Self::named().into_iter().find(|(other, _)| *other == name).map(|(_, function)| function);
+        let of_rows = (name == "collect_rows").then(|| Function::Plain(Partial::Rows(columns.to_vec())));
+        let function = named.or(of_rows).ok_or_else(|| {
             let allowed = Self::names().join(", ");
             Error::InvalidValue(format!("aggs: '{name}' is not an aggregate function; allowed are {allowed}"))
         })?;
+        if function == Function::Plain(Partial::Rows(Vec::new())) {
+            return Err(Error::InvalidValue(format!("aggs: {name} reads at least one column; 0 given")));
+        }
         if !parameters.is_empty() {
             return Err(Error::InvalidValue(format!(
                 "aggs: {name} takes no parameters; {} given",
@@ -160,8 +186,23 @@ impl Function {
         match self {
             Function::Plain(Partial::CountAll) => 0,
             Function::Plain(Partial::ArgMin | Partial::ArgMax) => 2,
+            Function::Plain(Partial::Rows(names)) => names.len(),
             Function::User(_, columns) => *columns,
             _ => 1,
+        }
+    }
+
+    /// The column, of its own, by whose order of values the result is chosen, if there is one. Where order only decides
+    /// among values that are equal otherwise, as for modes, there is none.
+    pub fn ordered_by(&self) -> Option<usize> {
+        use Partial::{ArgMax, ArgMin, Max, MaxCount, Min, MinCount};
+        match self {
+            Function::Plain(Min | Max | MinCount | MaxCount) | Function::M4 { .. } => Some(0),
+            Function::Ask(Statistic::Quantile(_) | Statistic::Discrete(_)) | Function::ApproxQuantile(_) => {
+                Some(0)
+            }
+            Function::Plain(ArgMin | ArgMax) => Some(1),
+            _ => None,
         }
     }
 
@@ -207,8 +248,15 @@ impl Function {
             Function::Plain(Partial::Values | Partial::List) => {
                 DataType::List(Arc::new(Field::new_list_field(widened(input), true)))
             }
+            Function::Plain(Partial::Rows(names)) => {
+                let row = DataType::Struct(row_fields(names, inputs.iter().map(widened)));
+                DataType::List(Arc::new(Field::new_list_field(row, true)))
+            }
             Function::Plain(Partial::HyperLogLog(_)) => DataType::Binary,
             Function::Ask(Statistic::Distinct) | Function::ApproxCountDistinct(_) => DataType::Int64,
+            Function::Ask(Statistic::Top(_) | Statistic::Frequent(_)) => {
+                DataType::List(Arc::new(Field::new_list_field(DataType::Struct(counted_fields(input)), true)))
+            }
             Function::User(user, _) => user.0.output_type(inputs)?,
             Function::Ask(Statistic::Quantile(_)) => quantile_type(input).ok_or_else(|| {
                 Error::InvalidType(format!("{input}; allowed are {NUMBERS}, durations and timestamps"))
@@ -249,8 +297,9 @@ impl Function {
                     | Partial::Count
                     | Partial::Values
                     | Partial::List
+                    | Partial::Rows(_)
                     | Partial::HyperLogLog(_)
-            ) | Function::Ask(Statistic::Distinct)
+            ) | Function::Ask(Statistic::Distinct | Statistic::Top(_) | Statistic::Frequent(_))
                 | Function::ApproxCountDistinct(_)
         )
     }

@@ -66,12 +66,13 @@ fn values(numbers: impl Iterator<Item = Option<i8>>, kind: &DataType) -> ArrayRe
 
 fn function(name: &str) -> Function {
     let parameters: &[f64] = match name {
-        "quantile" | "quantile_disc" | "approx_quantile" => &[0.3],
+        "quantile" | "quantile_disc" | "approx_quantile" | "frequent" => &[0.3],
+        "top_k" => &[2.0],
         // A small sketch, which few values fill.
         "approx_count_distinct" | "hll_sketch" => &[4.0],
         _ => &[],
     };
-    Function::parse(name, parameters).unwrap()
+    Function::parse(name, &["own", "other"].map(String::from), parameters).unwrap()
 }
 
 /// A function over columns of one type, and the columns of its partials.
@@ -244,7 +245,7 @@ proptest! {
             prop_assert!(equal(&windows.lower(), &wanted.lower()), "{name}: {:?} {:?}", windows.lower(), wanted.lower());
             // Answers are partials themselves: all of them are combined as their slots are.
             let every: Vec<u32> = (0..groups.len() as u32).collect();
-            if !every.is_empty() && !matches!(name.split(' ').next(), Some("collect_list")) {
+            if !every.is_empty() && !matches!(name.split(' ').next(), Some("collect_list" | "collect_rows")) {
                 let slots: Vec<u32> = groups.concat();
                 let (twice, once) = (windows.regroup(&[&every]), case.regroup(&[&slots]));
                 prop_assert!(equal(&twice.lower(), &once.lower()), "{name} {:?} {:?}", twice.lower(), once.lower());

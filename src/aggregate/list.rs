@@ -1,12 +1,13 @@
-//! Values in the order of time: what `collect_list` returns. Holistic; commutative only because it keeps times.
+//! Values, or whole rows, in the order of time: what `collect_list` and `collect_rows` return. Holistic; commutative only
+//! because it keeps times.
 //!
 //! Rows are appended with their times; when slots are put in order each slot's rows are sorted by time and then by
 //! arrival. The slots of one key ascend in time and do not overlap, so that a window is one stretch of rows.
 
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::{Array, ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
-use arrow_schema::{DataType, Field};
+use arrow_array::{Array, ArrayRef, Int64Array, StructArray, cast::AsArray, types::Int64Type};
+use arrow_schema::{DataType, Field, Fields};
 
 use super::by_slot::{BySlot, grouped};
 use super::lift::{cast_to, columns};
@@ -22,6 +23,8 @@ use crate::{Error, Result};
 
 /// A column of lists of values.
 pub struct List {
+    /// Of rows, which are structs of several columns, what these are called.
+    fields: Option<Fields>,
     output: DataType,
     store: Store,
     len: usize,
@@ -49,11 +52,39 @@ struct Sorted {
 
 impl List {
     pub(super) fn new(input: &DataType) -> Self {
-        Self { output: widened(input), store: Store::new(plain(input).clone()), len: 0, held: Held::rows() }
+        Self::held_as(None, plain(input).clone(), widened(input))
+    }
+
+    /// Of rows of columns with these names and types.
+    pub(super) fn of_rows(names: &[String], inputs: &[DataType]) -> Self {
+        let held = row_fields(names, inputs.iter().map(|input| plain(input).clone()));
+        let output = row_fields(names, inputs.iter().map(widened));
+        Self::held_as(Some(held.clone()), DataType::Struct(held), DataType::Struct(output))
+    }
+
+    fn held_as(fields: Option<Fields>, held: DataType, output: DataType) -> Self {
+        Self { fields, output, store: Store::new(held), len: 0, held: Held::rows() }
     }
 
     fn with(&self, len: usize, held: Held) -> Self {
-        Self { output: self.output.clone(), store: self.store.clone(), len, held }
+        Self {
+            fields: self.fields.clone(),
+            output: self.output.clone(),
+            store: self.store.clone(),
+            len,
+            held,
+        }
+    }
+
+    /// What is listed of a batch.
+    fn listed(&self, inputs: &[ArrayRef]) -> Result<ArrayRef> {
+        let Some(fields) = &self.fields else {
+            let [values] = columns(inputs)?;
+            return cast_to(values, self.store.data_type());
+        };
+        let columns = inputs.iter().zip(fields).map(|(input, field)| cast_to(input, field.data_type()));
+        // A row is there whatever its columns hold, so it is never null itself.
+        Ok(Arc::new(StructArray::try_new(fields.clone(), columns.collect::<Result<_>>()?, None)?))
     }
 
     /// The rows of a slot, by time.
@@ -95,6 +126,11 @@ impl List {
             })
             .collect()
     }
+}
+
+/// The fields of rows with columns of these names and types.
+pub(super) fn row_fields(names: &[String], kinds: impl Iterator<Item = DataType>) -> Fields {
+    names.iter().zip(kinds).map(|(name, kind)| Field::new(name, kind, true)).collect()
 }
 
 impl Held {
@@ -140,8 +176,7 @@ impl Partials for List {
     }
 
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
-        let [values] = columns(inputs)?;
-        let values = cast_to(values, self.store.data_type())?;
+        let values = self.listed(inputs)?;
         let nulls = values.logical_nulls();
         let base = self.store.push(values);
         let (slots, own) = self.rows();
@@ -195,8 +230,7 @@ impl Partials for List {
     }
 
     fn empty(&self) -> Box<dyn Partials> {
-        let store = Store::new(self.store.data_type().clone());
-        Box::new(Self { output: self.output.clone(), store, len: 0, held: Held::rows() })
+        Box::new(Self::held_as(self.fields.clone(), self.store.data_type().clone(), self.output.clone()))
     }
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {

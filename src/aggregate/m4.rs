@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, StructArray};
+use arrow_array::{Array, ArrayRef, StructArray, cast::AsArray, types::Int64Type};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 
 use super::lift::cast_to;
 use super::partials::Partials;
+use super::rows::TIMELESS;
 use crate::dictionary::widened;
 use crate::{Error, Result};
 
@@ -39,7 +40,7 @@ pub(super) fn m4(partials: &[&dyn Partials], input: &DataType, time: Option<&Dat
                 return Err(Error::Internal(format!("M4 with times from {} columns", state.len())));
             };
             let (value, time) = if at < 2 { (second, first) } else { (first, second) };
-            pairs.extend([value.clone(), time.clone()]);
+            pairs.extend([value.clone(), if at < 2 { time.clone() } else { known(time) }]);
         }
         pairs
     } else {
@@ -48,6 +49,9 @@ pub(super) fn m4(partials: &[&dyn Partials], input: &DataType, time: Option<&Dat
     if columns.len() != fields.len() {
         return Err(Error::Internal(format!("M4 of {} fields from {} columns", fields.len(), columns.len())));
     }
+    // By the last values: their rows need not have a time.
+    let valid = columns[columns.len() - if time.is_some() { 2 } else { 1 }].logical_nulls();
+    let valid = valid.map(|nulls| NullBuffer::new(nulls.inner().clone()));
     let columns: Vec<ArrayRef> = columns
         .iter()
         .zip(&fields)
@@ -58,7 +62,15 @@ pub(super) fn m4(partials: &[&dyn Partials], input: &DataType, time: Option<&Dat
             cast_to(&column, field.data_type())
         })
         .collect::<Result<_>>()?;
-    let valid = columns.last().and_then(|times| times.logical_nulls());
-    let valid = valid.map(|nulls| NullBuffer::new(nulls.inner().clone()));
     Ok(Arc::new(StructArray::try_new(fields, columns, valid)?))
+}
+
+/// The times of first or last rows; null for rows that have none.
+fn known(times: &ArrayRef) -> ArrayRef {
+    match times.as_primitive_opt::<Int64Type>() {
+        Some(known) if known.values().contains(&TIMELESS) => {
+            Arc::new(known.unary_opt::<_, Int64Type>(|time| (time != TIMELESS).then_some(time)))
+        }
+        _ => times.clone(),
+    }
 }

@@ -51,6 +51,6 @@ pub use multiset::Statistic;
 pub use partial::Partial;
 pub use partials::{Partials, RunNodes, States, Totals, Upkeep};
 pub use properties::{Kind, Properties};
-pub use rows::{Rows, Run};
+pub use rows::{Rows, Run, TIMELESS};
 pub(crate) use store::held_bytes;
 pub use user::{User, UserAggregate};

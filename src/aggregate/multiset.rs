@@ -38,7 +38,7 @@ use crate::kernels::Ranges;
 use crate::{Error, Result};
 use entries::Entries;
 pub use statistic::Statistic;
-pub(super) use statistic::evaluate;
+pub(super) use statistic::{counted_fields, evaluate};
 
 /// Rows that may accumulate before equal ones of one slot are counted instead.
 const FIRST_COMPACTION: usize = 8 << 20;
@@ -486,7 +486,7 @@ mod tests {
             prop_assert_eq!(&often.state().unwrap(), &never.state().unwrap());
             let mut windows = Ranges::default();
             (0..4).for_each(|slot| windows.push(slot, slot + 2));
-            for statistic in [Statistic::Mode, Statistic::Distinct, Statistic::Quantile(0.4)] {
+            for statistic in [Statistic::Mode, Statistic::Distinct, Statistic::Quantile(0.4), Statistic::Top(2), Statistic::Frequent(0.3)] {
                 let of = |sets: &Multiset<Words>| evaluate(&*sets.answer(&windows).unwrap(), statistic, &DataType::Int64).unwrap();
                 prop_assert_eq!(&of(&often), &of(&never));
             }

@@ -56,6 +56,8 @@ pub enum Partial {
     Values,
     /// All values with their times.
     List,
+    /// The same of whole rows, of columns that are called so.
+    Rows(Vec<String>),
     /// A quantile sketch.
     Sketch,
     /// A sketch of distinct values, of this precision.
@@ -86,6 +88,7 @@ impl Partial {
             Partial::LastValid => "last_valid",
             Partial::Values => "values",
             Partial::List => "list",
+            Partial::Rows(_) => "rows",
             Partial::Sketch => "sketch",
             Partial::HyperLogLog(_) => "hyperloglog",
             Partial::User(user) => user.0.name(),
@@ -129,6 +132,7 @@ impl Partial {
             Partial::Values => multisets(input),
             Partial::User(user) => return user.0.column(inputs),
             Partial::List => return Ok(Box::new(List::new(input))),
+            Partial::Rows(names) => return Ok(Box::new(List::of_rows(names, inputs))),
             Partial::Sketch => {
                 Sketches::new(input).map(|sketches| -> Box<dyn Partials> { Box::new(sketches) })
             }
@@ -154,7 +158,7 @@ impl Partial {
             Partial::ArgMin | Partial::ArgMax => 3,
             Partial::MinCount | Partial::MaxCount => 2,
             Partial::First | Partial::Last | Partial::FirstValid | Partial::LastValid => 2,
-            Partial::Values | Partial::List => 2,
+            Partial::Values | Partial::List | Partial::Rows(_) => 2,
             Partial::User(user) => user.0.state_columns(),
             // The laws compare these numbers with the states.
             _ => 1,
@@ -168,7 +172,7 @@ impl Partial {
             Min | Max | First | Last | FirstValid | LastValid => 1,
             ArgMin | ArgMax => 2,
             CountAll | Count | Sum | SumWithoutInvert | LogSum | MinCount | MaxCount | Moments | Values
-            | List | Sketch | HyperLogLog(_) | User(_) => 0,
+            | List | Rows(_) | Sketch | HyperLogLog(_) | User(_) => 0,
         }
     }
 
@@ -195,7 +199,8 @@ impl Partial {
             | Partial::Last
             | Partial::FirstValid
             | Partial::LastValid
-            | Partial::List => "all types",
+            | Partial::List
+            | Partial::Rows(_) => "all types",
             Partial::User(_) => "what the function takes",
         }
     }

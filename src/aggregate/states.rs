@@ -68,8 +68,11 @@ impl<A: Aggregate> Partials for Column<A> {
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
         within(|| {
             let states = over_ranges(&self.states, ranges, &self.monoid);
-            let seen = self.seen().map(|seen| over_ranges(&counts(seen), ranges, &ExactSum::new()));
-            Ok(Box::new(Self::with(self.monoid.clone(), states, seen.map(above_none))) as Box<dyn Partials>)
+            let seen = match self.seen() {
+                Some(seen) => Some(above_none(over_ranges(&counts(seen), ranges, &ExactSum::new()))),
+                None => ranges.some_are_empty().then(|| ranges.iter().map(|(lo, hi)| lo < hi).collect()),
+            };
+            Ok(Box::new(Self::with(self.monoid.clone(), states, seen)) as Box<dyn Partials>)
         })
     }
 

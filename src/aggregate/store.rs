@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait, cast::AsArray, new_null_array};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, StructArray, cast::AsArray, new_null_array};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
@@ -161,6 +161,7 @@ fn variable_bytes(values: &ArrayRef) -> usize {
         DataType::BinaryView => lengths(values.as_binary_view().views()),
         DataType::List(_) => list_bytes::<i32>(values),
         DataType::LargeList(_) => list_bytes::<i64>(values),
+        DataType::Struct(_) => values.as_struct().columns().iter().map(variable_bytes).sum(),
         other if other.primitive_width().is_some() => 0,
         _ => {
             let data = values.to_data();
@@ -192,6 +193,11 @@ fn unshared(values: ArrayRef) -> ArrayRef {
     match values.data_type() {
         DataType::Utf8View => Arc::new(values.as_string_view().gc()),
         DataType::BinaryView => Arc::new(values.as_binary_view().gc()),
+        DataType::Struct(fields) => {
+            let structs = values.as_struct();
+            let columns = structs.columns().iter().cloned().map(unshared).collect();
+            Arc::new(StructArray::new(fields.clone(), columns, structs.nulls().cloned()))
+        }
         _ => values,
     }
 }
@@ -214,6 +220,7 @@ pub(crate) fn held_bytes<'a>(arrays: impl Iterator<Item = &'a ArrayRef>) -> usiz
 #[cfg(test)]
 mod tests {
     use arrow_array::{Int64Array, ListArray, StringArray, StringViewArray, types::Int64Type};
+    use arrow_schema::Field;
 
     use super::*;
 
@@ -256,21 +263,30 @@ mod tests {
         let views: ArrayRef =
             Arc::new(StringViewArray::from_iter_values(["long enough to be elsewhere", "b"]));
         assert_eq!(variable_bytes(&views.slice(0, 1)), 27 + 16);
-        let fixed: ArrayRef = Arc::new(Int64Array::from_iter_values(0..9));
+        let fixed: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
         assert_eq!(variable_bytes(&fixed), 0);
+        let fields = [&fixed, &lists].map(|each| Field::new("field", each.data_type().clone(), true));
+        let rows: ArrayRef = Arc::new(StructArray::new(fields.to_vec().into(), vec![fixed, lists], None));
+        assert_eq!(variable_bytes(&rows.slice(50, 10)), 10 * 9 * 8 + 11 * 4);
     }
 
     #[test]
     fn what_is_kept_of_views_holds_no_more_than_its_own_bytes() {
         let long: Vec<String> =
             (0..10_000).map(|n| format!("a text that is too long for a view: {n}")).collect();
-        let mut store = Store::new(DataType::Utf8View);
-        let base = store.push(Arc::new(StringViewArray::from_iter_values(&long)));
-        let mut kept = [base + 7, NOWHERE, base + 9_000];
-        store.compact(2, kept.iter_mut()).unwrap();
-        assert!(store.bytes() < 2_000, "{} bytes of two texts", store.bytes());
-        let values = store.take(kept.into_iter()).unwrap();
-        let values: Vec<Option<&str>> = values.as_string_view().iter().collect();
-        assert_eq!(values, [Some(long[7].as_str()), None, Some(long[9_000].as_str())]);
+        let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(&long));
+        let field = Arc::new(Field::new("text", DataType::Utf8View, true));
+        let rows: ArrayRef = Arc::new(StructArray::from(vec![(field, views.clone())]));
+        for values in [views, rows] {
+            let mut store = Store::new(values.data_type().clone());
+            let base = store.push(values);
+            let mut kept = [base + 7, NOWHERE, base + 9_000];
+            store.compact(2, kept.iter_mut()).unwrap();
+            assert!(store.bytes() < 2_000, "{} bytes of two texts", store.bytes());
+            let values = store.take(kept.into_iter()).unwrap();
+            let values = values.as_struct_opt().map_or(&values, |rows| rows.column(0));
+            let values: Vec<Option<&str>> = values.as_string_view().iter().collect();
+            assert_eq!(values, [Some(long[7].as_str()), None, Some(long[9_000].as_str())]);
+        }
     }
 }

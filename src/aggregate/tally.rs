@@ -10,6 +10,9 @@
 //! (Subtract-on-Evict). Counts are in levels of a tree in which a node has 64 children: adding touches one counter of
 //! each level, and selecting the k-th value sums up to 64 neighbouring counters of each.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::interrupt::{Pace, stretches};
 
 /// Children of a node: as many counters as make four cache lines.
@@ -220,15 +223,53 @@ impl<N: Counter> Tally for Ordered<N> {
     }
 }
 
-/// The most frequent value.
+/// The most frequent values.
 pub(super) struct Modes<N> {
     /// The last level counts single ranks; a counter of each other one is the greatest of up to 64 of the next.
     levels: Vec<Vec<N>>,
+    len: u64,
 }
 
 impl<N: Counter> Modes<N> {
     pub(super) fn new(distinct: usize) -> Self {
-        Self { levels: levels(distinct) }
+        Self { levels: levels(distinct), len: 0 }
+    }
+
+    /// How many values there are.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The ranks that occur, with how often they do: the most frequent first, of equally frequent ones the least. The
+    /// first k take O(k log distinct) steps, whatever comes after them.
+    pub(super) fn most_frequent(&self) -> impl Iterator<Item = (u32, u64)> {
+        // Counters to be looked below, by the greatest count there, then from the left. Ranks below two of them never
+        // interleave, so that whatever is taken out first has the next rank below it, or is it.
+        let mut heap = BinaryHeap::new();
+        self.push_children(0, 0, &mut heap);
+        std::iter::from_fn(move || {
+            loop {
+                let (count, Reverse(first), level) = heap.pop()?;
+                if level + 1 == self.levels.len() {
+                    return Some((first as u32, count.into()));
+                }
+                let at = first / self.ranks_below(level);
+                self.push_children(level + 1, at, &mut heap);
+            }
+        })
+    }
+
+    /// Adds the children of counter `at` that are not zero: their counts, the first rank below each, their level.
+    fn push_children(&self, level: usize, at: usize, heap: &mut BinaryHeap<(N, Reverse<usize>, usize)>) {
+        let some = children(&self.levels[level], at).iter().enumerate();
+        let below = self.ranks_below(level);
+        let some = some.filter(|&(_, &count)| count > N::default());
+        heap.extend(some.map(|(child, &count)| (count, Reverse((at * FAN + child) * below), level)));
+    }
+
+    /// How many ranks a counter of a level is for.
+    fn ranks_below(&self, level: usize) -> usize {
+        FAN.pow((self.levels.len() - 1 - level) as u32)
     }
 
     /// The least of the most frequent ranks.
@@ -249,6 +290,7 @@ impl<N: Counter> Tally for Modes<N> {
         let mut levels = self.levels.iter_mut().rev();
         let Some(own) = levels.next() else { return };
         own[at] += count.into();
+        self.len += u64::from(count);
         let most = own[at];
         for level in levels {
             at /= FAN;
@@ -265,6 +307,7 @@ impl<N: Counter> Tally for Modes<N> {
         let last = self.levels.len() - 1;
         let before = self.levels[last][at];
         self.levels[last][at] -= count.into();
+        self.len -= u64::from(count);
         for above in (0..last).rev() {
             at /= FAN;
             if self.levels[above][at] != before {
@@ -337,6 +380,12 @@ mod tests {
                 let often = |rank: &u32| windows[at].iter().filter(|&other| other == rank).count();
                 let mode = windows[at].iter().max_by_key(|rank| (often(rank), std::cmp::Reverse(**rank)));
                 assert_eq!(tally.mode(), mode.copied());
+                let mut ranked: Vec<(u32, u64)> =
+                    windows[at].iter().map(|rank| (*rank, often(rank) as u64)).collect();
+                ranked.dedup();
+                ranked.sort_by_key(|&(rank, count)| (std::cmp::Reverse(count), rank));
+                assert_eq!(tally.most_frequent().collect::<Vec<_>>(), ranked);
+                assert_eq!(tally.len(), windows[at].len() as u64);
                 at += 1;
             });
         }

@@ -7,42 +7,10 @@
 //! | space | a range a window |
 //! | first appeared | as `extent()` of time-based sliding windows: Li 2008, (5.2); by row: SQL's `RANGE BETWEEN` |
 
+use super::around::{Closed, RowFrame, Unit};
 use super::frames::fits_memory;
 use super::{Ranges, Segments};
 use crate::{Error, Result};
-
-/// Whether a window that ends with a row includes its two ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closed {
-    /// `[t - size, t]`: SQL's `RANGE BETWEEN size PRECEDING AND CURRENT ROW`.
-    Both,
-    /// `(t - size, t]`.
-    Right,
-    /// `[t - size, t)`.
-    Left,
-    /// `(t - size, t)`.
-    Neither,
-}
-
-impl Closed {
-    /// The ends called `name`.
-    ///
-    /// # Errors
-    /// `InvalidValue` for any other name.
-    pub fn parse(name: &str) -> Result<Self> {
-        Ok(match name {
-            "both" => Closed::Both,
-            "right" => Closed::Right,
-            "left" => Closed::Left,
-            "neither" => Closed::Neither,
-            _ => {
-                return Err(Error::InvalidValue(format!(
-                    "closed: '{name}' is unknown; allowed are 'both', 'right', 'left' and 'neither'"
-                )));
-            }
-        })
-    }
-}
 
 /// For each row at t, the rows of its group from t - size to t; rows at the same time have the same window.
 ///
@@ -51,30 +19,10 @@ impl Closed {
 pub fn row_ending(times: &[i64], segments: &Segments, size: i64, closed: Closed) -> Result<Ranges> {
     positive("size", size)?;
     ascending(times, segments)?;
-    let (start_in, end_in) = match closed {
-        Closed::Both => (true, true),
-        Closed::Right => (false, true),
-        Closed::Left => (true, false),
-        Closed::Neither => (false, false),
-    };
-    // A difference of sorted times may be beyond int64, but not beyond uint64.
-    let reach = size as u64 - u64::from(!start_in);
+    let frame = RowFrame { unit: Unit::Time, before: Some(size as u64), after: Some(0), closed };
     let mut ranges = Ranges::with_capacity(times.len());
     for (from, to) in segments.iter() {
-        let (mut lo, mut hi, mut row) = (from, from, from);
-        while row < to {
-            let time = times[row];
-            let mut peers = row + 1;
-            while peers < to && times[peers] == time {
-                peers += 1;
-            }
-            while (time as u64).wrapping_sub(times[lo] as u64) > reach {
-                lo += 1;
-            }
-            hi = if end_in { peers } else { hi.max(row) };
-            (row..peers).for_each(|_| ranges.push(lo as u32, hi as u32));
-            row = peers;
-        }
+        frame.list(times, from..to, 0, &mut ranges);
     }
     Ok(ranges)
 }

@@ -7,6 +7,7 @@
 
 mod answer;
 mod any_range;
+mod around;
 pub mod by_time;
 mod choice;
 mod dense;
@@ -27,6 +28,7 @@ mod validity;
 
 pub use answer::{Question, answer};
 pub use any_range::{over_any_ranges, over_ranges};
+pub use around::{Closed, RowFrame, Unit};
 pub use choice::{Choice, choose};
 pub use frames::{Frames, Rolling};
 pub use function::{Algorithm, FUNCTIONS, Function};

@@ -75,6 +75,11 @@ impl Ranges {
         self.overlap
     }
 
+    /// Whether a range has no index.
+    pub fn some_are_empty(&self) -> bool {
+        self.iter().any(|(lo, hi)| lo == hi)
+    }
+
     /// The range of window `index`.
     #[inline]
     pub fn get(&self, index: usize) -> Option<(usize, usize)> {

@@ -7,10 +7,10 @@ use arrow_buffer::ScalarBuffer;
 use arrow_schema::{DataType, Schema};
 
 use super::buckets;
+use super::gathered::Gathered;
 use super::output::Output;
 use super::parts::{CHUNK_ROWS, Timed, check_times, out_of_bounds, share_out};
 use super::plan::{Plan, Stored};
-use super::ranked::Gathered;
 use crate::aggregate::{Input, Rows};
 use crate::interrupt::{check, within};
 use crate::keys::KeyIndex;

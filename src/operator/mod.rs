@@ -8,19 +8,28 @@
 
 mod bounded;
 mod buckets;
+mod gathered;
+mod length;
 mod output;
 mod parts;
 mod plan;
+mod policy;
 mod ranked;
+mod rolling;
 mod schema;
 mod stream;
+mod wids;
 mod window_spec;
 
 pub use bounded::Bounded;
 pub use buckets::split_rows;
+pub use length::length;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, MAX_WINDOWS, Plan, Stored};
+pub use policy::{Flush, Policy, Term};
+pub use rolling::{FrameSpec, Rolling, RollingRows};
 #[cfg(feature = "python")]
 pub(crate) use schema::find;
-pub use stream::{By, Contents, Delay, Operator, Options, Stats, Step, StoreKind, length};
+pub use stream::{By, Contents, Delay, Operator, Options, Stats, Step, StoreKind};
+pub use wids::Wids;
 pub use window_spec::{GapSpec, Length, Moment, WindowKind, WindowSpec};

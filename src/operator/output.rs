@@ -2,24 +2,25 @@
 
 mod limit;
 mod listed;
+mod sizes;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array,
+    ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array,
 };
 use arrow_buffer::NullBuffer;
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::SchemaRef;
 use arrow_select::take::take;
 
-use super::parts::{joined, spawned};
+use super::gathered::Ordered;
+use super::parts::each;
 use super::plan::Plan;
-use super::ranked::{Ordered, RankedLists};
+use super::ranked::{self, RankedLists};
 use super::schema::{extent_fields, rank_fields};
 use crate::aggregate::Partials;
-use crate::interrupt::{Helpers, check, within};
+use crate::interrupt::{check, within};
 use crate::keys::KeyIndex;
 use crate::slice::{KeyOrder, SliceTable};
 use crate::window::Window;
@@ -27,19 +28,10 @@ use crate::{Error, Result};
 use limit::Limit;
 use listed::Cursor;
 pub(super) use listed::Windows;
+pub(super) use sizes::{BATCH_BYTES, Size, bytes, varies};
 
 /// Rows in a batch of results, at most: what crosses a boundary fastest.
 pub const BATCH_ROWS: usize = 65_536;
-
-/// Approximate bytes of a batch of results where answers or keys are of variable size: far below what 32-bit offsets
-/// can hold.
-const BATCH_BYTES: usize = 64 << 20;
-
-/// Rows of the first batch of a block, while the size of its answers is unknown.
-const FIRST_ROWS: usize = 64;
-
-/// By how much a batch may have more rows than the one before it, as later answers may be larger.
-const GROWTH: usize = 16;
 
 /// Blocks per thread of a round whose batches are all kept: enough that threads seldom wait for each other.
 pub const BLOCKS_PER_ROUND: usize = 16;
@@ -90,8 +82,8 @@ struct Block {
     cursor: Cursor,
     /// The listed windows of one type, and how many of them have been emitted.
     listed: Option<(usize, Windows, usize)>,
-    /// Rows that the next batch may have.
-    most: usize,
+    /// How many rows the next batch may have.
+    size: Size,
 }
 
 impl Output {
@@ -162,21 +154,10 @@ impl Output {
         }
         let unread: Vec<&mut Begun> =
             begun.iter_mut().filter(|begun| !begun.is_read && begun.ready.len() < ahead).collect();
-        let (this, threads) = (&*self, threads.min(unread.len()));
-        let unread = Mutex::new(unread.into_iter());
-        let next = || unread.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let work = || {
-            while let Some(begun) = next() {
-                this.read(begun, ahead);
-            }
-            check()
-        };
-        let helpers = Helpers::new();
-        let own = thread::scope(|scope| {
-            // With fewer threads than requested, each takes more blocks.
-            let threads: Vec<_> = (1..threads).filter_map(|_| spawned(scope, &helpers, work)).collect();
-            let own = helpers.wait(work());
-            threads.into_iter().map(joined).fold(own, Result::and)
+        let this = &*self;
+        let own = each(unread, threads, |begun| {
+            this.read(begun, ahead);
+            Ok(())
         });
         if own.is_err() {
             self.next_block = self.blocks.len();
@@ -226,15 +207,14 @@ impl Output {
         let (slices, ranked) = match &self.source {
             Source::Slices(table) => (table.regroup(&self.order, from, to, self.plan.edges())?, None),
             Source::Rows(rows) => {
-                let (slices, lists) = rows.block(&self.order, from, to)?;
+                let (slices, lists) = ranked::block(rows, &self.order, from, to)?;
                 for (window, count) in lists.counts() {
                     self.limit.add(&self.plan, window, count as u64)?;
                 }
                 (slices, Some(lists))
             }
         };
-        let most = if self.varies { FIRST_ROWS } else { BATCH_ROWS };
-        Ok(Block { slices, ranked, window: 0, cursor: Cursor::default(), listed: None, most })
+        Ok(Block { slices, ranked, window: 0, cursor: Cursor::default(), listed: None, size: Size::new() })
     }
 
     /// The next batch of a block's windows, if there is one: as many as `BATCH_BYTES` hold by those before.
@@ -248,19 +228,16 @@ impl Output {
         }
         let Some((window, windows, from)) = block.listed.take() else { return Ok(None) };
         loop {
-            let rows = block.most.min(windows.keys.len() - from);
+            let rows = block.size.rows().min(windows.keys.len() - from);
             match self.batch(window, block.slices.partials(), windows.part(from, from + rows)) {
                 Ok(batch) => {
-                    let each = bytes(&batch) / rows + 1;
-                    block.most = (BATCH_BYTES / each).clamp(1, BATCH_ROWS).min(rows.saturating_mul(GROWTH));
+                    block.size.follow(rows, bytes(batch.columns()));
                     if from + rows < windows.keys.len() {
                         block.listed = Some((window, windows, from + rows));
                     }
                     return Ok(Some(batch));
                 }
-                // A single answer may be much larger than those before it, and a sum may overflow; a batch of one
-                // window shows which.
-                Err(Error::Overflow(_)) if rows > 1 => block.most = rows / 2,
+                Err(Error::Overflow(_)) if rows > 1 => block.size.halve(rows),
                 Err(error) => return Err(error),
             }
         }
@@ -319,11 +296,7 @@ impl Output {
 pub(crate) fn lowered(plan: &Plan, answers: &[&dyn Partials]) -> Result<Vec<ArrayRef>> {
     let lowered = plan.aggregates().iter().map(|aggregate| {
         let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i]).collect();
-        let lowered = aggregate.function.lower(&own, &aggregate.inputs, plan.time_type());
-        lowered.map_err(|error| match error {
-            Error::Overflow(why) => Error::Overflow(format!("{}: {why}", aggregate.name)),
-            other => other,
-        })
+        aggregate.lower(&own, plan.time_type())
     });
     lowered.collect()
 }
@@ -346,31 +319,17 @@ fn ranks(window: &Window, (starts, ends): (Vec<i64>, Vec<i64>), rows: usize) -> 
     Ok(Arc::new(StructArray::try_new(rank_fields(), columns.into(), nulls)?))
 }
 
-/// Whether values of a type are of variable size.
-fn varies(kind: &DataType) -> bool {
-    match kind {
-        DataType::Struct(fields) => fields.iter().any(|field| varies(field.data_type())),
-        DataType::FixedSizeList(item, _) => varies(item.data_type()),
-        // A key's values are shared.
-        DataType::Dictionary(..) => false,
-        DataType::FixedSizeBinary(_) | DataType::Boolean | DataType::Null => false,
-        other => other.primitive_width().is_none(),
-    }
-}
-
-/// Bytes of the columns of variable size; arrays shared with others are not counted.
-fn bytes(batch: &RecordBatch) -> usize {
-    let columns = batch.columns().iter().filter(|column| varies(column.data_type()));
-    columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX >> 8)).sum()
-}
-
 /// Blocks of keys, each giving a few batches of results: small enough to limit memory and many enough to occupy
 /// threads.
 fn blocks(plan: &Plan, order: &KeyOrder) -> Vec<usize> {
     // No type by rows has more windows than rows, unless a user's has.
     let per_span = |window: &Window| window.by_time().map_or(1, |rules| rules.windows_per_span());
     let windows = plan.windows().iter().map(|(_, window)| per_span(window)).fold(0, i64::saturating_add);
-    let slots = (4 * BATCH_ROWS as i64 / windows.max(1)).clamp(64, BATCH_ROWS as i64) as usize;
+    cut(order, (4 * BATCH_ROWS as i64 / windows.max(1)).clamp(64, BATCH_ROWS as i64) as usize)
+}
+
+/// Blocks of keys of at least so many slots each, but for the last: their first keys, and the end.
+pub(super) fn cut(order: &KeyOrder, slots: usize) -> Vec<usize> {
     let keys = order.bounds.len() - 1;
     let mut blocks = vec![0];
     for key in 0..keys {

@@ -1,6 +1,7 @@
 //! Batches on their way into an operator: shared out to threads, and read by column without rows whose time is null.
 
 use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
@@ -8,7 +9,8 @@ use arrow_buffer::ScalarBuffer;
 use arrow_select::filter::filter;
 
 use super::plan::Plan;
-use crate::interrupt::{Helpers, within};
+use crate::aggregate::TIMELESS;
+use crate::interrupt::{Helpers, check, within};
 use crate::{Error, Result};
 
 /// Rows that pass through keys, slicer and partials at a time, so that their columns stay in the cache.
@@ -78,7 +80,31 @@ fn split(batches: &[RecordBatch], rows: usize) -> Vec<Vec<RecordBatch>> {
     parts
 }
 
-/// A batch without the rows whose time is null, or that have no gap where sessions take theirs from a column.
+/// Does the work for each of the items, one after the other on each of up to `threads` threads, until one fails.
+pub(super) fn each<T: Send>(
+    items: Vec<T>,
+    threads: usize,
+    work: impl Fn(T) -> Result<()> + Sync,
+) -> Result<()> {
+    let threads = threads.min(items.len());
+    let items = Mutex::new(items.into_iter());
+    let left = || items.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = || {
+        loop {
+            let Some(item) = left().next() else { return check() };
+            work(item).inspect_err(|_| *left() = Vec::new().into_iter())?;
+        }
+    };
+    let helpers = Helpers::new();
+    thread::scope(|scope| {
+        // With fewer threads than requested, each takes more items.
+        let threads: Vec<_> = (1..threads).filter_map(|_| spawned(scope, &helpers, all)).collect();
+        let own = helpers.wait(all());
+        threads.into_iter().map(joined).fold(own, Result::and)
+    })
+}
+
+/// A batch without the rows whose time is null, unless these are kept, or that have no gap where sessions take theirs from a column.
 pub(super) struct Timed<'a> {
     plan: &'a Plan,
     batch: &'a RecordBatch,
@@ -92,7 +118,8 @@ impl<'a> Timed<'a> {
                 "batch: its schema is not the one that the query was bound to".into(),
             ));
         }
-        let valid = batch.column(plan.time()).logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let nulls = if plan.keeps_all_rows() { None } else { batch.column(plan.time()).logical_nulls() };
+        let valid = nulls.filter(|nulls| nulls.null_count() > 0);
         let mut valid = valid.map(|nulls| nulls.inner().clone());
         if let Some(gaps) = plan.gap_column() {
             let all = Self { plan, batch, valid: None };
@@ -127,6 +154,20 @@ impl<'a> Timed<'a> {
     /// The times.
     pub(super) fn times(&self) -> Result<ScalarBuffer<i64>> {
         self.plan.measure().read(&self.column(self.plan.time())?)
+    }
+
+    /// The times, after [`check_times`]; [`TIMELESS`] for rows without time, where these are kept.
+    pub(super) fn checked_times(&self) -> Result<ScalarBuffer<i64>> {
+        let column = self.column(self.plan.time())?;
+        let times = self.plan.measure().read(&column)?;
+        let Some(nulls) = column.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
+            check_times(self.plan, &times)?;
+            return Ok(times);
+        };
+        let known: Vec<i64> = nulls.valid_indices().map(|row| times[row]).collect();
+        check_times(self.plan, &known)?;
+        let each = times.iter().zip(nulls.iter());
+        Ok(each.map(|(&time, is_known)| if is_known { time } else { TIMELESS }).collect::<Vec<_>>().into())
     }
 }
 

@@ -1,14 +1,14 @@
 //! A query bound to a schema: every check that needs no data, and what the query's slices store.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::schema::{extent_fields, find, rank_fields};
+use super::policy::Policy;
+use super::schema::{find, output_schema};
 use super::window_spec::{WindowSpec, bind_window};
 use crate::aggregate::{Function, Operand, Partial, Partials, Properties, User};
-use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
 use crate::window::{GapColumn, Measure, Window};
@@ -66,6 +66,16 @@ pub(super) struct Planned {
     pub(super) inputs: Vec<DataType>,
 }
 
+impl Planned {
+    /// The results, from columns of its partials.
+    pub(super) fn lower(&self, partials: &[&dyn Partials], time: &DataType) -> Result<ArrayRef> {
+        self.function.lower(partials, &self.inputs, time).map_err(|error| match error {
+            Error::Overflow(why) => Error::Overflow(format!("{}: {why}", self.name)),
+            other => other,
+        })
+    }
+}
+
 /// Windows that a query may make in one call, unless it says otherwise.
 pub const MAX_WINDOWS: u64 = 1_000_000_000;
 
@@ -82,6 +92,7 @@ pub struct Plan {
     aggregates: Vec<Planned>,
     output: SchemaRef,
     max_windows: Option<u64>,
+    policy: Option<Arc<Policy>>,
     spec: Spec,
 }
 
@@ -106,7 +117,24 @@ impl Plan {
         windows: Vec<WindowSpec>,
         aggregates: Vec<AggregateSpec>,
     ) -> Result<Self> {
+        if windows.is_empty() {
+            return Err(Error::InvalidValue("windows: none given; at least one is needed".into()));
+        }
         Self::bind(input, Spec { by, time, windows, aggregates })
+    }
+
+    /// Binds aggregates of rows without windows, as those over frames are: the result has all rows, those without time
+    /// too, and all columns of the input, then the aggregates.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn of_rows(
+        input: SchemaRef,
+        by: Vec<String>,
+        time: String,
+        aggregates: Vec<AggregateSpec>,
+    ) -> Result<Self> {
+        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates })
     }
 
     fn bind(input: SchemaRef, spec: Spec) -> Result<Self> {
@@ -114,9 +142,6 @@ impl Plan {
         KeyIndex::new(by.iter().map(|&column| input.field(column).data_type().clone()).collect())?;
         let time = find(&input, "time", &spec.time)?;
         let measure = Measure::new(&spec.time, input.field(time).data_type())?;
-        if spec.windows.is_empty() {
-            return Err(Error::InvalidValue("windows: none given; at least one is needed".into()));
-        }
         let windows: Vec<(String, Window)> = spec
             .windows
             .iter()
@@ -137,13 +162,36 @@ impl Plan {
         }
         let output = output_schema(&input, &by, &measure, &windows, results)?;
         let max_windows = Some(MAX_WINDOWS);
-        let aggregates = planned;
-        Ok(Self { input, by, time, measure, windows, edges, partials, aggregates, output, max_windows, spec })
+        let (aggregates, policy) = (planned, None);
+        Ok(Self {
+            input,
+            by,
+            time,
+            measure,
+            windows,
+            edges,
+            partials,
+            aggregates,
+            output,
+            max_windows,
+            policy,
+            spec,
+        })
     }
 
     /// The same plan, allowed to make so many windows in one call; any number if `None`.
     pub fn with_max_windows(self, max_windows: Option<u64>) -> Self {
         Self { max_windows, ..self }
+    }
+
+    /// The same plan with an emission policy, for streams.
+    pub fn with_policy(self, policy: Option<Policy>) -> Self {
+        Self { policy: policy.map(Arc::new), ..self }
+    }
+
+    /// The emission policy, if it has one.
+    pub fn policy(&self) -> Option<&Arc<Policy>> {
+        self.policy.as_ref()
     }
 
     /// The same plan with some of its windows only, given by their numbers: at least one.
@@ -213,7 +261,12 @@ impl Plan {
 
     /// The column without a value above zero in which a row is in no window, if there is one.
     pub fn gap_column(&self) -> Option<&GapColumn> {
-        self.windows[0].1.gap_column()
+        self.windows.first()?.1.gap_column()
+    }
+
+    /// Whether the result has every row, also those without time: without windows.
+    pub(super) fn keeps_all_rows(&self) -> bool {
+        self.windows.is_empty()
     }
 
     /// Whether the result has a column of the ranks of windows' rows.
@@ -300,6 +353,7 @@ impl Plan {
                 }
             },
         ));
+        lines.extend(self.policy.as_ref().map(|policy| format!("{policy:?}")));
         lines.join("\n")
     }
 
@@ -342,7 +396,7 @@ impl Plan {
 /// Rows without a gap are in no window of a query, so that no row lies in the midst of a window that it is not in.
 fn check_gaps(windows: &[(String, Window)]) -> Result<()> {
     let position = |window: &Window| window.gap_column().map(|gaps| gaps.position);
-    let first = position(&windows[0].1);
+    let first = windows.first().and_then(|(_, window)| position(window));
     let Some((other, _)) = windows.iter().find(|(_, window)| position(window) != first) else {
         return Ok(());
     };
@@ -361,7 +415,7 @@ fn bind_aggregate(
 ) -> Result<(Planned, Field)> {
     let function = match &spec.user {
         Some(user) => Function::User(user.clone(), spec.columns.len()),
-        None => Function::parse(&spec.function, &spec.parameters)?,
+        None => Function::parse(&spec.function, &spec.columns, &spec.parameters)?,
     };
     if spec.columns.len() != function.columns() {
         return Err(Error::InvalidValue(format!(
@@ -381,6 +435,17 @@ fn bind_aggregate(
             "where: column '{}' is {}; allowed are booleans",
             filter.name(),
             filter.data_type()
+        )));
+    }
+    // Batches may have dictionaries of different values, so that codes do not tell the order.
+    if let Some(ordered) = function.ordered_by().map(|at| input.field(columns[at]))
+        && ordered.dict_is_ordered() == Some(true)
+    {
+        return Err(Error::InvalidType(format!(
+            "aggs: column '{}' is a dictionary with an order of its own, by which {} does not compare; allowed are its \
+             codes as integers (in pandas .cat.codes, in Polars .to_physical()), or its values without that order",
+            ordered.name(),
+            spec.function
         )));
     }
     let inputs: Vec<DataType> =
@@ -409,37 +474,4 @@ fn bind_aggregate(
     let nullable = function.nullable();
     let planned = Planned { name: spec.name.clone(), function, partials: own, inputs };
     Ok((planned, Field::new(&spec.name, output, nullable)))
-}
-
-fn output_schema(
-    input: &Schema,
-    by: &[usize],
-    measure: &Measure,
-    windows: &[(String, Window)],
-    results: Vec<Field>,
-) -> Result<SchemaRef> {
-    let mut fields: Vec<Field> = by
-        .iter()
-        .map(|&column| input.field(column))
-        .map(|field| Field::new(field.name(), widened(field.data_type()), field.is_nullable()))
-        .collect();
-    if windows.len() > 1 {
-        fields.push(Field::new("window_name", DataType::Utf8, false));
-    }
-    let all_sessions = windows.iter().all(|(_, window)| window.is_session());
-    let window = if all_sessions { "session_window" } else { "window" };
-    fields.push(Field::new(window, DataType::Struct(extent_fields(measure)), false));
-    let ranked = windows.iter().filter(|(_, window)| window.is_ranked()).count();
-    if ranked > 0 {
-        fields.push(Field::new("window_rows", DataType::Struct(rank_fields()), ranked < windows.len()));
-    }
-    fields.extend(results);
-    let mut names = HashSet::new();
-    match fields.iter().find(|field| !names.insert(field.name().as_str())) {
-        Some(twice) => Err(Error::InvalidValue(format!(
-            "aggs: the result would have two columns '{}'; give one of them another name with .alias()",
-            twice.name()
-        ))),
-        None => Ok(Arc::new(Schema::new(fields))),
-    }
 }

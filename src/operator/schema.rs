@@ -1,8 +1,12 @@
 //! Columns of schemas: those that a query names, and those that results have besides keys and aggregates.
 
-use arrow_schema::{DataType, Field, Fields, Schema};
+use std::collections::HashSet;
+use std::sync::Arc;
 
-use crate::window::Measure;
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+
+use crate::dictionary::widened;
+use crate::window::{Measure, Window};
 use crate::{Error, Result};
 
 /// The position of the column that an argument names.
@@ -34,4 +38,51 @@ pub(crate) fn extent_fields(measure: &Measure) -> Fields {
 /// The fields `start` and `end` of a column of windows' ranks.
 pub(super) fn rank_fields() -> Fields {
     Fields::from(vec![Field::new("start", DataType::Int64, false), Field::new("end", DataType::Int64, false)])
+}
+
+/// The schema of results. Without windows, all columns of the input come before the aggregates.
+pub(super) fn output_schema(
+    input: &Schema,
+    by: &[usize],
+    measure: &Measure,
+    windows: &[(String, Window)],
+    results: Vec<Field>,
+) -> Result<SchemaRef> {
+    if windows.is_empty() {
+        let own = input.fields().iter().map(|field| field.as_ref().clone()).collect();
+        return joined(own, results, true);
+    }
+    let mut fields: Vec<Field> = by
+        .iter()
+        .map(|&column| input.field(column))
+        .map(|field| Field::new(field.name(), widened(field.data_type()), field.is_nullable()))
+        .collect();
+    if windows.len() > 1 {
+        fields.push(Field::new("window_name", DataType::Utf8, false));
+    }
+    let all_sessions = windows.iter().all(|(_, window)| window.is_session());
+    let window = if all_sessions { "session_window" } else { "window" };
+    fields.push(Field::new(window, DataType::Struct(extent_fields(measure)), false));
+    let ranked = windows.iter().filter(|(_, window)| window.is_ranked()).count();
+    if ranked > 0 {
+        fields.push(Field::new("window_rows", DataType::Struct(rank_fields()), ranked < windows.len()));
+    }
+    joined(fields, results, false)
+}
+
+/// The schema of these columns and then of aggregates, whose names must differ from all others; the columns may repeat
+/// names among themselves if that is `allowed`.
+fn joined(mut fields: Vec<Field>, results: Vec<Field>, allowed: bool) -> Result<SchemaRef> {
+    let own = fields.len();
+    fields.extend(results);
+    let mut names = HashSet::new();
+    let mut each = fields.iter().enumerate();
+    let twice = each.find(|(at, field)| !names.insert(field.name().as_str()) && !(allowed && *at < own));
+    match twice.map(|(_, field)| field) {
+        Some(twice) => Err(Error::InvalidValue(format!(
+            "aggs: the result would have two columns '{}'; give one of them another name with .alias()",
+            twice.name()
+        ))),
+        None => Ok(Arc::new(Schema::new(fields))),
+    }
 }

@@ -381,6 +381,32 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
     })
 }
 
+/// A window whose windows have ids, in units of the measure, and where window 0 begins.
+///
+/// # Errors
+/// As [`bind_window`]; `InvalidType` if its windows have none.
+pub(super) fn bind_numbered(spec: &WindowSpec, measure: &Measure) -> Result<(Window, i64)> {
+    let refused = || {
+        Error::InvalidType(format!(
+            "window: {} has no window ids, as its windows are not known before the rows; allowed are bands, and \
+             tumbling, sliding and landmark windows over time or integers",
+            spec.name
+        ))
+    };
+    let start_time = match &spec.kind {
+        WindowKind::Tumbling { start_time, .. } | WindowKind::Sliding { start_time, .. } => *start_time,
+        WindowKind::Landmark { start_time, .. } => *start_time,
+        WindowKind::Band { .. } => None,
+        _ => return Err(refused()),
+    };
+    // None of these reads a column besides the time.
+    let window = bind_window(spec, measure, &Schema::empty())?;
+    if window.ids().is_none() {
+        return Err(refused());
+    }
+    Ok((window, Binder { name: &spec.name, measure }.offset(start_time)?))
+}
+
 /// Windows over one measure, or over two.
 fn bind_sliding(
     binder: &Binder<'_>,

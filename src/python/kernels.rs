@@ -11,8 +11,9 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use super::errors::{detached, exception};
 use super::given::{self, Given};
-use crate::kernels::by_time::{self, Closed};
-use crate::kernels::{Algorithm, Frames, Function, Question, Rolling, Segments, answer, choose};
+use crate::kernels::{
+    Algorithm, Closed, Frames, Function, Question, Rolling, Segments, answer, by_time, choose,
+};
 use crate::memory::caught;
 use crate::window::Measure;
 use crate::{Error, Result};
@@ -157,7 +158,7 @@ fn explain(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<(St
 }
 
 /// One array from an argument; chunks are concatenated.
-fn read(py: Python<'_>, argument: &str, array: Given<AnyArray>) -> PyResult<ArrayRef> {
+pub(super) fn read(py: Python<'_>, argument: &str, array: Given<AnyArray>) -> PyResult<ArrayRef> {
     let reader = match array.0 {
         // The usual case needs no reader.
         AnyArray::Array(array) => {

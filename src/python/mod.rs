@@ -7,10 +7,12 @@ mod kernels;
 mod operator;
 mod partition;
 mod plan;
+mod rolling;
 mod shared;
 mod sketch;
 mod stream_window;
 mod user;
+mod wids;
 mod window;
 
 use mimalloc::MiMalloc;
@@ -28,6 +30,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     shared::register(module)?;
     module.add_class::<plan::PyPlan>()?;
+    module.add_class::<rolling::PyRolling>()?;
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;
     module.add_class::<operator::PyOperator>()?;
@@ -37,6 +40,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::extents, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::explain_sliding, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::explain_sliding_by, module)?)?;
+    module.add_function(wrap_pyfunction!(wids::wids, module)?)?;
+    module.add_function(wrap_pyfunction!(wids::extent, module)?)?;
     module.add_class::<sketch::PyHyperLogLog>()?;
     partition::register(module)
 }

@@ -162,11 +162,12 @@ impl PyOperator {
         detached(py, || self.with(|stream| Ok(stream.options().progress.is_some())))
     }
 
-    /// Whether sources may be idle, so that the clock matters.
+    /// Whether the clock matters: sources may be idle, or windows are emitted by it.
     #[getter]
     fn has_clock(&self, py: Python<'_>) -> PyResult<bool> {
-        let has_clock =
-            |stream: &mut Operator| stream.options().progress.is_some_and(|delay| delay.idle.is_some());
+        let has_clock = |stream: &mut Operator| {
+            stream.options().progress.is_some_and(|delay| delay.idle.is_some()) || stream.uses_clock()
+        };
         detached(py, || self.with(|stream| Ok(has_clock(stream))))
     }
 
@@ -185,6 +186,14 @@ impl PyOperator {
         detached(py, || {
             let key = key.map(|key| key.batch("key")).transpose()?;
             self.attempt(Step::Peek(key.as_ref().map(RecordBatch::columns)))
+        })
+    }
+
+    /// Fires the key in a batch of one row, or all keys.
+    fn fire(&self, py: Python<'_>, key: Option<Given<PyRecordBatch>>) -> PyResult<PyRecordBatchReader> {
+        detached(py, || {
+            let key = key.map(|key| key.batch("key")).transpose()?;
+            self.attempt(Step::Fire(key.as_ref().map(RecordBatch::columns)))
         })
     }
 
@@ -268,6 +277,12 @@ impl PyOperator {
     #[getter]
     fn watermark(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         detached(py, || self.with(|stream| Ok(stream.watermark())))
+    }
+
+    /// The same as far as its results were handed out.
+    #[getter]
+    fn watermark_out(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        detached(py, || self.with(|stream| Ok(stream.watermark_out())))
     }
 
     /// How slices are stored, and why: in one way, or in several.

@@ -16,7 +16,8 @@ use super::window::{WindowTuple, window};
 use crate::Result;
 use crate::aggregate::{Arrays, Partial, User};
 use crate::operator::{
-    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Output, Plan, Stored, WindowSpec, split_rows,
+    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Flush, Output, Plan, Policy, Stored, Term, WindowSpec, length,
+    split_rows,
 };
 use crate::window::Measure;
 
@@ -28,12 +29,16 @@ const ROUND_ROWS: usize = 4 << 20;
 pub(super) struct PyPlan(pub(super) Arc<Plan>);
 
 /// Function, columns, name, filter, parameters, a user's own function.
-type AggregateTuple = (String, Vec<String>, String, Option<String>, Vec<f64>, Option<Py<PyAny>>);
+pub(super) type AggregateTuple = (String, Vec<String>, String, Option<String>, Vec<f64>, Option<Py<PyAny>>);
+
+/// Triggers, refinement, rows that a call returns, and for how long they wait.
+type PolicyTuple = (Vec<Term>, String, Option<u64>, Option<(i128, bool)>);
 
 #[pymethods]
 impl PyPlan {
     #[new]
-    #[pyo3(signature = (schema, by, time, windows, aggregates, max_windows = None))]
+    #[pyo3(signature = (schema, by, time, windows, aggregates, max_windows = None, policy = None))]
+    #[allow(clippy::too_many_arguments, reason = "as many as a query has parts")]
     fn new(
         py: Python<'_>,
         schema: Given<PySchema>,
@@ -42,6 +47,7 @@ impl PyPlan {
         windows: Vec<WindowTuple>,
         aggregates: Vec<AggregateTuple>,
         max_windows: Option<u64>,
+        policy: Option<PolicyTuple>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
         let schema: SchemaRef = schema.0.into_inner();
@@ -53,7 +59,13 @@ impl PyPlan {
         detached(py, move || {
             let windows = windows.into_iter().collect::<Result<_>>()?;
             let plan = Plan::new(schema, by, time, windows, aggregates)?;
-            Ok(Self(Arc::new(plan.with_max_windows(max_windows))))
+            let policy = policy.map(|(terms, refinement, at_most, later)| {
+                let later = later.map(|(later, is_time)| length(plan.measure(), "later", later, is_time));
+                let flush = Flush { at_most, later: later.transpose()? };
+                Policy::new(&terms, &refinement, flush, plan.input(), plan.measure())
+            });
+            let policy = policy.transpose()?;
+            Ok(Self(Arc::new(plan.with_max_windows(max_windows).with_policy(policy))))
         })
     }
 
@@ -196,7 +208,10 @@ fn kind(partial: &Partial) -> String {
 }
 
 /// The aggregates; a user-defined function that occurs twice is shared.
-fn aggregate_specs(py: Python<'_>, aggregates: Vec<AggregateTuple>) -> PyResult<Vec<AggregateSpec>> {
+pub(super) fn aggregate_specs(
+    py: Python<'_>,
+    aggregates: Vec<AggregateTuple>,
+) -> PyResult<Vec<AggregateSpec>> {
     let mut known: Vec<(Py<PyAny>, User)> = Vec::new();
     let mut specs = Vec::with_capacity(aggregates.len());
     for (function, columns, name, filter, parameters, user) in aggregates {
@@ -226,18 +241,29 @@ fn aggregate(
     threads: usize,
 ) -> PyResult<Output> {
     let columns = plan.columns();
-    let mut reader = given::batches("data", Some(&columns), reader);
     let mut bounded = detached(py, || Bounded::new(plan))?;
+    pushed(py, &columns, reader, |round| bounded.push(round, threads))?;
+    detached(py, move || bounded.finish())
+}
+
+/// Passes all batches of a stream on, some at a time; only these columns are read.
+pub(super) fn pushed(
+    py: Python<'_>,
+    columns: &[usize],
+    reader: Box<dyn RecordBatchReader + Send>,
+    mut push: impl FnMut(&[RecordBatch]) -> Result<()> + Send,
+) -> PyResult<()> {
+    let mut reader = given::batches("data", Some(columns), reader);
     let mut more = true;
     while more {
         more = detached(py, || {
             let round = next_batches(&mut reader)?;
-            bounded.push(&round, threads)?;
+            push(&round)?;
             Ok(!round.is_empty())
         })?;
         py.check_signals()?;
     }
-    detached(py, move || bounded.finish())
+    Ok(())
 }
 
 /// The next `ROUND_ROWS` rows or slightly more; empty at the end.

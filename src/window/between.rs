@@ -92,6 +92,10 @@ impl Rules for Between {
         true
     }
 
+    fn identity(&self, _: (i64, i64), _: (i64, i64), number: i64) -> (i64, i64) {
+        (number, 0)
+    }
+
     fn may_vanish(&self) -> bool {
         // A late row that enters earlier may join two windows.
         true

@@ -114,6 +114,10 @@ impl Rules for Counted {
         true
     }
 
+    fn identity(&self, _: (i64, i64), ranks: (i64, i64), _: i64) -> (i64, i64) {
+        (ranks.0, 0)
+    }
+
     fn reach(&self) -> i64 {
         0
     }

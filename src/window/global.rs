@@ -39,6 +39,11 @@ impl Rules for Global {
         0
     }
 
+    fn identity(&self, _: (i64, i64), _: (i64, i64), _: i64) -> (i64, i64) {
+        // It reaches from its first row to its last.
+        (0, 0)
+    }
+
     fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
         if horizon < NEVER { i64::MIN } else { horizon }
     }

@@ -88,6 +88,10 @@ impl Rules for LastRows {
         true
     }
 
+    fn identity(&self, (_, end): (i64, i64), _: (i64, i64), _: i64) -> (i64, i64) {
+        (self.edge_after(end), 0)
+    }
+
     fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
         // The stretch of time that has not ended yet.
         if horizon > most { horizon } else { self.edge_after(horizon.max(least)) - self.every() }

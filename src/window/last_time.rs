@@ -72,6 +72,10 @@ impl Rules for LastTime {
         true
     }
 
+    fn identity(&self, _: (i64, i64), ranks: (i64, i64), _: i64) -> (i64, i64) {
+        (ranks.1, 0)
+    }
+
     fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
         horizon
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int64Array, PrimitiveArray, cast::AsArray, types::*};
 use arrow_buffer::ScalarBuffer;
 use arrow_cast::cast;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::dictionary::plain;
@@ -81,6 +82,27 @@ impl Measure {
             DataType::Date32 | DataType::Date64 => "days",
             _ => "units",
         }
+    }
+
+    /// Whether times are points of the calendar, rather than numbers or durations.
+    pub fn is_calendar(&self) -> bool {
+        matches!(self.given, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64)
+    }
+
+    /// A time in errors: as its type writes it, in UTC if there is a zone; a number for integers and durations.
+    pub fn shown(&self, time: i64) -> String {
+        let (kind, zone) = match &self.given {
+            DataType::Timestamp(unit, zone) => {
+                (DataType::Timestamp(*unit, None), if zone.is_some() { "Z" } else { "" })
+            }
+            DataType::Date32 | DataType::Date64 => (self.given.clone(), ""),
+            _ => return time.to_string(),
+        };
+        let text = cast(&Int64Array::from(vec![time]), &kind).and_then(|array| {
+            ArrayFormatter::try_new(&array, &FormatOptions::default())?.value(0).try_to_string()
+        });
+        // Beyond the calendar there are times, too.
+        text.map_or_else(|_| time.to_string(), |text| text + zone)
     }
 
     /// The column's values; those under nulls are arbitrary. Zero-copy for 64-bit columns.

@@ -19,7 +19,7 @@ pub struct Run {
 
 /// How far a key's rows were looked at, and the windows among them that wait to be final. It saves looking at them again,
 /// and nothing else: where it is missing, rows are.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Scanned {
     /// Time and arrival number of the last row.
     last: Option<(i64, u64)>,
@@ -78,6 +78,13 @@ impl Memory {
     /// Whether nothing is remembered.
     pub fn is_empty(&self) -> bool {
         self.next == 0 && self.from.is_none() && self.emitted.is_empty() && self.observed.is_none()
+    }
+
+    /// What is remembered, to go on with apart from it. A user's own window is shown all rows again.
+    pub fn copied(&self) -> Self {
+        let (emitted, scanned) = (self.emitted.clone(), self.scanned.clone());
+        let observed = self.observed.as_ref().map(|observed| Box::new(observed.unshown()));
+        Self { next: self.next, from: self.from, emitted, scanned, observed }
     }
 
     /// Saves what is remembered, for [`Memory::take_back`].

@@ -20,6 +20,7 @@ mod counted;
 mod cuts;
 mod gap_column;
 mod global;
+mod ids;
 mod landmark;
 mod last_rows;
 mod last_time;
@@ -48,6 +49,7 @@ pub use counted::Counted;
 pub use cuts::Cuts;
 pub use gap_column::GapColumn;
 pub use global::Global;
+pub use ids::{Beyond, Ids, Range, Ranges};
 pub use landmark::Landmark;
 pub use last_rows::LastRows;
 pub use last_time::LastTime;
@@ -140,6 +142,18 @@ impl Window {
         match self {
             Window::Session(window) => Some(window),
             Window::Sliding(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
+            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
+            Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
+        }
+    }
+
+    /// Its windows by their ids, if their extents are known before any row.
+    pub fn ids(&self) -> Option<&dyn Ids> {
+        match self {
+            Window::Sliding(window) => Some(window),
+            Window::Band(window) => Some(window),
+            Window::Landmark(window) => Some(window),
+            Window::Session(_) | Window::Global(_) => None,
             Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }

@@ -116,6 +116,11 @@ impl Observed {
         Ok(view.next_row())
     }
 
+    /// The same windows, to be shown all rows again.
+    pub(super) fn unshown(&self) -> Self {
+        Self { windows: self.windows.clone(), edges: self.edges.clone(), ..Self::default() }
+    }
+
     /// Begins a call.
     pub(super) fn begin(&mut self) {
         self.touched.clear();

@@ -102,6 +102,10 @@ impl Rules for Punctuation {
         true
     }
 
+    fn identity(&self, _: (i64, i64), _: (i64, i64), number: i64) -> (i64, i64) {
+        (number, 0)
+    }
+
     fn mark_columns(&self) -> Vec<usize> {
         vec![self.column]
     }

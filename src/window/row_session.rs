@@ -159,6 +159,10 @@ impl Rules for RowSession {
         true
     }
 
+    fn identity(&self, _: (i64, i64), _: (i64, i64), number: i64) -> (i64, i64) {
+        (number, 0)
+    }
+
     fn may_vanish(&self) -> bool {
         // A late row may join two sessions, or move all later cuts of a long one.
         true

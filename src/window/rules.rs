@@ -91,6 +91,13 @@ pub trait Rules: Debug {
         false
     }
 
+    /// What tells a window apart from the others of its key in a stream's results, by its extent, the ranks of its rows
+    /// and its number: a later result with the same replaces an earlier one. Of sessions, so does one that overlaps.
+    fn identity(&self, extent: (i64, i64), ranks: (i64, i64), number: i64) -> (i64, i64) {
+        let _ = (ranks, number);
+        extent
+    }
+
     /// The earliest time of a row that belongs to a window which has not expired, as the row alone would open it;
     /// windows that ended at or before `horizon` have expired. Earlier rows are refused as too late, and slices before
     /// it are dropped; those of one session are never dropped apart from each other.

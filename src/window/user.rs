@@ -91,6 +91,10 @@ impl Rules for User {
         !self.is_calendar()
     }
 
+    fn identity(&self, extent: (i64, i64), _: (i64, i64), number: i64) -> (i64, i64) {
+        if self.is_calendar() { extent } else { (number, 0) }
+    }
+
     fn may_vanish(&self) -> bool {
         !self.is_calendar()
     }

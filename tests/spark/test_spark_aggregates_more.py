@@ -32,10 +32,17 @@ UNHELD = [
     wk.count_distinct("few"),
     wk.count_distinct("s"),
     wk.mode("few"),
+    wk.top_k("few", 2),
+    wk.top_k("s", 1),
+    wk.top_k("d", 100),
+    wk.frequent("few", 0.25),
+    wk.frequent("s", 0.01),
+    wk.frequent("n", 1),
     wk.min_count("few"),
     wk.max_count("few"),
     wk.collect_list("n"),
     wk.collect_set("few"),
+    wk.collect_rows("n", "s"),
 ]
 
 
@@ -79,6 +86,25 @@ def test_what_it_does_not(frame, check, window):
     check(frame, query, routes=("catalyst", "packed", "rows"))
     with pytest.raises(wk.InvalidValue, match="Catalyst cannot hold all values of d in columns"):
         query.run(frame, route="catalyst-panes")
+
+
+def test_the_most_frequent_are_never_null_and_exact(spark):
+    nothing = "select 0 as k, timestamp_seconds(0) as ts, cast(null as double) as v"
+    doubles = "values double('NaN'), 0.0D, -0.0D, double('NaN'), 1.5D, 1.5D, -1D, double('infinity'), null"
+    frame = spark.sql(f"{nothing} union all select 1, timestamp_seconds(1), v from ({doubles}) as t(v)")
+    aggs = [wk.top_k("v", 3).alias("top"), wk.frequent("v", 0.25).alias("often")]
+    query = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=aggs)
+    often = "[Row(value=0.0, count=2), Row(value=1.5, count=2), Row(value=nan, count=2)]"
+    results = [query.run(frame, route=route) for route in ("catalyst", "packed", "rows")]
+    for result in (*results, wk.spark.reference(frame, query)):
+        found = {row.k: (row.top, row.often) for row in result.collect()}
+        assert found[0] == ([], [])
+        assert [repr(each).replace("-0.0", "0.0") for each in found[1]] == [often, often]
+    for result in results:
+        assert [(field.name, field.nullable) for field in result.schema[-2:]] == [
+            ("top", False),
+            ("often", False),
+        ]
 
 
 @pytest.mark.parametrize("window", WINDOWS[:2], ids=str)

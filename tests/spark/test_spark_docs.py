@@ -70,5 +70,5 @@ def evaluated(example: str, document: str, namespace: dict[str, Any]) -> list[tu
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         made = [target.id for target in targets if isinstance(target, ast.Name)]
         frames = [name for name in made if isinstance(namespace[name], DataFrame)]
-        found += [(name, namespace[name].collect()) for name in frames]
+        found += [(name, namespace[name].collect()) for name in frames if not namespace[name].isStreaming]
     return found

@@ -73,7 +73,7 @@ def test_a_query_that_does_not_fit(frame, name):
 def test_a_stream(spark):
     stream = spark.readStream.format("rate").load()
     with pytest.raises(wk.InvalidValue, match="streaming DataFrame"):
-        query(by="value", time="timestamp").run(stream)
+        windowkit.spark.aggregate(stream, query(by="value", time="timestamp"))
 
 
 def test_a_route_that_is_none(frame):

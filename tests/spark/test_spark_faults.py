@@ -182,6 +182,24 @@ def test_where_windowkit_is_missing_the_error_says_so(tmp_path):
     assert f"install windowkit {wk.__version__} there" in printed
 
 
+def test_where_pyarrow_is_missing_the_error_says_so(tmp_path):
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    (tmp_path / "task").write_bytes(cloudpickle.dumps(shipped(Rows(query))))
+    # Spark's workers load what the driver pickled before they import pyarrow themselves.
+    printed = program(
+        LACKING.replace("windowkit", "pyarrow")
+        + """
+        try:
+            pickle.load(open("TASK", "rb"))
+        except RuntimeError as error:
+            print(error)
+        """.replace("TASK", str(tmp_path / "task")),
+        path=str(tmp_path / "nothing"),
+    )
+    assert f"that runs {sys.executable} cannot import pyarrow (No module named 'pyarrow')" in printed
+    assert "install windowkit there, which brings pyarrow, or have PYSPARK_PYTHON name an" in printed
+
+
 def test_where_windowkit_is_missing_a_data_source_says_so(tmp_path):
     pq.write_table(pa.table({"k": [1], "t": [5], "v": [2.0]}), tmp_path / "rows.parquet")
     query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))

@@ -130,7 +130,7 @@ WIDE = """
 """
 
 
-@pytest.mark.parametrize("function", ["last", "max", "collect_list", "count_distinct"])
+@pytest.mark.parametrize("function", ["last", "max", "collect_list", "collect_rows", "count_distinct"])
 def test_a_round_of_wide_rows_is_bounded_by_bytes(function):
     rows, growth = python(WIDE, function)
     assert rows == 600

@@ -205,7 +205,7 @@ QUERY = wk.query(
     by="k",
     time="t",
     windows=wk.sliding(10, 3),
-    aggs=[wk.max("v"), wk.median("f"), wk.collect_list("v"), wk.hll_sketch("f")],
+    aggs=[wk.max("v"), wk.median("f"), wk.collect_list("v"), wk.hll_sketch("f"), wk.collect_rows("k", "v")],
 )
 table = pa.table({
     "k": pa.array(["a", None, "bc", "a"] * 5).dictionary_encode(), "t": range(20),
@@ -295,7 +295,7 @@ def test_pieces_are_the_whole_in_parts_of_few_bytes(values, size):
     assert all(piece.num_rows == 1 or 0 < piece.nbytes < 2 * size for piece in made)
 
 
-@pytest.mark.parametrize("name", ["last", "max", "collect_list", "count_distinct"])
+@pytest.mark.parametrize("name", ["last", "max", "collect_list", "collect_rows", "count_distinct"])
 def test_wide_values_make_rounds_by_bytes(name):
     # 40 rows of 1,000 bytes in one batch, of which some 5 are held; a slice has up to 4 of them.
     values = [None if row % 11 == 3 else chr(97 + row % 26) * 1000 for row in range(40)]

@@ -55,6 +55,7 @@ HOLISTIC = [
     wk.count_distinct("n"),
     wk.mode("v"),
     wk.collect_list("n"),
+    wk.collect_rows("n", "v"),
     wk.approx_count_distinct("n", 6),
     wk.first("v"),
     wk.last("n", ignore_nulls=True),

@@ -47,6 +47,8 @@ AGGS = [
     wk.last("us"),
     wk.first("odd", ignore_nulls=True).alias("first odd"),
     wk.last("odd"),
+    # Of what is equal in rows of one time.
+    wk.collect_rows("us"),
 ]
 aggs = st.lists(st.sampled_from(AGGS), min_size=1, max_size=6, unique=True)
 by = st.sampled_from([[], ["k"], ["k", "j"], ["x"]])

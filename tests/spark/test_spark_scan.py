@@ -443,6 +443,9 @@ def test_the_data_source_has_the_schema_of_the_query(spark, path):
     aggs = [
         wk.collect_set("n").alias("s"),
         wk.collect_list("n").alias("l"),
+        wk.collect_rows().alias("r"),
+        wk.top_k("n", 3).alias("t"),
+        wk.frequent("device", 0.1).alias("f"),
         wk.m4("v").alias("m"),
         wk.count().alias("c"),
     ]

@@ -18,9 +18,9 @@ import windowkit.spark
 from windowkit import files
 from windowkit.cli import ArgumentsError
 from windowkit.cli_spark import holds
+from windowkit.comparisons import OPERATORS, compared
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.spark.parquet import pruning, reading
-from windowkit.spark.parquet.comparisons import OPERATORS, compared
 from windowkit.spark.parquet.filters import chosen_of
 from windowkit.spark.parquet.types import kind_in_spark
 

@@ -20,6 +20,7 @@ def replace(last: Held, emitted: pa.Table, queries: Mapping[str, wk.Query], time
     if not emitted.num_rows:
         return
     columns = {name: plain(emitted[name]) for name in emitted.column_names}
+    retracted: Held = {}
     extent = next(name for name in emitted.column_names if name in ("window", "session_window"))
     for row, span in enumerate(columns[extent]):
         of = columns["query_name"][row] if "query_name" in columns else next(iter(queries))
@@ -36,6 +37,16 @@ def replace(last: Held, emitted: pa.Table, queries: Mapping[str, wk.Query], time
         else:
             identity = (span["start"], span["end"])
         at = (of, group, name, identity)
+        emission = columns["emission"][row] if "emission" in columns else "final"
+        if emission == "retraction":
+            if at in last:
+                retracted[at] = last.pop(at)
+            continue
+        if emission == "early":
+            # A final window that later rows go on to change is still final as it was.
+            if at in retracted:
+                last[at] = retracted[at]
+            continue
         if isinstance(kind, wk.Session) and not numbered(kind) and columns["update"][row]:
             for other in [each for each in last if each[:3] == at[:3]]:
                 if span["start"] <= other[3][0] and other[3][1] <= span["end"]:

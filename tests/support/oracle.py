@@ -37,7 +37,8 @@ def evaluate(query: wk.Query, table: pa.Table) -> dict[Row, list[Any]]:
         if time is not None:
             groups[tuple(column[row] for column in keys)].append(row)
 
-    columns = {name: plain(table[name]) for name in query.inputs}
+    read = table.column_names if query.reads_all else query.inputs
+    columns = {name: plain(table[name]) for name in read}
     result: dict[Row, list[Any]] = {}
     for window in query.windows:
         name = (window.name,) if len(query.windows) > 1 else ()
@@ -293,6 +294,8 @@ def assert_types(query: wk.Query, schema: pa.Schema, result: pa.Schema) -> None:
         wanted.append(("window_rows", span_type(pa.int64())))
     for each in query.aggs:
         kind = None if each.column is None else schema.field(each.column).type
+        if each.function == "collect_rows":
+            kind = pa.struct([schema.field(name) for name in each.columns or schema.names])
         wanted.append((each.name, output_type(each.function, kind, schema.field(query.time).type)))
     # Whether values of a dictionary stay encoded is the core's choice.
     got = [(field.name, decoded(field.type)) for field in result]

@@ -55,6 +55,9 @@ def aggregate(
     schema: pa.Schema,
 ) -> Any:
     """Return the value of one aggregate of `rows`."""
+    if each.function == "collect_rows":
+        names = each.columns or schema.names
+        return [{name: columns[name][row] for name in names} for row in in_time(rows, times)]
     if each.column is None:
         return len(rows)
     column, kind = columns[each.column], value_type(schema.field(each.column).type)
@@ -67,10 +70,14 @@ def aggregate(
         case "arg_min" | "arg_max":
             return arg_extremum(each.function, column, columns[each.columns[1]], rows, times)
         case "collect_list":
-            in_time = sorted(rows, key=lambda row: (times[row], row))
-            return [column[row] for row in in_time if column[row] is not None]
+            return [column[row] for row in in_time(rows, times) if column[row] is not None]
         case "collect_set":
             return distinct(values)
+        case "top_k":
+            return by_frequency(values)[: int(each.parameters[0])]
+        case "frequent":
+            share = each.parameters[0]
+            return [entry for entry in by_frequency(values) if entry["count"] / len(values) >= share]
         case "count_distinct":
             return len(distinct(values))
         case "approx_count_distinct":
@@ -123,6 +130,11 @@ def aggregate(
     raise NotImplementedError(each.function)
 
 
+def in_time(rows: Sequence[int], times: Sequence[int]) -> list[int]:
+    """Return rows in order of time and then in row order."""
+    return sorted(rows, key=lambda row: (times[row], row))
+
+
 def end_of_time(function: str, rows: Sequence[int], times: Sequence[int]) -> int:
     """Return the row that is first, or last, in time and then in row order."""
     return (min if function.startswith("first") else max)(rows, key=lambda row: (times[row], row))
@@ -148,6 +160,12 @@ def distinct(values: Sequence[Any]) -> list[Any]:
         for at, value in enumerate(ascending)
         if at == 0 or nan_last(value) != nan_last(ascending[at - 1])
     ]
+
+
+def by_frequency(values: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return distinct values with their counts, the most frequent first, of several the least."""
+    counted = [{"value": value, "count": values_like(values, value)} for value in distinct(values)]
+    return sorted(counted, key=lambda entry: -entry["count"])
 
 
 def countable(values: Sequence[Any]) -> int:

@@ -52,6 +52,8 @@ def output_type(function: str, kind: pa.DataType | None, time: pa.DataType) -> p
         return pa.float64()
     if function.startswith("collect"):
         return pa.list_(pa.field("item", kind))
+    if function in ("top_k", "frequent"):
+        return pa.list_(pa.field("item", pa.struct([("value", kind), ("count", pa.int64())])))
     if function.startswith("m4"):
         names = ["min", "max", "first", "last"]
         pairs = [[(name, value_type(kind)), (f"{name}_time", time)] for name in names]
@@ -100,8 +102,11 @@ def functions_of(kind: pa.DataType) -> list[Callable[[str], wk.Aggregate]]:
         lambda name: wk.m4(name, times=True),
         wk.count_distinct,
         wk.mode,
+        lambda name: wk.top_k(name, 2),
+        lambda name: wk.frequent(name, 0.25),
         lambda name: wk.quantile(name, 0.3, discrete=True),
         wk.collect_list,
+        wk.collect_rows,
         wk.collect_set,
     ]
     plain_kind = value_type(kind)

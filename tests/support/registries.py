@@ -5,14 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 
 import windowkit as wk
-from windowkit.aggregation import BY_FUNCTION, FUNCTIONS
+from windowkit.aggregation import BY_FUNCTION, FUNCTIONS, NUMBERS
 from windowkit.local import plan
 
 
 def parameters(function: str) -> tuple[float, ...]:
     """Return numbers that a function takes."""
     form = BY_FUNCTION.get(function)
-    return () if form is None or not form.numbers else (12.0 if form.number == "log2_k" else 0.5,)
+    if form is None or not form.numbers:
+        return ()
+    return (12.0 if NUMBERS[form.number].whole else 0.5,)
 
 
 def kinds_of_partials() -> list[str]:

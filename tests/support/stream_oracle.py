@@ -158,7 +158,8 @@ class Stream:
     def is_cumulative(self, window: wk.Window, query: wk.Query) -> bool:
         """Whether a late row counts as one of the first window that has not expired."""
         ordered = any(
-            each.function == "collect_list" or (each.user is not None and not each.user.commutative)
+            each.function in ("collect_list", "collect_rows")
+            or (each.user is not None and not each.user.commutative)
             for each in query.aggs
         )
         return isinstance(window, wk.Landmark) and not ordered

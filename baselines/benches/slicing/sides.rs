@@ -162,7 +162,7 @@ impl Workload {
 
     /// The function, bound to no column yet.
     pub fn bound(&self) -> Result<Function> {
-        Function::parse(self.function, self.parameters)
+        Function::parse(self.function, &[], self.parameters)
     }
 
     pub fn partials(&self) -> Result<Vec<Box<dyn Partials>>> {

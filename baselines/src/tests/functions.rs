@@ -41,7 +41,7 @@ const DEFINED: [(&str, &[char], bool); 8] = [
 pub(super) const PLAIN: usize = 5;
 
 /// Those of every kind of partial, over every kind of column.
-const EVERY: [(&str, &[char], bool); 29] = [
+const EVERY: [(&str, &[char], bool); 30] = [
     ("count_all", &[], false),
     ("count_all", &[], true),
     ("count", &['f'], false),
@@ -69,6 +69,7 @@ const EVERY: [(&str, &[char], bool); 29] = [
     ("mode", &['d'], false),
     ("collect_list", &['i'], false),
     ("collect_set", &['s'], false),
+    ("collect_rows", &['s', 'i'], false),
     ("greatest", &['b'], false),
     ("joined", &['i'], true),
 ];
@@ -85,7 +86,8 @@ fn every_kind_of_partial_is_tested() {
     for name in Function::names() {
         // A function takes nothing, a share, or a precision.
         let parameters: [&[f64]; 3] = [&[], &[0.5], &[4.0]];
-        let function = parameters.into_iter().find_map(|given| Function::parse(name, given).ok());
+        let function =
+            parameters.into_iter().find_map(|given| Function::parse(name, &names(&['i']), given).ok());
         for kind in kinds(&function.expect("one of these")) {
             assert!(
                 tested.contains(&kind) || ELSEWHERE.contains(&kind.as_str()),
@@ -112,16 +114,25 @@ impl Tested {
                 let text = Text { commutative: name == "greatest" };
                 Function::User(User(Arc::new(Arrays(Arc::new(text)))), 1)
             }
-            "quantile" => Function::parse(name, &[0.25]).expect("a function of the core"),
-            _ => Function::parse(name, &[]).expect("a function of the core"),
+            "quantile" => Function::parse(name, &[], &[0.25]).expect("a function of the core"),
+            _ => Function::parse(name, &names(columns), &[]).expect("a function of the core"),
         };
         Self { name, function, columns, filtered }
     }
 
     /// Whether its partials grow with their rows.
     pub(super) fn grows(&self) -> bool {
-        ["median", "quantile", "count_distinct", "mode", "collect_list", "collect_set", "joined"]
-            .contains(&self.name)
+        [
+            "median",
+            "quantile",
+            "count_distinct",
+            "mode",
+            "collect_list",
+            "collect_set",
+            "collect_rows",
+            "joined",
+        ]
+        .contains(&self.name)
     }
 
     pub(super) fn commutes(&self) -> bool {
@@ -229,6 +240,11 @@ pub(super) fn results(functions: &[Tested], partials: &[Box<dyn Partials>]) -> V
         asked.lowered(&own.map(|own| &**own).collect::<Vec<_>>())
     };
     functions.iter().map(each).collect()
+}
+
+/// The names of columns.
+fn names(columns: &[char]) -> Vec<String> {
+    columns.iter().map(char::to_string).collect()
 }
 
 /// A column of rows with these values.

@@ -2,16 +2,19 @@
 
 ``query.run(df)`` and ``df.transform(windowkit.spark.aggregate, query)`` are the same call. The result has the
 columns, types and nullability of Spark's own ``df.groupBy(keys, window(...)).agg(...)``, and its rows. It is
-lazy, as every DataFrame is, and built with the public DataFrame interface only. This package needs pyspark;
-``import windowkit`` does not.
+lazy, as every DataFrame is, and built with the public DataFrame interface only. Over a streaming DataFrame
+``query.run(df)`` is `stream`. This package needs pyspark; ``import windowkit`` does not.
 """
 
 from windowkit.spark.available import MissingPySparkError
+from windowkit.spark.ids import wids
 from windowkit.spark.jobs import reference
 from windowkit.spark.parquet import explain_scan, options, register, scan
 from windowkit.spark.partition import Partitioning, partition_id, partitioning, repartition
-from windowkit.spark.routes import aggregate, explain
+from windowkit.spark.routes import aggregate, explain, explain_roll, roll
 from windowkit.spark.shipping import Metrics
+from windowkit.spark.streams import explain as explain_stream
+from windowkit.spark.streams import stream
 
 __all__ = [
     "Metrics",
@@ -19,12 +22,17 @@ __all__ = [
     "Partitioning",
     "aggregate",
     "explain",
+    "explain_roll",
     "explain_scan",
+    "explain_stream",
     "options",
     "partition_id",
     "partitioning",
     "reference",
     "register",
     "repartition",
+    "roll",
     "scan",
+    "stream",
+    "wids",
 ]

@@ -11,7 +11,7 @@ from windowkit.moments import Moment, Place, PlaceLike, kind_of_place, place
 from windowkit.windows.base import Assembly, Window, counted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Band(Window):
     """The window ``[start, end)``; see `band`."""
 

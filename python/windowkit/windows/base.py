@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, TypeVar, final
+from html import escape
+from typing import Any, ClassVar, Literal, TypeVar, final
+
+import pyarrow as pa
 
 from windowkit.checks import article, boolean
 from windowkit.durations import Duration, Length, Measure, Rows, length
 from windowkit.durations import rows as number_of_rows
+from windowkit.engines import find
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Moment
 from windowkit.windows.grammar import checked_name, quoted
@@ -27,7 +31,7 @@ close together, or of all there are."""
 AnyWindow = TypeVar("AnyWindow", bound="Window")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Window(ABC):
     """Base of all window types; made by `tumbling`, `sliding`, `session` and the other functions.
 
@@ -64,6 +68,12 @@ class Window(ABC):
         """The alias, or else the text form."""
         return self.text if self.label is None else self.label
 
+    def __repr__(self) -> str:
+        return f"<windowkit.Window {self}>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(str(self))}</code>"
+
     def __str__(self) -> str:
         """Return the text form, followed by `` as <alias>`` where there is one."""
         return self.text if self.label is None else f"{self.text} as {quoted(self.label)}"
@@ -94,6 +104,11 @@ class Window(ABC):
         """Return the lengths and moments by argument; None for those not given."""
         return {}
 
+    @property
+    def longest(self) -> Measure | None:
+        """The greatest length of a window, where only a user's definition says it."""
+        return None
+
     def options(self) -> list[str]:
         """Return the options that are set."""
         return []
@@ -120,6 +135,96 @@ class Window(ABC):
         """Return the definition of a user's own window; None of the others."""
         return None
 
+    @final
+    def wids(self, times: Any) -> pa.StructArray:
+        """Return the ids of the windows that each time is in: a range.
+
+        Windows are numbered in their order, whatever rows there are. ``tumbling`` and ``sliding``: window k
+        is ``[start_time + k * slide, start_time + k * slide + size)``, so ids may be negative. ``landmark``:
+        window k ends at ``start_time + (k + 1) * every``, or at ``start + (k + 1) * every`` for k >= 0. A
+        ``band`` is window 0.
+
+        Parameters
+        ----------
+        times : Arrow array
+            Timestamps, dates, durations or integers: a pyarrow Array or ChunkedArray, a Polars or pandas
+            Series, or anything with the interface of an Arrow array or stream.
+
+        Returns
+        -------
+        pyarrow.StructArray
+            For each time ``first`` and ``last``, int64: it is in the windows from the first to the last, both
+            included. Null for a null, and for a time that is in no window. For a landmark with a single
+            `start`, a time is in all windows from the first on, and `last` is 2**63 - 1. O(1) per time (Li
+            2008, Eq. 5.3 and 5.9; `wids` of his Bucket operator, §6.1.3.1).
+
+        Raises
+        ------
+        InvalidType
+            The windows have no ids, since rows determine where they are: sessions, windows by rows or over
+            two measures, by punctuation, between predicates, the global window, and user-defined ones. Or
+            `times` does not have a type that they range over.
+        InvalidValue
+            A length is finer than the unit of `times`.
+        Overflow
+            An id, or an edge of a window, does not fit 64 bits.
+
+        See Also
+        --------
+        extent : the inverse.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> wk.sliding(10, 5).wids(pa.array([0, 12, None])).to_pylist()
+        [{'first': -1, 'last': 0}, {'first': 1, 'last': 2}, None]
+        >>> wk.landmark(6, period=24).wids(pa.array([7, 25])).to_pylist()
+        [{'first': 1, 'last': 3}, {'first': 4, 'last': 7}]
+        """
+        return find("wids")(self, times)
+
+    @final
+    def extent(self, ids: Any, time_type: Any = None) -> pa.StructArray:
+        """Return start and end of windows, by their ids.
+
+        ``start <= t < end`` if and only if the window's id is in the range that `wids` returns for t.
+
+        Parameters
+        ----------
+        ids : Arrow array
+            Integers, as `wids` takes times.
+        time_type : pyarrow.DataType, optional
+            The type of the time column. By default int64 for windows over integers; else microseconds (or
+            nanoseconds, if a length is finer) without a zone, unless the edges of a band or a landmark have
+            one, or are durations.
+
+        Returns
+        -------
+        pyarrow.StructArray
+            For each id ``start`` and ``end``, of that type, or int64 for any integers. Null for a null, and
+            for an id of no window: any but 0 of a band, and a negative one of a landmark with a single
+            `start`. O(1) per id (Li 2008, Eq. 5.2 and 5.8).
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            As `wids`; or `ids` are not integers, or `time_type` is no Arrow type.
+        Overflow
+            The type cannot hold an edge.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> wk.sliding(10, 5).extent(pa.array([-1, 2])).to_pylist()
+        [{'start': -5, 'end': 5}, {'start': 10, 'end': 20}]
+        >>> days = wk.tumbling("1 day").extent(pa.array([19_000]), pa.date32())
+        >>> print(days[0].as_py()["start"])
+        2022-01-08
+        """
+        return find("extent")(self, ids, time_type)
+
 
 def counted(measure: Measure | Moment) -> tuple[str, int]:
     """Return unit and count of a length or moment."""
@@ -130,6 +235,21 @@ def counted(measure: Measure | Moment) -> tuple[str, int]:
     if isinstance(measure, Moment):
         return "instant" if measure.zoned else "local", measure.nanoseconds
     return "units", measure
+
+
+def time_type(windows: Collection[Window]) -> pa.DataType:
+    """Return a type of time columns that these windows can range over."""
+    every = (each for window in windows for each in (*window.lengths().values(), window.longest))
+    lengths = [each for each in every if each is not None]
+    if not lengths or any(isinstance(each, int) for each in lengths):
+        return pa.int64()
+    timed = [each for each in lengths if isinstance(each, Duration | Moment)]
+    unit = "ns" if any(each.nanoseconds % 1_000 for each in timed) else "us"
+    if any(isinstance(window.lengths().get("start"), Duration) for window in windows):
+        return pa.duration(unit)
+    return pa.timestamp(
+        unit, "UTC" if any(isinstance(each, Moment) and each.zoned for each in timed) else None
+    )
 
 
 def units(measure: Measure | Moment | None) -> int:

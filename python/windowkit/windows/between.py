@@ -11,7 +11,7 @@ from windowkit.windows.base import Assembly, Window
 from windowkit.windows.grammar import bare, checked_name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Between(Window):
     """Runs of rows from one that enters to the next that leaves; see `between`."""
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from windowkit.windows.base import Assembly, Window
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Global(Window):
     """All rows of a key; see `global_window`."""
 

@@ -23,7 +23,7 @@ from windowkit.windows.base import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Landmark(Window):
     """Windows ``[s, s + every)``, ``[s, s + 2 * every)``, ... of landmarks s; see `landmark`."""
 

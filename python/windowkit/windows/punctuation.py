@@ -12,7 +12,7 @@ from windowkit.windows.base import Assembly, Window
 from windowkit.windows.grammar import bare, checked_name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Punctuation(Window):
     """Runs of rows that end, or begin, with a marked row; see `punctuation`."""
 

@@ -23,7 +23,7 @@ from windowkit.windows.grammar import bare, checked_name, unquoted
 from windowkit.windows.tumbling import Specification
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Session(Window):
     """Windows that end once no row has come for a gap; see `session`."""
 

@@ -22,7 +22,7 @@ from windowkit.windows.base import (
 from windowkit.windows.tumbling import Specification, trailing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sliding(Window):
     """Windows ``[start_time + k * slide, start_time + k * slide + size)``; see `sliding`."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from windowkit.checks import suggested
 from windowkit.errors import InvalidValue
+from windowkit.hints import here
 from windowkit.windows.band import band
 from windowkit.windows.base import Window
 from windowkit.windows.between import between
@@ -77,7 +79,7 @@ def parse(text: str) -> Window:
     call = read_call("window", text, WINDOW_FORMS)
     refused = InvalidValue(f"window: {text!r} is not a window; {WINDOW_FORMS}")
     if call.function not in FORMS:
-        raise refused
+        raise InvalidValue(f"{refused}{suggested(here(call.function), FORMS)}")
     count, names, words, make = FORMS[call.function]
     arguments: list[str | int] = [read(call.function, argument) for argument in call.arguments[:count]]
     given: dict[str, str | int | bool] = {}

@@ -23,7 +23,7 @@ Specification = tuple[str, str, int, int, int, bool]
 """``(kind, name, size, slide, offset, is_time)``."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tumbling(Window):
     """Windows ``[start_time + k * size, start_time + (k + 1) * size)``; see `tumbling`."""
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from windowkit.checks import a_type
-from windowkit.durations import Length, length
+from windowkit.durations import Length, Measure, length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Clock
 from windowkit.windows.base import Assembly, Window
@@ -165,7 +165,7 @@ class Shift:
     to: tuple[int, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Custom(Window):
     """User-defined windows; see `custom`."""
 
@@ -203,6 +203,12 @@ class Custom(Window):
         if isinstance(columns, str) or not isinstance(columns, Sequence):
             raise InvalidType(f"columns: {columns!r} is {a_type(columns)}; columns is a tuple of str")
         return tuple(columns)
+
+    @property
+    def longest(self) -> Measure | None:
+        """The greatest length of a window, where only a user's definition says it."""
+        given = getattr(self.implementation, "longest", None)
+        return None if given is None else length("longest", given)
 
     def definition(self) -> Adapter:
         """Return the object from which the core gets the windows."""

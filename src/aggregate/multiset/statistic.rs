@@ -1,19 +1,21 @@
 //! The functions over multisets, and their results.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, UInt32Array};
-use arrow_schema::DataType;
+use arrow_array::{ArrayRef, Int64Array, StructArray, UInt32Array};
+use arrow_schema::{DataType, Field, Fields};
 use arrow_select::take::take;
 
-use super::{Held, Multiset, Ranked};
+use super::{Held, Multiset, Ranked, list, offsets};
 use crate::aggregate::interned::Interned;
 use crate::aggregate::order::{Codes, Wides, Words};
 use crate::aggregate::partials::Partials;
 use crate::aggregate::quantile::{discrete, quantiles, quantiles_of_runs};
 use crate::aggregate::sorted_runs::{SortedRun, select, union, values};
 use crate::aggregate::tally::{Counter, Distinct, Modes, Ordered, slide};
-use crate::interrupt::within;
+use crate::dictionary::widened;
+use crate::interrupt::{Pace, within};
 use crate::{Error, Result};
 
 /// What can be computed from multisets.
@@ -27,6 +29,65 @@ pub enum Statistic {
     Distinct,
     /// The most frequent value; the least of several.
     Mode,
+    /// So many of the most frequent values, with their counts.
+    Top(u32),
+    /// The values whose share of all is at least this, with their counts: the most frequent first.
+    Frequent(f64),
+}
+
+impl Statistic {
+    /// Whether values that are so frequent, or less, are no part of the result, which has `found` values already.
+    fn ends(self, found: usize, count: u64, values: u64) -> bool {
+        match self {
+            Statistic::Top(k) => found == k as usize,
+            // Rounded quotients, so that 3 of 30 values are a share of 0.1, which no float is.
+            Statistic::Frequent(share) => (count as f64) / (values as f64) < share,
+            _ => true,
+        }
+    }
+}
+
+/// The fields of a value of type `input` with its count.
+pub(in crate::aggregate) fn counted_fields(input: &DataType) -> Fields {
+    [("value", widened(input)), ("count", DataType::Int64)]
+        .into_iter()
+        .map(|(name, kind)| Field::new(name, kind, true))
+        .collect()
+}
+
+/// Values with their counts, slot by slot.
+struct Counted<K> {
+    values: Vec<K>,
+    counts: Vec<i64>,
+    ends: Vec<usize>,
+    pace: Pace,
+}
+
+impl<K> Counted<K> {
+    fn new() -> Self {
+        Self { values: Vec::new(), counts: Vec::new(), ends: Vec::new(), pace: Pace::new() }
+    }
+
+    /// Adds a slot of `len` values, given with the most frequent first: as many of them as the statistic asks for.
+    fn push(&mut self, statistic: Statistic, len: u64, ranked: impl Iterator<Item = (K, u64)>) {
+        let from = self.values.len();
+        for (value, count) in ranked {
+            if statistic.ends(self.values.len() - from, count, len) {
+                break;
+            }
+            self.pace.tick(1);
+            self.values.push(value);
+            self.counts.push(count as i64);
+        }
+        self.ends.push(self.values.len());
+    }
+
+    /// Lists of structs of the values, which are given as an array, and counts.
+    fn lists(self, values: ArrayRef, input: &DataType) -> Result<ArrayRef> {
+        let columns = vec![values, Arc::new(Int64Array::from(self.counts)) as ArrayRef];
+        let structs = StructArray::try_new(counted_fields(input), columns, None)?;
+        Ok(list(offsets(&self.ends)?, Arc::new(structs)))
+    }
 }
 
 /// Results of all slots of a column of multisets of values of type `input`.
@@ -87,6 +148,14 @@ impl<C: Codes> Multiset<C> {
             Statistic::Mode => slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), |tally| {
                 ranks.push(tally.mode());
             }),
+            Statistic::Top(_) | Statistic::Frequent(_) => {
+                let mut found = Counted::new();
+                slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), |tally| {
+                    found.push(statistic, tally.len(), tally.most_frequent());
+                });
+                let ranks = UInt32Array::from(std::mem::take(&mut found.values));
+                return found.lists(take(&self.codes.values(codes, None)?, &ranks, None)?, input);
+            }
         }
         Ok(take(&self.codes.values(codes, None)?, &UInt32Array::from(ranks), None)?)
     }
@@ -115,6 +184,17 @@ impl<C: Codes> Multiset<C> {
                     union(runs).counted().into_iter().rev().max_by_key(|item| item.1).map(|item| item.0)
                 };
                 slots.map(mode).collect()
+            }
+            Statistic::Top(_) | Statistic::Frequent(_) => {
+                let mut found = Counted::new();
+                for runs in slots {
+                    let mut counted = union(runs).counted();
+                    // Values ascend, and equally frequent ones stay as they are.
+                    counted.sort_by_key(|&(_, count)| Reverse(count));
+                    found.push(statistic, values(runs), counted.into_iter());
+                }
+                let found_values = self.codes.values(&found.values, None)?;
+                return found.lists(found_values, input);
             }
         };
         let codes: Vec<C::Key> = found.iter().flatten().copied().collect();

@@ -5,6 +5,7 @@ use arrow_buffer::NullBuffer;
 
 use super::{ChunkedQueue, Fifo};
 use crate::algebra::Lift;
+use crate::interrupt::{STEPS, check};
 use crate::{Error, Result};
 
 /// The algorithm of a window.
@@ -171,7 +172,13 @@ where
         }
     }
 
-    fn slide_over(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef> {
+    /// `may_end` says whether the window is as before after an interrupt.
+    fn slide_over(
+        &mut self,
+        values: &ArrayRef,
+        (size, min_periods): (u64, u64),
+        may_end: bool,
+    ) -> Result<ArrayRef> {
         while self.held.tail - self.held.head > size {
             self.evict_one();
         }
@@ -179,15 +186,21 @@ where
         let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut answers = Vec::with_capacity(values.len());
         let mut valid = Vec::with_capacity(values.len());
-        for (at, &value) in values.values().iter().enumerate() {
-            let is_valid = nulls.is_none_or(|nulls| nulls.is_valid(at));
-            if self.held.tail - self.held.head == size {
-                self.evict_one();
+        for from in (0..values.len()).step_by(STEPS) {
+            if from > 0 && may_end {
+                check()?;
             }
-            self.insert_one(is_valid.then_some(value));
-            let answer = if self.held.values.len() >= min_periods { self.answer() } else { None };
-            valid.push(answer.is_some());
-            answers.push(answer.unwrap_or_default());
+            let some = &values.values()[from..values.len().min(from + STEPS)];
+            for (at, &value) in (from..).zip(some) {
+                let is_valid = nulls.is_none_or(|nulls| nulls.is_valid(at));
+                if self.held.tail - self.held.head == size {
+                    self.evict_one();
+                }
+                self.insert_one(is_valid.then_some(value));
+                let answer = if self.held.values.len() >= min_periods { self.answer() } else { None };
+                valid.push(answer.is_some());
+                answers.push(answer.unwrap_or_default());
+            }
         }
         let valid = NullBuffer::from(valid);
         (self.function.finish)(answers, Some(valid).filter(|valid| valid.null_count() > 0))
@@ -240,9 +253,11 @@ where
         let magnitudes = values.as_primitive::<T>().values().iter().map(|&value| value.magnitude());
         let may_overflow = !matches!(reach, Reach::Unbounded)
             && reach.may_overflow(magnitudes.fold(self.held.largest, f64::max), size);
+        // Short work need not end early.
+        let may_end = values.len() > STEPS && values.len() as u64 >= self.len();
         // A copy takes O(window), so it is made only where it may be needed.
-        let before = may_overflow.then(|| self.held.clone());
-        let answers = self.slide_over(values, size, min_periods);
+        let before = (may_overflow || may_end).then(|| self.held.clone());
+        let answers = self.slide_over(values, (size, min_periods), before.is_some());
         if let (Err(_), Some(before)) = (&answers, before) {
             self.held = before;
         }

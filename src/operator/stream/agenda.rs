@@ -159,6 +159,8 @@ impl Agenda {
 
 #[cfg(test)]
 mod tests {
+    use super::super::queries::{Entry, classes};
+    use super::super::sharing::Shared;
     use super::*;
     use crate::operator::{AggregateSpec, Length, Plan, WindowKind, WindowSpec};
     use crate::slice::strategy::Order;
@@ -190,8 +192,9 @@ mod tests {
             let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));
             let count = AggregateSpec::new("count_all", &[], "n");
             let plan = Arc::new(Plan::new(schema, Vec::new(), "t".into(), specs, vec![count]).unwrap());
-            let entry = super::super::queries::Entry::new("q".into(), (plan, 0), None, Order::InOrder).unwrap();
-            let queries = Queries::among(std::slice::from_ref(&entry), &entry.classes[0], false).unwrap();
+            let entries = [Entry::new("q".into(), (plan, 0), None, Order::InOrder).unwrap()];
+            let (_, shared) = Shared::of(classes(&entries), &[]).remove(0);
+            let queries = Queries::among(&entries, &shared, false).unwrap();
             let mut agenda = Agenda::new(&queries);
             prop_assert_eq!(agenda.upto(0).len(), windows.len() + 1);
             let mut t = -300;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::Operator;
+use super::emission::Emission;
 use super::engine::Engine;
-use super::intake::check_open;
-use super::queries::{Entry, Queries};
-use super::sharing::{Class, strategy};
+use super::intake::{Accepted, check_open};
+use super::queries::{Entry, Queries, classes};
+use super::sharing::{Shared, strategy};
 use crate::aggregate::Partials;
 use crate::operator::plan::Plan;
 use crate::{Error, Result};
@@ -45,6 +46,13 @@ impl Operator {
                 "query: '{name}' is the only one; an operator has at least one query"
             )));
         }
+        let waiting = self.emission.as_ref().map_or(0, |emission| emission.waiting(name));
+        if waiting > 0 {
+            return Err(Error::InvalidValue(format!(
+                "query: {waiting} results of '{name}' wait, as its emission policy holds them back; remove it once calls have \
+                 returned them"
+            )));
+        }
         let mut entries = self.entries.clone();
         entries.remove(at);
         self.change(entries, self.several)
@@ -58,35 +66,41 @@ impl Operator {
             false => Some(self.late.with_names(self.input(), &self.entries[0].name)?),
         };
         // Everything that can fail comes first.
+        let known: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
         let mut changes = Vec::new();
-        for (class, queries) in parts(&entries, several)? {
-            let known = self.engines.iter().position(|(own, _)| *own == class);
-            changes.push(match known.map(|at| (at, &self.engines[at].1)) {
+        for (place, shared) in Shared::of(classes(&entries), &known) {
+            let queries = Queries::among(&entries, &shared, several)?;
+            let change = match place.map(|at| (at, &self.engines[at].1)) {
                 None => {
-                    let engine = Engine::new(queries, self.options, &class, self.watermark)?;
-                    Change::New(Box::new(engine), class)
+                    let engine = Engine::new(queries, self.options, &shared, self.watermark)?;
+                    Change::New(Box::new(engine))
                 }
                 Some((at, engine)) if engine.queries.names().eq(queries.names()) => Change::Same(at, queries),
                 Some((at, engine)) => Change::Partials(at, engine.changing(&queries)?, queries),
-            });
-        }
-        let mut old: Vec<_> = std::mem::take(&mut self.engines).into_iter().map(Some).collect();
-        for change in changes {
-            let (mut engine, changed) = match change {
-                Change::New(engine, class) => {
-                    self.engines.push((class, *engine));
-                    continue;
-                }
-                Change::Same(at, queries) => (old[at].take(), (queries, None)),
-                Change::Partials(at, partials, queries) => (old[at].take(), (queries, Some(partials))),
             };
-            if let Some((_, engine)) = &mut engine {
-                match changed {
-                    (queries, None) => engine.set_queries(queries),
-                    (queries, Some(partials)) => engine.change(queries, partials),
-                }
-            }
-            self.engines.extend(engine);
+            changes.push((shared, change));
+        }
+        let schema = match changes.first() {
+            Some((_, Change::New(engine))) => engine.queries.schema(),
+            Some((_, Change::Same(_, queries) | Change::Partials(_, _, queries))) => queries.schema(),
+            None => self.plain_schema(),
+        };
+        let emission = Emission::among(&entries, schema, self.emission.as_ref())?;
+        let mut old: Vec<_> = std::mem::take(&mut self.engines).into_iter().map(Some).collect();
+        for (shared, change) in changes {
+            let mut take = |at: usize| old[at].take().map(|(_, engine)| engine);
+            let engine = match change {
+                Change::New(engine) => Some(*engine),
+                Change::Same(at, queries) => take(at).map(|mut engine| {
+                    engine.set_queries(queries);
+                    engine
+                }),
+                Change::Partials(at, partials, queries) => take(at).map(|mut engine| {
+                    engine.change(queries, &shared, partials);
+                    engine
+                }),
+            };
+            self.engines.extend(engine.map(|engine| (shared, engine)));
         }
         for (_, gone) in old.into_iter().flatten() {
             self.past = self.past.and_did(gone.stats());
@@ -94,7 +108,42 @@ impl Operator {
         if let Some(late) = late {
             self.late = late;
         }
+        let known = std::mem::replace(&mut self.emission, emission);
+        if let (Some(emission), Some(known)) = (&mut self.emission, known) {
+            emission.take_over(known);
+        }
         (self.entries, self.several, self.strategy) = (entries, several, strategy);
+        Ok(())
+    }
+}
+
+impl Operator {
+    /// Divides engines of which these rows are not alike for all windows. Both sides have seen the same rows up to here,
+    /// so this changes no result, whether or not the rows are accepted in the end.
+    ///
+    /// # Errors
+    /// Those of functions that copy their partials.
+    pub(super) fn divide(&mut self, rows: &[Accepted]) -> Result<()> {
+        let differs = |(shared, engine): &(Shared, Engine)| {
+            let before = engine.horizon().and_then(|horizon| shared.differs_before(horizon));
+            let (Some(before), Some(cutoff)) = (before, engine.cutoff()) else { return false };
+            let is_between = |t: &i64| cutoff <= *t && *t < before;
+            rows.iter().any(|rows| rows.least < before && rows.times.iter().any(is_between))
+        };
+        while let Some(at) = self.engines.iter().position(differs) {
+            let (shared, engine) = &self.engines[at];
+            let parts = shared.apart().map(|own| {
+                let queries = Queries::among(&self.entries, &own, self.several)?;
+                let part = engine.part(queries, &own)?;
+                Ok((own, part))
+            });
+            let parts = parts.collect::<Result<Vec<_>>>()?;
+            let past = self.past.and_did(engine.stats());
+            // Nothing may fail between here and the end.
+            self.engines.reserve(parts.len());
+            self.engines.splice(at..=at, parts);
+            self.past = past;
+        }
         Ok(())
     }
 }
@@ -105,18 +154,5 @@ enum Change {
     Same(usize, Queries),
     /// Its slices get these partials.
     Partials(usize, Vec<Box<dyn Partials>>, Queries),
-    New(Box<Engine>, Class),
-}
-
-/// The classes of windows, and the queries of each; those that keep rows come last.
-pub(super) fn parts(entries: &[Entry], several: bool) -> Result<Vec<(Class, Queries)>> {
-    let mut classes: Vec<&Class> = Vec::new();
-    for class in entries.iter().flat_map(|entry| &entry.classes) {
-        if !classes.contains(&class) {
-            classes.push(class);
-        }
-    }
-    classes.sort_by_key(|class| class.keeps_rows);
-    let each = classes.into_iter().map(|class| Ok((class.clone(), Queries::among(entries, class, several)?)));
-    each.collect()
+    New(Box<Engine>),
 }

@@ -71,8 +71,14 @@ pub(super) fn check_watermark(measure: &Measure, last: Option<i64>, watermark: i
     match last.filter(|&last| watermark < last) {
         None => Ok(()),
         Some(last) => Err(Error::InvalidValue(format!(
-            "watermark: {watermark} is before the last one, {last} (both in {} of '{}'); a watermark must not decrease",
-            measure.unit_name(),
+            "watermark: {} is before the last one, {} (both {} '{}'); a watermark must not decrease",
+            measure.shown(watermark),
+            measure.shown(last),
+            if measure.is_calendar() {
+                "times of".to_owned()
+            } else {
+                format!("in {} of", measure.unit_name())
+            },
             measure.column()
         ))),
     }
@@ -170,11 +176,12 @@ fn check_order(
     match back {
         None => Ok(()),
         Some((row, before)) => Err(Error::InvalidValue(format!(
-            "batch: row {} has time {} in column '{}', which is before {before}, the latest so far; rows come in \
+            "batch: row {} has time {} in column '{}', which is before {}, the latest so far; rows come in \
              order unless order='out-of-order' is given",
             place(row),
-            times[row],
-            plan.measure().column()
+            plan.measure().shown(times[row]),
+            plan.measure().column(),
+            plan.measure().shown(before)
         ))),
     }
 }

@@ -51,6 +51,12 @@ impl Keyed {
         Ok(columns)
     }
 
+    /// The same keys, with the same numbers.
+    pub(in crate::operator) fn copied(&self) -> Result<Self> {
+        let all: Vec<u32> = (0..self.index.len() as u32).collect();
+        Ok(Self { index: self.index.only(&all)?, columns: None })
+    }
+
     /// Forgets all keys but these, which ascend: the n-th of them becomes key n. Returns whether that was possible;
     /// otherwise nothing changes.
     pub(in crate::operator) fn keep(&mut self, kept: &[u32]) -> bool {

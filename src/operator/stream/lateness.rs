@@ -59,25 +59,27 @@ impl Operator {
     }
 
     /// Adds the rows that are late to `refused`, once for each query that they are late for; returns how many are late
-    /// for all.
+    /// for all, and of each query with an emission policy which are, if any are late.
     pub(super) fn refuse(
         &self,
         rows: &Accepted,
         limits: &[Limit],
         refused: &mut Vec<RecordBatch>,
-    ) -> Result<usize> {
+    ) -> Result<(usize, Vec<Option<BooleanBuffer>>)> {
         let of_all = || self.entries.iter().zip(limits);
         if of_all().all(|(entry, limit)| limit.safe(entry) <= rows.least) {
-            return Ok(0);
+            return Ok((0, Vec::new()));
         }
         let mut late_for_all = BooleanBuffer::new_set(rows.times.len());
+        let mut of_emitters = Vec::new();
         for (entry, limit) in of_all() {
             let mut reasons: Vec<Option<Reason>> = rows.times.iter().map(|&t| limit.reason(t)).collect();
             if entry.plan.needs_rows() {
                 look_closer(entry, limit, rows, &mut reasons)?;
             }
-            late_for_all =
-                &late_for_all & &BooleanBuffer::collect_bool(reasons.len(), |row| reasons[row].is_some());
+            let is_late = BooleanBuffer::collect_bool(reasons.len(), |row| reasons[row].is_some());
+            late_for_all = &late_for_all & &is_late;
+            of_emitters.push(entry.plan.policy().is_some().then_some(is_late));
             for reason in [Reason::TooLate, Reason::BeforeQuery] {
                 let these = BooleanBuffer::collect_bool(reasons.len(), |row| reasons[row] == Some(reason));
                 if these.count_set_bits() > 0 {
@@ -86,7 +88,7 @@ impl Operator {
                 }
             }
         }
-        Ok(late_for_all.count_set_bits())
+        Ok((late_for_all.count_set_bits(), of_emitters))
     }
 }
 

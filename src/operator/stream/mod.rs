@@ -7,13 +7,14 @@
 //! | space | slices that some window or row to come may need; rows only for queries that need them |
 //! | first appeared | Traub et al., EDBT 2019; with the watermarks of Akidau et al., *The Dataflow Model*, VLDB 2015 |
 //!
-//! Windows that accept the same rows share an instance of one [`Engine`], so that no window's results depend on which
-//! others there are (see `sharing`). Whether an instance keeps rows follows from the decision tree of Traub et al. (2019,
+//! Windows share an instance of one [`Engine`] as long as they accept the same rows, so that no window's results depend on
+//! which others there are (see `sharing`). Whether an instance keeps rows follows from the decision tree of Traub et al. (2019,
 //! Fig. 4) and from its windows: a window that needs rows costs the others nothing, and its rows are dropped with it.
 //! All instances see every watermark, and a call takes effect in all or in none.
 
 mod agenda;
 mod change;
+mod emission;
 mod engine;
 mod intake;
 mod keyed;
@@ -40,14 +41,14 @@ use super::plan::Plan;
 use crate::memory::{OutOfMemory, of_panic};
 use crate::slice::strategy::Strategy;
 use crate::{Error, Result};
-use change::parts;
+use emission::Emission;
 use engine::Engine;
 use late::Late;
-pub use options::{Options, Stats, StoreKind, length};
+pub use options::{Options, Stats, StoreKind};
 use progress::Progress;
 pub use progress::{By, Delay};
-use queries::Entry;
-use sharing::{Class, strategy};
+use queries::{Entry, Queries, classes};
+use sharing::{Shared, strategy};
 pub use snapshot::Contents;
 use steps::Attempted;
 
@@ -59,9 +60,11 @@ pub struct Operator {
     /// Whether there ever was more than one.
     several: bool,
     strategy: Strategy,
-    /// An engine for each class of windows: at least one. Those that keep rows come last.
-    engines: Vec<(Class, Engine)>,
+    /// At least one engine, with the classes of its windows. Those that keep rows come last.
+    engines: Vec<(Shared, Engine)>,
     late: Late,
+    /// Results of windows that are not final, if a query has or had an emission policy.
+    emission: Option<Emission>,
     /// What was seen of the stream's sources, if the watermark follows them.
     progress: Option<Progress>,
     /// The time of the clock in microseconds, where it matters.
@@ -91,6 +94,8 @@ pub enum Step<'a> {
     Close,
     /// See [`Operator::peek`].
     Peek(Option<&'a [ArrayRef]>),
+    /// See [`Operator::fire`].
+    Fire(Option<&'a [ArrayRef]>),
     /// See [`Operator::take_late`].
     TakeLate,
 }
@@ -115,27 +120,30 @@ impl Operator {
         });
         let entries = entries.collect::<Result<Vec<_>>>()?;
         let several = entries.len() > 1;
-        Self::with(entries, several, options)
+        let shared = Shared::of(classes(&entries), &[]).into_iter().map(|(_, shared)| shared).collect();
+        Self::with(entries, shared, several, options)
     }
 
-    fn with(entries: Vec<Entry>, several: bool, options: Options) -> Result<Self> {
+    fn with(entries: Vec<Entry>, shared: Vec<Shared>, several: bool, options: Options) -> Result<Self> {
         entries.iter().try_for_each(|entry| options.check(entry.lateness))?;
         let Some(leader) = entries.first() else {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
         };
         let late = Late::new(leader.plan.input(), several);
         let progress = options.progress.map(|delay| Progress::new(delay, leader.plan.input())).transpose()?;
-        let engines = parts(&entries, several)?.into_iter().map(|(class, queries)| {
-            let engine = Engine::new(queries, options, &class, None)?;
-            Ok((class, engine))
+        let engines = shared.into_iter().map(|shared| {
+            let queries = Queries::among(&entries, &shared, several)?;
+            let engine = Engine::new(queries, options, &shared, None)?;
+            Ok((shared, engine))
         });
-        Ok(Self {
+        let mut this = Self {
             engines: engines.collect::<Result<_>>()?,
             strategy: strategy(entries.iter().map(|entry| &*entry.plan), options.order)?,
             options,
             entries,
             several,
             late,
+            emission: None,
             progress,
             now: None,
             watermark: None,
@@ -143,7 +151,9 @@ impl Operator {
             past: Stats::default(),
             closed: false,
             attempted: None,
-        })
+        };
+        this.emission = Emission::among(&this.entries, this.plain_schema(), None)?;
+        Ok(this)
     }
 
     fn engines(&self) -> impl Iterator<Item = &Engine> {
@@ -156,8 +166,14 @@ impl Operator {
 
     /// The schema of results: keys, `query_name` once there was more than one query, `window_name` if a query has more
     /// than one window, the window, `window_rows` if a window is measured by rows, `window_number` if one is determined
-    /// by rows, all queries' aggregates, and `update`.
+    /// by rows, all queries' aggregates, and `update`; once there was an emission policy, `emission`, and `weight` if it
+    /// retracts.
     pub fn schema(&self) -> &SchemaRef {
+        self.emission.as_ref().map_or_else(|| self.plain_schema(), Emission::schema)
+    }
+
+    /// The same without what emission policies add.
+    fn plain_schema(&self) -> &SchemaRef {
         // Each engine knows the columns of all queries.
         let mut schemas = self.engines().map(|engine| engine.queries.schema());
         schemas.next().unwrap_or_else(|| self.late.schema())
@@ -200,7 +216,7 @@ impl Operator {
 
     /// How slices without rows are stored, and why: in one way, or in several.
     pub fn store_forms(&self) -> Vec<(&'static str, &'static str)> {
-        let sliced = self.engines.iter().filter(|(class, _)| !class.keeps_rows);
+        let sliced = self.engines.iter().filter(|(shared, _)| !shared.keeps_rows());
         let mut forms: Vec<_> = sliced.map(|(_, engine)| engine.store_form()).collect();
         forms.sort_unstable();
         forms.dedup();
@@ -210,6 +226,11 @@ impl Operator {
     /// Up to when the stream is complete.
     pub fn watermark(&self) -> Option<i64> {
         self.watermark
+    }
+
+    /// The same as far as its results were handed out, which an emission policy may hold back.
+    pub fn watermark_out(&self) -> Option<i64> {
+        self.emission.as_ref().map_or(self.watermark, |emission| emission.watermark_out(self.watermark))
     }
 
     /// Takes in all of these rows or, if it fails, none of them, and emits the windows that become final and those that
@@ -282,6 +303,19 @@ impl Operator {
         self.take(Step::Peek(key))
     }
 
+    /// Emits what emission policies would emit if they fired now: for the key given by these columns of one row, or for all.
+    ///
+    /// # Errors
+    /// `InvalidValue` after [`Operator::close`], and if no query has an emission policy; otherwise as [`Operator::close`].
+    pub fn fire(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
+        self.take(Step::Fire(key))
+    }
+
+    /// Whether the clock matters to an emission policy.
+    pub fn uses_clock(&self) -> bool {
+        self.emission.as_ref().is_some_and(Emission::has_clock)
+    }
+
     /// Puts a punctuation after the rows up to this time that have arrived: of the key given by these columns of one
     /// row, or of all keys. On a stream in order it counts as a row: nothing may come before it any more.
     ///
@@ -313,13 +347,16 @@ impl Operator {
     pub fn attempt(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
         self.settle(true);
         let tried = catch_unwind(AssertUnwindSafe(|| self.tried(step)));
-        let (attempted, results) = tried.unwrap_or_else(|panic| {
+        let tried = tried.unwrap_or_else(|panic| {
             // Failed allocations come anywhere; other panics are defects, which say nothing of the state.
             if !panic.is::<OutOfMemory>() {
                 resume_unwind(panic);
             }
             self.engines_mut().for_each(Engine::take_back);
             Err(of_panic(&*panic))
+        });
+        let (attempted, results) = tried.inspect_err(|_| {
+            self.emission.iter_mut().for_each(Emission::take_back);
         })?;
         self.attempted = Some(attempted);
         Ok(results)
@@ -328,11 +365,14 @@ impl Operator {
     /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
     pub fn settle(&mut self, commit: bool) {
         let Some(attempted) = self.attempted.take() else { return };
-        let engines = self.engines_mut();
         if !commit {
-            return engines.for_each(Engine::take_back);
+            self.emission.iter_mut().for_each(Emission::take_back);
+            return self.engines_mut().for_each(Engine::take_back);
         }
-        engines.zip(attempted.outcomes).for_each(|(engine, outcome)| engine.keep(outcome));
+        if let Some(emission) = &mut self.emission {
+            emission.keep(|entry| self.entries[entry].horizon(attempted.watermark));
+        }
+        self.engines_mut().zip(attempted.outcomes).for_each(|(engine, outcome)| engine.keep(outcome));
         self.late.add(attempted.refused);
         if attempted.takes_late {
             self.late.take();
@@ -344,6 +384,7 @@ impl Operator {
         self.past.rows += attempted.rows;
         if let Some(emptied) = attempted.emptied {
             self.closed = true;
+            self.emission.iter_mut().for_each(Emission::end);
             self.engines_mut().zip(emptied).for_each(|(engine, emptied)| engine.end(emptied));
         }
     }
@@ -357,7 +398,8 @@ impl Operator {
     pub fn stats(&self) -> Stats {
         let all = self.engines().map(Engine::stats).fold(self.past, Stats::with);
         let (late, late_dropped) = (self.late.count(), self.late.dropped());
-        Stats { late, late_dropped, late_bytes: self.late.bytes(), ..all }
+        let bytes = all.bytes + self.emission.as_ref().map_or(0, Emission::bytes);
+        Stats { late, late_dropped, late_bytes: self.late.bytes(), bytes, ..all }
     }
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those with rows under them come last.

@@ -3,7 +3,6 @@
 use super::progress::Delay;
 use crate::slice::strategy::Order;
 use crate::state::{Reader, Writer};
-use crate::window::Measure;
 use crate::{Error, Result};
 
 /// The order of a stream, how long late rows are accepted, and how slices are stored.
@@ -134,41 +133,4 @@ impl Stats {
             ..self
         }
     }
-}
-
-/// A length in units of the measure: `length` is in nanoseconds if `is_time`, else in units of an integer column.
-///
-/// # Errors
-/// `InvalidType` for a duration of an integer column and vice versa; `InvalidValue` for a length that is negative, too
-/// long, or finer than the measure.
-pub fn length(measure: &Measure, argument: &str, length: i128, is_time: bool) -> Result<i64> {
-    let column = measure.column();
-    let units = match (is_time, measure.nanos_per_unit()) {
-        (true, None) => {
-            return Err(Error::InvalidType(format!(
-                "{argument}: it is a duration, but column '{column}' is an integer; expected an integer length"
-            )));
-        }
-        (false, Some(_)) if length != 0 => {
-            return Err(Error::InvalidType(format!(
-                "{argument}: it is an integer, but column '{column}' counts {}; allowed are durations such as \
-                 '10 minutes'",
-                measure.unit_name()
-            )));
-        }
-        (_, nanos) => i128::from(nanos.unwrap_or(1)),
-    };
-    if length % units != 0 {
-        return Err(Error::InvalidValue(format!(
-            "{argument}: it is finer than column '{column}', which counts {}; allowed are multiples of its unit",
-            measure.unit_name()
-        )));
-    }
-    i64::try_from(length / units).ok().filter(|length| (0..1 << 61).contains(length)).ok_or_else(|| {
-        Error::InvalidValue(format!(
-            "{argument}: {} {} are out of range; allowed are lengths from 0 and below 2^61",
-            length / units,
-            measure.unit_name()
-        ))
-    })
 }

@@ -83,7 +83,9 @@ impl Outgoing {
     /// Adds windows by time, whose slices are counted from `offset` on.
     pub(super) fn extend(&mut self, window: usize, key: u32, offset: usize, found: &[Listed], update: bool) {
         let (window, offset) = (window as u32, offset as u32);
-        self.windows.extend(found.iter().map(|&found| Outgoer {
+        // Each has slices, unless a snapshot was forged so that one of them lies across an edge.
+        let found = found.iter().filter(|found| found.lo < found.hi);
+        self.windows.extend(found.map(|&found| Outgoer {
             window,
             key,
             found: Listed { lo: found.lo + offset, hi: found.hi + offset, ..found },

@@ -1,7 +1,7 @@
-//! How far a stream is complete, as its rows tell: a watermark behind the latest row of each source.
+//! How far a stream is complete, by its rows: a watermark behind the latest row of each source.
 //!
 //! The watermark of several sources is the least of theirs (Li 2008, §2.1: progress of a stream; §7.2, Meld). A source
-//! that has been silent for some time is left out until it speaks again.
+//! that has had no rows for some time is left out until it has some again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -203,7 +203,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Up to when the stream is complete, if its sources tell.
+    /// Up to when the stream is complete, by its sources.
     pub(super) fn watermark(&self, now: Option<i64>) -> Result<Option<i64>> {
         let awake = self.sources.iter().filter(|source| source.rows > 0 && !self.is_idle(source, now));
         let watermarks = awake.map(|source| source.watermark(self.delay.by));

@@ -6,9 +6,10 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, Strin
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use super::names::Names;
-use super::sharing::{Class, part};
+use super::sharing::{Class, Shared, part};
 use crate::aggregate::{Input, Partials, Rows};
 use crate::operator::plan::{Plan, Stored};
+use crate::operator::policy::Refinement;
 use crate::operator::schema::{extent_fields, rank_fields};
 use crate::slice::Edges;
 use crate::slice::strategy::Order;
@@ -54,7 +55,7 @@ pub(in crate::operator) struct Entry {
     pub(in crate::operator) since: Option<i64>,
     /// For how long after its end a window is updated.
     pub(in crate::operator) lateness: i64,
-    /// Which engine runs each of its windows.
+    /// Of each of its windows: they say which engine runs it.
     pub(in crate::operator) classes: Vec<Class>,
 }
 
@@ -69,9 +70,26 @@ impl Entry {
         since: Option<i64>,
         order: Order,
     ) -> Result<Self> {
-        let classes = Class::of(&plan, order, lateness)?;
+        let classes = Class::of(&name, &plan, order, lateness)?;
+        let discards = plan.policy().is_some_and(|policy| policy.refinement() == Refinement::Discarding);
+        if discards && lateness > 0 {
+            return Err(Error::InvalidValue(format!(
+                "refinement: it is 'discarding' for '{name}', whose allowed_lateness is {lateness}; an update is of \
+                 all rows of a window, so allowed are 'accumulating' and 'retracting', or an allowed_lateness of 0"
+            )));
+        }
         Ok(Self { name, plan, since, lateness, classes })
     }
+
+    /// Windows that ended at or before this have expired once the watermark is there.
+    pub(super) fn horizon(&self, watermark: Option<i64>) -> Option<i64> {
+        watermark.map(|watermark| watermark.saturating_sub(self.lateness))
+    }
+}
+
+/// The classes of all windows of these queries.
+pub(super) fn classes(entries: &[Entry]) -> impl Iterator<Item = &Class> {
+    entries.iter().flat_map(|entry| &entry.classes)
 }
 
 /// What results say of windows besides their keys and aggregates, one entry per window.
@@ -113,11 +131,11 @@ pub(in crate::operator) struct Queries {
 }
 
 impl Queries {
-    /// Binds the windows of a class, if there are any. All queries have columns in the schema of results.
+    /// Binds the windows of these classes. All queries have columns in the schema of results.
     ///
     /// # Errors
     /// Two queries of one name, with different keys or time, or with columns of one name and different types.
-    pub(in crate::operator) fn among(entries: &[Entry], class: &Class, several: bool) -> Result<Self> {
+    pub(in crate::operator) fn among(entries: &[Entry], shared: &Shared, several: bool) -> Result<Self> {
         let Some(Entry { plan: leader, .. }) = entries.first() else {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
         };
@@ -146,7 +164,7 @@ impl Queries {
                 }
                 columns.push(column);
             }
-            let Some(plan) = part(plan, classes, class) else { continue };
+            let Some(plan) = part(plan, classes, shared) else { continue };
             let own =
                 plan.partials().iter().map(|partial| place(&mut stored, partial, |other| other == partial));
             let partials = own.collect();

@@ -1,11 +1,12 @@
-//! Which windows share an engine, and with it slices: those that accept the same rows, or that further rows leave as they
-//! are. So what a query answers does not depend on the others.
+//! Which windows share an engine, and with it slices: those that have accepted the same rows so far, or that other rows
+//! leave as they are. So what a query answers does not depend on the others.
 
 use std::sync::Arc;
 
 use crate::Result;
 use crate::aggregate::Partial;
 use crate::operator::plan::Plan;
+use crate::operator::policy::Refinement;
 use crate::slice::strategy::{FunctionTraits, Order, Strategy, Workload};
 use crate::window::{Accepts, Window};
 
@@ -20,6 +21,8 @@ pub(in crate::operator) struct Class {
     /// Whether all rows in the engine's slices belong to a landmark that has not ended, so that a row from before the
     /// horizon may count as one at the horizon.
     pub(super) is_cumulative: bool,
+    /// The name of the query, if its slices are its own: rows that a result has contained are dropped from them.
+    own: Option<String>,
 }
 
 /// Which rows the slices of an engine contain.
@@ -40,7 +43,9 @@ impl Class {
     ///
     /// # Errors
     /// What a user-defined function raises.
-    pub(super) fn of(plan: &Plan, order: Order, lateness: i64) -> Result<Vec<Self>> {
+    pub(super) fn of(name: &str, plan: &Plan, order: Order, lateness: i64) -> Result<Vec<Self>> {
+        let discards = plan.policy().is_some_and(|policy| policy.refinement() == Refinement::Discarding);
+        let own = discards.then(|| name.to_owned());
         let each = (0..plan.windows().len()).map(|at| {
             let (alone, window) = (plan.with_windows(|other| other == at), &plan.windows()[at].1);
             let accepts = match (order, window.accepts()) {
@@ -51,9 +56,12 @@ impl Class {
             };
             let keeps_rows = !is_sliced(&alone, order)?;
             // Lists are in the order of slices, and so must rows be.
-            let has_lists = plan.partials().iter().any(|stored| stored.partial == Partial::List);
+            let has_lists = plan
+                .partials()
+                .iter()
+                .any(|stored| matches!(stored.partial, Partial::List | Partial::Rows(_)));
             let is_cumulative = window.is_cumulative() && accepts != Rows::Any && !keeps_rows && !has_lists;
-            Ok(Self { keeps_rows, lateness, accepts, is_cumulative })
+            Ok(Self { keeps_rows, lateness, accepts, is_cumulative, own: own.clone() })
         });
         each.collect()
     }
@@ -62,10 +70,125 @@ impl Class {
     pub(super) fn shared(plan: &Plan, order: Order, lateness: i64) -> Result<Vec<Self>> {
         let keeps_rows = !is_sliced(plan, order)?;
         Ok(vec![
-            Self { keeps_rows, lateness, accepts: Rows::Shared, is_cumulative: false };
+            Self { keeps_rows, lateness, accepts: Rows::Shared, is_cumulative: false, own: None };
             plan.windows().len()
         ])
     }
+}
+
+impl Class {
+    /// Whether its windows accept what those accept that they share slices with.
+    pub(super) fn is_shared(&self) -> bool {
+        self.accepts == Rows::Shared
+    }
+
+    /// Rows before this may be refused by windows of the class, or have a place of their own there, although other windows
+    /// accept them.
+    fn differs_before(&self, horizon: i64) -> i64 {
+        match self.accepts {
+            Rows::Any | Rows::Shared => i64::MIN,
+            Rows::Since(length) => horizon.saturating_sub(length),
+            Rows::Of(_) => horizon,
+        }
+    }
+
+    /// Whether windows of both classes may share an engine, until a row comes that only one of them accepts.
+    fn may_share(&self, other: &Self) -> bool {
+        let own = [self, other];
+        let are_sliced = own.iter().all(|class| !class.keeps_rows && !class.is_shared());
+        are_sliced && self.lateness == other.lateness && self.own == other.own
+    }
+}
+
+/// The classes of the windows that share an engine: at least one.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shared(Vec<Class>);
+
+impl Shared {
+    /// Those of the windows of these classes, each with its place among the engines that are `known`, if it is there already; those
+    /// that keep rows come last.
+    pub(super) fn of<'a>(
+        all: impl Iterator<Item = &'a Class>,
+        known: &[&Self],
+    ) -> Vec<(Option<usize>, Self)> {
+        let mut own: Vec<(Option<usize>, Self)> =
+            (0..known.len()).map(|place| (Some(place), Self(Vec::new()))).collect();
+        for class in distinct(all) {
+            let is_there = |at: &usize| known.get(*at).is_some_and(|known| known.has(class));
+            let fits = |(_, shared): &(_, Self)| shared.0.iter().any(|other| other.may_share(class));
+            match (0..own.len()).find(is_there).or_else(|| own.iter().position(fits)) {
+                Some(at) => own[at].1.0.push(class.clone()),
+                None => own.push((None, Self(vec![class.clone()]))),
+            }
+        }
+        own.retain(|(_, shared)| !shared.0.is_empty());
+        own.sort_by_key(|(_, shared)| shared.keeps_rows());
+        own
+    }
+
+    /// Those of the windows of these classes, where the n-th class is in the engine at the n-th of these places, if that can be.
+    pub(super) fn at<'a>(all: impl Iterator<Item = &'a Class>, places: &[usize]) -> Option<Vec<Self>> {
+        let classes = distinct(all);
+        let mut own = vec![Self(Vec::new()); places.iter().max()? + 1];
+        for (class, &place) in classes.iter().zip(places) {
+            let shared = &mut own.get_mut(place)?.0;
+            if !shared.iter().all(|other| other.may_share(class)) {
+                return None;
+            }
+            shared.push((*class).clone());
+        }
+        let is_whole = classes.len() == places.len() && own.iter().all(|shared| !shared.0.is_empty());
+        (is_whole && own.is_sorted_by_key(Self::keeps_rows)).then_some(own)
+    }
+
+    /// The place of the engine of each class, for [`Shared::at`].
+    pub(super) fn places<'a>(all: impl Iterator<Item = &'a Class>, engines: &[&Self]) -> Vec<usize> {
+        let place = |class| engines.iter().position(|shared| shared.has(class));
+        distinct(all).into_iter().filter_map(place).collect()
+    }
+
+    /// An engine for each class.
+    pub(super) fn apart(&self) -> impl Iterator<Item = Self> {
+        self.0.iter().map(|class| Self(vec![class.clone()]))
+    }
+
+    pub(super) fn has(&self, class: &Class) -> bool {
+        self.0.contains(class)
+    }
+
+    pub(super) fn keeps_rows(&self) -> bool {
+        self.0[0].keeps_rows
+    }
+
+    /// Whether rows are dropped once a result has contained them.
+    pub(super) fn discards(&self) -> bool {
+        self.0[0].own.is_some()
+    }
+
+    pub(super) fn lateness(&self) -> i64 {
+        self.0[0].lateness
+    }
+
+    pub(super) fn is_cumulative(&self) -> bool {
+        self.0.iter().all(|class| class.is_cumulative)
+    }
+
+    /// The time before which not all windows treat rows alike, if there are several classes.
+    pub(super) fn differs_before(&self, horizon: i64) -> Option<i64> {
+        let each = self.0.iter().map(|class| class.differs_before(horizon));
+        each.max().filter(|_| self.0.len() > 1)
+    }
+}
+
+/// Each class once.
+fn distinct<'a>(all: impl Iterator<Item = &'a Class>) -> Vec<&'a Class> {
+    let mut classes: Vec<&Class> = Vec::new();
+    for class in all {
+        if !classes.contains(&class) {
+            classes.push(class);
+        }
+    }
+    classes
 }
 
 /// Whether a query can be answered from slices: no window is determined by rows, and no function needs them in order.
@@ -73,12 +196,12 @@ fn is_sliced(plan: &Plan, order: Order) -> Result<bool> {
     Ok(!plan.needs_rows() && !strategy(std::iter::once(plan), order)?.keep_rows.answer)
 }
 
-/// The part of a query whose windows are of a class, if there is one.
-pub(super) fn part(plan: &Arc<Plan>, classes: &[Class], class: &Class) -> Option<Arc<Plan>> {
-    match classes.iter().filter(|&own| own == class).count() {
+/// The part of a query whose windows are of these classes, if there is one.
+pub(super) fn part(plan: &Arc<Plan>, classes: &[Class], shared: &Shared) -> Option<Arc<Plan>> {
+    match classes.iter().filter(|class| shared.has(class)).count() {
         0 => None,
         all if all == classes.len() => Some(plan.clone()),
-        _ => Some(Arc::new(plan.with_windows(|at| classes[at] == *class))),
+        _ => Some(Arc::new(plan.with_windows(|at| shared.has(&classes[at])))),
     }
 }
 

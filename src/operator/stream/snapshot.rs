@@ -5,10 +5,11 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::emission::Emission;
 use super::late::Late;
 use super::options::{Options, Stats, StoreKind};
-use super::queries::Entry;
-use super::sharing::Class;
+use super::queries::{Entry, classes};
+use super::sharing::{Class, Shared};
 use super::{By, Delay, Operator};
 use crate::interrupt::within;
 use crate::operator::plan::Plan;
@@ -40,6 +41,8 @@ struct Known {
     /// Its windows begin after this.
     since: Option<i64>,
     lateness: i64,
+    /// Whether it shares an engine with others whatever their windows are.
+    is_shared: bool,
 }
 
 impl Operator {
@@ -52,6 +55,10 @@ impl Operator {
         write_head(&mut to, self.input(), self.options, &self.entries)?;
         to.number(u64::from(self.several));
         to.number(u64::from(self.closed));
+        let shared: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
+        let places = Shared::places(classes(&self.entries), &shared);
+        to.number(places.len() as u64);
+        places.iter().for_each(|&place| to.number(place as u64));
         to.option(self.watermark);
         to.option(self.latest);
         self.progress.as_ref().map_or(Ok(()), |progress| progress.save(&mut to))?;
@@ -62,6 +69,8 @@ impl Operator {
         self.past.save(&mut to);
         within(|| {
             self.engines().try_for_each(|engine| engine.save(&mut to))?;
+            to.number(u64::from(self.emission.is_some()));
+            self.emission.as_ref().map_or(Ok(()), |emission| emission.save(&mut to))?;
             Ok(to.finish())
         })
     }
@@ -86,15 +95,20 @@ impl Operator {
     fn read(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
         let mut from = Reader::new(snapshot)?;
         let (schema, options, known) = head(&mut from)?;
-        let mut entries = bound(queries, known, options.order)?;
-        if from.version() < APART {
-            for entry in &mut entries {
-                entry.classes = Class::shared(&entry.plan, options.order, entry.lateness)?;
-            }
-        }
+        let entries = bound(queries, known, options.order)?;
         let several = from.number()? != 0;
-        let mut this = Self::with(entries, several, options)?;
-        this.closed = from.number()? != 0;
+        let closed = from.number()? != 0;
+        let shared = match from.version() < APART {
+            true => Shared::of(classes(&entries), &[]).into_iter().map(|(_, shared)| shared).collect(),
+            false => {
+                let count = from.count()?;
+                let places = (0..count).map(|_| from.place(count)).collect::<Result<Vec<usize>>>()?;
+                let Some(shared) = Shared::at(classes(&entries), &places) else { return broken() };
+                shared
+            }
+        };
+        let mut this = Self::with(entries, shared, several, options)?;
+        this.closed = closed;
         (this.watermark, this.latest) = (from.option()?, from.option()?);
         let latest = this.latest;
         match &mut this.progress {
@@ -121,6 +135,12 @@ impl Operator {
         this.past = Stats { rows, ..Stats::load(&mut from)? };
         let watermark = this.watermark;
         this.engines_mut().try_for_each(|engine| engine.load(&mut from, watermark))?;
+        if from.version() >= APART && from.number()? != 0 {
+            let schema = this.plain_schema().clone();
+            let mut emission = Emission::of(&this.entries, &schema, false)?;
+            emission.load(&mut from, &schema)?;
+            this.emission = Some(emission);
+        }
         match from.is_empty() {
             true => Ok(this),
             false => broken(),
@@ -142,11 +162,12 @@ fn write_head(to: &mut Writer, input: &Schema, options: Options, queries: &[Entr
     // The greatest number stands for no limit.
     to.number(options.late_limit.unwrap_or(u64::MAX));
     to.number(queries.len() as u64);
-    for Entry { name, plan, since, lateness, .. } in queries {
+    for Entry { name, plan, since, lateness, classes } in queries {
         to.text(name);
         to.number(fingerprint(plan));
         to.option(*since);
         to.number(*lateness as u64);
+        to.number(u64::from(classes.iter().any(Class::is_shared)));
     }
     Ok(())
 }
@@ -168,7 +189,11 @@ fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>, order: Order) -> 
                  the same"
             )));
         }
-        Entry::new(name, (plan, known.lateness), known.since, order)
+        let mut entry = Entry::new(name, (plan, known.lateness), known.since, order)?;
+        if known.is_shared {
+            entry.classes = Class::shared(&entry.plan, order, entry.lateness)?;
+        }
+        Ok(entry)
     });
     bound.collect()
 }
@@ -202,9 +227,12 @@ fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
     let options = Options { order, allowed_lateness, progress, store, late_limit };
     let queries = (0..from.count()?).map(|_| {
         let (name, fingerprint, since) = (from.text()?, from.number()?, from.option()?);
-        let lateness = if from.version() < APART { allowed_lateness } else { from.number()? as i64 };
+        let (lateness, is_shared) = match from.version() < APART {
+            true => (allowed_lateness, true),
+            false => (from.number()? as i64, from.number()? != 0),
+        };
         match lateness < 0 {
-            false => Ok(Known { name, fingerprint, since, lateness }),
+            false => Ok(Known { name, fingerprint, since, lateness, is_shared }),
             true => broken(),
         }
     });

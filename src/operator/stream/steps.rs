@@ -3,6 +3,7 @@
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 
+use super::emission::{Emission, Moved};
 use super::engine::{Emptied, Engine, Outcome};
 use super::intake::{Gate, check_open, check_schema, check_watermark};
 use super::late::{Reason, Refused};
@@ -36,14 +37,66 @@ impl Operator {
             Step::Follow => self.try_follow(),
             Step::Punctuate(time, key) => self.try_punctuate(time, key),
             Step::Close => self.try_close(),
-            Step::Peek(key) => return Ok((self.unchanged(), self.peeked(key)?)),
+            Step::Fire(_) => self.try_fire(),
+            Step::Peek(key) => {
+                let results = self.peeked(key)?;
+                let results = match &self.emission {
+                    None => results.into_iter().map(|(_, batch)| batch).collect(),
+                    Some(emission) => emission.plainly(results)?,
+                };
+                return Ok((self.unchanged(), results));
+            }
             Step::TakeLate => {
                 let late = self.late.batches().to_vec();
                 return Ok((Attempted { takes_late: true, ..self.unchanged() }, late));
             }
         }?;
-        let results = attempted.outcomes.iter_mut().flat_map(Outcome::take_results).collect();
+        let by_hand = if let Step::Fire(key) = step { Some(key) } else { None };
+        let results = self.recorded(&mut attempted, by_hand).inspect_err(|_| {
+            self.engines_mut().for_each(Engine::take_back);
+        })?;
         Ok((attempted, results))
+    }
+
+    /// The results of a step: final windows, and early ones by emission policies.
+    fn recorded(
+        &mut self,
+        attempted: &mut Attempted,
+        by_hand: Option<Option<&[ArrayRef]>>,
+    ) -> Result<Vec<RecordBatch>> {
+        let finals: Vec<(usize, RecordBatch)> =
+            attempted.outcomes.iter_mut().flat_map(Outcome::take_results).collect();
+        let Some(emission) = &mut self.emission else {
+            return Ok(finals.into_iter().map(|(_, batch)| batch).collect());
+        };
+        let is_closing = attempted.emptied.is_some();
+        let watermark = (self.watermark, attempted.watermark);
+        let asked = match by_hand {
+            _ if is_closing => Vec::new(),
+            Some(key) => emission.ask_by_hand(key)?,
+            None => emission.ask(Moved { watermark, clock: (None, self.now) }, &finals)?,
+        };
+        if !asked.is_empty() {
+            for ((_, engine), outcome) in self.engines.iter_mut().zip(&mut attempted.outcomes) {
+                engine.emit_early(outcome, &asked)?;
+            }
+        }
+        let early = attempted.outcomes.iter_mut().flat_map(Outcome::take_early).collect();
+        let entries = &self.entries;
+        let horizon = |entry: usize| entries[entry].horizon(attempted.watermark);
+        emission.emit(finals, early, horizon, (watermark, is_closing))
+    }
+
+    fn try_fire(&mut self) -> Result<Attempted> {
+        check_open(self.closed, "fire")?;
+        if !self.emission.as_ref().is_some_and(Emission::has_policies) {
+            return Err(Error::InvalidValue(
+                "fire: no query of this operator has an emission policy; emit=windowkit.emit(...) gives it one".into(),
+            ));
+        }
+        let watermark = self.watermark;
+        let outcomes = self.all(|engine| engine.try_move(watermark, false))?;
+        Ok(Attempted { outcomes, ..self.unchanged() })
     }
 
     fn unchanged(&self) -> Attempted {
@@ -79,7 +132,11 @@ impl Operator {
                 timed = timed.only(&BooleanArray::new(valid, None))?;
             }
             before += batch.num_rows();
-            rows += (timed.times.len() - self.refuse(&timed, &limits, &mut refused)?) as u64;
+            let (late_for_all, late) = self.refuse(&timed, &limits, &mut refused)?;
+            rows += (timed.times.len() - late_for_all) as u64;
+            if let Some(emission) = &mut self.emission {
+                emission.note(&timed, self.entries[0].plan.by(), &late)?;
+            }
             accepted.push(timed);
         }
         let refused = self.late.limited(refused, self.options.late_limit)?;
@@ -87,12 +144,13 @@ impl Operator {
             (Order::InOrder, _) => gate.latest_row,
             (Order::OutOfOrder, seen) => seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.now))?,
         };
+        self.divide(&accepted)?;
         let outcomes = self.all(|engine| engine.try_push(engine.own_rows(&accepted)?, watermark))?;
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
         Ok(Attempted { outcomes, watermark, latest, seen, rows, refused, ..Attempted::default() })
     }
 
-    fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
+    fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<(usize, RecordBatch)>> {
         check_open(self.closed, "peek")?;
         let outcomes = self.all(|engine| engine.try_move(Some(i64::MAX), true));
         let results =
@@ -103,11 +161,11 @@ impl Operator {
         let mut index = KeyIndex::new(key.iter().map(|column| column.data_type().clone()).collect())?;
         let mut ids = Vec::new();
         index.assign_all(key, 1, &mut ids)?;
-        let of_key = |batch: &RecordBatch| {
+        let of_key = |(entry, batch): &(usize, RecordBatch)| {
             let mut ids = Vec::new();
             index.assign_all(&batch.columns()[..key.len()], batch.num_rows(), &mut ids)?;
             let is_its_own = BooleanArray::from_iter(ids.into_iter().map(|id| Some(id == 0)));
-            Ok(filter_record_batch(batch, &is_its_own)?)
+            Ok((*entry, filter_record_batch(batch, &is_its_own)?))
         };
         results.iter().map(of_key).collect()
     }
@@ -156,11 +214,14 @@ impl Operator {
                     .into(),
             ));
         };
-        let (column, is_in_order) = (self.leader().measure().column(), self.options.order == Order::InOrder);
+        let (measure, is_in_order) = (self.leader().measure(), self.options.order == Order::InOrder);
         let least = if is_in_order { self.latest.max(self.watermark) } else { cutoff };
         if let Some(least) = least.filter(|&least| time < least) {
             return Err(Error::InvalidValue(format!(
-                "punctuate: {time} is before {least} in column '{column}'; no row can have that time any more"
+                "punctuate: {} is before {} in column '{}'; no row can have that time any more",
+                measure.shown(time),
+                measure.shown(least),
+                measure.column()
             )));
         }
         let (low, high) = self.bounds();

@@ -223,6 +223,12 @@ impl Timelines {
         Self { keeps_rows, ..Self::default() }
     }
 
+    /// The same slices, with nothing to roll back and nothing done yet.
+    pub fn copied(&self) -> Self {
+        let (keys, next) = (self.keys.clone(), self.next.clone());
+        Self { keys, next, undo: Vec::new(), merges: 0, ..*self }
+    }
+
     /// The slices of a key, ascending.
     pub fn of(&self, key: u32) -> Spans<'_> {
         self.keys.get(key as usize).map_or(Spans::of_rows(&[]), Timeline::spans)

@@ -18,8 +18,12 @@ T = TypeVar("T")
 
 INTERRUPTS = sys.version_info >= (3, 11)
 """CPython 3.10 handles signals even between a return and the assignment after it (docs/operator.md)."""
-UNLIKE = {"bytes": 0, "keys": 0, "late_bytes": 0}
-"""What a call that failed, or a restart, may change of the statistics: what memory is held for."""
+UNLIKE = {"bytes": 0, "keys": 0, "late_bytes": 0, "slices": 0, "merges": 0}
+"""What a call that failed, or a restart, may change of the statistics: what memory is held for.
+
+A query that was added and removed may leave slices cut in two, and rows of a call that failed may have
+divided an engine: windows that shared slices then have slices of their own, some of which were merged for it.
+"""
 
 
 def assert_like(stats: wk.Stats, before: wk.Stats) -> None:

@@ -13,6 +13,7 @@ from support.consumer import Held, replace
 from support.holding import Definition
 from support.plain import assert_near, column, key, plain
 from support.simulation.disturbances import Disturbances, assert_like
+from support.simulation.policies import Weights, counted, final, retracting, weigh
 from support.simulation.setting import any_setting, drawn
 from support.simulation.steps import STEPS, Step, Steps
 from support.streams import scalar, scaled
@@ -27,7 +28,9 @@ class Saved(NamedTuple):
     queries: dict[str, wk.Query]
     definition: Definition
     held: Held
+    weights: Weights
     late: list[int]
+    clock: int
 
 
 class Run:
@@ -38,9 +41,10 @@ class Run:
         self.setting = drawn(any_setting(), random)
         self.time, self.steps = self.setting.time, Steps(random, self.setting)
         # What the operator's clock says, if it has one.
-        self.clock = 0
+        self.clock = self.steps.now
         self.op = self.new()
         self.definition, self.held, self.late = self.defined(), Held(), list[int]()
+        self.weights: Weights = Weights()
         # Whatever is done to the operator, and is done again after a kill, with what it returned.
         self.since: list[tuple[Step, Any]] = []
         self.saved = self.save(None)
@@ -89,9 +93,9 @@ class Run:
         )
 
     def save(self, snapshot: bytes | None) -> Saved:
-        return Saved(
-            snapshot, dict(self.op.queries), self.definition.copy(), dict(self.held), list(self.late)
-        )
+        queries, definition = dict(self.op.queries), self.definition.copy()
+        held, weights = dict(self.held), self.weights.copy()
+        return Saved(snapshot, queries, definition, held, weights, list(self.late), self.clock)
 
     def perform(self, step: Step) -> None:
         match step.kind:
@@ -130,6 +134,8 @@ class Run:
                 emitted = self.surely(lambda: op.punctuate(self.at(at), of))
                 group = None if of is None else tuple(self.key(name, value) for name, value in of.items())
                 definition.punctuate(at, group)
+            case "fire":
+                emitted = self.surely(lambda: op.fire(argument))
             case "close":
                 emitted = self.surely(op.close)
                 definition.close()
@@ -146,8 +152,9 @@ class Run:
                 late = self.surely(op.take_late)
                 self.late += late["id"].to_pylist()
                 return late
+        weigh(self.weights, emitted, op.queries)
         replace(self.held, emitted, op.queries, self.time)
-        for end in ends(emitted):
+        for end in ends(final(emitted)):
             assert definition.watermark is not None
             assert end <= definition.watermark, "a window is emitted before it is final"
         return emitted
@@ -168,13 +175,16 @@ class Run:
         self.definition.remove(name)
         for at in [at for at in self.held if at[0] == name]:
             del self.held[at]
+        for row in [row for row in self.weights if row[0] == name]:
+            del self.weights[row]
 
     def kill(self) -> None:
         """Drop the operator, go on from the last snapshot, and do again what was done since."""
-        snapshot, queries, definition, held, late = self.saved
+        snapshot, queries, definition, held, weights, late, self.clock = self.saved
         again = self.since
         self.op = self.new() if snapshot is None else self.restored(snapshot, queries)
         self.definition, self.held, self.late, self.since = definition.copy(), dict(held), list(late), []
+        self.weights = weights.copy()
         for step, emitted in again:
             self.log(f"  again: {step}")
             repeated = self.call(step)
@@ -215,6 +225,8 @@ class Run:
         self.call(Step("take_late"))
         numbers = self.definition.table["id"].to_pylist()
         assert sorted(self.late) == sorted(numbers[row] for _, row, _ in self.definition.late)
+        for name in retracting(self.op.queries):
+            assert counted(self.weights, name) == sum(at[0] == name for at in self.held)
         stats = self.op.stats()
         assert (stats.slices, stats.rows_kept) == (0, 0)
 

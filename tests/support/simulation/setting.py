@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import windowkit as wk
 from support.failing import COMMUTATIVE, ORDERED, Rising, Terms
 from support.oracle_types import functions_of
+from support.simulation.policies import any_policy
 from support.streams import AGGREGATES, KEYS, MARKS, TIMES, VALUES, row_windows, time_window
 from windowkit.processing import TYPE as STAMP
 from windowkit.processing import ProcessingTime
@@ -104,7 +105,8 @@ def any_setting(draw: st.DrawFn) -> Setting:
             for number in range(draw(st.sampled_from([1, 1, 2, 3])))
         ]
         aggs = st.lists(st.sampled_from(AGGS), min_size=1, max_size=4, unique_by=lambda each: each.name)
-        return wk.query(by=by, time=at, windows=windows, aggs=draw(aggs))
+        emit = draw(any_policy(time, processing))
+        return wk.query(by=by, time=at, windows=windows, aggs=draw(aggs), emit=emit)
 
     return Setting(
         query(),

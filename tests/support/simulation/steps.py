@@ -47,6 +47,8 @@ class Steps:
             kinds += ["add", "add"]
         if len(definition.queries) > 1:
             kinds.append("remove")
+        if any(each.query.emit is not None for each in definition.queries.values()):
+            kinds += ["fire", "fire"]
         windows = [window for each in definition.queries.values() for window in each.query.windows]
         if any(isinstance(window, wk.Punctuation) for window in windows):
             kinds += ["punctuate"] * 3
@@ -62,6 +64,8 @@ class Steps:
                 return Step(kind, self.random.choice(sorted(definition.queries)))
             case "punctuate":
                 return self.punctuation(definition)
+            case "fire":
+                return Step(kind, self.key(definition))
         return Step(kind)
 
     def batch(self) -> pa.Table:
@@ -109,12 +113,15 @@ class Steps:
         if not self.accepts_punctuation(at, definition):
             return Step("check")
         self.now = max(self.now, at) if self.setting.order == "in-order" else self.now
-        of: dict[str, Any] | None = None
+        return Step("punctuate", (at, self.key(definition)))
+
+    def key(self, definition: Definition) -> dict[str, Any] | None:
+        """Return a key that rows have, or None for all keys."""
         table, by = definition.table, self.setting.query.by
-        if by and table.num_rows and self.random.random() < 0.5:
-            row = self.random.randrange(table.num_rows)
-            of = {name: table[name][row].as_py() for name in by}
-        return Step("punctuate", (at, of))
+        if not by or not table.num_rows or self.random.random() < 0.5:
+            return None
+        row = self.random.randrange(table.num_rows)
+        return {name: table[name][row].as_py() for name in by}
 
     def accepts_punctuation(self, at: int, definition: Definition) -> bool:
         """Whether rows of that time may still come, to all queries."""

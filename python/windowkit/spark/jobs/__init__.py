@@ -1,7 +1,7 @@
 """A query checked against a DataFrame, the SQL that Catalyst evaluates for it, and Spark's own answer."""
 
 from windowkit.spark.jobs import sql
-from windowkit.spark.jobs.job import Job, arrow_type, bound, identifier, job, position_of
+from windowkit.spark.jobs.job import Job, arrow_type, bound, identifier, job, position_of, shaped
 from windowkit.spark.jobs.reference import (
     named,
     output_schema,
@@ -24,6 +24,7 @@ __all__ = [
     "position_of",
     "reference",
     "representative",
+    "shaped",
     "sql",
     "uncounted",
     "unranked",

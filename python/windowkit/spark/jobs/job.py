@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["Job", "bound", "identifier", "job", "position_of"]
+__all__ = ["Job", "bound", "identifier", "job", "position_of", "shaped"]
 
 ROW_BYTES: Final = 24
 """What Spark estimates for a row of two longs."""
@@ -161,7 +161,8 @@ def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:
         raise InvalidType(f"metrics: {a_type(metrics)} is given; it is wk.spark.Metrics(), or None")
     if frame.isStreaming:
         raise InvalidValue(
-            "df: a streaming DataFrame is given; df is a batch DataFrame, for instance that of foreachBatch"
+            "df: a streaming DataFrame is given; df is a batch DataFrame, for instance that of foreachBatch, "
+            "and query.run(df) and windowkit.spark.stream(df, query) take streaming ones"
         )
     return replace(bound(frame, query), metrics=metrics)
 
@@ -169,12 +170,16 @@ def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:
 def bound(frame: DataFrame, query: Query) -> Job:
     """Check `query` against the schema of a DataFrame, which may be streaming.
 
+    The job has a window in one column, as Spark does, whatever the query says; see `shaped`.
+
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
         The query does not fit.
     """
+    query = query.nested
     names = frame.columns
+    query = query.resolved(names)
     positions = {
         column: position
         for column in query.inputs
@@ -251,3 +256,21 @@ def arrow_type(column: str, kind: spark.DataType, argument: str = "query", zone:
 def identifier(name: str) -> str:
     """Return `name` as SQL writes it."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"
+
+
+def shaped(result: DataFrame, query: Query) -> DataFrame:
+    """Return the result of a job of `query` with its windows in the columns that the query asks for."""
+    if query.window_columns == "struct":
+        return result
+    nested = query.nested.columns
+    at = nested.index(query.window_column, len(query.by))
+    extents = {at: "window"} | ({at + 1: "window_rows"} if query.has_ranks else {})
+    # Names that differ in case alone would be ambiguous, so columns go by numbers.
+    numbered = result.toDF(*(f"o{position}" for position in range(len(nested))))
+    chosen = []
+    for position, name in enumerate(nested):
+        if position in extents:
+            chosen += [f"o{position}.{edge} as {extents[position]}_{edge}" for edge in ("start", "end")]
+        else:
+            chosen.append(f"o{position} as {identifier(name)}")
+    return numbered.selectExpr(*chosen)

@@ -14,7 +14,7 @@ from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.spark.jobs import sql
-from windowkit.spark.jobs.job import Job, job
+from windowkit.spark.jobs.job import Job, job, shaped
 from windowkit.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
         )
     own = grouped(checked, windows, checked.time)
     numbered = own.toDF(*(f"o{position}" for position in range(len(own.columns))))
-    return named(numbered, output_schema(checked), list(map(col, numbered.columns)))
+    return shaped(named(numbered, output_schema(checked), list(map(col, numbered.columns))), query)
 
 
 SparkWindow = Tumbling | Sliding | Session
@@ -150,7 +150,8 @@ def own(checked: Job, aggregate: Aggregate) -> str:
     elif aggregate.function in sql.SKETCHES:
         values = [str(sql.counted(checked.type_of(aggregate.columns[0]), values[0]))]
     where = None if aggregate.filter is None else checked.internal(aggregate.filter)
-    return sql.aggregate(aggregate.function, values, checked.time, where, aggregate.parameters)
+    given = aggregate.parameters, aggregate.columns
+    return sql.aggregate(aggregate.function, values, checked.time, where, *given)
 
 
 def output_schema(checked: Job) -> spark.StructType:

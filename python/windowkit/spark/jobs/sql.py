@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import types as spark
 
+from windowkit.spark.jobs.job import identifier
 from windowkit.windows import Session, Sliding, Tumbling
 
 __all__ = [
@@ -46,6 +47,7 @@ UNHELD: Final = {
     "max_count": "the greatest value and its count",
     "values": "all values",
     "list": "all values",
+    "rows": "all rows",
     "sketch": "a sketch",
     "hyperloglog": "a sketch",
 }
@@ -79,10 +81,16 @@ def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str]
 
 
 def aggregate(
-    function: str, values: list[str], time: str, where: str | None = None, parameters: Sequence[float] = ()
+    function: str,
+    values: list[str],
+    time: str,
+    where: str | None = None,
+    parameters: Sequence[float] = (),
+    names: Sequence[str] = (),
 ) -> str:
     """Return Spark's own aggregate of the columns `values`; first and last are by `time`.
 
+    The fields of collected rows have the `names`, by default those of the values.
     Where Spark has no such function it is an expression of functions that Spark's SQL has. Every function
     needs one, if only for its type: `output_schema` lets Spark analyse it, whichever route a job takes.
     """
@@ -119,12 +127,17 @@ def aggregate(
                 f"nullif(bigint(size(filter(collect_list({value}){taken}, x -> x <=> {extreme}))), bigint(0))"
             )
         case "collect_list":
-            pairs = f"collect_list(if({value} is null, null, struct({time} as t, {value} as v))){taken}"
-            # By time alone: values need not have an order, as maps have none.
-            order = "if(a.t < b.t, -1, int(a.t > b.t))"
-            return f"transform(array_sort({pairs}, (a, b) -> {order}), x -> x.v)"
+            return in_time(f"if({value} is null, null, struct({time} as t, {value} as v))", taken)
+        case "collect_rows":
+            fields = zip(values, map(identifier, names or values), strict=True)
+            row = ", ".join(f"{field} as {name}" for field, name in fields)
+            return in_time(f"struct({time} as t, struct({row}) as v)", taken)
         case "collect_set":
             return f"array_sort(collect_set({value}){taken})"
+        case "top_k":
+            return f"slice({by_frequency(value, taken)}, 1, {int(parameters[0])})"
+        case "frequent":
+            return f"filter({by_frequency(value, taken)}, x -> x.count / (count({value}){taken}) >= {number})"
         case "m4" | "m4_times":
             return m4(value, time, taken, times=function == "m4_times")
     return f"{NAMES[function]}({value}){taken}"
@@ -141,6 +154,27 @@ def counted(kind: spark.DataType, value: str) -> str | None:
     if isinstance(kind, spark.TimestampType):
         return f"unix_micros({value})"
     return None
+
+
+def in_time(pair: str, taken: str) -> str:
+    """Return the list of the values of pairs of a time `t` and a value `v`, in order of time."""
+    # By time alone: values need not have an order, as maps have none.
+    order = "if(a.t < b.t, -1, int(a.t > b.t))"
+    return f"transform(array_sort(collect_list({pair}){taken}, (a, b) -> {order}), x -> x.v)"
+
+
+def by_frequency(value: str, taken: str) -> str:
+    """Return the distinct values with their counts, the most frequent first and then the least.
+
+    Another value begins in the sorted values, `s`, at each of the places `f`: comparing each value with all
+    others would take squared time. The lists of one element give names to what would else be computed again
+    wherever it is used.
+    """
+    begins = "filter(transform(s, (x, i) -> if(get(s, i - 1) <=> x, null, i)), i -> i is not null)"
+    pair = "struct(i - coalesce(get(f, n + 1), size(s)) as less, get(s, i) as v)"
+    pairs = f"flatten(transform(array({begins}), f -> transform(f, (i, n) -> {pair})))"
+    counted = f"flatten(transform(array(array_sort(collect_list({value}){taken})), s -> {pairs}))"
+    return f"transform(array_sort({counted}), x -> struct(x.v as value, bigint(-x.less) as count))"
 
 
 def by_time(function: str, value: str, time: str) -> str:

@@ -5,9 +5,7 @@ footers say it (`footers`). Tasks read the files (`reading`), but for the row gr
 (`pruning`).
 """
 
-from windowkit.spark.parquet.comparisons import NUMBER
 from windowkit.spark.parquet.datasource import options, register
-from windowkit.spark.parquet.filters import parse
 from windowkit.spark.parquet.scan import ReadAndPack, checked, explain_scan, scan
 
-__all__ = ["NUMBER", "ReadAndPack", "checked", "explain_scan", "options", "parse", "register", "scan"]
+__all__ = ["ReadAndPack", "checked", "explain_scan", "options", "register", "scan"]

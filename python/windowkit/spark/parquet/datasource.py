@@ -21,10 +21,11 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from windowkit import aggregates, files, windows
+from windowkit import aggregates, files, results, windows
+from windowkit.checks import one_of
 from windowkit.errors import InvalidValue
-from windowkit.local import plan
-from windowkit.query import Query, query
+from windowkit.local import plan, shaped
+from windowkit.query import WINDOW_COLUMNS, Query, query
 from windowkit.spark.jobs import representative
 from windowkit.spark.parquet import footers
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of
@@ -42,9 +43,12 @@ if TYPE_CHECKING:
 __all__ = ["whole_of", "options", "register", "shipped_source"]
 
 OPTIONS: Final = (
-    *("path", "paths", "by", "time", "windows", "aggs", "filter", "partitions", "mergeSchema", "timeZone"),
+    *("path", "paths", "by", "time", "windows", "aggs", "windowColumns", "filter", "partitions"),
+    *("mergeSchema", "timeZone"),
 )
 MOST_PARTITIONS: Final = 1 << 16
+WITHOUT_NULLS: Final = ("collect_rows", "collect_set", "frequent", "top_k")
+"""Functions in whose lists Spark's analysis has no nulls."""
 
 
 def register(session: SparkSession) -> None:
@@ -83,8 +87,10 @@ def options(wanted: Query) -> dict[str, str]:
         "time": quoted(wanted.time),
         "windows": "; ".join(map(str, wanted.windows)),
         "aggs": "; ".join(map(str, wanted.aggs)),
+        **({} if wanted.window_columns == "struct" else {"windowColumns": wanted.window_columns}),
     }
-    if any(each.user is not None for each in wanted.aggs) or query_of(given) != wanted:
+    options = {name.lower(): value for name, value in given.items()}
+    if any(each.user is not None for each in wanted.aggs) or query_of(options) != wanted:
         raise InvalidValue(
             "query: it has no text form, as user-defined functions have none; use wk.spark.scan"
         )
@@ -92,7 +98,7 @@ def options(wanted: Query) -> dict[str, str]:
 
 
 def query_of(given: dict[str, str]) -> Query:
-    """Return the query of options."""
+    """Return the query of options, whose names are in lower case."""
     for name in ("time", "windows", "aggs"):
         if name not in given:
             raise InvalidValue(f"{name}: the option is not given; options are {', '.join(OPTIONS)}")
@@ -102,6 +108,7 @@ def query_of(given: dict[str, str]) -> Query:
         time=unquoted("time", given["time"].strip()),
         windows=[windows.parse(text.strip()) for text in split(given["windows"], ";")],
         aggs=[aggregates.parse(text.strip()) for text in split(given["aggs"], ";")],
+        window_columns=one_of("windowColumns", given.get("windowcolumns", "struct"), WINDOW_COLUMNS),
     )
 
 
@@ -152,7 +159,8 @@ def whole_of(given: Mapping[str, str]) -> Whole:
     """Check options against the files that they name.
 
     Options, in any case, are ``by`` (names, comma-separated), ``time``, ``windows`` and ``aggs`` (in the text
-    forms of the command line, separated by semicolons), ``filter`` (JSON: a list of ``[column, operator,
+    forms of the command line, separated by semicolons), ``windowColumns`` (``flat`` for two columns in
+    place of the struct), ``filter`` (JSON: a list of ``[column, operator,
     value]`` that all hold, or a list of such lists of which any does; strings are read as the column's
     type), ``mergeSchema`` (false by default) and ``timeZone`` (of times in directories and in the filter) as
     Spark's own formats have them, ``paths`` (JSON: a list) and ``partitions`` (1 by default). Columns are
@@ -181,6 +189,7 @@ def whole_of(given: Mapping[str, str]) -> Whole:
     source = files.found(paths_of(options))
     footers.check_directories(source)
     columns = columns_of(footers.schema_of(source, merge == "true"))
+    wanted = wanted.resolved(list(columns))
     names = {column: in_file(column, columns) for column in wanted.inputs}
     # A column that is not there is for the plan to refuse, which says which there are.
     own = {column: name for column, name in names.items() if name is not None}
@@ -279,11 +288,26 @@ class Whole:
         if self.query.has_ranks:
             by_name["window_rows"].nullable = True
         for aggregate in self.query.aggs:
-            if aggregate.function == "collect_set":
+            if aggregate.function in WITHOUT_NULLS:
                 kind = by_name[aggregate.name].dataType
                 assert isinstance(kind, spark.ArrayType)
                 by_name[aggregate.name].dataType = spark.ArrayType(kind.elementType, False)
-        return spark.StructType(fields)
+        if self.query.window_columns == "struct":
+            return spark.StructType(fields)
+        extents = results.edges(output, len(self.query.by))
+        flat: list[spark.StructField] = []
+        for at, field in enumerate(fields):
+            if at not in extents:
+                flat.append(field)
+                continue
+            assert isinstance(field.dataType, spark.StructType)
+            flat += [
+                spark.StructField(
+                    f"{extents[at]}_{edge.name}", edge.dataType, field.nullable or edge.nullable
+                )
+                for edge in field.dataType.fields
+            ]
+        return spark.StructType(flat)
 
     def payload(self) -> bytes:
         """Return what reads a partition, for workers."""
@@ -304,6 +328,7 @@ class Whole:
                         engine.push(own)
         # Spark refuses batches whose fields may be null where its own may not, and the other way round.
         shown = to_arrow_schema(self.output(), timezone="UTC")
-        for batch in finished(engine):
+        for made in finished(engine):
+            batch = shaped(made, self.query)
             columns = [column.cast(kind) for column, kind in zip(batch.columns, shown.types, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=shown)

@@ -13,13 +13,12 @@ import pyarrow.dataset as ds
 from pyspark.sql.types import StructField, StructType
 
 from windowkit.checks import a_type
+from windowkit.comparisons import OPERATORS, compared
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.spark.jobs import arrow_type
-from windowkit.spark.parquet.comparisons import OPERATORS, compared
 from windowkit.spark.parquet.pruning import Chosen
-from windowkit.windows.grammar import QUOTED, unquoted
 
-__all__ = ["Filter", "chosen_of", "columns_of", "kind_of", "parse"]
+__all__ = ["Filter", "chosen_of", "columns_of", "kind_of"]
 
 # Of pyarrow.dataset.Expression, which pyarrow does not type, or of tuples.
 Filter: TypeAlias = Any
@@ -31,52 +30,7 @@ ALLOWED: Final = (
     "such lists of which any holds; None takes all rows"
 )
 
-COMPARISON: Final = re.compile(
-    rf"(?P<column>{QUOTED}|[^\s`<>=!]+)\s*(?P<operator>==|!=|<=|>=|=|<|>|\bnot\s+in\b|\bin\b)"
-    r"\s*(?P<value>\S.*)",
-    re.IGNORECASE | re.DOTALL,
-)
 MISSING: Final = re.compile(r"No match for (?:FieldRef\.Nested\()?FieldRef\.Name\((.*?)\)[ )].*in ")
-VALUE: Final = re.compile(r"\s*((?:'(?:[^']|'')*'\s*(?=,|$))|[^,]*)(?:,|$)", re.DOTALL)
-
-
-def parse(text: str) -> tuple[str, str, str | list[str]]:
-    """Read a comparison from its text form: a column, an operator, and a value or, of ``in``, several.
-
-    Values may stand in single quotes, as in SQL, and have to where they have a comma.
-
-    Examples
-    --------
-    >>> parse("day >= 2024-05-01")
-    ('day', '>=', '2024-05-01')
-    >>> parse("`net price` not in (1.5, 'a, b')")
-    ('net price', 'not in', ['1.5', 'a, b'])
-
-    Raises
-    ------
-    InvalidValue
-        `text` is not a comparison.
-    """
-    found = COMPARISON.fullmatch(text.strip())
-    operator = "" if found is None else " ".join(found["operator"].lower().split())
-    value = "" if found is None else found["value"]
-    is_several = operator.endswith("in")
-    several = value[1:-1].strip() if value[:1] + value[-1:] == "()" else ""
-    if found is None or (is_several and not several):
-        raise InvalidValue(
-            f"filter: {text!r} is not a comparison; filters are 'day >= 2024-05-01' with =, !=, <, <=, > or "
-            ">=, or 'device in (a, b)', or not in"
-        )
-    column = unquoted("filter", found["column"])
-    if not is_several:
-        return column, operator, plain(value)
-    # Of the empty match at the end there is no value.
-    return column, operator, [plain(each[1].strip()) for each in VALUE.finditer(several) if each[0]]
-
-
-def plain(value: str) -> str:
-    """Return a value without its quotes, if it has some."""
-    return value[1:-1].replace("''", "'") if re.fullmatch("'(?:[^']|'')*'", value, re.DOTALL) else value
 
 
 def columns_of(schema: StructType) -> dict[str, pa.DataType | InvalidType]:

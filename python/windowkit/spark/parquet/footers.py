@@ -27,6 +27,7 @@ __all__ = ["check_directories", "in_spark", "schema_of"]
 SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 SURE: Final = (pa.int32(), pa.int64(), pa.date32(), pa.string(), pa.null())
 """What Spark, too, takes directories for, where they say nothing like `FRACTION`."""
+NULLABLE: Final = {"nullable", "containsNull", "valueContainsNull"}
 FRACTION: Final = re.compile(r"\s*[+-]?(NaN|Infinity|0[xX].*|[\d.]+([eE][+-]?\d+)?[fFdD]?)\s*")
 
 
@@ -104,7 +105,8 @@ def fields_said(opened: ds.ParquetFileFragment, file: File) -> list[StructField]
             raise InvalidType(
                 f"paths: {file.path!r} has a user-defined type; cast such columns in Spark first"
             )
-        return found
+        # Spark reads all that is in files as what may be null, whatever it was when it was written.
+        return found | dict.fromkeys(NULLABLE & found.keys(), True)
 
     metadata = opened.metadata.metadata or {}
     try:

@@ -17,7 +17,7 @@ from windowkit import files
 from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
-from windowkit.spark.jobs import Job, identifier, job
+from windowkit.spark.jobs import Job, identifier, job, shaped
 from windowkit.spark.parquet import legacy, pruning, tables
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of
 from windowkit.spark.parquet.reading import Reader, fragment
@@ -183,7 +183,7 @@ def scan(
     DataFrame[k: bigint, window: struct<start:bigint,end:bigint>, sum(v): double]
     """
     made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, metrics)
-    return replace(made, metrics=metrics).run()
+    return shaped(replace(made, metrics=metrics).run(), query)
 
 
 def explain_scan(
@@ -296,6 +296,7 @@ def checked(
     else:
         frame, source = tables.of_pyarrow(session, paths, filesystem, merge_schema)
     made = job(frame, query)
+    query = made.query
     fields = {field.name: field for field in frame.schema}
     columns = columns_of(frame.schema)
     any_case = str(session.conf.get("spark.sql.caseSensitive", "false")).lower() != "true"
@@ -311,7 +312,7 @@ def checked(
             "name"
         )
     return Scan(
-        made.query,
+        query,
         made.frame,
         made.positions,
         made.schema,

@@ -2,6 +2,7 @@
 
 from windowkit.spark.routes import packed, stages
 from windowkit.spark.routes.planner import aggregate, described, explain
+from windowkit.spark.routes.rolling import explain_roll, roll
 from windowkit.spark.routes.rule import Expected, expected
 from windowkit.spark.routes.stages import LIMITS
 from windowkit.spark.routes.worker import finished
@@ -13,7 +14,9 @@ __all__ = [
     "described",
     "expected",
     "explain",
+    "explain_roll",
     "finished",
     "packed",
+    "roll",
     "stages",
 ]

@@ -142,7 +142,8 @@ def explain(job: Job) -> list[str]:
         values = [identifier(column) for column in aggregate.columns]
         where = None if aggregate.filter is None else identifier(aggregate.filter)
         time = identifier(query.time)
-        text = sql.aggregate(aggregate.function, values, time, where, aggregate.parameters)
+        given = aggregate.parameters, aggregate.columns
+        text = sql.aggregate(aggregate.function, values, time, where, *given)
         lines.append(f"  {aggregate.name}: {text}")
     lines.append("  a sum that overflows is an error, with and without spark.sql.ansi.enabled")
     return lines

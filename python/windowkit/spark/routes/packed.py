@@ -85,7 +85,7 @@ def held(job: Job) -> list[str]:
     partials = [
         f"partial: {kind}({', '.join(map(identifier, of))}{size})"
         + ("" if where is None else f" where {identifier(where)}")
-        for (kind, of, where), size in zip(job.plan.partials, sizes(job.query, job.plan), strict=True)
+        for (kind, of, where), size in zip(job.plan.partials, sizes(job.query.aggs, job.plan), strict=True)
     ]
     share = f"{stages.LIMITS.share:.0%}"
     return [
@@ -94,14 +94,14 @@ def held(job: Job) -> list[str]:
     ]
 
 
-def moved(job: Job) -> list[str]:
+def moved(job: Job, made: str = "windows") -> list[str]:
     """Describe what crosses the shuffle, and what becomes of it."""
     partitions, each = buckets(job)
     keys = ", ".join(map(identifier, job.query.by))
     of = f"{partitions * each:,} buckets of {keys}" if keys else "one bucket"
     return [
         f"shuffle: packed Arrow, a row per chunk and bucket, {of} in {partitions:,} partitions",
-        "stage 2, in Rust inside one mapInArrow: windows, one bucket after the other",
+        f"stage 2, in Rust inside one mapInArrow: {made}, one bucket after the other",
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidValue
 from windowkit.query import Query
-from windowkit.spark.jobs import Job, identifier, job
+from windowkit.spark.jobs import Job, identifier, job, shaped
 from windowkit.spark.partition import Partitioning
 from windowkit.spark.routes import three_stages
 from windowkit.spark.routes.rule import ROUTES, Choice, choose, depends, expected
@@ -108,9 +108,9 @@ def aggregate(
     if metrics is not None and partitioner is not None:
         raise InvalidValue("metrics: they are given with a partitioner, but three stages are not counted")
     if partitioner is not None:
-        return three_stages.run(three_stages.staged(checked, partitioner, n))
+        return shaped(three_stages.run(three_stages.staged(checked, partitioner, n)), query)
     result = chosen(checked, route, rows_per_slice).route.run(checked)
-    return observed_count(metrics, "windows out", result)
+    return shaped(observed_count(metrics, "windows out", result), query)
 
 
 def check_stages(route: str | None, partitioner: str | Partitioning | None, n: int | None) -> None:

@@ -19,7 +19,7 @@ from windowkit.spark.routes.catalyst import HELD_DIGITS
 from windowkit.spark.routes.worker import finished
 from windowkit.spark.shipping import packing
 
-__all__ = ["CHUNKS", "LIMITS", "Limits", "Pack", "Unpack", "rows_instead"]
+__all__ = ["CHUNKS", "LIMITS", "Limits", "Pack", "Unpack", "names", "rows_instead"]
 
 CHUNKS: Final = pa.schema(
     {"bucket": pa.int32(), "chunk": pa.binary(), "rows": pa.int64(), "slices": pa.int64()}
@@ -29,7 +29,7 @@ CHUNKS: Final = pa.schema(
 LOOKS: Final = 16
 """How often the bytes that slices hold are counted while as many bytes of rows come as they may be."""
 
-HOLDING: Final = ("values", "list", "sketch", "hyperloglog")
+HOLDING: Final = ("values", "list", "rows", "sketch", "hyperloglog")
 """Partials that grow with their rows, as do those of users' own functions: `Pack` tries them sooner."""
 
 

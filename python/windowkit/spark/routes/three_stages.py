@@ -135,7 +135,9 @@ def grouped(
             raise InvalidValue(f"aggs: {each} is by time; a query has a time")
     # One pane holds all moments there are. Keys have names that windows do not take.
     within = {name: f"windowkit key {at}" for at, name in enumerate(names)}
-    query = Query(tuple(within.values()), MOMENT, (tumbling(1),), wanted)
+    # Of the rows as they are given: without these keys and this moment.
+    aggregates = tuple(each.resolved(df.columns) for each in wanted)
+    query = Query(tuple(within.values()), MOMENT, (tumbling(1),), aggregates)
     keyed = {internal: codes.by_number(codes.position("keys", name, df)) for name, internal in within.items()}
     rows = numbered(df)
     frame = rows.select(*rows.columns, *(column.alias(name) for name, column in keyed.items()))

@@ -104,7 +104,9 @@ def header(kind: int, body: pa.Buffer, plan: bytes, bucket: int) -> bytes:
     return HEADER.pack(*fields, checksum) + version
 
 
-def unpack(chunk: bytes | memoryview, plan: bytes, bucket: int | None) -> tuple[int, pa.RecordBatch]:
+def unpack(
+    chunk: bytes | memoryview, plan: bytes, bucket: int | None, *, is_kept: bool = False
+) -> tuple[int, pa.RecordBatch]:
     """Return what a chunk holds, `SLICES` or `ROWS`, and the batch.
 
     Parameters
@@ -115,6 +117,9 @@ def unpack(chunk: bytes | memoryview, plan: bytes, bucket: int | None) -> tuple[
         The fingerprint that it must have.
     bucket : int or None
         The bucket of its row, None where that was lost.
+    is_kept : bool
+        Another version of windowkit, or of Arrow, whose schemas have other bytes, may have written it: rows
+        that a stream keeps outlive releases. Whoever keeps them knows which query they belong to.
 
     Raises
     ------
@@ -150,12 +155,12 @@ def unpack(chunk: bytes | memoryview, plan: bytes, bucket: int | None) -> tuple[
             "written, so it was damaged on its way"
         )
     wrote = bytes(chunk[HEADER.size : body]).decode(errors="replace")
-    if wrote != _native.__version__:
+    if wrote != _native.__version__ and not (is_kept and kind == ROWS):
         raise InvalidValue(
             f"packed slices: windowkit {wrote} wrote a chunk, and {_native.__version__} reads it; all "
             "workers of a job have one version"
         )
-    if fingerprinted != plan:
+    if fingerprinted != plan and not is_kept:
         raise InvalidValue(
             f"packed slices: a chunk is of plan {fingerprinted.hex()}; the query's is {plan.hex()}"
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.query import Query
 from windowkit.validation import checked
 
-__all__ = ["in_one_line", "importing", "packed_task", "running", "shipped", "sound"]
+__all__ = ["in_one_line", "importing", "named", "packed_task", "running", "shipped", "sound"]
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -37,14 +38,15 @@ def shipped(task: Any, what: str | None = None) -> Callable[[Batches], Batches]:
 
     Notes
     -----
-    What it raises, besides what `task` does: ``RuntimeError`` where windowkit cannot be imported or has
-    another version; with the host, the interpreter, and both versions.
+    What it raises, besides what `task` does: ``RuntimeError`` where pyarrow or windowkit cannot be imported,
+    or windowkit has another version; with the host, the interpreter, and both versions.
     """
     payload = packed_task(task, what or in_one_line(task.query))
-    there = importing()
+    there, arrival = importing(), Arrival()
 
     # Nothing in this function may refer to a name of this module: that would be pickled too, and import it.
     def run(batches):  # type: ignore[no-untyped-def]
+        assert arrival is not None
         there()
         from windowkit.spark.shipping.tasks import running, sound
 
@@ -53,6 +55,31 @@ def shipped(task: Any, what: str | None = None) -> Callable[[Batches], Batches]:
     # Spark's plans show a function by its name.
     run.__name__ = run.__qualname__ = type(task).__name__
     return run
+
+
+class Arrival:
+    """What raises where it is unpickled if pyarrow is missing there.
+
+    Spark's workers unpickle a function before they import pyarrow, whose absence they report without saying
+    which interpreter lacks it.
+    """
+
+    def __reduce__(self) -> tuple[Callable[[], str], tuple[()]]:
+        def arrived() -> str:
+            import socket
+            import sys
+            from importlib import import_module
+
+            where = f"the worker on host {socket.gethostname()} that runs {sys.executable}"
+            try:
+                return str(import_module("pyarrow").__version__)
+            except ImportError as error:
+                raise RuntimeError(
+                    f"windowkit: {where} cannot import pyarrow ({error}); install windowkit there, which "
+                    "brings pyarrow, or have PYSPARK_PYTHON name an interpreter that has it"
+                ) from None
+
+        return arrived, ()
 
 
 def importing() -> Callable[[], None]:
@@ -105,8 +132,15 @@ def running(payload: bytes, given: Any) -> Batches:
             f"query: a worker cannot load it ({error}); modules that user-defined functions import must be "
             "installed on the workers, or pickled by value"
         ) from error
-    try:
+    with named(what):
         yield from task(given)
+
+
+@contextmanager
+def named(what: str) -> Iterator[None]:
+    """Say of what goes wrong in a worker in which query it did; see `running`."""
+    try:
+        yield
     except WindowKitError as error:
         raise type(error)(f"{error}; in the {what}") from error
     except MemoryError as error:

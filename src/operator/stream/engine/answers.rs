@@ -19,8 +19,12 @@ use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 
 impl Engine {
-    /// The results of the windows to be emitted, query by query.
-    pub(super) fn answer(&mut self, mut outgoing: Vec<Outgoing>, delta: &Delta) -> Result<Vec<RecordBatch>> {
+    /// The results of the windows to be emitted, query by query, with its place in the operator.
+    pub(super) fn answer(
+        &mut self,
+        mut outgoing: Vec<Outgoing>,
+        delta: &Delta,
+    ) -> Result<Vec<(usize, RecordBatch)>> {
         if outgoing.iter().all(|outgoing| outgoing.windows.is_empty()) {
             return Ok(Vec::new());
         }
@@ -30,11 +34,12 @@ impl Engine {
         let mut results = Vec::new();
         for (query, (outgoing, withdrawn)) in outgoing.iter().zip(withdrawn).enumerate() {
             let (own, rows) = (self.queries.registered()[query].partials.clone(), &outgoing.of_rows);
+            let entry = self.queries.registered()[query].entry;
             let all = &outgoing.windows[..];
             if !all.is_empty() && own.iter().all(|&at| self.eager.has(at)) {
                 // The aggregate store above the slices answers windows in any order.
                 let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, all, delta)?.into();
-                results.push(self.batch(query, (all, rows), &keys, Some(&answers))?);
+                results.push((entry, self.batch(query, (all, rows), &keys, Some(&answers))?));
             } else {
                 for windows in batches(all, gathered.slices, |each| gathered.range(each)) {
                     let of_slices: Vec<&dyn Partials> =
@@ -45,11 +50,11 @@ impl Engine {
                     let next =
                         |&at: &usize| if self.eager.has(at) { above.pop_front() } else { of_slices.next() };
                     let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
-                    results.push(self.batch(query, (windows, rows), &keys, Some(&answers))?);
+                    results.push((entry, self.batch(query, (windows, rows), &keys, Some(&answers))?));
                 }
             }
             if !withdrawn.is_empty() {
-                results.push(self.batch(query, (&withdrawn, rows), &keys, None)?);
+                results.push((entry, self.batch(query, (&withdrawn, rows), &keys, None)?));
             }
         }
         Ok(results)
@@ -102,7 +107,7 @@ impl Engine {
     }
 
     /// A batch of results, or of withdrawn windows if there are no answers.
-    fn batch(
+    pub(super) fn batch(
         &self,
         query: usize,
         (windows, of_rows): (&[Outgoer], &[Ranks]),

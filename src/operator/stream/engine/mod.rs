@@ -6,6 +6,8 @@
 //! can fail and then everything that cannot: its changes are written to undo logs, and partials are linked in last.
 
 mod answers;
+mod early;
+mod pending;
 mod ready;
 mod snapshot;
 mod upkeep;
@@ -18,7 +20,7 @@ use super::keyed::Keyed;
 use super::options::{Options, Stats};
 use super::outgoing::Outgoing;
 use super::queries::{Queries, Registered};
-use super::sharing::Class;
+use super::sharing::Shared;
 use super::tuples::{Changed, Moves, Tuples};
 use crate::interrupt::{self, Pace, check, within};
 use crate::kernels::simd;
@@ -28,6 +30,8 @@ use crate::slice::strategy::Order;
 use crate::slice::{Cell, Cutter, Delta, Eager, Keys, Store, Timelines};
 use crate::window::Call;
 use crate::{Error, Result};
+pub(super) use early::Asked;
+use pending::Pending;
 
 /// Cells that are put in order before they are added to slices: each of many in disorder would move those after it.
 const MANY_CELLS: usize = 1024;
@@ -40,8 +44,12 @@ pub(super) struct Engine {
     options: Options,
     /// For how long after its end a window is updated.
     lateness: i64,
-    /// See [`Class`].
+    /// Whether late rows of landmark windows may be put at the horizon: all of its windows are such.
     is_cumulative: bool,
+    /// Whether rows are dropped once a result has contained them.
+    discards: bool,
+    /// Rows that no result contains yet, if a query has an emission policy.
+    pending: Option<Pending>,
     pub(super) queries: Queries,
     keys: Keyed,
     slices: Timelines,
@@ -76,7 +84,14 @@ struct Reopened {
 /// The effects of a call that are not in the undo logs, to be kept if no engine fails.
 pub(super) struct Outcome {
     delta: Delta,
-    results: Vec<RecordBatch>,
+    /// Windows that are final, each batch with its query's place in the operator.
+    results: Vec<(usize, RecordBatch)>,
+    /// Windows that are not.
+    early: Vec<(usize, RecordBatch)>,
+    /// The keys of each query, by its number, that emitted something early.
+    fired: Vec<(usize, Vec<u32>)>,
+    /// Keys and times of rows, ascending, at least one of each changed slice, if there are emission policies.
+    touched: Vec<(u32, i64)>,
     watermark: Option<i64>,
     reopened: Vec<Reopened>,
     rows: u64,
@@ -88,9 +103,14 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The windows that the call emits; they are handed out once.
-    pub(super) fn take_results(&mut self) -> Vec<RecordBatch> {
+    /// The final windows that the call emits, query by query; they are handed out once.
+    pub(super) fn take_results(&mut self) -> Vec<(usize, RecordBatch)> {
         std::mem::take(&mut self.results)
+    }
+
+    /// The same of those that are not final.
+    pub(super) fn take_early(&mut self) -> Vec<(usize, RecordBatch)> {
+        std::mem::take(&mut self.early)
     }
 
     /// Adds the windows of each query to those of other engines.
@@ -110,29 +130,46 @@ struct Brought {
     changed: Changed,
     /// Keys and times, ascending.
     late: Vec<(u32, i64)>,
+    /// The same of all, if there are emission policies.
+    touched: Vec<(u32, i64)>,
     reopened: Vec<Reopened>,
     rows: u64,
 }
 
+impl Brought {
+    /// No rows.
+    fn nothing() -> Self {
+        Self {
+            changed: Changed::none(),
+            late: Vec::new(),
+            touched: Vec::new(),
+            reopened: Vec::new(),
+            rows: 0,
+        }
+    }
+}
+
 impl Engine {
-    /// An engine for these queries, whose windows are of this class; the watermark says how far the stream has come.
+    /// An engine for these queries, whose windows are of these classes; the watermark says how far the stream has come.
     pub(super) fn new(
         queries: Queries,
         options: Options,
-        class: &Class,
+        shared: &Shared,
         watermark: Option<i64>,
     ) -> Result<Self> {
-        let (partials, keeps_rows) = (queries.columns(None, 0)?, class.keeps_rows);
+        let (partials, keeps_rows) = (queries.columns(None, 0)?, shared.keeps_rows());
         let tuples = keeps_rows.then(|| Tuples::new(&queries, &partials)).transpose()?;
         let ordered = tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
         let store = Store::new(partials, &ordered, 0);
         Ok(Self {
             eager: upkeep::eager(&queries, options, &store, keeps_rows),
             agenda: Agenda::new(&queries),
-            expiring: (class.lateness > 0).then(|| Agenda::new(&queries)),
+            expiring: (shared.lateness() > 0).then(|| Agenda::new(&queries)),
             options,
-            lateness: class.lateness,
-            is_cumulative: class.is_cumulative,
+            lateness: shared.lateness(),
+            is_cumulative: shared.is_cumulative(),
+            discards: shared.discards(),
+            pending: Pending::new(&queries),
             keys: Keyed::new(queries.leader())?,
             slices: Timelines::new(keeps_rows),
             store,
@@ -151,11 +188,12 @@ impl Engine {
     pub(super) fn stats(&self) -> Stats {
         let keys = (0..self.slices.keys() as u32).filter(|&key| !self.slices.of(key).is_empty()).count();
         let of_rows = self.tuples.as_ref().map_or(0, Tuples::bytes);
+        let of_pending = self.pending.as_ref().map_or(0, Pending::bytes);
         Stats {
             keys,
             slices: self.slices.len(),
             rows_kept: self.tuples.as_ref().map_or(0, Tuples::len),
-            bytes: self.slices.bytes() + self.store.bytes() + self.eager.bytes() + of_rows,
+            bytes: self.slices.bytes() + self.store.bytes() + self.eager.bytes() + of_rows + of_pending,
             merges: self.counts.merges + self.slices.merges(),
             ..self.counts
         }
@@ -211,9 +249,7 @@ impl Engine {
             self,
             |engine| &mut engine.tuples,
             |engine, tuples| match tuples {
-                None => {
-                    Ok(Brought { changed: Changed::none(), late: Vec::new(), reopened: Vec::new(), rows: 0 })
-                }
+                None => Ok(Brought::nothing()),
                 Some(tuples) => engine.put(tuples, Vec::new(), call, &mut outgoing),
             },
         )?;
@@ -269,7 +305,12 @@ impl Engine {
                 self.note_reopened(cell, &mut reopened);
             }
         }
+        let mut touched: Vec<(u32, i64)> = match self.pending {
+            None => Vec::new(),
+            Some(_) => self.cutter.cells().iter().map(|cell| (cell.key, cell.first)).collect(),
+        };
         let order = within(|| {
+            interrupt::sort_unstable(&mut touched);
             interrupt::sort_unstable(&mut late);
             Ok(order(self.cutter.cells()))
         })?;
@@ -287,7 +328,7 @@ impl Engine {
         }
         let rows = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
         let changed = Changed { delta, ..Changed::none() };
-        Ok(Brought { changed, late, reopened, rows })
+        Ok(Brought { changed, late, touched, reopened, rows })
     }
 
     /// Folds rows into the call's cells.
@@ -343,6 +384,7 @@ impl Engine {
             }
         };
         let late = tuples.late(&fresh, self.watermark);
+        let touched = if self.pending.is_some() { tuples.late(&fresh, Some(i64::MAX)) } else { Vec::new() };
         let mut reopened = Vec::new();
         if self.queries.widest_gap().is_some() {
             for &(key, time) in &late {
@@ -351,7 +393,7 @@ impl Engine {
         }
         let Self { queries, slices, store, keys, .. } = self;
         let changed = tuples.process((queries, slices), store, keys.len(), &fresh, call, outgoing)?;
-        Ok(Brought { changed, late, reopened, rows: rows as u64 })
+        Ok(Brought { changed, late, touched, reopened, rows: rows as u64 })
     }
 
     /// Finds the key of each row.
@@ -378,8 +420,8 @@ impl Engine {
         now: Option<i64>,
         mut outgoing: Vec<Outgoing>,
     ) -> Result<Outcome> {
-        let Brought { changed: Changed { delta, moves, recomputed }, late, reopened: mut new, rows } =
-            brought;
+        let Brought { changed, late, touched, reopened: mut new, rows } = brought;
+        let Changed { delta, moves, recomputed } = changed;
         self.keep_open(&mut new);
         for (registered, outgoing) in self.queries.registered().iter().zip(&outgoing) {
             let last = outgoing.windows.last().map_or(0, |last| last.window as usize);
@@ -396,7 +438,21 @@ impl Engine {
         let queries = self.queries.registered().iter().map(|query| query.entry);
         let windows = queries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64)).collect();
         let results = self.answer(outgoing, &delta)?;
-        Ok(Outcome { delta, results, watermark: now, reopened, rows, windows, updates, moves, recomputed })
+        let (early, fired) = (Vec::new(), Vec::new());
+        Ok(Outcome {
+            delta,
+            results,
+            early,
+            fired,
+            touched,
+            watermark: now,
+            reopened,
+            rows,
+            windows,
+            updates,
+            moves,
+            recomputed,
+        })
     }
 
     /// Commits a call.
@@ -406,6 +462,7 @@ impl Engine {
         if let Some(tuples) = &mut self.tuples {
             tuples.settle(outcome.rows);
         }
+        self.keep_pending(&outcome.touched, &outcome.fired);
         self.reopened = outcome.reopened;
         let counts = &mut self.counts;
         counts.windows += outcome.windows.iter().map(|&(_, windows)| windows).sum::<u64>();

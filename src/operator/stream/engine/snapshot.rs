@@ -48,6 +48,7 @@ impl Engine {
                 to.number(number);
             }
         }
+        self.pending.as_ref().map_or(Ok(()), |pending| pending.save(to))?;
         self.tuples.as_ref().map_or(Ok(()), |tuples| tuples.save(to))
     }
 
@@ -109,6 +110,7 @@ impl Engine {
             let (key, at) = (from.place(key_count)? as u32, from.number()? as i64);
             self.reopened.push(Reopened { query, window, key, at });
         }
+        self.pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;
         let call = self.call(watermark, false);
         let Some(mut tuples) = self.tuples.take() else { return Ok(()) };
         tuples.load(from, &self.queries, key_count)?;

@@ -2,12 +2,14 @@
 
 use arrow_array::RecordBatch;
 
+use super::pending::Pending;
 use super::{Emptied, Engine};
 use crate::Result;
 use crate::aggregate::Partials;
 use crate::operator::stream::agenda::Agenda;
 use crate::operator::stream::options::{Options, StoreKind};
 use crate::operator::stream::queries::{Queries, Registered, windows};
+use crate::operator::stream::sharing::Shared;
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::strategy::Order;
 use crate::slice::{Calendar, Cutter, Eager, Store, Timelines, Wants};
@@ -31,8 +33,28 @@ impl Engine {
         queries.columns(Some((&self.queries, self.store.partials())), self.slices.slots())
     }
 
+    /// An engine of its own for some of the windows, with the slices that there are, if it keeps no rows.
+    ///
+    /// # Errors
+    /// As [`Engine::changing`].
+    pub(in crate::operator::stream) fn part(&self, queries: Queries, shared: &Shared) -> Result<Self> {
+        let partials = self.changing(&queries)?;
+        let mut part = Self::new(self.queries.clone(), self.options, shared, self.watermark)?;
+        (part.slices, part.keys) = (self.slices.copied(), self.keys.copied()?);
+        part.reopened.clone_from(&self.reopened);
+        part.pending = self.pending.as_ref().map(Pending::copied);
+        part.change(queries, shared, partials);
+        Ok(part)
+    }
+
     /// Changes the queries and keeps slices and rows; `partials` are what [`Engine::changing`] returned.
-    pub(in crate::operator::stream) fn change(&mut self, queries: Queries, partials: Vec<Box<dyn Partials>>) {
+    pub(in crate::operator::stream) fn change(
+        &mut self,
+        queries: Queries,
+        shared: &Shared,
+        partials: Vec<Box<dyn Partials>>,
+    ) {
+        (self.is_cumulative, self.discards) = (shared.is_cumulative(), shared.discards());
         let place = |name: &str| queries.registered().iter().position(|other| other.name == name);
         let places: Vec<Option<usize>> =
             self.queries.registered().iter().map(|registered| place(&registered.name)).collect();
@@ -44,6 +66,10 @@ impl Engine {
         self.cutter = cutter(&queries);
         let place = |query: usize| places.get(query).copied().flatten();
         self.reopened.retain_mut(|each| place(each.query).inspect(|&at| each.query = at).is_some());
+        self.pending = match self.pending.take() {
+            Some(pending) => pending.changed(&queries, place),
+            None => Pending::new(&queries),
+        };
         self.set_queries(queries);
         if self.tuples.is_some() {
             self.refit();
@@ -158,6 +184,7 @@ impl Engine {
                 tuples.forget_points(floor);
             }
             self.eager.forget(&self.slices);
+            self.pending.iter_mut().for_each(|pending| pending.forget(&self.slices, self.tuples.is_some()));
             let slices = &self.slices;
             self.reopened
                 .retain(|known| slices.of(known.key).firsts.first().is_some_and(|&first| first <= known.at));
@@ -209,6 +236,7 @@ impl Engine {
         (self.store, self.tuples) = (emptied.store, emptied.tuples);
         self.rebuild_eager();
         self.reopened.clear();
+        self.pending = None;
         self.keys.keep(&[]);
     }
 
@@ -241,6 +269,7 @@ impl Engine {
             return;
         }
         self.slices.keep_keys(&live);
+        self.pending.iter_mut().for_each(|pending| pending.keep_keys(&live));
         if let Some(tuples) = &mut self.tuples {
             tuples.keep_keys(&live);
         }

@@ -42,13 +42,7 @@ impl Tuples {
         let count = of_rows.min(expired);
         let rows = los.get(count).map_or(tuples.len(), |&lo| lo as usize);
         if rows > 0 && 4 * rows >= tuples.len() {
-            let is_ranked = |registered: &Registered| {
-                registered.plan.windows().iter().any(|(_, window)| window.is_ranked())
-            };
-            tuples.forget(
-                rows,
-                queries.registered().iter().map(|registered| (registered.since, is_ranked(registered))),
-            );
+            tuples.forget(rows, own(queries));
             slices.forget(key, count, rows as u32);
             self.kept -= rows;
         }
@@ -57,6 +51,19 @@ impl Tuples {
             slices.shrink(key);
         }
         self.keys[key as usize] = tuples;
+    }
+
+    /// Drops all rows of a key.
+    pub(in crate::operator::stream) fn discard(
+        &mut self,
+        (queries, slices): (&Queries, &mut Timelines),
+        key: u32,
+    ) {
+        let Some(tuples) = self.keys.get_mut(key as usize) else { return };
+        let rows = tuples.len();
+        tuples.forget(rows, own(queries));
+        slices.forget(key, slices.of(key).len(), rows as u32);
+        self.kept -= rows;
     }
 
     /// The first of a key's rows that a window determined by rows still needs.
@@ -116,4 +123,11 @@ impl Tuples {
         }
         self.wait();
     }
+}
+
+/// After which time each query's rows begin, and whether its windows have ranks.
+fn own(queries: &Queries) -> impl Iterator<Item = (Option<i64>, bool)> + '_ {
+    let is_ranked =
+        |registered: &Registered| registered.plan.windows().iter().any(|(_, window)| window.is_ranked());
+    queries.registered().iter().map(move |registered| (registered.since, is_ranked(registered)))
 }

@@ -164,13 +164,13 @@ fn first_time(change: &Change, added: &[(u64, i64)], keys: &[KeyTuples]) -> i64 
 
 /// A column of partials, and the rows it is over.
 #[derive(Clone, Copy)]
-struct Stretch<'a> {
-    which: usize,
-    stored: &'a Stored,
-    like: &'a dyn Partials,
-    kind: &'a Kind,
-    slots: &'a Store,
-    rows: &'a TupleStore,
+pub(super) struct Stretch<'a> {
+    pub(super) which: usize,
+    pub(super) stored: &'a Stored,
+    pub(super) like: &'a dyn Partials,
+    pub(super) kind: &'a Kind,
+    pub(super) slots: &'a Store,
+    pub(super) rows: &'a TupleStore,
 }
 
 impl Stretch<'_> {
@@ -202,7 +202,7 @@ fn merged<'a>(column: Stretch<'_>, groups: impl Iterator<Item = &'a [u32]>) -> R
 }
 
 /// A column with a slot for each of these lists of rows, none of which is empty.
-fn fold(column: Stretch<'_>, rows: &[&[(u64, i64)]]) -> Result<Box<dyn Partials>> {
+pub(super) fn fold(column: Stretch<'_>, rows: &[&[(u64, i64)]]) -> Result<Box<dyn Partials>> {
     let mut partials = column.like.empty();
     let each = || rows.iter().flat_map(|rows| rows.iter());
     let ats: Vec<u64> = each().map(|&(at, _)| at).collect();

@@ -13,6 +13,7 @@
 //! slices are extended (`extend`); otherwise slices are fitted to the current edges (`fit`), and only slices whose rows
 //! changed get new partials (`mend`).
 
+mod early;
 mod extend;
 mod fit;
 mod forget;

@@ -21,8 +21,9 @@ import pyarrow.dataset as ds
 
 from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.windows.grammar import QUOTED, unquoted
 
-__all__ = ["NUMBER", "OPERATORS", "compared"]
+__all__ = ["NUMBER", "OPERATORS", "compared", "parse"]
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": eq,
@@ -36,6 +37,12 @@ OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "not in": contains,
 }
 NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+COMPARISON: Final = re.compile(
+    rf"(?P<column>{QUOTED}|[^\s`<>=!]+)\s*(?P<operator>==|!=|<=|>=|=|<|>|\bnot\s+in\b|\bin\b)"
+    r"\s*(?P<value>\S.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+VALUE: Final = re.compile(r"\s*((?:'(?:[^']|'')*'\s*(?=,|$))|[^,]*)(?:,|$)", re.DOTALL)
 MOST_DIGITS: Final = 76
 """Of the widest decimals; there are no columns in which numbers beyond differ from doubles."""
 MOST_OF_LONG: Final = 19
@@ -69,6 +76,45 @@ FAMILIES: Final[dict[str, tuple[Tests, tuple[type, ...], str]]] = {
     "bytes": ((pa.types.is_binary,), (str, bytes), "bytes, or with text"),
 }
 """Types that are compared alike, the values they are compared with, and these in words."""
+
+
+def parse(text: str) -> tuple[str, str, str | list[str]]:
+    """Read a comparison from its text form: a column, an operator, and a value or, of ``in``, several.
+
+    Values may stand in single quotes, as in SQL, and have to where they have a comma.
+
+    Examples
+    --------
+    >>> parse("day >= 2024-05-01")
+    ('day', '>=', '2024-05-01')
+    >>> parse("`net price` not in (1.5, 'a, b')")
+    ('net price', 'not in', ['1.5', 'a, b'])
+
+    Raises
+    ------
+    InvalidValue
+        `text` is not a comparison.
+    """
+    found = COMPARISON.fullmatch(text.strip())
+    operator = "" if found is None else " ".join(found["operator"].lower().split())
+    value = "" if found is None else found["value"]
+    is_several = operator.endswith("in")
+    several = value[1:-1].strip() if value[:1] + value[-1:] == "()" else ""
+    if found is None or (is_several and not several):
+        raise InvalidValue(
+            f"filter: {text!r} is not a comparison; filters are 'day >= 2024-05-01' with =, !=, <, <=, > or "
+            ">=, or 'device in (a, b)', or not in"
+        )
+    column = unquoted("filter", found["column"])
+    if not is_several:
+        return column, operator, plain(value)
+    # Of the empty match at the end there is no value.
+    return column, operator, [plain(each[1].strip()) for each in VALUE.finditer(several) if each[0]]
+
+
+def plain(value: str) -> str:
+    """Return a value without its quotes, if it has some."""
+    return value[1:-1].replace("''", "'") if re.fullmatch("'(?:[^']|'')*'", value, re.DOTALL) else value
 
 
 def compared(

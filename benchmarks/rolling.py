@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Rolling aggregates of every row: windowkit, DuckDB and Polars, in one process.
+
+    python benchmarks/rolling.py                          # about ten minutes
+    python benchmarks/rolling.py --keys 16 --only median  # some of it
+
+Rows lie 10 ms apart, in order of time or in no order, with random int64 keys and random float64 values; asked
+are aggregates of the ten minutes of its key up to each row, both ends included. All sides read the same
+columns in memory, have the same number of threads, and give every row with its results as Arrow. Before any
+clock runs, they must agree on fewer rows. They are then timed in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pages
+import pyarrow as pa
+import pyarrow.compute as pc
+from pages import Record
+
+import windowkit as wk
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SIZE = timedelta(minutes=10)
+CHECKED_ROWS = 100_000
+SHOPS = 1_000
+ASKED = ("sum and max", "median", "distinct")
+ORDERS = ("time", "none")
+
+
+class Cell(NamedTuple):
+    """What is asked of how many keys, and in which order rows come."""
+
+    asked: str
+    keys: int
+    order: str
+
+    def __str__(self) -> str:
+        return f"{self.asked}, {self.keys:,} keys, {'order of time' if self.order == 'time' else 'no order'}"
+
+
+Side = Callable[[str], pa.Table]
+
+
+def windowkit(table: pa.Table, threads: int) -> Side:
+    """Answer by one rolling aggregation."""
+
+    def answer(asked: str) -> pa.Table:
+        aggs = {
+            "sum and max": [wk.sum("v").over(SIZE).alias("a"), wk.max("v").over(SIZE).alias("b")],
+            "median": [wk.median("v").over(SIZE).alias("a")],
+            "distinct": [wk.count_distinct("shop").over(SIZE).alias("a")],
+        }[asked]
+        return wk.rolling(by="key", time="ts", aggs=aggs).run(table, threads=threads)
+
+    return answer
+
+
+def duckdb(table: pa.Table, threads: int) -> Side:
+    """Answer by a RANGE frame."""
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute(f"SET threads = {threads}; SET preserve_insertion_order = false")
+    connection.register("data", table)
+
+    def answer(asked: str) -> pa.Table:
+        results = {
+            "sum and max": "sum(v) OVER w AS a, max(v) OVER w AS b",
+            "median": "median(v) OVER w AS a",
+            "distinct": "count(DISTINCT shop) OVER w AS a",
+        }[asked]
+        frame = "RANGE BETWEEN INTERVAL 10 MINUTE PRECEDING AND CURRENT ROW"
+        window = f"WINDOW w AS (PARTITION BY key ORDER BY ts {frame})"
+        return connection.sql(f"SELECT *, {results} FROM data {window}").to_arrow_table()
+
+    return answer
+
+
+def polars(table: pa.Table, threads: int) -> Side:
+    """Answer by ``rolling`` over sorted rows, with the sort, or by ``rolling_*_by`` where that is faster."""
+    import polars as pl
+
+    if pl.thread_pool_size() != threads:
+        sys.exit(f"polars: it has {pl.thread_pool_size()} threads; set POLARS_MAX_THREADS={threads}")
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+
+    def answer(asked: str) -> pa.Table:
+        if asked == "distinct":
+            # There is no rolling_n_unique_by.
+            return by_rolling(frame, [pl.col("shop").n_unique().alias("a")])
+        value = pl.col("v")
+        by = {"window_size": SIZE, "closed": "both"}
+        results = {
+            "sum and max": [
+                value.rolling_sum_by("ts", **by).over("key").alias("a"),
+                value.rolling_max_by("ts", **by).over("key").alias("b"),
+            ],
+            "median": [value.rolling_median_by("ts", **by).over("key").alias("a")],
+        }[asked]
+        return frame.with_columns(results).to_arrow()
+
+    return answer
+
+
+def by_rolling(frame: pl.DataFrame, results: list[pl.Expr]) -> pa.Table:
+    """Return the rows of a frame, sorted, with results of groups around each."""
+    ordered = frame.sort("key", "ts")
+    answers = ordered.rolling("ts", period=SIZE, closed="both", group_by="key").agg(results)
+    return ordered.hstack(answers.drop("key", "ts")).to_arrow()
+
+
+SIDES: dict[str, Callable[[pa.Table, int], Side]] = {
+    "windowkit": windowkit,
+    "duckdb": duckdb,
+    "polars": polars,
+}
+
+
+def main() -> None:
+    """Measure, print and write."""
+    options = parsed()
+    if not options.page:
+        records = measured(options)
+        facts = pages.machine(["duckdb", "polars", "pyarrow"])
+        numbers = {name: getattr(options, name) for name in ("rows", "threads", "seed", "repeats", "profile")}
+        pages.keep(options.output, facts | numbers, records)
+    pages.write(options.output, page)
+
+
+def parsed() -> argparse.Namespace:
+    """Return the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--rows", type=int, default=4_000_000, help="default: %(default)s")
+    add(
+        "--keys",
+        type=lambda text: [int(each) for each in text.split(",")],
+        default=[16, 1024],
+        help="comma-separated",
+    )
+    add("--only", default="", metavar="TEXT", help="only cells that have this in their names")
+    add("--sides", type=lambda text: text.split(","), default=list(SIDES), help="comma-separated")
+    add("--threads", type=int, default=2, help="of every side; default: %(default)s")
+    add("--repeats", type=int, default=3, help="times each side is timed; default: %(default)s")
+    add("--profile", default="release", help="how the core was built, for the page; default: %(default)s")
+    add("--seed", type=int, default=0)
+    pages.add_arguments(parser, "rolling")
+    return parser.parse_args()
+
+
+def measured(options: argparse.Namespace) -> list[Record]:
+    """Check and measure all cells."""
+    pa.set_cpu_count(options.threads)
+    cells = [Cell(asked, keys, order) for keys in options.keys for asked in ASKED for order in ORDERS]
+    cells = [cell for cell in cells if options.only in str(cell)]
+    for cell in cells:
+        rows = min(options.rows, CHECKED_ROWS)
+        check(
+            cell, rows_of(rows, max(1, cell.keys * rows // options.rows), cell.order, options.seed), options
+        )
+    print(f"the sides agree on all {len(cells)} cells", flush=True)
+    records = []
+    for cell in cells:
+        table = rows_of(options.rows, cell.keys, cell.order, options.seed)
+        sides = {name: SIDES[name](table, options.threads) for name in options.sides}
+        seconds: dict[str, list[float]] = {name: [] for name in sides}
+        for turn in range(options.repeats + 1):
+            for name, side in sides.items():
+                gc.collect()
+                begin = time.perf_counter()
+                answer = side(cell.asked)
+                took = time.perf_counter() - begin
+                assert answer.num_rows == table.num_rows
+                answer = None
+                # The first turn does not count.
+                if turn > 0:
+                    seconds[name].append(round(took, 4))
+        records.append({**cell._asdict(), "seconds": seconds})
+        print(
+            f"{cell}: " + ", ".join(f"{name} {median(own):.3f} s" for name, own in seconds.items()),
+            flush=True,
+        )
+    return records
+
+
+def rows_of(rows: int, keys: int, order: str, seed: int) -> pa.Table:
+    """Return ``key``, ``ts``, ``v`` and ``shop``."""
+    random = np.random.default_rng(seed)
+    begin = np.datetime64("2024-01-01", "us").astype(np.int64)
+    places = np.arange(rows, dtype=np.int64)
+    if order == "none":
+        random.shuffle(places)
+    return pa.table(
+        {
+            "key": random.integers(0, keys, rows),
+            "ts": pa.array(begin + 10_000 * places).cast(pa.timestamp("us")),
+            "v": random.random(rows),
+            "shop": random.integers(0, SHOPS, rows),
+        }
+    )
+
+
+def check(cell: Cell, table: pa.Table, options: argparse.Namespace) -> None:
+    """Stop unless all sides give the same, to nine digits."""
+    expected: pa.Table | None = None
+    for name in options.sides:
+        # Times differ, so that rows can be told apart by them.
+        got = SIDES[name](table, options.threads)(cell.asked).sort_by("ts")
+        expected = expected or got
+        for column in set(got.column_names) - set(table.column_names):
+            mine, other = (each[column].cast(pa.float64()) for each in (expected, got))
+            worst = pc.max(pc.abs(pc.subtract(mine, other))).as_py()
+            if worst > 1e-9 * max(1, pc.max(pc.abs(mine)).as_py()):
+                sys.exit(f"{name} is not {options.sides[0]} in {cell}: {column} differs by {worst}")
+
+
+def page(output: object, facts: Record, records: Sequence[Record]) -> str:
+    """Return the page."""
+    sides = list(records[0]["seconds"])
+    peers = [side for side in sides if side != "windowkit"]
+    heads = [*(f"{side}, s" for side in sides), *(f"{peer} / windowkit" for peer in peers)]
+    lines = [
+        "# Rolling aggregates: windowkit, DuckDB and Polars",
+        "",
+        f"Written by `benchmarks/rolling.py`. {facts['rows']:,} rows 10 ms apart: a random int64 key, a "
+        f"timestamp[us], a random float64 v, a random int64 shop of {SHOPS:,}; asked are aggregates of the "
+        "ten minutes of its key up to each row, both ends included. One process, "
+        f"{facts['threads']} threads on every side; the core is of the {facts['profile']} profile.",
+        "",
+        *pages.listed(facts),
+        "",
+        "DuckDB is asked by a RANGE frame, Polars by `rolling_sum_by(...).over(key)` and its like, and, for "
+        "distinct values, by `rolling` over rows that it sorts. Every side gives all rows with their results "
+        f"as Arrow. A time is the median of {facts['repeats']} turns.",
+        "",
+        pages.header("asked", "keys", "order of rows", *heads, left=3),
+    ]
+    for record in records:
+        times = {side: median(record["seconds"][side]) for side in sides}
+        ratios = [f"{times[peer] / times['windowkit']:.1f}" for peer in peers if "windowkit" in times]
+        shown = [f"{times[side]:.3f}" for side in sides]
+        lines.append(pages.row(record["asked"], f"{record['keys']:,}", record["order"], *shown, *ratios))
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

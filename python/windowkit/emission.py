@@ -1,0 +1,389 @@
+"""Emission policies: when a stream emits windows that are not final, and how their results relate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from windowkit.checks import integer, number, one_of
+from windowkit.durations import Duration, Length, Rows
+from windowkit.durations import length as length_of
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.progress import of_measure
+from windowkit.triggers import Term, Trigger, trigger
+from windowkit.windows import (
+    Between,
+    ContextAware,
+    ContextFree,
+    Custom,
+    Landmark,
+    Punctuation,
+    Session,
+    Sliding,
+    Tumbling,
+    Window,
+    checked_name,
+    units,
+)
+
+__all__ = ["At", "Emission", "Every", "On", "at", "emit", "every", "on"]
+
+EVENT: Final = "event time"
+PROCESSING: Final = "processing time"
+REFINEMENTS: Final = ("accumulating", "discarding", "retracting")
+
+Given = tuple[list[Term], str, int | None, tuple[int, bool] | None]
+"""A trigger in postfix order, and the refinement; how many rows a call returns, and how long they may wait: a
+length, and whether it is a duration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Every(Trigger):
+    """A trigger that time sets; made by `windowkit.every`."""
+
+    length: Duration | int
+    of: str = EVENT
+
+    def terms(self) -> list[Term]:
+        """Return it in postfix order, in nanoseconds, units of the column, or microseconds of a clock."""
+        if self.of == PROCESSING:
+            return [("every", units(self.length) // 1000, 0.0, "processing")]
+        name = "event duration" if isinstance(self.length, Duration) else "event"
+        return [("every", units(self.length), 0.0, name)]
+
+    def form(self) -> dict[str, Any]:
+        """Return it as a dict that JSON holds."""
+        return {
+            "every": str(self.length) if isinstance(self.length, Duration) else self.length,
+            "of": self.of,
+        }
+
+    def __repr__(self) -> str:
+        shown = str(self.length) if isinstance(self.length, Duration) else self.length
+        return f"every({shown!r})" if self.of == EVENT else f"every({shown!r}, of={self.of!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class On(Trigger):
+    """A trigger that marked rows set; made by `windowkit.on`."""
+
+    column: str
+
+    def terms(self) -> list[Term]:
+        """Return it in postfix order."""
+        return [("on", 0, 0.0, self.column)]
+
+    def form(self) -> dict[str, Any]:
+        """Return it as a dict that JSON holds."""
+        return {"on": self.column}
+
+    def __repr__(self) -> str:
+        return f"on({self.column!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class At(Trigger):
+    """A trigger of single windows; made by `windowkit.at`."""
+
+    share: float
+
+    @property
+    def is_of_windows(self) -> bool:
+        """Whether it concerns single windows."""
+        return True
+
+    def terms(self) -> list[Term]:
+        """Return it in postfix order."""
+        return [("at", 0, self.share, "")]
+
+    def form(self) -> dict[str, Any]:
+        """Return it as a dict that JSON holds."""
+        return {"at": self.share}
+
+    def __repr__(self) -> str:
+        return f"at({self.share!r})"
+
+
+def every(length: Length, of: str = EVENT) -> Every:
+    """Return a trigger that fires keys with new rows each time that time advances by a given length.
+
+    Parameters
+    ----------
+    length : str, datetime.timedelta or int
+        A duration above zero, or for an integer time column an int. Boundaries are its multiples: counted
+        from 1970-01-01 00:00:00 UTC, from 0 in an integer column.
+    of : {"event time", "processing time"}
+        Whether the watermark passes the boundaries (rows in order are watermarks), or the clock of the
+        operator, at which each call of it looks once.
+
+    Returns
+    -------
+    Every
+        A call that passes a boundary fires all keys that have rows since they last fired, those of the call
+        included; it fires them once, however many boundaries it passes. Where there was no watermark before,
+        none is passed. O(keys) for such a call, O(1) for any other.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        The length is not one, is not above zero, is a number of rows, or has a calendar unit such as the
+        month; or, of processing time, it is not a duration of whole microseconds. `windowkit.Query.operator`
+        raises if it does not fit the time column.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> wk.every("5 seconds"), wk.every(100), wk.every("1 minute", of="processing time")
+    (every('5 seconds'), every(100), every('1 minute', of='processing time'))
+    """
+    one_of("of", of, (EVENT, PROCESSING))
+    measure = length_of("length", length)
+    if isinstance(measure, Rows):
+        raise InvalidType(
+            f"length: {measure} is a number of rows; a length of time is a duration, or an int in the "
+            "units of an integer column; windowkit.rows(n) is a trigger by itself"
+        )
+    if of == PROCESSING and not isinstance(measure, Duration):
+        raise InvalidType(
+            f"length: {length!r} is an int; of processing time it is a duration such as '5 seconds'"
+        )
+    if units(measure) <= 0:
+        raise InvalidValue(f"length: {length!r} is given; allowed are lengths above zero")
+    if of == PROCESSING and units(measure) % 1000:
+        raise InvalidValue(f"length: {length!r} is given; of processing time, allowed are whole microseconds")
+    return Every(measure, of)
+
+
+def on(column: str) -> On:
+    """Return a trigger that fires a key with each call that brings a marked row of it.
+
+    Parameters
+    ----------
+    column : str
+        A column of booleans, in which the row is true. A null is not.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `column` is not a name. `windowkit.Query.operator` raises if there is no such column of booleans.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> wk.on("urgent") | wk.rows(1000)
+    on('urgent') | rows(1000)
+    """
+    return On(checked_name("column", column))
+
+
+def at(share: float) -> At:
+    """Return a trigger that emits each window once, when the watermark has passed this share of it.
+
+    Parameters
+    ----------
+    share : float
+        Above 0 and below 1. A window ``[start, end)`` is emitted by the call that moves the watermark from
+        before ``start + share * (end - start)``, rounded up to the unit of the time column, to there or
+        after it, unless the same call makes it final. If it has no rows then, it is not emitted early.
+
+    Returns
+    -------
+    At
+        It concerns single windows, not keys, so it can only be combined by ``|``. Only windows whose extent
+        is known before their rows can have it: tumbling and sliding windows by time, and users' own
+        calendars. O(open windows) for a call that moves the watermark.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `share` is not a number between 0 and 1.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> wk.at(0.5) | wk.at(0.9) | wk.rows(1000)
+    at(0.5) | at(0.9) | rows(1000)
+    """
+    allowed = "a share is a number above 0 and below 1"
+    given = number("share", share, allowed, 0, 1)
+    if not 0 < given < 1:
+        raise InvalidValue(f"share: {share!r} is out of range; {allowed}")
+    return At(given)
+
+
+@dataclass(frozen=True)
+class Emission:
+    """When a stream emits more than final results, and how they relate; made by `windowkit.emit`."""
+
+    early: Trigger | None = None
+    refinement: str = "accumulating"
+    at_most: int | None = None
+    later: Duration | int | None = None
+
+    def __post_init__(self) -> None:
+        if self.early is not None:
+            trigger("early", self.early)
+        one_of("refinement", self.refinement, REFINEMENTS)
+        if self.at_most is not None:
+            integer("at_most", self.at_most, "it is a number of rows of at least 1, or None", 1, 2**62)
+        if self.later is not None:
+            of_measure("later", self.later)
+        if self.discards and self.early is not None and self.early.is_of_windows:
+            raise InvalidValue(
+                f"refinement: 'discarding' is given with early={self.early!r}; at(...) emits whole windows, "
+                "so allowed with it are 'accumulating' and 'retracting'"
+            )
+
+    @property
+    def discards(self) -> bool:
+        """Whether results are of the rows since the one before."""
+        return self.refinement == "discarding"
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether it depends on the clock of the operator."""
+        return any(kind == "every" and name == "processing" for kind, _, _, name in self.given()[0])
+
+    def given(self) -> Given:
+        """Return what the native core is given."""
+        later = None if self.later is None else of_measure("later", self.later)
+        return [] if self.early is None else self.early.terms(), self.refinement, self.at_most, later
+
+    def check(self, windows: Iterable[Window]) -> None:
+        """Refuse windows that cannot be emitted in this way.
+
+        Raises
+        ------
+        InvalidValue
+            It discards, and a row may move to other windows: to a session that merges with another, to the
+            next window of a landmark, to windows by rows; or it has `windowkit.at`, and the extent of a
+            window is not known before its rows.
+        """
+        is_of_windows = self.early is not None and self.early.is_of_windows
+        for window in windows:
+            if self.discards and (isinstance(window, Session | Landmark) or by_rows(window)):
+                raise InvalidValue(
+                    f"emit: {self!r} is given for {window}, whose rows may move to other windows, so "
+                    "results would not add up; 'discarding' is allowed for tumbling and sliding windows by "
+                    "time, calendars, bands and the global window"
+                )
+            if is_of_windows and (by_rows(window) or not known_before_rows(window)):
+                raise InvalidValue(
+                    f"emit: {self!r} is given for {window}; at(...) is allowed for windows whose start and "
+                    "end are known before their rows: tumbling and sliding windows by time, and calendars"
+                )
+
+    def form(self) -> dict[str, Any]:
+        """Return it as a dict that JSON holds."""
+        later = str(self.later) if isinstance(self.later, Duration) else self.later
+        waits = {"at_most": self.at_most, "later": later}
+        return {
+            "early": None if self.early is None else self.early.form(),
+            "refinement": self.refinement,
+            **{name: value for name, value in waits.items() if value is not None},
+        }
+
+    def __repr__(self) -> str:
+        early = [] if self.early is None else [repr(self.early)]
+        refinement = [] if self.refinement == "accumulating" else [f"refinement={self.refinement!r}"]
+        later = str(self.later) if isinstance(self.later, Duration) else self.later
+        waits = {"at_most": self.at_most, "later": later}
+        given = [f"{name}={value!r}" for name, value in waits.items() if value is not None]
+        return f"emit({', '.join([*early, *refinement, *given])})"
+
+
+def by_rows(window: Window) -> bool:
+    """Whether rows determine where windows are, other than by being near each other."""
+    if isinstance(window, Custom):
+        return isinstance(window.implementation, ContextAware)
+    is_session_of_rows = isinstance(window, Session) and not window.merges
+    return isinstance(window, Punctuation | Between) or window.counts_rows or is_session_of_rows
+
+
+def known_before_rows(window: Window) -> bool:
+    if isinstance(window, Custom):
+        return isinstance(window.implementation, ContextFree)
+    return isinstance(window, Tumbling | Sliding)
+
+
+def emit(
+    early: Trigger | None = None,
+    refinement: str = "accumulating",
+    *,
+    at_most: int | None = None,
+    later: Length | None = None,
+) -> Emission:
+    """Return a policy: when a stream emits windows that are not final, and how their results relate.
+
+    Parameters
+    ----------
+    early : Trigger, optional
+        When: `windowkit.rows`, `windowkit.every`, `windowkit.on`, `windowkit.at`, or combinations of them.
+        When a key fires, the stream emits all its open windows that have rows since it last fired. Without
+        triggers, only `windowkit.Operator.fire` emits early results.
+    refinement : {"accumulating", "discarding", "retracting"}
+        How results of one window relate to each other. Accumulating: each covers all its rows so far, and
+        replaces the one before. Discarding: each covers the rows since the key last fired; their sums and
+        counts add up. Retracting: each covers all rows so far, and before it comes a row that retracts the
+        previous result: the same values with weight -1.
+    at_most : int, optional
+        A call returns at most this many rows of the query; the rest wait, in order, for later calls.
+        `close` returns everything.
+    later : str, datetime.timedelta or int, optional
+        Results wait until the watermark has advanced by this much, in event time, since the call that made
+        them: few calls then return many rows. With `at_most`, a call returns that many rows, and all those
+        that have waited this long. `windowkit.Operator.watermark_out` is held back with them.
+
+    Returns
+    -------
+    Emission
+        For `windowkit.query`, `windowkit.Query.operator` or `windowkit.Operator.add`. Results of an operator
+        with such a policy have the column ``emission``: ``early``, ``final``, ``late`` (an update of a final
+        window) or ``retraction``; and if a policy retracts, ``weight``, an int8 of 1 or -1.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        An argument is not as described above. `windowkit.query` raises where a policy does not fit the
+        windows: discarding sessions, landmark windows and windows determined by rows; `windowkit.at` with
+        windows whose extent depends on their rows. `windowkit.Query.operator` raises for discarding with an
+        allowed lateness.
+
+    Notes
+    -----
+    Accumulating stores the times of rows that no result contains yet, at most a few per slice; retracting
+    adds a copy of each result until its window has expired; discarding needs less memory than no policy, as
+    rows are dropped once a result contains them.
+    Triggers keep a few words per key. Triggers and refinement: Akidau et al., *The Dataflow Model*, VLDB
+    2015, §2.3. Results that wait: slow flush and lazy flush, Li 2008, §8.3.3.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> query = wk.query(
+    ...     by=[],
+    ...     time="t",
+    ...     windows=wk.tumbling(10),
+    ...     aggs=wk.count().alias("n"),
+    ...     emit=wk.emit(wk.rows(2), refinement="retracting"),
+    ... )
+    >>> op = query.operator()
+    >>> for times in ([1, 2], [3, 4], [10]):
+    ...     results = op.push(pa.table({"t": times})).to_pylist()
+    ...     print([(row["n"], row["emission"], row["weight"]) for row in results])
+    [(2, 'early', 1)]
+    [(2, 'retraction', -1), (4, 'early', 1)]
+    [(4, 'retraction', -1), (4, 'final', 1)]
+    """
+    return Emission(early, refinement, at_most, None if later is None else measured(later))
+
+
+def measured(later: Length) -> Duration | int:
+    """Return how long results may wait."""
+    of_measure("later", later)
+    measure = length_of("later", later)
+    assert not isinstance(measure, Rows)
+    return measure

@@ -1,0 +1,84 @@
+"""What other libraries call it: names that users of pandas, Polars, Spark, Flink and SQL look for here."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+__all__ = ["here", "hint"]
+
+SLIDING: Final = 'wk.sliding("10 minutes", "1 minute")'
+TUMBLING: Final = 'wk.tumbling("10 minutes")'
+CALLED: Final = {
+    # Windows.
+    **dict.fromkeys(("hop", "hopping", "slide", "sliding_window"), SLIDING),
+    **dict.fromkeys(("tumble", "resample", "date_trunc", "time_bucket", "tumbling_window"), TUMBLING),
+    **dict.fromkeys(("window", "group_by_dynamic"), f"{TUMBLING} or {SLIDING}"),
+    **dict.fromkeys(("cumulate", "cumulative", "expanding"), 'wk.landmark("10 minutes", period="1 day")'),
+    **dict.fromkeys(("session_window", "sessions"), 'wk.session("30 minutes")'),
+    **dict.fromkeys(("count_window", "row_window"), "wk.tumbling(rows=100)"),
+    "all": "wk.global_window()",
+    # Queries.
+    **dict.fromkeys(("groupby", "group_by", "groupBy", "select", "sql"), "wk.query(by=...)"),
+    **dict.fromkeys(("watermark", "with_watermark", "withWatermark"), 'progress=wk.delay("10 seconds")'),
+    **dict.fromkeys(("trigger", "triggers"), "wk.emit(wk.rows(100) | wk.every('1 minute'))"),
+    **dict.fromkeys(("col", "column"), "the name of the column as a str"),
+    "filter": 'wk.sum("v").where("valid")',
+    # Functions.
+    **dict.fromkeys(("std", "stdev"), "wk.stddev"),
+    "std_pop": "wk.stddev_pop",
+    "var": "wk.variance",
+    **dict.fromkeys(("nunique", "n_unique", "countDistinct", "distinct_count"), "wk.count_distinct"),
+    **dict.fromkeys(
+        ("approx_n_unique", "approx_distinct", "approx_nunique", "approxCountDistinct"),
+        "wk.approx_count_distinct",
+    ),
+    **dict.fromkeys(("percentile", "quantile_cont", "quantile_disc", "percentile_cont"), "wk.quantile"),
+    **dict.fromkeys(("percentile_approx", "approx_percentile", "kll", "tdigest"), "wk.approx_quantile"),
+    **dict.fromkeys(("min_by", "argmin", "idxmin"), "wk.arg_min"),
+    **dict.fromkeys(("max_by", "argmax", "idxmax"), "wk.arg_max"),
+    **dict.fromkeys(("len", "size", "n", "count_all", "row_count"), "wk.count()"),
+    "first_value": "wk.first",
+    "last_value": "wk.last",
+    **dict.fromkeys(("implode", "array_agg", "list", "list_agg"), "wk.collect_list"),
+    **dict.fromkeys(("set", "unique", "distinct"), "wk.collect_set"),
+    **dict.fromkeys(("value_counts", "topk", "top", "heavy_hitters"), "wk.top_k or wk.frequent"),
+    **dict.fromkeys(("gmean", "prod", "product"), "wk.geometric_mean, or wk.aggregate for one of your own"),
+    **dict.fromkeys(("udaf", "udf", "agg", "apply", "reduce"), "wk.aggregate"),
+    **dict.fromkeys(("hll", "hll_sketch_agg", "HLL"), "wk.hll_sketch, or wk.HyperLogLog"),
+    **dict.fromkeys(
+        ("rolling_mean", "rolling_sum", "rolling_max", "rolling_min", "rolling_std"),
+        "wk.rolling, or for columns the functions of wk.kernels, such as wk.kernels.sliding_mean",
+    ),
+}
+"""By the name elsewhere, what it is here."""
+
+
+def hint(name: str, public: Iterable[str]) -> str:
+    """Return what an error adds that does not know a name of the package: what is probably meant, or nothing.
+
+    Examples
+    --------
+    >>> hint("nunique", ["count", "sum"])
+    '; did you mean wk.count_distinct?'
+    >>> hint("tumblng", ["count", "tumbling"])
+    '; did you mean wk.tumbling?'
+    """
+    meant = CALLED.get(name)
+    if meant is None and not name.startswith("_"):
+        meant = next((f"wk.{close}" for close in difflib.get_close_matches(name, public, n=1)), None)
+    return "" if meant is None else f"; did you mean {meant}?"
+
+
+def here(name: str) -> str:
+    """Return the name that a function or a window has here, of one that it has elsewhere, or else that name.
+
+    Examples
+    --------
+    >>> here("hop"), here("nunique"), here("sum")
+    ('sliding', 'count_distinct', 'sum')
+    """
+    found = re.match(r"wk\.(\w+)", CALLED.get(name, ""))
+    return name if found is None else found[1]

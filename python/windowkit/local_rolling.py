@@ -1,0 +1,148 @@
+"""Evaluate rolling aggregates in this process: Arrow data in, the same rows with more columns out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.aggregation import Framed
+from windowkit.engines import Engine, register
+from windowkit.explain import partial, said, sizes
+from windowkit.local import OTHERWISE, Source, aggregates, checked_threads, reader_of, schema_of
+from windowkit.results import form_of, widened
+from windowkit.rolling import Rolling
+
+__all__ = ["bound", "explain", "results", "run", "schema"]
+
+
+def run(
+    rolling: Rolling,
+    data: Any,
+    *,
+    threads: int | None = None,
+    validate: bool | None = None,
+    result: str | None = None,
+) -> Any:
+    """Evaluate `rolling`; see `windowkit.Rolling.run`."""
+    count, form = checked_threads(threads), form_of(data, result)
+    source = Source("data", data, validate=validate)
+    planned = bound(rolling, source.schema)
+    with source:
+        table = pa.Table.from_batches(reader_of(source), source.schema)
+    own = {each.name: each.aggregate for each in rolling.aggs}
+    return widened(results(planned, table, count), form, data, own)
+
+
+def results(planned: _native.Rolling, table: pa.Table, threads: int) -> pa.Table:
+    """Return a table with the results of its rows."""
+    columns = pa.RecordBatchReader.from_stream(planned.run(table, threads)).read_all()
+    for field, column in zip(columns.schema, columns.columns, strict=True):
+        table = table.append_column(field, column)
+    return table
+
+
+def schema(rolling: Rolling, data: Any) -> pa.Schema:
+    """Return the schema of the result; see `windowkit.Rolling.schema`."""
+    given = schema_of(data)
+    result = pa.schema(bound(rolling, given).plan.output_schema)
+    # Those of the input as they were, with what Arrow's interface may not carry.
+    return pa.schema([*given, *list(result)[len(given) :]], given.metadata)
+
+
+def bound(rolling: Rolling, schema: pa.Schema) -> _native.Rolling:
+    """Check `rolling` against the schema of its input.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        It does not fit.
+    """
+    own = [each.aggregate.resolved(schema.names).alias(each.name) for each in rolling.aggs]
+    return _native.Rolling(
+        schema, list(rolling.by), rolling.time, aggregates(own), [each.frame.bound() for each in rolling.aggs]
+    )
+
+
+def explain(rolling: Rolling, data: Any = None) -> str:
+    """Describe how `rolling` is evaluated; see `windowkit.Rolling.explain`.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> rolling = wk.rolling(
+    ...     by="device",
+    ...     time="ts",
+    ...     aggs=[wk.mean("v").over("10 minutes"), wk.max("v").over("9 rows"), wk.median("v").over("9 rows")],
+    ... )
+    >>> print(rolling.explain())
+    rolling by device over ts
+    rows, of each key
+      kept until all have arrived, and sorted by time, then by arrival: once for all frames
+      partials of each row: sum(v), count(v), max(v), values(v)
+    frames
+      10 minutes: from 10 minutes before to its time, with both ends; rows at one time have the same
+      9 rows: from 9 rows before to the row itself, without the start
+    aggregates from partials of frames
+      avg(v) OVER (10 minutes): sum(v) and count(v); algebraic, associative, commutative
+      max(v) OVER (9 rows): max(v); distributive, associative, commutative
+      median(v) OVER (9 rows): values(v); holistic, associative, commutative, invertible
+    """
+    given = assumed(rolling) if data is None else schema_of(data)
+    planned = bound(rolling, given)
+    lines = described(rolling, planned.plan)
+    if data is not None:
+        results = list(pa.schema(planned.plan.output_schema))[len(given) :]
+        lines += [
+            "output, after the columns of the input",
+            *(f"  {each.name}: {each.type}" for each in results),
+        ]
+    return "\n".join(lines)
+
+
+def described(rolling: Rolling, planned: _native.Plan) -> list[str]:
+    """Return the lines of `explain` that do not depend on the data."""
+    numbers = sizes([each.aggregate for each in rolling.aggs], planned)
+    stored = [partial(*each, size) for each, size in zip(planned.partials, numbers, strict=True)]
+    frames = dict.fromkeys(each.frame for each in rolling.aggs)
+    return [
+        f"rolling by {', '.join(rolling.by) or 'nothing'} over {rolling.time}",
+        f"rows, of {'each key' if rolling.by else 'all rows'}",
+        "  kept until all have arrived, and sorted by time, then by arrival: once for all frames",
+        f"  partials of each row: {', '.join(stored)}",
+        "frames",
+        *(f"  {frame}: {frame.meaning}" for frame in frames),
+        "aggregates from partials of frames",
+        *(
+            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {said(*properties)}"
+            for each, sources, properties in zip(
+                rolling.aggs, planned.sources, planned.properties, strict=True
+            )
+        ),
+    ]
+
+
+def assumed(rolling: Rolling) -> pa.Schema:
+    """Return a schema that it fits: what is stored does not depend on which."""
+    fields = dict.fromkeys(rolling.inputs, pa.float64())
+    fields |= {
+        each.aggregate.filter: pa.bool_() for each in rolling.aggs if each.aggregate.filter is not None
+    }
+    fields[rolling.time] = pa.int64() if any(map(counts_units, rolling.aggs)) else pa.timestamp("ns")
+    return pa.schema(fields)
+
+
+def counts_units(framed: Framed) -> bool:
+    """Return whether a frame fits integer times only."""
+    return any(isinstance(each, int) and each > 0 for each in (framed.frame.before, framed.frame.after))
+
+
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"roll": run, "roll_schema": schema, "explain_rolling": explain},
+        options=("threads", "validate", "result"),
+        otherwise=OTHERWISE,
+    )
+)

@@ -1,0 +1,220 @@
+"""The form of results: windows as structs or as two columns, and tables of pyarrow, pandas and Polars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pyarrow as pa
+
+from windowkit._columns import is_a
+from windowkit.aggregation import Aggregate
+from windowkit.checks import one_of
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.query import Query
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["FORMS", "edges", "flat", "flat_schema", "form_of", "formed", "widened"]
+
+Result = TypeVar("Result", pa.Table, pa.RecordBatch)
+
+FORMS: Final = ("pyarrow", "pandas", "polars")
+EXTENTS: Final = ("window", "session_window")
+RANKS: Final = pa.struct([pa.field(edge, pa.int64(), nullable=False) for edge in ("start", "end")])
+NULLABLE: Final = {
+    pa.bool_(): "boolean",
+    **{getattr(pa, f"int{bits}")(): f"Int{bits}" for bits in (8, 16, 32, 64)},
+    **{getattr(pa, f"uint{bits}")(): f"UInt{bits}" for bits in (8, 16, 32, 64)},
+}
+"""What pandas calls a type whose plain columns hold no nulls: they would become floats, or objects."""
+
+
+def form_of(data: Any, result: str | None = None) -> str:
+    """Return the form that a result has: the one asked for, or else that of the data.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `result` is no form, or its library is not installed.
+    """
+    if result is None:
+        return next((form for form in FORMS[1:] if is_a(data, form, "DataFrame")), FORMS[0])
+    form = one_of("result", result, FORMS)
+    try:
+        import_module(form)
+    except ImportError as error:
+        raise InvalidValue(
+            f"result: {form!r} is given, but {form} cannot be imported ({error}); install it, or use one of "
+            f"the other forms, {', '.join(map(repr, FORMS))}"
+        ) from None
+    return form
+
+
+def formed(table: pa.Table, form: str, query: Query, data: Any) -> Any:
+    """Return the result of `query` over `data` in a form.
+
+    Keys get the types of their columns in `data` (categories, and pandas' own types), if that is a table of
+    the same library, and aggregates whose values are of a column of categories get its categories. Otherwise
+    columns have the types that the library gives to those of Arrow.
+
+    Raises
+    ------
+    InvalidType
+        Polars has no type for a column.
+    """
+    if form == "pandas":
+        return pandas_of(table, query, data)
+    return polars_of(table, query, data) if form == "polars" else table
+
+
+def polars_of(table: pa.Table, query: Query, data: Any) -> Any:
+    import polars as pl
+
+    frame = polars_frame(table)
+    if is_a(data, "polars", "DataFrame"):
+        kinds = {key: data.schema[key] for key in query.by} | {
+            name: data.schema[column] for name, column in categories(table.schema, own(query)).items()
+        }
+        frame = frame.with_columns(
+            pl.col(name).cast(kind) for name, kind in kinds.items() if frame.schema[name] != kind
+        )
+    return frame
+
+
+def polars_frame(table: pa.Table) -> polars.DataFrame:
+    import polars as pl
+
+    for field in table.schema:
+        if pa.types.is_interval(field.type):
+            raise InvalidType(
+                f"result: column {field.name!r} has type {field.type}, which Polars does not have; use "
+                "result='pyarrow' or result='pandas'"
+            )
+    # Chunks stay as they are: to join them would be to copy them.
+    frame = pl.from_arrow(table, rechunk=False)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def own(query: Query) -> dict[str, Aggregate]:
+    """Return the aggregates of a query by their columns in its result."""
+    return {each.name: each for each in query.aggs}
+
+
+def categories(schema: pa.Schema, aggs: Mapping[str, Aggregate]) -> dict[str, str]:
+    """Return the aggregates whose values are categories, each with the column that these are of."""
+    return {
+        name: each.columns[0]
+        for name, each in aggs.items()
+        if each.user is None and pa.types.is_dictionary(schema.field(name).type)
+    }
+
+
+def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate]) -> Any:
+    """Return the rows of `data` with the columns of `aggs`, as `table` has them, in a form.
+
+    If `data` is of the library of that form, its own columns stay as they are, and so does its index.
+    """
+    if form == "pyarrow":
+        return table
+    results = table.select(list(aggs))
+    of = categories(results.schema, aggs)
+    if form == "polars":
+        import polars as pl
+
+        frame = data if is_a(data, "polars", "DataFrame") else polars_frame(table.drop_columns(list(aggs)))
+        kinds = {name: frame.schema[column] for name, column in of.items()}
+        new = polars_frame(results).with_columns(pl.col(name).cast(kind) for name, kind in kinds.items())
+        return frame.hstack(new)
+    import pandas as pd
+
+    frame = data if is_a(data, "pandas", "DataFrame") else table.drop_columns(list(aggs)).to_pandas()
+    given = frame.dtypes.to_dict()
+    on_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in given.values())
+    columns = {
+        name: pandas_array(values, given.get(of.get(name, "")), on_arrow)
+        for name, values in zip(results.column_names, results.columns, strict=True)
+    }
+    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
+
+
+def pandas_array(values: pa.ChunkedArray, own: Any, on_arrow: bool) -> Any:
+    """Return values as a column of pandas, of the type `own` if there is one."""
+    import pandas as pd
+
+    if isinstance(own, pd.CategoricalDtype):
+        return values.to_pandas().astype(own).array
+    if own is not None and hasattr(own, "__from_arrow__"):
+        return own.__from_arrow__(values)
+    if own is None and on_arrow and not pa.types.is_dictionary(values.type):
+        return pd.ArrowDtype(values.type).__from_arrow__(values)
+    if own is None and values.null_count and values.type in NULLABLE:
+        return pd.api.types.pandas_dtype(NULLABLE[values.type]).__from_arrow__(values)
+    return values.to_pandas().array
+
+
+def pandas_of(table: pa.Table, query: Query, data: Any) -> Any:
+    import pandas as pd
+
+    given = data.dtypes.to_dict() if is_a(data, "pandas", "DataFrame") else {}
+    read = list(given) if query.reads_all else query.inputs
+    on_arrow = any(isinstance(given.get(name), pd.ArrowDtype) for name in read)
+    of = categories(table.schema, own(query))
+    extents = edges(table.schema, len(query.by)) if query.window_columns == "struct" else {}
+
+    def column(at: int, name: str, values: pa.ChunkedArray) -> Any:
+        if at in extents:
+            start, end = (pd.Index(moments(edge).to_pandas()) for edge in values.flatten())
+            return pd.arrays.IntervalArray.from_arrays(start, end, closed="left")
+        return pandas_array(values, given.get(name if at < len(query.by) else of.get(name, "")), on_arrow)
+
+    columns = zip(table.column_names, table.columns, strict=True)
+    return pd.DataFrame({name: column(at, name, values) for at, (name, values) in enumerate(columns)})
+
+
+def moments(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return dates as timestamps, since pandas has no intervals of dates, and all else as it is."""
+    if pa.types.is_date(times.type):
+        return times.cast(pa.timestamp("s" if pa.types.is_date32(times.type) else "ms"))
+    return times
+
+
+def edges(schema: pa.Schema, keys: int) -> dict[int, str]:
+    """Return which columns hold starts and ends, and what the names of their parts begin with.
+
+    After the keys nothing but the names of queries and windows comes before the windows.
+    """
+    at = next(at for at in range(keys, len(schema)) if schema.field(at).name in EXTENTS)
+    found = {at: "window"}
+    if at + 1 < len(schema):
+        ranks = schema.field(at + 1)
+        # An aggregate of this name, which may be a struct too, has other fields.
+        if ranks.name == "window_rows" and ranks.type == RANKS:
+            found[at + 1] = ranks.name
+    return found
+
+
+def flat(result: Result, keys: int) -> Result:
+    """Return a result of so many keys with two columns for each that holds starts and ends; no copies."""
+    extents = edges(result.schema, keys)
+    columns: list[Any] = []
+    fields: list[pa.Field] = []
+    for at, (field, column) in enumerate(zip(result.schema, result.columns, strict=True)):
+        if at not in extents:
+            columns.append(column)
+            fields.append(field)
+            continue
+        columns += column.flatten()
+        fields += [
+            pa.field(f"{extents[at]}_{part.name}", part.type, field.nullable or part.nullable)
+            for part in field.type
+        ]
+    return type(result).from_arrays(columns, schema=pa.schema(fields))
+
+
+def flat_schema(schema: pa.Schema, keys: int) -> pa.Schema:
+    """Return the schema of what `flat` returns."""
+    return flat(schema.empty_table(), keys).schema

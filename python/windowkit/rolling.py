@@ -1,0 +1,285 @@
+"""Rolling aggregation: every row of the input, with aggregates of the rows around it; bound to no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from windowkit import engines
+from windowkit.aggregation import Framed, parse
+from windowkit.checks import a_type
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.query import items, refuse_duplicates
+from windowkit.windows import checked_name
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Rolling", "rolling"]
+
+VERSION: Final = 1
+"""Of the form of `Rolling.to_dict`."""
+FIELDS: Final = ("version", "by", "time", "rolling")
+PARTS: Final = ("agg", "before", "after", "closed", "alias")
+
+
+@dataclass(frozen=True)
+class Rolling:
+    """Aggregates over a frame of each row, to be run on any data; made by `rolling`.
+
+    A plain value: frozen, hashable, picklable, and bound to no data and no engine.
+
+    Parameters
+    ----------
+    by : tuple of str
+        Key columns; () for one group of all rows.
+    time : str
+        The time column.
+    aggs : tuple of Framed
+    """
+
+    by: tuple[str, ...]
+    time: str
+    aggs: tuple[Framed, ...]
+
+    def __post_init__(self) -> None:
+        if not self.aggs:
+            raise InvalidValue("aggs: () is empty; there is at least one aggregate")
+        refuse_duplicates("aggs", "output column", [each.name for each in self.aggs])
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the input columns that are read, each once, in order of first use."""
+        aggregated = (column for each in self.aggs for column in each.inputs)
+        return list(dict.fromkeys([*self.by, self.time, *aggregated]))
+
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        metrics: Any = None,
+        result: str | None = None,
+    ) -> Any:
+        """Evaluate it.
+
+        Parameters
+        ----------
+        data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a Spark DataFrame
+            As for `windowkit.Query.run`. Rows need no order.
+        threads : int, optional
+            Threads to use, at least 1; all usable cores if None. Not for Spark.
+        validate : bool, optional
+            Look at every value that is read, as for `windowkit.Query.run`. Not for Spark.
+        metrics : windowkit.spark.Metrics, optional
+            Counts rows while the result is computed. Only for Spark.
+        result : {"pyarrow", "pandas", "polars"}, optional
+            The library whose table is returned; by default that of `data`, as for `windowkit.Query.run`. Not
+            for Spark.
+
+        Returns
+        -------
+        pyarrow.Table, pandas.DataFrame, polars.DataFrame or pyspark.sql.DataFrame
+            Every row of the input, with all its columns, in its order, and a column per aggregate after
+            them. Columns of pandas and Polars stay as they are, and so does the index. Of a Spark DataFrame a
+            DataFrame, evaluated when an action runs, with its rows in any order.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            The data is not Arrow data, or malformed, or it does not have the columns, or a length is finer
+            than the unit of its time column, or it has a column of the name of an aggregate.
+        Overflow
+            A sum or mean of integers, decimals or durations does not fit its type.
+
+        Notes
+        -----
+        One sort by key and time, none where a key's rows are in order; then, of each frame, O(1) amortised a
+        row, or O(log n) for what holds all values (quantiles, distinct and frequent values), however many
+        rows a frame has. Memory: the data, twice the results, and what the rows of some keys hold.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> rolling = wk.rolling(by="k", time="t", aggs=wk.sum("v").over(10).alias("recent"))
+        >>> table = pa.table({"t": [12, 1, 5], "k": ["a", "a", "b"], "v": [1, 2, 4]})
+        >>> rolling.run(table).to_pydict()
+        {'t': [12, 1, 5], 'k': ['a', 'a', 'b'], 'v': [1, 2, 4], 'recent': [1, 2, 4]}
+        """
+        return engines.evaluate(
+            "roll", self, data, threads=threads, validate=validate, metrics=metrics, result=result
+        )
+
+    def schema(self, data: Any) -> pyarrow.Schema:
+        """Return the schema of the result, without evaluating anything.
+
+        Parameters
+        ----------
+        data : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            As `run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> rolling = wk.rolling(by=[], time="t", aggs=wk.mean("v").over("1 hour"))
+        >>> rolling.schema(pa.schema({"t": pa.timestamp("s"), "v": pa.int8()})).names
+        ['t', 'v', 'avg(v) OVER (1 hour)']
+        """
+        schema: pyarrow.Schema = engines.find("roll_schema")(self, data)
+        return schema
+
+    def explain(self, data: Any = None) -> str:
+        """Describe how it is evaluated.
+
+        Parameters
+        ----------
+        data : schema or data, optional
+            As for `schema`, or a Spark DataFrame: with it the text says what runs where.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> print(wk.rolling(by="k", time="ts", aggs=wk.sum("v").over("1 hour")).explain().splitlines()[0])
+        rolling by k over ts
+        """
+        text: str = engines.evaluate("explain_rolling", self, data)
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dict that JSON holds, for `from_dict`, here or in another process.
+
+        Raises
+        ------
+        InvalidType
+            A function is user-defined.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> rolling = wk.rolling(by="k", time="ts", aggs=wk.sum("v").over("1 hour", closed="left"))
+        >>> rolling.to_dict()["rolling"]
+        [{'agg': 'sum(v)', 'before': '1 hour', 'after': 0, 'closed': 'left', 'alias': None}]
+        >>> wk.Rolling.from_dict(rolling.to_dict()) == rolling
+        True
+        """
+        return {
+            "version": VERSION,
+            "by": list(self.by),
+            "time": self.time,
+            "rolling": [written(each) for each in self.aggs],
+        }
+
+    @staticmethod
+    def from_dict(form: Mapping[str, Any]) -> Rolling:
+        """Return what a dict says that `to_dict` made, or another program.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is of another version, lacks a key, has others, or a value is not what `rolling` takes.
+        """
+        checked = mapping("form", form, FIELDS)
+        if isinstance(checked["version"], bool) or checked["version"] != VERSION:
+            raise InvalidValue(
+                f"form: it is of version {checked['version']!r}; this windowkit reads version {VERSION}"
+            )
+        parts = checked["rolling"]
+        if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+            raise InvalidType(
+                f"rolling: {parts!r:.60} is {a_type(parts)}; in a form it is a list of mappings"
+            )
+        return rolling(by=checked["by"], time=checked["time"], aggs=list(map(read, parts)))
+
+
+def rolling(*, by: str | Sequence[str], time: str, aggs: Framed | Sequence[Framed]) -> Rolling:
+    """Describe a rolling aggregation: of each row, aggregates of the rows around it.
+
+    Parameters
+    ----------
+    by : str or sequence of str
+        Key columns; ``[]`` for one group of all rows. A null key is a group of its own, NaN keys are one
+        group, and so are 0.0 and -0.0.
+    time : str
+        The time column: timestamps of any unit and zone, dates, durations or integers. Rows without time are
+        at one moment before all others, infinitely far from them: they are in each other's frames, and in
+        frames that are unbounded.
+    aggs : Framed or sequence of Framed
+        Aggregates with frames, as ``windowkit.sum("v").over("10 minutes")``: see `windowkit.Aggregate.over`.
+
+    Returns
+    -------
+    Rolling
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        An argument has the wrong type or is empty, an aggregate has no frame, or two have one name.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> rolling = wk.rolling(
+    ...     by="user",
+    ...     time="ts",
+    ...     aggs=[
+    ...         wk.sum("amount").over("10 minutes"),
+    ...         wk.median("amount").over("100 rows"),
+    ...         wk.count_distinct("shop").over("1 day", closed="left"),
+    ...         wk.max("amount").over(before="5 minutes", after="5 minutes").alias("peak"),
+    ...     ],
+    ... )
+    >>> [each.name for each in rolling.aggs][2:]
+    ['count(DISTINCT shop) OVER (1 day, closed left)', 'peak']
+    """
+    return Rolling(
+        by=tuple(checked_name("by", name) for name in items("by", by, str, "a str or a sequence of str")),
+        time=checked_name("time", time),
+        aggs=items(
+            "aggs",
+            aggs,
+            Framed,
+            "an aggregate over a frame like windowkit.sum('v').over('10 minutes'), or a sequence of them",
+        ),
+    )
+
+
+def written(framed: Framed) -> dict[str, Any]:
+    """Return an aggregate over a frame as a dict."""
+    if framed.aggregate.user is not None:
+        raise InvalidType(
+            f"aggs: {framed} is user-defined, and code cannot be written down; pickle the value instead"
+        )
+    frame = framed.frame
+    unbounded = "unbounded rows" if frame.by_rows else "unbounded"
+    ends = {"before": frame.before, "after": frame.after}
+    reaches = {
+        side: unbounded if end is None else end if isinstance(end, int) else str(end)
+        for side, end in ends.items()
+    }
+    return {"agg": str(framed.aggregate), **reaches, "closed": frame.closed, "alias": framed.label}
+
+
+def read(form: object) -> Framed:
+    """Return an aggregate over a frame, of a dict."""
+    part = mapping("rolling", form, PARTS)
+    if not isinstance(part["agg"], str):
+        raise InvalidType(f"agg: {part['agg']!r} is {a_type(part['agg'])}; in a form it is a text")
+    over = parse(part["agg"]).over(before=part["before"], after=part["after"], closed=part["closed"])
+    return over if part["alias"] is None else over.alias(part["alias"])
+
+
+def mapping(argument: str, form: object, names: Sequence[str]) -> Mapping[str, Any]:
+    """Return a mapping that has these keys and no others."""
+    if not isinstance(form, Mapping):
+        raise InvalidType(f"{argument}: {form!r:.60} is {a_type(form)}; in a form it is a mapping")
+    if form.keys() != set(names):
+        raise InvalidValue(f"{argument}: it has {sorted(map(str, form))}; it has {', '.join(names)}")
+    return form

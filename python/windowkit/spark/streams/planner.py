@@ -1,0 +1,156 @@
+"""Queries over streaming DataFrames, and `explain`, which describes what runs and what is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+from pyspark.sql.functions import coalesce, length, lit
+from pyspark.sql.functions import sum as total
+
+from windowkit.durations import Length
+from windowkit.errors import InvalidValue
+from windowkit.query import Query
+from windowkit.spark.jobs import identifier
+from windowkit.spark.routes import LIMITS, described, packed, stages
+from windowkit.spark.shipping import shipped
+from windowkit.spark.streams.bucket import ENTRY_BYTES, EVERY
+from windowkit.spark.streams.stages import RESULTS, Buckets, Guarded, Results
+from windowkit.spark.streams.streaming import Streaming, streaming
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["explain", "stream"]
+
+
+def stream(
+    df: DataFrame,
+    query: Query,
+    *,
+    output_mode: str | None = None,
+    allowed_lateness: Length | None = None,
+    buckets: int | None = None,
+    metrics: str | None = None,
+) -> DataFrame:
+    """Evaluate a query over a streaming DataFrame, exactly once; ``query.run(df)`` is the same.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A streaming DataFrame, classic or Connect, with a watermark on the query's time column
+        (``df.withWatermark``). Its session keeps state in RocksDB.
+    query : Query
+        Any window, aggregate and filter; and an emission policy, but for ``at_most`` and for triggers of
+        processing time.
+    output_mode : {"append", "update"}, optional
+        What a query without an emission policy returns: each window once it is final (the default), or after
+        each batch the windows that its rows changed. Give ``writeStream.outputMode`` the same.
+    allowed_lateness : str or datetime.timedelta, optional
+        For how long after its end, in event time, a window is returned again when late rows change it.
+    buckets : int, optional
+        Of keys, in each shuffle partition: state is kept by bucket, and one is in memory at a time. By
+        default there are up to 4, and 64 in all.
+    metrics : str, optional
+        A name under which ``observedMetrics`` of the stream's progress count ``rows in``, ``bytes packed``,
+        ``windows out`` and ``late``.
+
+    Returns
+    -------
+    DataFrame
+        A streaming DataFrame with the columns of ``query.run`` over a batch. With an allowed lateness or an
+        emission policy it has those of `windowkit.Operator`: also ``update``; ``emission`` and, for policies
+        that retract, ``weight``. Write it with ``writeStream``.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The query does not fit `df`; `df` is no stream or has no watermark on the time column; the state
+        store is not RocksDB; pyspark is too old; or an option is not as described. The running query fails
+        with ``InvalidValue`` if the checkpoint is that of another query, of other shuffle partitions or
+        buckets, or damaged; and with ``Overflow`` as a batch does.
+
+    Notes
+    -----
+    Rows are packed by bucket of keys, as Arrow, and each bucket is one group of ``transformWithState``, whose
+    state is a log of packed rows with a snapshot every ten batches. A batch takes in its rows, and then the
+    watermark that earlier batches set; so in append mode results are those of Spark's own windows.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> query = wk.query(by="device", time="ts", windows=wk.session("30 seconds"), aggs=wk.median("v"))
+    >>> wk.spark.stream(df, query)
+    Traceback (most recent call last):
+    ...
+    windowkit.errors.InvalidValue: df: a batch DataFrame is given; query.run takes both, and df is streaming
+    """
+    return run(streaming(df, query, output_mode, allowed_lateness, buckets, metrics))
+
+
+def run(made: Streaming) -> DataFrame:
+    """Return the result of a stream."""
+    work = made.work
+    limits = replace(LIMITS, chunk=ENTRY_BYTES)
+    pack = stages.Pack(work.query, work.schema, made.partitions, made.each, never=True, limits=limits)
+    chunks = made.rows.mapInArrow(shipped(Guarded(pack)), packed.CHUNKS)
+    if made.metrics is not None:
+        counts = {"rows in": total("rows"), "bytes packed": total(length("chunk"))}
+        chunks = observed(chunks, made.metrics + ", in", counts)
+    grouped: Any = chunks.select("bucket", "chunk").groupBy("bucket")
+    if not hasattr(grouped, "transformWithState"):
+        raise InvalidValue(
+            f"df: pyspark {pyspark.__version__} has no transformWithState; streams need pyspark 4.1 or "
+            "later, and with an earlier one query.run takes the batches of foreachBatch"
+        )
+    packed_results = grouped.transformWithState(Buckets(work), RESULTS, made.mode, "EventTime")
+    if made.metrics is not None:
+        counts = {"windows out": total("windows"), "late": total("late")}
+        packed_results = observed(packed_results, made.metrics + ", out", counts)
+    result: DataFrame = packed_results.mapInArrow(shipped(Results(work.query)), made.result)
+    return result
+
+
+def observed(frame: DataFrame, name: str, counts: dict[str, Any]) -> DataFrame:
+    """Return `frame`, with sums of its rows in the progress of the stream."""
+    return frame.observe(name, *(coalesce(each, lit(0)).alias(what) for what, each in counts.items()))
+
+
+def explain(
+    df: DataFrame,
+    query: Query,
+    *,
+    output_mode: str | None = None,
+    allowed_lateness: Length | None = None,
+    buckets: int | None = None,
+) -> str:
+    """Describe how `stream` evaluates a query: what runs where, and what state is kept.
+
+    Parameters
+    ----------
+    df, query, output_mode, allowed_lateness, buckets
+        As for `stream`, which raises the same errors.
+    """
+    made = streaming(df, query, output_mode, allowed_lateness, buckets)
+    work = made.work
+    keys = ", ".join(map(identifier, query.by))
+    of = f"{made.partitions * made.each:,} buckets of {keys}" if keys else "one bucket"
+    needs = "rows in order" if made.job.plan.needs_rows else "slices"
+    due = (
+        "with rows or an open slice" if work.is_eager else "with rows, or once its first open slice has ended"
+    )
+    lines = [
+        *described(query),
+        f"stream in {made.mode} mode, exactly once",
+        f"  watermark: Spark's, of {identifier(query.time)}; a batch takes in its rows, then the watermark",
+        f"  columns: {', '.join(map(identifier, work.columns))}",
+        "stage 1, in Rust inside one mapInArrow: rows of "
+        f"{', '.join(map(identifier, work.schema.names))}, packed by bucket",
+        f"shuffle: packed Arrow, {of} in {made.partitions:,} partitions",
+        f"stage 2, in Rust inside transformWithState: an operator per bucket, which holds {needs}",
+        f"  state: a log of packed rows per bucket, with a snapshot every {EVERY} batches",
+        f"  a bucket is restored when the watermark moves, {due}",
+        "stage 3, inside one mapInArrow: results as rows",
+    ]
+    return "\n".join(lines)

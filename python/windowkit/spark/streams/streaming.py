@@ -1,0 +1,244 @@
+"""A query that fits a streaming DataFrame, and what a stream of Spark has to be for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import from_arrow_type
+
+from windowkit._columns import is_spark
+from windowkit.checks import a_type, integer, one_of, text
+from windowkit.durations import Length, length, rows
+from windowkit.emission import Emission, emit
+from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.local import plan
+from windowkit.progress import of_measure
+from windowkit.query import Query
+from windowkit.spark.jobs import Job, arrow_type, bound, output_schema, position_of
+from windowkit.spark.streams.work import Work, identity, is_eager, operator_of
+from windowkit.windows import Global
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["MODES", "PROVIDER", "Streaming", "streaming"]
+
+MODES: Final = ("append", "update")
+DELAY: Final = "spark.watermarkDelayMs"
+"""Spark's metadata of a column that a watermark follows."""
+STORE: Final = "spark.sql.streaming.stateStore.providerClass"
+PROVIDER: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+MOST_EACH: Final = 4
+IN_ALL: Final = 64
+"""Buckets that suffice: each costs every batch some milliseconds, and is in memory alone."""
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """A query that fits a streaming DataFrame.
+
+    Parameters
+    ----------
+    job : Job
+    read : dict of str to int
+        Where in the DataFrame are the columns that only the emission policy reads.
+    work : Work
+    partitions, each : int
+        Shuffle partitions, and how many buckets each of them has.
+    metrics : str or None
+        What Spark's progress calls the counts.
+    mode : str
+    """
+
+    job: Job
+    read: dict[str, int]
+    work: Work
+    partitions: int
+    each: int
+    metrics: str | None
+    mode: str
+
+    @property
+    def rows(self) -> DataFrame:
+        """The columns that are read, by names of our own, of the rows that have a time."""
+        positions = [*self.job.positions.items(), *self.read.items()]
+        by_name = dict(positions)
+        frame = self.job.frame
+        numbered = frame.toDF(*(f"i{at}" for at in range(len(frame.columns))))
+        inputs = [f"i{by_name[name]} as c{at}" for at, name in enumerate(self.work.schema.names)]
+        time = self.work.schema.get_field_index(self.job.query.time)
+        return numbered.selectExpr(*inputs).where(f"c{time} is not null")
+
+    @property
+    def result(self) -> spark.StructType:
+        """The schema of the result: that of a batch, with the columns that only operators have."""
+        known = {field.name: field for field in output_schema(self.job).fields}
+        for own in known.values():
+            # No column has a watermark any more: Spark does not know how far these results are complete.
+            own.metadata = {name: of for name, of in (own.metadata or {}).items() if name != DELAY}
+        streamed = operator_of(self.work.query, self.work.schema, self.work.allowed_lateness).schema
+        is_plain = list(self.work.columns) == self.job.query.columns
+        fields = []
+        for name in self.work.columns:
+            arrow = streamed.field(name)
+            field = known.get(name)
+            if field is None:
+                field = spark.StructField(name, from_arrow_type(arrow.type), arrow.nullable)
+            elif not is_plain and arrow.nullable:
+                # Of a window that is withdrawn.
+                field = spark.StructField(name, field.dataType, True, field.metadata)
+            fields.append(field)
+        return spark.StructType(fields)
+
+
+def streaming(
+    frame: DataFrame,
+    query: Query,
+    output_mode: str | None = None,
+    allowed_lateness: Length | None = None,
+    buckets: int | None = None,
+    metrics: str | None = None,
+) -> Streaming:
+    """Check a query against a streaming DataFrame; starts nothing in Spark.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        See `windowkit.spark.stream`.
+    """
+    if not is_spark(frame):
+        raise InvalidType(f"df: {a_type(frame)} is given; df is a streaming Spark DataFrame")
+    if not isinstance(query, Query):
+        raise InvalidType(f"query: {a_type(query)} is given; query is a windowkit.Query")
+    if not frame.isStreaming:
+        raise InvalidValue("df: a batch DataFrame is given; query.run takes both, and df is streaming")
+    if metrics is not None:
+        text("metrics", metrics, "of a stream it is a name, under which its progress has the counts, or None")
+    mode = one_of("output_mode", "append" if output_mode is None else output_mode, MODES)
+    lateness: Length = 0 if allowed_lateness is None else allowed_lateness
+    of_measure("allowed_lateness", lateness)
+    check_policy(query.emit)
+    job = bound(frame, query)
+    check_watermark(job)
+    check_ends(query, mode)
+    check_session(frame)
+    partitions, each = layout(frame, query, buckets)
+    read, schema = read_by(job, query.emit)
+    own = own_work(query, schema, mode, lateness, partitions, each)
+    return Streaming(job, read, own, partitions, each, metrics, mode)
+
+
+def own_work(
+    query: Query, schema: pa.Schema, mode: str, lateness: Length, partitions: int, each: int
+) -> Work:
+    """Return what the workers compute."""
+    as_spark = mode == "update" and query.emit is None
+    # In Spark's update mode, a batch returns the windows that its rows changed.
+    effective = replace(query, emit=emit(rows(1))) if as_spark else query
+    names = operator_of(effective, schema, lateness).schema.names
+    planned = plan(effective, schema, of_stream=True)
+    if query.emit is not None:
+        columns = names
+    elif of_measure("allowed_lateness", lateness)[0]:
+        columns = [name for name in names if not (as_spark and name == "emission")]
+    else:
+        columns = query.columns
+    return Work(
+        effective,
+        schema,
+        lateness,
+        tuple(columns),
+        as_spark,
+        is_eager(query, planned.needs_rows, has_policy=query.emit is not None),
+        identity(
+            query,
+            schema,
+            {
+                "allowed_lateness": str(length("allowed_lateness", lateness)),
+                "output_mode": mode,
+                "spark.sql.shuffle.partitions": partitions if query.by else None,
+                "buckets": each,
+            },
+        ),
+    )
+
+
+def check_watermark(job: Job) -> None:
+    """Refuse a stream whose time column no watermark follows."""
+    fields = job.frame.schema.fields
+    if DELAY in (fields[job.positions[job.query.time]].metadata or {}):
+        return
+    others = [field.name for field in fields if DELAY in (field.metadata or {})]
+    time = job.query.time
+    found = f"as {', '.join(map(repr, others))} has" if others else "so that no window would become final"
+    raise InvalidValue(
+        f"df: its column {time!r} has no watermark, {found}; write df.withWatermark({time!r}, '10 minutes'), "
+        "with the delay that rows may have, after the last step that computes the column"
+    )
+
+
+def check_ends(query: Query, mode: str) -> None:
+    """Refuse windows of which a stream, which has no end, would never return a result."""
+    for window in query.windows:
+        if isinstance(window, Global) and query.emit is None and mode == "append":
+            raise InvalidValue(
+                f"windows: {window} becomes final when a stream ends, which one of Spark does not; allowed "
+                "is it with output_mode='update', or with emit=windowkit.emit(...)"
+            )
+
+
+def check_policy(policy: Emission | None) -> None:
+    """Refuse what depends on how often an operator is called, or on its clock."""
+    if policy is None:
+        return
+    if policy.has_clock:
+        raise InvalidValue(
+            f"emit: {policy!r} depends on the clock of an operator, and a bucket of keys in Spark is "
+            "called only for rows and for watermarks; allowed is windowkit.every(...) of event time"
+        )
+    if policy.at_most is not None:
+        raise InvalidValue(
+            f"emit: {policy!r} is given; at_most is of a call of one operator, and Spark limits its batches "
+            "by options of the source, such as maxFilesPerTrigger"
+        )
+
+
+def check_session(frame: DataFrame) -> None:
+    """Refuse a state store that Spark does not combine with state of this kind."""
+    store = frame.sparkSession.conf.get(STORE, None) or ""
+    if "HDFSBacked" in store:
+        raise InvalidValue(
+            f"df: its session keeps state in {store.rpartition('.')[2]}, which Spark does not support here; "
+            f"set spark.conf.set({STORE!r}, {PROVIDER!r})"
+        )
+
+
+def layout(frame: DataFrame, query: Query, buckets: int | None) -> tuple[int, int]:
+    """Return the shuffle partitions, and how many buckets each of them has."""
+    given = None
+    if buckets is not None:
+        given = integer(
+            "buckets", buckets, "it is an int from 1 to 1,024, of each shuffle partition, or None", 1, 1024
+        )
+    if not query.by:
+        return 1, 1
+    partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", None) or 200)
+    return partitions, given or min(max(IN_ALL // partitions, 1), MOST_EACH)
+
+
+def read_by(job: Job, policy: Emission | None) -> tuple[dict[str, int], pa.Schema]:
+    """Return where the columns are that only the emission policy reads, and the schema of all."""
+    terms: list[Any] = [] if policy is None else policy.given()[0]
+    wanted = [name for kind, _, _, name in terms if kind == "on" and name not in job.query.inputs]
+    read, schema = {}, job.schema
+    for name in dict.fromkeys(wanted):
+        at = position_of(name, job.frame.columns, job.frame, "emit")
+        if at is None:
+            columns = ", ".join(map(repr, job.frame.columns))
+            raise UnknownColumn(f"emit: no column {name!r}; columns are {columns}")
+        read[name] = at
+        schema = schema.append(pa.field(name, arrow_type(name, job.frame.schema.fields[at].dataType, "emit")))
+    return read, schema

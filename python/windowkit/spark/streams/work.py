@@ -1,0 +1,188 @@
+"""What the workers of a stream compute: a query, its operators, and what a checkpoint belongs to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowkit.durations import Length
+from windowkit.errors import InvalidValue, WindowKitError
+from windowkit.progress import of_measure
+from windowkit.query import MAX_WINDOWS, Query
+from windowkit.spark.shipping import in_one_line, packing
+from windowkit.stream import Operator
+from windowkit.windows import Custom
+
+__all__ = ["FORMAT", "Work", "differences"]
+
+FORMAT: Final = 1
+"""Of the state in a checkpoint: its fields, and what they mean."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a bucket of keys is evaluated with.
+
+    Parameters
+    ----------
+    query : Query
+        With the emission policy that its operators have.
+    schema : pyarrow.Schema
+        Of the rows: the columns that the query and its policy read.
+    allowed_lateness : str, datetime.timedelta or int
+    columns : tuple of str
+        Of the operators' results, those that are returned.
+    drops_final : bool
+        Final results are not returned: in Spark's update mode they would repeat early ones.
+    is_eager : bool
+        Results may be due at any time, rather than at the end of a slice: as soon as the watermark moves.
+    identity : str
+        What a checkpoint belongs to, as JSON that maps names to values.
+    """
+
+    query: Query
+    schema: pa.Schema
+    allowed_lateness: Length
+    columns: tuple[str, ...]
+    drops_final: bool
+    is_eager: bool
+    identity: str
+
+    @cached_property
+    def what(self) -> str:
+        """What errors call the job."""
+        return in_one_line(self.query)
+
+    @cached_property
+    def rows_plan(self) -> bytes:
+        """The fingerprint of chunks of rows."""
+        return packing.fingerprint(self.query, self.schema)
+
+    @cached_property
+    def plan(self) -> bytes:
+        """The fingerprint of all that a checkpoint belongs to."""
+        return blake2b(self.identity.encode(), digest_size=8).digest()
+
+    def operator(self) -> Operator:
+        """Return an operator for the keys of a bucket, before any row."""
+        operator = operator_of(self.query, self.schema, self.allowed_lateness)
+        # Where Spark's watermark begins, so that earlier rows are late here as they are there.
+        operator.advance(0)
+        return operator
+
+    def restored(self, snapshot: bytes) -> Operator:
+        """Return an operator that continues from a snapshot."""
+        return Operator.restore(snapshot, self.query)
+
+    def rows(self, chunks: list[bytes], bucket: int) -> pa.Table:
+        """Return the rows of packed chunks."""
+        batches = []
+        for chunk in chunks:
+            kind, batch = packing.unpack(chunk, self.rows_plan, bucket, is_kept=True)
+            if kind != packing.ROWS:
+                raise InvalidValue(f"packed slices: a chunk is of kind {kind}; streams pack rows")
+            batches.append(batch.cast(self.schema) if batch.schema != self.schema else batch)
+        return pa.Table.from_batches(batches, self.schema)
+
+    @cached_property
+    def may_join(self) -> bool:
+        """Whether several calls without late rows lead to the same state as one with all their rows."""
+        is_limited = self.query.max_windows is not None and self.query.max_windows < MAX_WINDOWS
+        lateness, _ = of_measure("allowed_lateness", self.allowed_lateness)
+        return not (self.is_eager or is_limited or lateness or self.query.emit is not None)
+
+    def joins(self, rows: pa.Table, since: int) -> bool:
+        """Whether a batch of rows may be replayed in one call with those before it.
+
+        So it may if none of its rows comes before the watermark, in ms, that was reached before them: then
+        none is too late, nor in a window that has been returned.
+        """
+        if not self.may_join:
+            return False
+        first = pc.min(rows[self.query.time].cast(pa.int64())).as_py()
+        return first is None or first >= since * 1000
+
+    def selected(self, results: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield the part of an operator's results that the stream returns."""
+        if self.drops_final and results.num_rows:
+            results = results.filter(pc.not_equal(results["emission"], "final"))
+        if results.num_rows:
+            yield from results.select(self.columns).combine_chunks().to_batches()
+
+    def due(self, operator: Operator, watermark: int) -> int:
+        """Return the least watermark at which the operator may have results, in ms; 0 if there will be none.
+
+        A window ends where one of its slices does, so nothing is due before the first of them ends.
+        """
+        if operator.watermark_out != operator.watermark:
+            return watermark + 1
+        slices = operator.slices()
+        if not slices.num_rows:
+            return 0
+        if self.is_eager:
+            return watermark + 1
+        first: int = pc.min(slices["t_end"].cast(pa.int64())).as_py()
+        return max(-(-first // 1000), watermark + 1)
+
+
+def operator_of(query: Query, schema: pa.Schema, allowed_lateness: Length) -> Operator:
+    """Return an operator for rows of this schema; late rows are counted, and not held."""
+    return query.operator(
+        order="out-of-order", allowed_lateness=allowed_lateness, late_limit=0, schema=schema
+    )
+
+
+def identity(query: Query, schema: pa.Schema, settings: dict[str, Any]) -> str:
+    """Return what a checkpoint belongs to.
+
+    Users' own functions and windows are identified by their names, as in snapshots.
+    """
+    own: dict[str, Any] = {
+        "format of the state": FORMAT,
+        "keys": list(query.by),
+        "time column": query.time,
+        "windows": [f"{window} as {window.name}" for window in query.windows],
+        "answers": [f"{each} as {each.name}" for each in query.aggs],
+        "emission policy": None if query.emit is None else repr(query.emit),
+        "columns": {field.name: str(field.type) for field in schema},
+    }
+    return json.dumps({**own, **settings})
+
+
+def differences(kept: str, given: str) -> str:
+    """Describe how the query of a checkpoint differs from the one that is run.
+
+    Examples
+    --------
+    >>> differences('{"keys": ["k"], "output mode": "append"}', '{"keys": ["k"], "output mode": "update"}')
+    "output mode 'append', and the query has 'update'"
+    """
+    try:
+        before, now = json.loads(kept), json.loads(given)
+    except ValueError as error:
+        raise InvalidValue(
+            f"state: what the checkpoint belongs to cannot be read ({error}); give the query a "
+            "checkpointLocation of its own"
+        ) from error
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return ", ".join(f"{name} {before.get(name)!r}, and the query has {now.get(name)!r}" for name in changed)
+
+
+def is_eager(query: Query, planned_needs_rows: bool, *, has_policy: bool) -> bool:
+    """Whether results may be due at other times than the ends of slices."""
+    return planned_needs_rows or has_policy or any(isinstance(window, Custom) for window in query.windows)
+
+
+def refused(bucket: int, error: WindowKitError) -> InvalidValue:
+    """Return what is raised for state that cannot be used."""
+    return InvalidValue(
+        f"state: bucket {bucket} cannot be restored ({error}); restore the checkpoint from a copy, or give "
+        "the query a checkpointLocation of its own"
+    )

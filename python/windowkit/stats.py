@@ -1,0 +1,45 @@
+"""What an operator holds, and what it has done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Stats"]
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What an operator holds, and what it has done since it was created.
+
+    Parameters
+    ----------
+    keys, slices, rows_kept, bytes : int
+        The current state: keys with slices, slices, rows stored besides slices (none where partial aggregates
+        suffice), and the memory of slices, their partial aggregates and what these point to. A buffer that
+        partial aggregates point into is held as a whole, so it counts as a whole, once.
+    rows, late, windows, updates : int
+        Rows pushed, rows that came too late or without a time or gap, windows emitted, and how many of
+        these were updates.
+    splits, merges, shifts, recomputations : int
+        Slices that were split or merged, rows that were moved to the next slice because a row came before
+        them, and slices recomputed from rows (Traub et al. 2019, §5.2). Merges of slices whose edges no
+        window needs any more are not counted, since their time is an implementation detail.
+    late_dropped, late_bytes : int
+        Late rows that were dropped because ``late_limit`` of them were held, and the memory of those that
+        are, until `Operator.take_late` returns them.
+    """
+
+    keys: int
+    slices: int
+    rows_kept: int
+    bytes: int
+    rows: int
+    splits: int
+    merges: int
+    shifts: int
+    recomputations: int
+    late: int
+    windows: int
+    updates: int
+    late_dropped: int
+    late_bytes: int

@@ -1,0 +1,41 @@
+"""Window ids of columns, computed by the core: what `windowkit.windows.Window.wids` and `extent` call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.checks import a_type
+from windowkit.engines import Engine, register
+from windowkit.errors import InvalidType
+from windowkit.windows import Window, time_type
+
+__all__ = ["extent", "wids"]
+
+
+def wids(window: Window, times: Any) -> pa.StructArray:
+    """Return the range of window ids of each time; see `windowkit.windows.Window.wids`."""
+    return pa.array(_native.wids(window.bound(), column("times", times)))
+
+
+def extent(window: Window, ids: Any, of: Any = None) -> pa.StructArray:
+    """Return start and end of each window; see `windowkit.windows.Window.extent`."""
+    kind = time_type([window]) if of is None else of
+    if not hasattr(kind, "__arrow_c_schema__") or isinstance(kind, pa.Field | pa.Schema):
+        raise InvalidType(
+            f"time_type: {of!r:.60} is {a_type(of)}; it is an Arrow type such as pyarrow.timestamp('us'), or "
+            "None"
+        )
+    return pa.array(_native.extent(window.bound(), column("ids", ids), kind))
+
+
+def column(argument: str, data: Any) -> Any:
+    # Kernels take time to import.
+    from windowkit.kernels.arguments import column_of
+
+    return column_of(argument, data, False)
+
+
+register(Engine(takes=lambda _: True, calls={"wids": wids, "extent": extent}))

@@ -1,0 +1,327 @@
+//! The results of a retracting query that it may have to retract: those of windows that are open or may still be updated.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt32Array, cast::AsArray, types::*,
+};
+use arrow_select::interleave::interleave;
+use arrow_select::take::take_record_batch;
+
+use super::shape::Shape;
+use crate::Result;
+use crate::aggregate::held_bytes;
+use crate::interrupt::Pace;
+use crate::state::{Reader, Writer, broken};
+
+/// Rows, or batches, that may accumulate before those that are no longer needed are dropped.
+const SLACK: usize = 1024;
+
+/// A key and one of the query's windows.
+type Place = (u32, u32);
+
+/// What distinguishes a window from others at its place.
+type Identity = (i64, i64);
+
+/// The latest result of a window.
+#[derive(Debug, Clone, Copy)]
+struct Emitted {
+    batch: u32,
+    row: u32,
+    /// Where the window ended then, at the latest.
+    end: i64,
+    is_final: bool,
+}
+
+/// The results of a query that may be retracted.
+#[derive(Default)]
+pub(super) struct Ledger {
+    windows: HashMap<Place, BTreeMap<Identity, Emitted>>,
+    len: usize,
+    /// The columns of these results.
+    batches: Vec<Vec<ArrayRef>>,
+    rows: usize,
+    /// What the current call changed, in order, and how many batches and rows there were before it.
+    undo: Vec<(Place, Identity, Option<Emitted>)>,
+    before: Option<(usize, usize)>,
+    /// How many windows there were when it was last swept.
+    swept: usize,
+}
+
+/// New results and those that they replace.
+pub(super) struct Recorded {
+    pub(super) retractions: Option<RecordBatch>,
+    pub(super) results: RecordBatch,
+}
+
+impl Ledger {
+    /// Records results before they are emitted; `keys` are the numbers of their keys, the stream is complete up to
+    /// `watermark`, and windows that ended by `horizon` have expired.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    pub(super) fn record(
+        &mut self,
+        shape: &Shape,
+        batch: RecordBatch,
+        keys: &[u32],
+        is_final: bool,
+        (watermark, horizon): (Option<i64>, Option<i64>),
+    ) -> Result<Recorded> {
+        self.before.get_or_insert((self.batches.len(), self.rows));
+        let facts = shape.facts(&batch)?;
+        let columns = shape.own(&batch);
+        let (number, mut is_held) = (self.batches.len() as u32, false);
+        let (mut gone, mut which) = (Vec::<Emitted>::new(), Vec::<u32>::new());
+        let mut suppressed = vec![false; batch.num_rows()];
+        let mut pace = Pace::new();
+        for (row, &key) in keys.iter().enumerate() {
+            pace.check(8)?;
+            let place = (key, facts.which[row]);
+            let (identity, extent) =
+                (facts.identity(shape.windows(), row), facts.extents.as_ref().map(|all| all[row]));
+            let old = self.replaced(shape, place, (identity, extent));
+            if let ([(_, known)], false) = (old.as_slice(), is_final)
+                && self.is_same(*known, &columns, row)
+            {
+                suppressed[row] = true;
+                continue;
+            }
+            for (identity, emitted) in old {
+                self.set(place, identity, None);
+                gone.push(emitted);
+                which.push(place.1);
+            }
+            let Some((_, end)) = extent else {
+                suppressed[row] = true;
+                continue;
+            };
+            let end = shape.end(place.1, end, watermark);
+            let may_change = shape.may_change(place.1, end, horizon);
+            if !is_final || may_change {
+                self.set(place, identity, Some(Emitted { batch: number, row: row as u32, end, is_final }));
+                is_held = true;
+            }
+        }
+        if is_held {
+            self.rows += batch.num_rows();
+            self.batches.push(columns);
+        }
+        let retractions = match gone.is_empty() {
+            true => None,
+            false => Some(shape.batch(self.values(&gone)?, &which, no_updates(which.len()))?),
+        };
+        let emitted = match suppressed.contains(&true) {
+            false => batch,
+            true => {
+                let rows = (0..).zip(&suppressed).filter(|(_, suppressed)| !**suppressed).map(|(row, _)| row);
+                take_record_batch(&batch, &UInt32Array::from_iter_values(rows))?
+            }
+        };
+        Ok(Recorded { retractions, results: emitted })
+    }
+
+    /// The results that a window replaces.
+    fn replaced(
+        &self,
+        shape: &Shape,
+        place: Place,
+        (identity, extent): (Identity, Option<(i64, i64)>),
+    ) -> Vec<(Identity, Emitted)> {
+        let Some(known) = self.windows.get(&place) else { return Vec::new() };
+        let window = &shape.windows()[place.1 as usize].1;
+        match extent {
+            // Sessions at one place never overlap.
+            Some((start, end)) if window.is_session() && !window.is_numbered() => {
+                let before = known.range(..(end, i64::MIN)).rev();
+                before
+                    .take_while(|(_, emitted)| emitted.end > start)
+                    .map(|(&at, &emitted)| (at, emitted))
+                    .collect()
+            }
+            _ => known.get(&identity).map(|&emitted| (identity, emitted)).into_iter().collect(),
+        }
+    }
+
+    /// Whether a row equals the latest early result of its window.
+    fn is_same(&self, known: Emitted, columns: &[ArrayRef], row: usize) -> bool {
+        // Those of this very batch are not among the batches yet.
+        let Some(emitted) = self.batches.get(known.batch as usize) else { return false };
+        !known.is_final
+            && emitted.iter().zip(columns).all(|(emitted, column)| {
+                emitted.slice(known.row as usize, 1).to_data() == column.slice(row, 1).to_data()
+            })
+    }
+
+    /// Changes what is known of a window.
+    fn set(&mut self, place: Place, identity: Identity, emitted: Option<Emitted>) {
+        self.undo.reserve(1);
+        let old = self.put(place, identity, emitted);
+        self.undo.push((place, identity, old));
+    }
+
+    fn put(&mut self, place: Place, identity: Identity, emitted: Option<Emitted>) -> Option<Emitted> {
+        let old = match emitted {
+            Some(emitted) => self.windows.entry(place).or_default().insert(identity, emitted),
+            None => self.windows.get_mut(&place).and_then(|known| known.remove(&identity)),
+        };
+        self.len = self.len + usize::from(emitted.is_some()) - usize::from(old.is_some());
+        old
+    }
+
+    /// The columns of these results.
+    fn values(&self, emitted: &[Emitted]) -> Result<Vec<ArrayRef>> {
+        let indices: Vec<(usize, usize)> =
+            emitted.iter().map(|emitted| (emitted.batch as usize, emitted.row as usize)).collect();
+        let width = self.batches.first().map_or(0, Vec::len);
+        let column = |at: usize| {
+            let all: Vec<&dyn Array> = self.batches.iter().map(|columns| columns[at].as_ref()).collect();
+            Ok(interleave(&all, &indices)?)
+        };
+        (0..width).map(column).collect()
+    }
+
+    /// Retracts the results of windows that never became final, as the stream has ended.
+    pub(super) fn take_back_open(&mut self, shape: &Shape) -> Result<Option<RecordBatch>> {
+        self.before.get_or_insert((self.batches.len(), self.rows));
+        let mut open: Vec<(Place, Identity, Emitted)> = self.each().filter(|each| !each.2.is_final).collect();
+        open.sort_unstable_by_key(|&(place, identity, _)| (place, identity));
+        let emitted: Vec<Emitted> = open.iter().map(|each| each.2).collect();
+        let which: Vec<u32> = open.iter().map(|each| each.0.1).collect();
+        for (place, identity, _) in open {
+            self.set(place, identity, None);
+        }
+        match emitted.is_empty() {
+            true => Ok(None),
+            false => shape.batch(self.values(&emitted)?, &which, no_updates(which.len())).map(Some),
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = (Place, Identity, Emitted)> + '_ {
+        self.windows.iter().flat_map(|(&place, known)| {
+            known.iter().map(move |(&identity, &emitted)| (place, identity, emitted))
+        })
+    }
+
+    /// Commits the current call; windows that ended by `horizon` have expired.
+    pub(super) fn keep(&mut self, shape: &Shape, horizon: Option<i64>) {
+        self.undo.clear();
+        self.before = None;
+        if self.len > 2 * self.swept + SLACK {
+            for (&(_, window), known) in &mut self.windows {
+                known
+                    .retain(|_, emitted| !emitted.is_final || shape.may_change(window, emitted.end, horizon));
+            }
+            self.windows.retain(|_, known| !known.is_empty());
+            self.len = self.windows.values().map(BTreeMap::len).sum();
+            self.swept = self.len;
+        }
+        if self.len == 0 {
+            (self.batches, self.rows) = (Vec::new(), 0);
+            self.windows.clear();
+        } else if self.rows > 2 * self.len + SLACK || self.batches.len() > self.len + SLACK {
+            self.compact();
+        }
+    }
+
+    /// Drops the rows that no longer need to be retracted. If Arrow fails to do so, they stay.
+    fn compact(&mut self) {
+        let all: Vec<Emitted> = self.each().map(|(_, _, emitted)| emitted).collect();
+        let Ok(columns) = self.values(&all) else { return };
+        (self.batches, self.rows) = (vec![columns], all.len());
+        let known = self.windows.values_mut().flat_map(BTreeMap::values_mut);
+        known.zip(0..).for_each(|(emitted, row)| (emitted.batch, emitted.row) = (0, row));
+    }
+
+    /// Rolls the current call back.
+    pub(super) fn take_back(&mut self) {
+        while let Some((place, identity, old)) = self.undo.pop() {
+            self.put(place, identity, old);
+        }
+        if let Some((batches, rows)) = self.before.take() {
+            self.batches.truncate(batches);
+            self.rows = rows;
+        }
+    }
+
+    /// Keys with results that may be retracted.
+    pub(super) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
+        self.windows.iter().filter(|(_, known)| !known.is_empty()).map(|(&(key, _), _)| key)
+    }
+
+    /// Keeps these keys, which ascend: the n-th of them becomes key n.
+    pub(super) fn keep_keys(&mut self, kept: &[u32]) {
+        let windows = std::mem::take(&mut self.windows).into_iter();
+        let number = |key: u32| kept.binary_search(&key).ok().map(|at| at as u32);
+        self.windows =
+            windows.filter_map(|((key, window), known)| Some(((number(key)?, window), known))).collect();
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        held_bytes(self.batches.iter().flatten())
+            + self.len * (size_of::<Identity>() + size_of::<Emitted>())
+            + self.windows.len() * size_of::<(Place, BTreeMap<Identity, Emitted>)>()
+    }
+
+    /// Writes these results.
+    pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
+        let mut all: Vec<(Place, Identity, Emitted)> = self.each().collect();
+        all.sort_unstable_by_key(|&(place, identity, _)| (place, identity));
+        let numbers = |of: fn(&(Place, Identity, Emitted)) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(all.iter().map(of)))
+        };
+        let mut columns = vec![
+            numbers(|each| i64::from(each.0.0)),
+            numbers(|each| i64::from(each.0.1)),
+            numbers(|each| each.1.0),
+            numbers(|each| each.1.1),
+            numbers(|each| each.2.end),
+        ];
+        columns.push(Arc::new(all.iter().map(|each| Some(each.2.is_final)).collect::<BooleanArray>()));
+        let emitted: Vec<Emitted> = all.iter().map(|each| each.2).collect();
+        if !emitted.is_empty() {
+            columns.extend(self.values(&emitted)?);
+        }
+        to.columns(columns, all.len())
+    }
+
+    /// Reads what [`Ledger::save`] wrote.
+    pub(super) fn load(&mut self, from: &mut Reader<'_>, shape: &Shape, keys: usize) -> Result<()> {
+        let (columns, rows) = from.columns()?;
+        if columns.len() < 6 {
+            return broken();
+        }
+        let (heads, own) = columns.split_at(6);
+        let numbers: Option<Vec<_>> =
+            heads[..5].iter().map(|head| head.as_primitive_opt::<Int64Type>()).collect();
+        let (Some(numbers), Some(finals)) = (numbers, heads[5].as_boolean_opt()) else { return broken() };
+        if rows == 0 {
+            return Ok(());
+        }
+        let types: Vec<_> = own.iter().map(|column| column.data_type().clone()).collect();
+        if types != shape.own_types() || u32::try_from(rows).is_err() {
+            return broken();
+        }
+        for row in 0..rows {
+            let number = |at: usize| numbers[at].value(row);
+            let (key, window) = (number(0), number(1));
+            let is_there = (0..keys as i64).contains(&key)
+                && (0..shape.windows().len() as i64).contains(&window)
+                && heads.iter().all(|head| head.is_valid(row));
+            if !is_there {
+                return broken();
+            }
+            let emitted = Emitted { batch: 0, row: row as u32, end: number(4), is_final: finals.value(row) };
+            self.put((key as u32, window as u32), (number(2), number(3)), Some(emitted));
+        }
+        (self.batches, self.rows, self.swept) = (vec![own.to_vec()], rows, rows);
+        if self.len == rows { Ok(()) } else { broken() }
+    }
+}
+
+/// Of rows none of which is an update.
+fn no_updates(rows: usize) -> BooleanArray {
+    BooleanArray::from(vec![false; rows])
+}

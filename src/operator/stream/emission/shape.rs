@@ -1,0 +1,207 @@
+//! Which columns of an operator's results belong to one of its queries, and which windows the rows are of.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StructArray,
+    cast::AsArray, new_null_array, types::Int64Type,
+};
+use arrow_schema::{DataType, SchemaRef};
+
+use crate::operator::plan::Plan;
+use crate::operator::stream::names::Names;
+use crate::operator::stream::queries::Entry;
+use crate::window::Window;
+use crate::{Error, Result};
+
+/// The columns of a query in the results of an operator.
+pub(super) struct Shape {
+    schema: SchemaRef,
+    name: String,
+    plan: Arc<Plan>,
+    names: Names,
+    /// Positions of the columns that the query has values in: keys, window, ranks and numbers if it has them, aggregates.
+    own: Vec<usize>,
+    keys: usize,
+    query_name: Option<usize>,
+    window_name: Option<usize>,
+    extent: usize,
+    ranks: Option<usize>,
+    numbers: Option<usize>,
+}
+
+/// The windows of a batch of results, row by row.
+pub(super) struct Facts {
+    /// Which of the query's windows each is.
+    pub(super) which: Vec<u32>,
+    /// None if the windows are withdrawn.
+    pub(super) extents: Option<Vec<(i64, i64)>>,
+    ranks: Option<Vec<(i64, i64)>>,
+    numbers: Option<Int64Array>,
+    pub(super) updates: BooleanArray,
+}
+
+impl Shape {
+    /// Of a query, in results of this schema.
+    pub(super) fn new(entry: &Entry, schema: &SchemaRef) -> Result<Self> {
+        let plan = entry.plan.clone();
+        let place = |name: &str| schema.fields().iter().position(|field| field.name() == name);
+        let keys = plan.by().len();
+        // Results have no column of such a name but these, since names are unique.
+        let after_keys = |name: &str| place(name).filter(|&at| at >= keys);
+        let extent = after_keys("session_window").or_else(|| after_keys("window"));
+        let Some(extent) = extent else {
+            return Err(Error::Internal("results have no column of windows".into()));
+        };
+        let before_extent = |name: &str| after_keys(name).filter(|&at| at < extent);
+        let (query_name, window_name) = (before_extent("query_name"), before_extent("window_name"));
+        let has = |is: fn(&Window) -> bool| plan.windows().iter().any(|(_, window)| is(window));
+        let follows = |name: &str, at: usize| after_keys(name).filter(|&place| place == at);
+        let ranks = follows("window_rows", extent + 1);
+        let numbers = follows("window_number", extent + 1 + usize::from(ranks.is_some()));
+        let fields = plan.output().fields();
+        let aggregates = fields[fields.len() - plan.aggregates().len()..].iter();
+        let (own_ranks, own_numbers) = (has(|window| window.is_ranked()), has(|window| window.is_numbered()));
+        let own = (0..keys)
+            .chain([extent])
+            .chain(ranks.filter(|_| own_ranks))
+            .chain(numbers.filter(|_| own_numbers))
+            .chain(aggregates.filter_map(|field| place(field.name())));
+        Ok(Self {
+            own: own.collect(),
+            names: Names::new(plan.windows().iter().map(|(name, _)| name.as_str())),
+            name: entry.name.clone(),
+            plan,
+            schema: schema.clone(),
+            keys,
+            query_name,
+            window_name,
+            extent,
+            ranks,
+            numbers,
+        })
+    }
+
+    /// How many columns results have besides `emission` and `weight`.
+    pub(super) fn width(&self) -> usize {
+        self.schema.fields().len()
+    }
+
+    pub(super) fn windows(&self) -> &[(String, Window)] {
+        self.plan.windows()
+    }
+
+    /// Where a window with this extent ends at the latest, if it is final at this watermark. One by rows goes on beyond its
+    /// last row, to what ends it.
+    pub(super) fn end(&self, window: u32, end: i64, watermark: Option<i64>) -> i64 {
+        match self.windows()[window as usize].1.by_time() {
+            Some(_) => end,
+            None => end.max(watermark.unwrap_or(end)),
+        }
+    }
+
+    /// Whether a final window that ends here may still be updated, where windows that ended by `horizon` have expired.
+    pub(super) fn may_change(&self, window: u32, end: i64, horizon: Option<i64>) -> bool {
+        let Some(horizon) = horizon else { return true };
+        let window = &self.windows()[window as usize].1;
+        if window.observes() && window.is_numbered() {
+            // A user's own window may change or remove any window that it has added.
+            return true;
+        }
+        match window.by_time().is_some() && !window.is_session() {
+            true => end > horizon,
+            // A row that is accepted may join it.
+            false => end >= window.takes_from(horizon, self.plan.edges().bounds()),
+        }
+    }
+
+    /// The columns that the query has values in.
+    pub(super) fn own(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
+        self.own.iter().map(|&at| batch.column(at).clone()).collect()
+    }
+
+    /// Their types.
+    pub(super) fn own_types(&self) -> Vec<DataType> {
+        self.own.iter().map(|&at| self.schema.field(at).data_type().clone()).collect()
+    }
+
+    /// The key columns.
+    pub(super) fn keys<'a>(&self, batch: &'a RecordBatch) -> &'a [ArrayRef] {
+        &batch.columns()[..self.keys]
+    }
+
+    /// The windows of a batch.
+    pub(super) fn facts(&self, batch: &RecordBatch) -> Result<Facts> {
+        let rows = batch.num_rows();
+        let which = match self.window_name {
+            None => vec![0; rows],
+            Some(at) => {
+                let names = batch.column(at).as_string::<i32>();
+                let of = |name: Option<&str>| {
+                    self.windows().iter().position(|(own, _)| Some(own.as_str()) == name).unwrap_or_default()
+                        as u32
+                };
+                names.iter().map(of).collect()
+            }
+        };
+        let extents = batch.column(self.extent).as_struct();
+        let extents = match rows == 0 || extents.is_null(0) {
+            true => None,
+            false => Some(self.pairs(extents, true)?),
+        };
+        let ranks = self.ranks.map(|at| batch.column(at).as_struct());
+        let ranks = ranks.map(|ranks| self.pairs(ranks, false)).transpose()?;
+        let numbers = self.numbers.map(|at| batch.column(at).as_primitive::<Int64Type>().clone());
+        let updates = batch.column(self.schema.fields().len() - 1).as_boolean().clone();
+        Ok(Facts { which, extents, ranks, numbers, updates })
+    }
+
+    fn pairs(&self, pairs: &StructArray, are_times: bool) -> Result<Vec<(i64, i64)>> {
+        let read = |at: usize| -> Result<Vec<i64>> {
+            match are_times {
+                true => Ok(self.plan.measure().read(pairs.column(at))?.to_vec()),
+                false => Ok(pairs.column(at).as_primitive::<Int64Type>().values().to_vec()),
+            }
+        };
+        Ok(read(0)?.into_iter().zip(read(1)?).collect())
+    }
+
+    /// A batch of results with these own columns; `which` is the number of each row's window in the query.
+    pub(super) fn batch(
+        &self,
+        own: Vec<ArrayRef>,
+        which: &[u32],
+        updates: BooleanArray,
+    ) -> Result<RecordBatch> {
+        let rows = which.len();
+        let mut columns: Vec<Option<ArrayRef>> = vec![None; self.schema.fields().len()];
+        for (&at, values) in self.own.iter().zip(own) {
+            columns[at] = Some(values);
+        }
+        if let Some(at) = self.query_name {
+            let names = StringArray::from_iter_values(std::iter::repeat_n(self.name.as_str(), rows));
+            columns[at] = Some(Arc::new(names));
+        }
+        if let Some(at) = self.window_name {
+            columns[at] = Some(self.names.column(which)?);
+        }
+        if let Some(update) = columns.last_mut() {
+            *update = Some(Arc::new(updates));
+        }
+        let columns = columns.into_iter().zip(self.schema.fields());
+        let columns =
+            columns.map(|(own, field)| own.unwrap_or_else(|| new_null_array(field.data_type(), rows)));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns.collect(), &options)?)
+    }
+}
+
+impl Facts {
+    /// What distinguishes the window of a row from others of its key and type.
+    pub(super) fn identity(&self, windows: &[(String, Window)], row: usize) -> (i64, i64) {
+        let extent = self.extents.as_ref().map_or((0, 0), |extents| extents[row]);
+        let ranks = self.ranks.as_ref().map_or((0, 0), |ranks| ranks[row]);
+        let number = self.numbers.as_ref().map_or(0, |numbers| numbers.value(row));
+        windows[self.which[row] as usize].1.identity(extent, ranks, number)
+    }
+}

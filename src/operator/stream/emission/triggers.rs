@@ -1,0 +1,236 @@
+//! Which keys of a query fire: how many rows of each came since it last fired, and the latches and stages of its trigger.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, UInt32Array, UInt64Array, cast::AsArray, types::*};
+use arrow_buffer::BooleanBuffer;
+
+use crate::Result;
+use crate::interrupt::Pace;
+use crate::operator::policy::{Event, Known, Policy};
+use crate::operator::stream::intake::Accepted;
+use crate::state::{Reader, Writer, broken};
+
+/// What the triggers of a query's keys know.
+pub(super) struct Triggers {
+    pub(super) policy: Arc<Policy>,
+    /// By key, rows since it last fired.
+    rows: Vec<u64>,
+    /// By key, [`Policy::words`] words.
+    words: Vec<u32>,
+    /// Keys that the current call changed, with what was known before.
+    undo: Vec<(u32, u64)>,
+    undo_words: Vec<u32>,
+    /// By key, whether it is among them.
+    is_changed: Vec<bool>,
+}
+
+/// How far watermark and clock came in a call.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::operator::stream) struct Moved {
+    pub(in crate::operator::stream) watermark: (Option<i64>, Option<i64>),
+    pub(in crate::operator::stream) clock: (Option<i64>, Option<i64>),
+}
+
+/// Whether a multiple of `each` lies after the first and not after the second time.
+fn passes(each: i64, (before, after): (Option<i64>, Option<i64>)) -> bool {
+    matches!((before, after), (Some(before), Some(after)) if before.div_euclid(each) < after.div_euclid(each))
+}
+
+impl Triggers {
+    pub(super) fn new(policy: Arc<Policy>) -> Self {
+        Self {
+            policy,
+            rows: Vec::new(),
+            words: Vec::new(),
+            undo: Vec::new(),
+            undo_words: Vec::new(),
+            is_changed: Vec::new(),
+        }
+    }
+
+    /// Makes room for keys.
+    pub(super) fn make_room(&mut self, keys: usize) {
+        if self.rows.len() < keys {
+            self.words.resize(keys * self.policy.words(), 0);
+            self.is_changed.resize(keys, false);
+            // Last: its length is the number of keys there is room for.
+            self.rows.resize(keys, 0);
+        }
+    }
+
+    fn words(&self, key: u32) -> &[u32] {
+        let width = self.policy.words();
+        &self.words[key as usize * width..(key as usize + 1) * width]
+    }
+
+    /// Records what is known of a key, before the current call changes it.
+    fn touch(&mut self, key: u32) {
+        if !self.is_changed[key as usize] {
+            let width = self.policy.words();
+            // What was noted is rolled back, whatever there is memory for afterwards.
+            self.undo.reserve(1);
+            self.undo_words.reserve(width);
+            self.is_changed[key as usize] = true;
+            self.undo.push((key, self.rows[key as usize]));
+            let own = key as usize * width..(key as usize + 1) * width;
+            self.undo_words.extend_from_slice(&self.words[own]);
+        }
+    }
+
+    /// Takes note of rows of these keys, except those that are late for the query.
+    pub(super) fn note(&mut self, rows: &Accepted, keys: &[u32], late: Option<&BooleanBuffer>) {
+        let comes = |row: usize| late.is_none_or(|late| !late.value(row));
+        let mut pace = Pace::new();
+        pace.tick(keys.len());
+        for (row, &key) in keys.iter().enumerate() {
+            if comes(row) {
+                self.touch(key);
+                self.rows[key as usize] += 1;
+            }
+        }
+        let (policy, width) = (self.policy.clone(), self.policy.words());
+        for (latch, event) in policy.events().iter().enumerate() {
+            let Event::Marked(column) = event else { continue };
+            let marks = rows.rows.column(*column).as_boolean();
+            let is_marked = |row: &usize| marks.is_valid(*row) && marks.value(*row) && comes(*row);
+            for row in (0..keys.len()).filter(is_marked) {
+                self.words[keys[row] as usize * width + latch] = 1;
+            }
+        }
+    }
+
+    /// Sets the stages of a key back to the first.
+    pub(super) fn begin_again(&mut self, key: u32) {
+        self.touch(key);
+        let width = self.policy.words();
+        let own = key as usize * width..(key as usize + 1) * width;
+        self.policy.begin_again(&mut self.words[own]);
+    }
+
+    /// The keys that fire at the end of a call; nothing is known of them any longer but their stages.
+    pub(super) fn look(&mut self, moved: Moved) -> Vec<u32> {
+        let policy = self.policy.clone();
+        let mut has_passed = false;
+        for (latch, event) in policy.events().iter().enumerate() {
+            let passes = match *event {
+                Event::Marked(_) => false,
+                Event::Passed(each) => passes(each, moved.watermark),
+                Event::Ticked(each) => passes(each, moved.clock),
+            };
+            if !passes {
+                continue;
+            }
+            has_passed = true;
+            for key in 0..self.rows.len() as u32 {
+                if self.rows[key as usize] > 0 {
+                    self.touch(key);
+                    self.words[key as usize * policy.words() + latch] = 1;
+                }
+            }
+        }
+        let candidates: Vec<u32> = match has_passed {
+            true => (0..self.rows.len() as u32).collect(),
+            false => self.undo.iter().map(|&(key, _)| key).collect(),
+        };
+        let fires = |key: &u32| {
+            let rows = self.rows[*key as usize];
+            rows > 0 && policy.fires(&Known { rows, words: self.words(*key) })
+        };
+        let fired: Vec<u32> = candidates.into_iter().filter(fires).collect();
+        fired.iter().for_each(|&key| self.fire(key));
+        fired
+    }
+
+    /// The same by hand, of one key or of all that have pending rows.
+    pub(super) fn fire_by_hand(&mut self, key: Option<u32>) -> Vec<u32> {
+        let has_rows = |key: &u32| self.rows.get(*key as usize).is_some_and(|&rows| rows > 0);
+        let fired: Vec<u32> = match key {
+            Some(key) => [key].into_iter().filter(has_rows).collect(),
+            None => (0..self.rows.len() as u32).filter(has_rows).collect(),
+        };
+        fired.iter().for_each(|&key| self.fire(key));
+        fired
+    }
+
+    fn fire(&mut self, key: u32) {
+        self.touch(key);
+        let width = self.policy.words();
+        let own = key as usize * width..(key as usize + 1) * width;
+        self.policy.fired(self.rows[key as usize], &mut self.words[own]);
+        self.rows[key as usize] = 0;
+    }
+
+    /// Commits what the current call changed.
+    pub(super) fn keep(&mut self) {
+        for (key, _) in self.undo.drain(..) {
+            self.is_changed[key as usize] = false;
+        }
+        self.undo_words.clear();
+    }
+
+    /// Rolls it back.
+    pub(super) fn take_back(&mut self) {
+        let width = self.policy.words();
+        for (at, &(key, rows)) in self.undo.iter().enumerate() {
+            self.rows[key as usize] = rows;
+            self.words[key as usize * width..(key as usize + 1) * width]
+                .copy_from_slice(&self.undo_words[at * width..(at + 1) * width]);
+        }
+        self.keep();
+    }
+
+    /// Whether something is known of a key.
+    pub(super) fn knows(&self, key: u32) -> bool {
+        self.rows.get(key as usize).is_some_and(|&rows| rows > 0)
+            || (key as usize) < self.rows.len() && self.words(key).iter().any(|&word| word > 0)
+    }
+
+    /// Keeps these keys, which ascend: the n-th of them becomes key n.
+    pub(super) fn keep_keys(&mut self, kept: &[u32]) {
+        let mut other = Self::new(self.policy.clone());
+        other.make_room(kept.len());
+        for (at, &key) in kept.iter().enumerate().filter(|&(_, &key)| (key as usize) < self.rows.len()) {
+            other.rows[at] = self.rows[key as usize];
+            let width = self.policy.words();
+            other.words[at * width..(at + 1) * width].copy_from_slice(self.words(key));
+        }
+        *self = other;
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<u64>()
+            + self.words.capacity() * size_of::<u32>()
+            + self.is_changed.capacity()
+    }
+
+    pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
+        let rows: ArrayRef = Arc::new(UInt64Array::from(self.rows.clone()));
+        to.columns(vec![rows], self.rows.len())?;
+        let words: ArrayRef = Arc::new(UInt32Array::from(self.words.clone()));
+        to.columns(vec![words], self.words.len())
+    }
+
+    pub(super) fn load(&mut self, from: &mut Reader<'_>, keys: usize) -> Result<()> {
+        let (rows, count) = from.columns()?;
+        let (words, width) = from.columns()?;
+        let ([rows], [words]) = (rows.as_slice(), words.as_slice()) else { return broken() };
+        let (Some(rows), Some(words)) =
+            (rows.as_primitive_opt::<UInt64Type>(), words.as_primitive_opt::<UInt32Type>())
+        else {
+            return broken();
+        };
+        if count > keys || width != count * self.policy.words() {
+            return broken();
+        }
+        let words = words.values().to_vec();
+        if count > 0 && !words.chunks(self.policy.words().max(1)).all(|own| self.policy.is_sound(own)) {
+            return broken();
+        }
+        (self.rows, self.words) = (rows.values().to_vec(), words);
+        self.is_changed = vec![false; count];
+        self.make_room(keys);
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! `windowkit._native.Rolling`: aggregates over frames.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatchIterator;
+use arrow_schema::SchemaRef;
+use pyo3::prelude::*;
+use pyo3_arrow::input::AnyRecordBatch;
+use pyo3_arrow::{PyRecordBatchReader, PySchema};
+
+use super::errors::detached;
+use super::given::Given;
+use super::plan::{AggregateTuple, PyPlan, aggregate_specs, pushed};
+use crate::kernels::{Closed, Unit};
+use crate::operator::{FrameSpec, Length, Rolling, RollingRows};
+use crate::{Error, Result};
+
+/// A length: its unit, and how many.
+type LengthTuple = (String, i128);
+/// How far it reaches before and after a row, `None` without a bound; which of its ends it includes; whether it is by
+/// rows.
+type FrameTuple = (Option<LengthTuple>, Option<LengthTuple>, String, bool);
+
+/// Aggregates over frames, bound to a schema.
+#[pyclass(name = "Rolling", module = "windowkit._native", frozen)]
+pub(super) struct PyRolling(Arc<Rolling>);
+
+#[pymethods]
+impl PyRolling {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        schema: Given<PySchema>,
+        by: Vec<String>,
+        time: String,
+        aggregates: Vec<AggregateTuple>,
+        frames: Vec<FrameTuple>,
+    ) -> PyResult<Self> {
+        let aggregates = aggregate_specs(py, aggregates)?;
+        let schema: SchemaRef = schema.0.into_inner();
+        detached(py, move || {
+            let frames = frames.into_iter().map(frame).collect::<Result<Vec<_>>>()?;
+            let over = aggregates.into_iter().zip(frames).collect();
+            Ok(Self(Arc::new(Rolling::new(schema, by, time, over)?)))
+        })
+    }
+
+    /// The aggregates as a plan without windows: what is stored, and how rows are split. Its output schema is that of
+    /// the input with the results.
+    #[getter]
+    fn plan(&self) -> PyPlan {
+        PyPlan(self.0.plan().clone())
+    }
+
+    /// The results of all rows of a stream, in its order, on `threads` threads; without the columns of the input.
+    fn run(
+        &self,
+        py: Python<'_>,
+        stream: Given<AnyRecordBatch>,
+        threads: usize,
+    ) -> PyResult<PyRecordBatchReader> {
+        let reader = stream.0.into_reader()?;
+        let mut rows = detached(py, || RollingRows::new(self.0.clone()))?;
+        pushed(py, &self.0.plan().columns(), reader, |round| rows.push(round, threads))?;
+        let batches = detached(py, move || rows.finish(threads))?;
+        let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), self.0.results().clone());
+        Ok(PyRecordBatchReader::new(Box::new(batches)))
+    }
+}
+
+fn frame((before, after, closed, by_rows): FrameTuple) -> Result<FrameSpec> {
+    let unit = if by_rows { Unit::Rows } else { Unit::Time };
+    let (before, after) = (before.map(length).transpose()?, after.map(length).transpose()?);
+    Ok(FrameSpec { unit, before, after, closed: Closed::parse(&closed)? })
+}
+
+fn length((unit, count): LengthTuple) -> Result<Length> {
+    match unit.as_str() {
+        "nanoseconds" => Ok(Length::Nanoseconds(count)),
+        "units" => Ok(Length::Units(count)),
+        "rows" => Ok(Length::Rows(count)),
+        _ => Err(Error::InvalidValue(format!("aggs: the length of a frame is in '{unit}'"))),
+    }
+}

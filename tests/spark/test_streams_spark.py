@@ -1,0 +1,299 @@
+"""Queries over streaming DataFrames: equal to Spark's own streams, and to what a batch answers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming import StreamingQuery
+
+import windowkit as wk
+import windowkit.spark
+from support.spark import plain
+from windowkit.spark.streams import streaming
+
+SECOND = 1_000_000
+ROWS = "k string, ts timestamp, v double, mark boolean"
+Rows = list[tuple[str | None, float | None, float | None]]
+
+
+@pytest.fixture(autouse=True)
+def rocksdb(settings) -> Iterator[None]:
+    with settings(
+        {
+            "spark.sql.streaming.stateStore.providerClass": streaming.PROVIDER,
+            "spark.sql.shuffle.partitions": "2",
+        }
+    ):
+        yield
+
+
+@pytest.fixture
+def source(spark, tmp_path) -> Callable[..., DataFrame]:
+    """Return a stream with a batch for each of the files that there are."""
+
+    def make(*batches: Rows, delay: str | None = "10 seconds", folder: str = "in") -> DataFrame:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        for rows in batches:
+            number = len(list((tmp_path / folder).iterdir()))
+            path = tmp_path / folder / f"{number}.parquet"
+            pq.write_table(table(rows), path)
+            os.utime(path, (10**9 + number, 10**9 + number))
+        reader = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1)
+        frame = reader.parquet(str(tmp_path / folder))
+        return frame if delay is None else frame.withWatermark("ts", delay)
+
+    return make
+
+
+def table(rows: Rows) -> pa.Table:
+    times = [None if at is None else int(at * SECOND) for _, at, _ in rows]
+    return pa.table(
+        {
+            "k": pa.array([key for key, _, _ in rows], pa.string()),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "v": pa.array([value for _, _, value in rows], pa.float64()),
+            "mark": pa.array([at is not None and at % 7 == 0 for _, at, _ in rows], pa.bool_()),
+        }
+    )
+
+
+def run_stream(
+    result: DataFrame, checkpoint: Path, mode: str = "append"
+) -> tuple[dict[int, list[Any]], StreamingQuery]:
+    """Run a stream over all there is; return the rows by batch."""
+    found: dict[int, list[Any]] = {}
+
+    def take(batch: DataFrame, number: int) -> None:
+        found[number] = list(zip(*map(plain, batch.toArrow().columns), strict=True))
+
+    writer = result.writeStream.foreachBatch(take).outputMode(mode).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    query.awaitTermination()
+    return found, query
+
+
+def everything(batches: dict[int, list[Any]]) -> list[str]:
+    return sorted(repr(row) for rows in batches.values() for row in rows)
+
+
+def mixed(batches: int) -> list[Rows]:
+    """Return rows out of order, some of them late, without a time, before 1970; and a batch without rows."""
+    made: list[Rows] = []
+    for number in range(batches):
+        rows: Rows = [
+            (["a", "b", None][at % 3], number * 60 + at * 7 % 80 - 15, at % 5 / 2 if at % 6 else None)
+            for at in range(24)
+        ]
+        made.append([*rows, ("b", None, 1.0), ("c", 3 + number * 40, 2.0), ("c", 1.0, 4.0)])
+        # The only row of its bucket.
+        made[-1] += [("late", 2.0, 1.0)] if number == 2 else []
+    return [*made[:2], [], *made[2:]]
+
+
+def test_windows_are_those_of_sparks_append(source, tmp_path):
+    frame = source(*mixed(3))
+    # No session ends exactly at a watermark: Spark's is then final, and ours may still be joined.
+    gap = "4500 milliseconds"
+    windows = [wk.tumbling("30 seconds"), wk.sliding("1 minute", "20 seconds"), wk.session(gap)]
+    aggs = [wk.sum("v"), wk.count(), wk.count("v"), wk.min("v"), wk.max("v"), wk.mean("v")]
+    ours = wk.query(by="k", time="ts", windows=windows, aggs=aggs).run(frame, metrics="counted")
+    own = [
+        sf.window("ts", "30 seconds"),
+        sf.window("ts", "1 minute", "20 seconds"),
+        sf.session_window("ts", gap),
+    ]
+    sparks = None
+    for window, each in zip(windows, own, strict=True):
+        grouped = frame.groupBy("k", each.alias("window"))
+        values = grouped.agg(sf.sum("v"), sf.count("*"), sf.count("v"), sf.min("v"), sf.max("v"), sf.avg("v"))
+        named = values.withColumn("window_name", sf.lit(window.name)).select(
+            "k", "window_name", "window", *values.columns[2:]
+        )
+        sparks = named if sparks is None else sparks.union(named)
+    assert ours.columns == sparks.columns
+    assert not any("spark.watermarkDelayMs" in field.metadata for field in ours.schema)
+    assert [field.dataType for field in ours.schema] == [field.dataType for field in sparks.schema]
+    found, query = run_stream(ours, tmp_path / "ours")
+    wanted, _ = run_stream(sparks, tmp_path / "sparks")
+    assert everything(found) == everything(wanted)
+    assert len(everything(found)) > 50
+    counts = [progress.observedMetrics for progress in query.recentProgress]
+    given = sum(len([row for row in rows if row[1] is not None]) for rows in mixed(3))
+    assert sum(each["counted, in"]["rows in"] for each in counts) == given
+    assert sum(each["counted, out"]["windows out"] for each in counts) == len(everything(found))
+    assert sum(each["counted, out"]["late"] for each in counts) > 0
+
+
+def test_update_mode_is_sparks(source, tmp_path):
+    """Batch by batch: the windows that its rows changed, as they stand after it."""
+    frame = source(*mixed(3))
+    query = wk.query(by="k", time="ts", windows=wk.sliding("1 minute", "20 seconds"), aggs=wk.sum("v"))
+    ours = query.run(frame, output_mode="update")
+    sparks = frame.groupBy("k", sf.window("ts", "1 minute", "20 seconds")).agg(sf.sum("v"))
+    found, _ = run_stream(ours, tmp_path / "ours", "update")
+    wanted, _ = run_stream(sparks, tmp_path / "sparks", "update")
+    by_batch = [[sorted(map(repr, rows)) for _, rows in sorted(each.items())] for each in (found, wanted)]
+    assert by_batch[0] == by_batch[1]
+    assert len(by_batch[0]) == 5
+
+
+def test_a_stream_goes_on_from_its_checkpoint(source, settings, tmp_path):
+    """Windows and functions that Spark does not have, stopped in the middle, are those of a batch."""
+    own = wk.aggregate(
+        "own", lift=lambda values: values, combine=pc.add, lower=lambda states: pc.divide(states, 2.0)
+    )
+    windows = [wk.tumbling(rows=3), wk.sliding("30 seconds", "2 rows"), wk.punctuation("mark")]
+    aggs = [
+        wk.median("v"),
+        wk.collect_list("v"),
+        wk.count().where("mark").alias("marks"),
+        own("v").alias("own"),
+    ]
+    query = wk.query(by="k", time="ts", windows=windows, aggs=aggs)
+    batches: list[Rows] = [
+        [(key, number * 30 + at * 5 % 30, at / 2) for at in range(6) for key in ("a", "b", None)]
+        for number in range(4)
+    ]
+    frame = source(*batches[:2])
+    before, _ = run_stream(query.run(frame), tmp_path / "checkpoint")
+    end = [(key, 1000.0, 0.0) for key in ("a", "b", None)]
+    source(*batches[2:], end, [("z", 2000.0, 0.0)])
+    after, _ = run_stream(query.run(frame), tmp_path / "checkpoint")
+    assert not before.keys() & after.keys()
+    names = query.columns
+    rows = pa.concat_tables(map(table, [*batches, end, [("z", 2000.0, 0.0)]]))
+    wanted = list(zip(*map(plain, query.run(rows).columns), strict=True))
+
+    def settled(rows: list[Any]) -> list[str]:
+        at = names.index("window")
+        return sorted(repr(row) for row in rows if row[at][1] < 900 * SECOND)
+
+    found = [row for each in (before, after) for rows in each.values() for row in rows]
+    assert settled(found) == settled(wanted)
+    assert len(settled(found)) > 40
+    other = wk.query(by="k", time="ts", windows=windows[0], aggs=aggs)
+    source([("a", 3000.0, 1.0)])
+    with pytest.raises(PySparkException, match="InvalidValue: checkpointLocation: its state has windows "):
+        run_stream(other.run(frame), tmp_path / "checkpoint")
+    # Spark itself goes on with the partitions of the checkpoint, whatever the session says.
+    message = r"shuffle\.partitions 2, and the query has 3, buckets 4, and the query has 8"
+    with settings({"spark.sql.shuffle.partitions": "3"}), pytest.raises(PySparkException, match=message):
+        run_stream(query.run(frame, buckets=8), tmp_path / "checkpoint")
+
+
+def test_results_that_are_taken_back_add_up(source, tmp_path):
+    """Early results, late updates and retractions, of all rows as one group."""
+    policy = wk.emit(wk.rows(4) | wk.on("mark"), refinement="retracting")
+    query = wk.query(
+        by=[], time="ts", windows=wk.session("3 seconds"), aggs=wk.sum("v").alias("s"), emit=policy
+    )
+    batches: list[Rows] = [
+        [("a", 20.0, 1.0), ("b", 14.0, 2.0)],
+        [("a", 40.0, 4.0), ("b", 26.0, 8.0)],
+        [("a", 17.0, 16.0), ("a", 60.0, 32.0)],
+        [("a", 23.0, 64.0)],
+    ]
+    result = query.run(source(*batches, delay="5 seconds"), allowed_lateness="1 hour")
+    assert result.columns == ["session_window", "s", "update", "emission", "weight"]
+    found, _ = run_stream(result, tmp_path / "checkpoint")
+    weights: dict[Any, int] = {}
+    for rows in found.values():
+        for window, value, _, _, weight in rows:
+            weights[window, value] = weights.get((window, value), 0) + weight
+            assert weights[window, value] in (0, 1)
+    rows = pa.concat_tables(map(table, batches))
+    wanted = list(zip(*map(plain, query.run(rows).columns), strict=True))
+    final = {row for row, weight in weights.items() if weight}
+    # The last session ends after the last watermark; whatever else there is was updated by late rows.
+    assert {row for row in final if row[0][1] < 60 * SECOND} == {
+        row for row in wanted if row[0][1] < 60 * SECOND
+    }
+    assert {row[3] for rows in found.values() for row in rows} == {"early", "final", "late", "retraction"}
+
+
+QUERY = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=wk.sum("v"))
+
+
+def with_policy(policy: wk.Emission) -> wk.Query:
+    return wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=wk.sum("v"), emit=policy)
+
+
+class TestRefusals:
+    def refused(self, message: str, frame: DataFrame, query: wk.Query = QUERY, **options: Any) -> None:
+        with pytest.raises(wk.WindowKitError, match=re.escape(message)):
+            query.run(frame, **options)
+
+    def test_a_stream_without_a_watermark(self, source):
+        frame = source(delay=None)
+        self.refused("its column 'ts' has no watermark, so that no window would become final", frame)
+        self.refused("write df.withWatermark('ts', '10 minutes')", frame)
+        moved = source().withColumn("at", sf.col("ts")).withColumn("ts", sf.expr("ts + interval 1 hour"))
+        self.refused("its column 'ts' has no watermark, as 'at' has", moved)
+
+    def test_another_state_store(self, source, settings):
+        store = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+        with settings({"spark.sql.streaming.stateStore.providerClass": store}):
+            self.refused(
+                "set spark.conf.set('spark.sql.streaming.stateStore.providerClass', "
+                "'org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider')",
+                source(),
+            )
+
+    def test_options(self, source):
+        frame = source()
+        self.refused(
+            "output_mode: 'complete' is unknown; allowed are 'append', 'update'",
+            frame,
+            output_mode="complete",
+        )
+        self.refused("buckets: 0 is out of range", frame, buckets=0)
+        self.refused("allowed_lateness: '-1 second' is below zero", frame, allowed_lateness="-1 second")
+        self.refused("metrics: ", frame, metrics=wk.spark.Metrics())
+        self.refused("route: 'rows' is given with a streaming DataFrame", frame, route="rows")
+        self.refused("threads: 2 is given with a streaming DataFrame", frame, threads=2)
+
+    def test_options_of_streams_elsewhere(self, spark):
+        self.refused("output_mode: 'append' is given with a Spark", spark.range(1), output_mode="append")
+        self.refused("buckets: 3 is given without a Spark DataFrame", table([]), buckets=3)
+        with pytest.raises(wk.InvalidValue, match="df: a batch DataFrame is given"):
+            wk.spark.stream(spark.range(1), QUERY)
+
+    def test_windows_that_would_never_be_returned(self, source):
+        query = wk.query(by="k", time="ts", windows=wk.global_window(), aggs=wk.sum("v"))
+        self.refused("which one of Spark does not", source(), query)
+        assert query.run(source(), output_mode="update").isStreaming
+
+    def test_policies(self, source):
+        self.refused(
+            "depends on the clock", source(), with_policy(wk.emit(wk.every("1 second", of="processing time")))
+        )
+        self.refused("at_most is of a call", source(), with_policy(wk.emit(at_most=3)))
+        self.refused("emit: no column 'nowhere'", source(), with_policy(wk.emit(wk.on("nowhere"))))
+
+    def test_a_pyspark_that_is_too_old(self, source, monkeypatch):
+        monkeypatch.delattr("pyspark.sql.pandas.group_ops.PandasGroupedOpsMixin.transformWithState")
+        self.refused("has no transformWithState; streams need pyspark 4.1 or later", source())
+
+    def test_aggregate_takes_batches(self, source):
+        with pytest.raises(wk.InvalidValue, match=r"query\.run\(df\) and windowkit\.spark\.stream"):
+            wk.spark.aggregate(source(), QUERY)
+
+
+def test_explain(source):
+    text = QUERY.explain(source(), output_mode="update")
+    assert "stream in update mode, exactly once" in text
+    assert "8 buckets of k in 2 partitions" in text
+    assert "a snapshot every 10 batches" in text
+    query = wk.query(by=[], time="ts", windows=wk.tumbling(rows=3), aggs=wk.sum("v"))
+    assert "one bucket in 1 partitions" in query.explain(source())

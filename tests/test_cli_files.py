@@ -1,0 +1,278 @@
+"""What the command `windowkit` reads and writes in this process: patterns, filters, text times, stdout."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+import windowkit as wk
+from support.commands import ARGUMENTS, QUERY, TABLE, refused, rows, run
+from support.programs import ROOT
+
+FLAT = wk.query(by=QUERY.by, time=QUERY.time, windows=QUERY.windows, aggs=QUERY.aggs, window_columns="flat")
+COUNT = ["--time", "ts", "--window", "tumbling(1 day)", "--agg", "count(*) as n"]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "readings.parquet"
+    pa.parquet.write_table(TABLE, path)
+    return path
+
+
+def spawned(arguments: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "windowkit", "aggregate", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, timeout=120, check=False, env={"PYTHONPATH": ROOT}, **options
+    )
+
+
+class TestStdout:
+    def test_each_format_is_what_a_file_would_be(self, source: Path) -> None:
+        wanted = rows(QUERY.run(TABLE))
+        for form, read in (
+            ("arrow", lambda out: pa.ipc.open_stream(out).read_all()),
+            ("parquet", lambda out: pa.parquet.read_table(io.BytesIO(out))),
+        ):
+            done = spawned(["--input", source, "--output", "-", "--format", form, *ARGUMENTS])
+            assert (done.returncode, done.stderr) == (0, b"")
+            table = read(done.stdout)
+            assert rows(table.cast(QUERY.schema(TABLE))) == wanted
+        done = spawned(["--input", source, *ARGUMENTS])
+        assert (done.returncode, done.stderr) == (0, b"")
+        nulls = pa.csv.ConvertOptions(strings_can_be_null=True)
+        table = pa.csv.read_csv(io.BytesIO(done.stdout), convert_options=nulls)
+        assert table.column_names == FLAT.columns
+        flat = FLAT.run(TABLE)
+        assert rows(table.cast(flat.schema)) == rows(flat)
+
+    def test_a_reader_that_leaves_is_no_error(self, tmp_path: Path) -> None:
+        path = tmp_path / "in.parquet"
+        pa.parquet.write_table(pa.table({"ts": list(range(400_000))}), path)
+        requested = ["--input", path, "--time", "ts", "--window", "tumbling(1)", "--agg", "count(*)"]
+        command = [sys.executable, "-m", "windowkit", "aggregate", *map(str, requested)]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": ROOT}
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == b'"window_start","window_end","count(1)"\n'
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait(60) == 141
+
+    def test_a_job_that_fails_says_so(self, tmp_path: Path) -> None:
+        path = tmp_path / "in.parquet"
+        pa.parquet.write_table(pa.table({"ts": [1, 1], "v": [2**63 - 1, 1]}), path)
+        requested = ["--time", "ts", "--window", "tumbling(2)", "--agg", "sum(v)", "--input", path]
+        done = spawned(requested)
+        assert done.returncode == 1
+        assert b"does not fit" in done.stderr
+
+
+class TestFormats:
+    def test_arrow_files_are_read_and_written(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source, output = tmp_path / "in.feather", tmp_path / "out.arrow"
+        pa.feather.write_feather(TABLE, source)
+        assert run(capsys, ["--input", source, "--output", output, *ARGUMENTS]) == (0, "", "")
+        assert rows(pa.ipc.open_file(output).read_all()) == rows(QUERY.run(TABLE))
+
+    def test_windows_may_be_two_columns(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        output = tmp_path / "out.parquet"
+        requested = ["--input", source, "--output", output, "--window-columns", "flat", *ARGUMENTS]
+        assert run(capsys, requested) == (0, "", "")
+        flat = FLAT.run(TABLE)
+        found = pa.parquet.read_table(output)
+        assert found.column_names == flat.column_names
+        assert rows(found.cast(flat.schema)) == rows(flat)
+
+
+class TestInputs:
+    def parts(self, folder: Path) -> None:
+        for at, name in enumerate(("2024-1.csv", "2024-2.csv", "2023-1.csv")):
+            (folder / name).write_text(f"ts,v\n2024-01-01 00:00:0{at},{at}\n")
+
+    @pytest.mark.parametrize(
+        ("given", "wanted"),
+        [
+            (["2024-*.csv"], 2),
+            (["*.csv"], 3),
+            (["202[34]-1.csv"], 2),
+            (["2024-1.csv", "2023-1.csv"], 2),
+            (["**/*.csv"], 3),
+        ],
+        ids=str,
+    )
+    def test_patterns_and_several_files(
+        self,
+        given: list[str],
+        wanted: int,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        self.parts(tmp_path)
+        assert run(capsys, ["--input", *given, "--output", "out.arrow", *COUNT]) == (0, "", "")
+        assert pa.ipc.open_file("out.arrow").read_all()["n"].to_pylist() == [wanted]
+
+    def test_what_matches_nothing_is_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.parts(tmp_path)
+        message = refused(capsys, ["--input", tmp_path / "2025-*.csv", *COUNT])
+        assert message.startswith(f"--input: {str(tmp_path / '2025-*.csv')!r} matches no file; it is a file")
+
+    def test_files_of_two_formats_are_refused(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.parts(tmp_path)
+        message = refused(capsys, ["--input", source, tmp_path / "2024-1.csv", *COUNT])
+        assert "is parquet and " in message
+        assert message.endswith("is csv; all files of a job have one format")
+
+
+UTC = timezone.utc
+COLUMNS = pa.table(
+    {
+        "ts": pa.array([datetime(2024, 1, day, 12) for day in (1, 2, 3)], pa.timestamp("ms")),
+        "zoned": pa.array(
+            [datetime(2024, 1, day, 12, tzinfo=UTC) for day in (1, 2, 3)], pa.timestamp("ns", "Asia/Tokyo")
+        ),
+        "day": pa.array([19723, 19724, 19725], pa.int32()).cast(pa.date32()),
+        "d64": pa.array([datetime(2024, 1, day) for day in (1, 2, 3)], pa.date64()),
+        "n": pa.array([1, 2, None], pa.int8()),
+        "x": [0.5, float("nan"), -0.0],
+        "k": pa.array(["a", "b", "it's"], pa.large_string()),
+        "c": pa.array(["a", "b", "a"]).dictionary_encode(),
+        "ok": [True, False, None],
+        "price": pa.array([150, 200, 250], pa.int64()).cast(pa.decimal128(21, 2)),
+    }
+)
+
+
+class TestFilters:
+    @pytest.mark.parametrize(
+        ("filters", "wanted"),
+        [
+            (["ts >= 2024-01-02"], [2, 3]),
+            (["ts > '2024-01-01 12:00:00.000'"], [2, 3]),
+            (["ts < 2024-01-01T12:00:00.001"], [1]),
+            (["zoned >= 2024-01-02 12:00"], [2, 3]),
+            (["zoned > 2024-01-02T12:00:00+02:00"], [2, 3]),
+            (["day = 2024-01-02"], [2]),
+            (["d64 in (2024-01-02, 2024-01-03)"], [2, 3]),
+            (["n != 1"], [2]),
+            (["n > 1.5"], [2]),
+            (["n < 1000"], [1, 2]),
+            (["x > 0"], [1, 2]),
+            (["x = 0"], [3]),
+            (["k in (a, 'it''s')"], [1, 3]),
+            (["k not in (a)"], [2, 3]),
+            (["c = a"], [1, 3]),
+            (["ok = true"], [1]),
+            (["price >= 200"], [2, 3]),
+            (["ts >= 2024-01-02", "c = a"], [3]),
+            (["k = nobody"], []),
+        ],
+        ids=str,
+    )
+    def test_rows_are_those_that_all_comparisons_hold_of(
+        self, filters: list[str], wanted: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source, output = tmp_path / "in.arrow", tmp_path / "out.arrow"
+        pa.feather.write_feather(COLUMNS, source)
+        options = [part for text in filters for part in ("--filter", text)]
+        requested = ["--input", source, "--output", output, *options]
+        requested += ["--time", "ts", "--window", "tumbling(1 day)", "--agg", "count(*) as n"]
+        assert run(capsys, requested) == (0, "", "")
+        found = pa.ipc.open_file(output).read_all()
+        days = sorted(window["start"].day for window in found["window"].to_pylist())
+        assert days == wanted
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("nn > 1", "--filter: there is no column 'nn'; columns are 'ts', 'zoned', 'day',"),
+            ("days > 1", "did you mean 'day'?"),
+            ("n like 1", "filter: 'n like 1' is not a comparison; filters are"),
+            ("n > soon", "filter: 'soon' is compared with 'n', a column of int8"),
+            ("ts > soon", "filter: 'soon' is compared with 'ts', a column of timestamp"),
+        ],
+    )
+    def test_what_is_no_filter_is_refused(
+        self, text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        pa.feather.write_feather(COLUMNS, tmp_path / "in.arrow")
+        assert message in refused(capsys, ["--input", tmp_path / "in.arrow", "--filter", text, *COUNT])
+
+    def test_directories_are_columns_too(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        for day in (1, 2):
+            (tmp_path / "in" / f"day={day}").mkdir(parents=True)
+            pa.parquet.write_table(TABLE, tmp_path / "in" / f"day={day}" / "part.parquet")
+        output = tmp_path / "out.arrow"
+        requested = ["--input", tmp_path / "in", "--output", output, "--filter", "day > 1", *COUNT]
+        assert run(capsys, requested) == (0, "", "")
+        assert pa.ipc.open_file(output).read_all()["n"].to_pylist() == [TABLE.num_rows]
+
+
+class TestTimesOfText:
+    @pytest.mark.parametrize(
+        ("texts", "kind"),
+        [
+            ([None, "2024-01-01T00:00:01", "2024-01-02 00:00:00.5"], pa.timestamp("us")),
+            (["2024-01-01T00:00:01Z", "2024-01-02T02:00:00+02:00", None], pa.timestamp("us", "UTC")),
+            (["2024-01-01T00:00:00.123456789Z"], pa.timestamp("ns", "UTC")),
+            (["2024-01-01", "2024-01-02"], pa.timestamp("us")),
+        ],
+        ids=str,
+    )
+    def test_times_are_read(
+        self, texts: list[str | None], kind: pa.DataType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        output = tmp_path / "out.parquet"
+        for text in (pa.string(), pa.large_string()):
+            table = pa.table({"ts": pa.array(texts, text)})
+            pa.parquet.write_table(table, tmp_path / "in.parquet")
+            requested = ["--input", tmp_path / "in.parquet", "--output", output, "--overwrite", *COUNT]
+            assert run(capsys, requested) == (0, "", "")
+            query = wk.query(by=[], time="ts", windows=wk.tumbling("1 day"), aggs=wk.count().alias("n"))
+            wanted = query.run(pa.table({"ts": pc.cast(pa.array(texts), kind)}))
+            assert rows(pa.parquet.read_table(output)) == rows(wanted)
+
+    def test_text_that_is_no_time_is_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "in.parquet"
+        pa.parquet.write_table(pa.table({"ts": ["soon"]}), path)
+        assert "time: column 'ts'" in refused(capsys, ["--input", path, *COUNT])
+        pa.parquet.write_table(pa.table({"ts": ["2024-01-01", "soon"]}), path)
+        requested = ["--input", path, "--output", tmp_path / "out.parquet", *COUNT]
+        assert "soon" in refused(capsys, requested, status=1)
+
+
+def test_help_lists_windows_and_functions(capsys: pytest.CaptureFixture[str]) -> None:
+    from windowkit.aggregation import FORMS as FUNCTIONS
+    from windowkit.windows.text import FORMS as WINDOWS
+
+    status, out, _ = run(capsys, ["--help"])
+    assert status == 0
+    for name in (*FUNCTIONS, *WINDOWS):
+        assert f"\n  {name} " in out, name
+    assert max(map(len, out.splitlines())) <= 100

@@ -1,0 +1,381 @@
+"""Results in the form of the data, and windows in one column or in two."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pytest
+
+import windowkit as wk
+from support.programs import program
+
+TIMES = pa.array([0, 90, 100, None], pa.timestamp("s", "UTC"))
+TABLE = pa.table({"k": ["a", "b", "a", "a"], "ts": TIMES, "v": [2**53 + 1, 5, 7, 8]})
+AGGS = [wk.count().alias("n"), wk.max("v").alias("peak")]
+BOTH = [wk.tumbling("1 minute").alias("minute"), wk.sliding("2 rows", "1 minute").alias("two")]
+QUERY = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=AGGS)
+FLAT = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=AGGS, window_columns="flat")
+SEVERAL = wk.query(by="k", time="ts", windows=BOTH, aggs=AGGS)
+FLAT_SEVERAL = wk.query(by="k", time="ts", windows=BOTH, aggs=AGGS, window_columns="flat")
+
+
+def moment(seconds: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+
+
+WANTED = [
+    ("a", moment(0), moment(60), 1, 2**53 + 1),
+    ("a", moment(60), moment(120), 1, 7),
+    ("b", moment(60), moment(120), 1, 5),
+]
+
+
+class TestForms:
+    @pytest.mark.parametrize(
+        ("data", "kind"),
+        [
+            (TABLE, pa.Table),
+            (TABLE.to_batches()[0], pa.Table),
+            (TABLE.to_reader(), pa.Table),
+            (TABLE.to_pandas(), pd.DataFrame),
+            (type("Own", (pd.DataFrame,), {})(TABLE.to_pandas()), pd.DataFrame),
+            (pl.DataFrame(TABLE), pl.DataFrame),
+            (duckdb.from_arrow(TABLE), pa.Table),
+        ],
+        ids=lambda given: given.__module__.split(".")[0] if isinstance(given, type) else type(given).__name__,
+    )
+    def test_a_result_has_the_form_of_its_data(self, data: Any, kind: type) -> None:
+        assert type(FLAT.run(data)) is kind
+
+    @pytest.mark.parametrize(
+        "data", [TABLE, TABLE.to_pandas(), pl.DataFrame(TABLE)], ids=lambda d: str(type(d))
+    )
+    def test_another_form_is_asked_for(self, data: Any) -> None:
+        rows = {
+            "pyarrow": FLAT.run(data, result="pyarrow").to_pylist(),
+            "pandas": FLAT.run(data, result="pandas").to_dict("records"),
+            "polars": FLAT.run(data, result="polars").to_dicts(),
+        }
+        for form, found in rows.items():
+            assert sorted(tuple(row.values()) for row in found) == WANTED, form
+
+    def test_an_empty_result_has_its_columns(self) -> None:
+        for query in (QUERY, FLAT_SEVERAL):
+            for empty in (TABLE.slice(0, 0), TABLE.slice(3), TABLE.to_pandas()[:0], pl.DataFrame(TABLE)[:0]):
+                for form in ("pyarrow", "pandas", "polars"):
+                    result = query.run(empty, result=form)
+                    names = result.column_names if form == "pyarrow" else list(result.columns)
+                    assert (names, len(result)) == (query.columns, 0)
+
+    def test_batches_are_arrow(self) -> None:
+        batches = list(FLAT.batches(TABLE.to_pandas()))
+        assert all(isinstance(batch, pa.RecordBatch) for batch in batches)
+        assert batches[0].schema.names == FLAT.columns
+
+    def test_what_is_no_form_is_refused_before_the_data_is_read(self) -> None:
+        def broken() -> Any:
+            raise AssertionError("read")
+            yield
+
+        data = pa.RecordBatchReader.from_batches(TABLE.schema, broken())
+        with pytest.raises(wk.InvalidValue, match="result: 'numpy' is unknown; allowed are 'pyarrow', 'pan"):
+            QUERY.run(data, result="numpy")
+        with pytest.raises(wk.InvalidType, match="result: 1 is an int"):
+            QUERY.run(data, result=1)  # type: ignore[call-overload]
+
+    def test_a_library_that_is_missing_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "polars", None)
+        with pytest.raises(
+            wk.InvalidValue, match=r"result: 'polars' is given, but polars cannot be imported"
+        ):
+            QUERY.run(TABLE, result="polars")
+
+    def test_no_library_is_needed_that_is_not_asked_for(self) -> None:
+        printed = program(
+            """
+            import sys
+            import pyarrow as pa
+            table = pa.table({"t": [1]})
+            sys.modules["pandas"] = sys.modules["polars"] = None
+            import windowkit as wk
+            query = wk.query(by=[], time="t", windows=wk.tumbling(5), aggs=wk.count(), window_columns="flat")
+            print(query.run(table, result="pyarrow").num_rows)
+            """
+        )
+        assert printed == "1\n"
+
+
+class TestPandas:
+    def test_windows_are_intervals(self) -> None:
+        frame = SEVERAL.run(TABLE.to_pandas())
+        windows = frame["window"].array
+        assert windows.dtype == pd.IntervalDtype("datetime64[s, UTC]", "left")
+        minutes = frame[frame["window_name"] == "minute"].sort_values(["window", "k"])
+        start, end = pd.Timestamp(0, tz="UTC"), pd.Timestamp(60, unit="s", tz="UTC")
+        assert minutes["window"].iloc[0] == pd.Interval(start, end, "left")
+        assert minutes["k"].tolist() == ["a", "a", "b"]
+        assert minutes.groupby("window")["n"].sum().tolist() == [1, 2]
+        ranks = frame.set_index("window_name")["window_rows"]
+        assert ranks["minute"].isna().all()
+        assert sorted((rank.left, rank.right) for rank in ranks["two"]) == [(0, 1), (0, 1), (0, 2)]
+
+    @pytest.mark.parametrize(
+        ("kind", "size", "day", "wanted"),
+        [
+            (pa.date32(), "2 days", 1, "datetime64[s]"),
+            (pa.date64(), "2 days", 86_400_000, "datetime64[ms]"),
+            (pa.duration("s"), "2 days", 86_400, "timedelta64[s]"),
+            (pa.timestamp("ns", "Europe/Berlin"), "2 days", 86_400 * 10**9, "datetime64[ns, Europe/Berlin]"),
+            (pa.int64(), 2, 1, "int64"),
+            (pa.int32(), 2, 1, "int64"),
+        ],
+        ids=str,
+    )
+    def test_windows_over_any_times_are_intervals(
+        self, kind: pa.DataType, size: Any, day: int, wanted: str
+    ) -> None:
+        width = pa.int32() if kind in (pa.date32(), pa.int32()) else pa.int64()
+        table = pa.table({"t": pa.array([day, 4 * day, None], width).cast(kind)})
+        frame = wk.query(by=[], time="t", windows=wk.tumbling(size), aggs=wk.count()).run(
+            table, result="pandas"
+        )
+        windows = frame["window"].sort_values().array
+        assert str(windows.dtype.subtype) == wanted
+        units = [edges.astype("int64") for edges in (windows.left, windows.right)]
+        second = {"datetime64[s]": 86_400, "datetime64[ms]": 86_400_000}.get(wanted, day)
+        assert [edges.tolist() for edges in units] == [[0, 4 * second], [2 * second, 6 * second]]
+
+    def test_integers_and_booleans_with_nulls_stay_exact(self) -> None:
+        table = TABLE.append_column("ok", pa.array([True, False, False, True]))
+        aggs = [wk.max("v").where("ok").alias("peak"), wk.max("ok").where("ok").alias("any"), wk.count()]
+        query = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=aggs)
+        frame = query.run(table, result="pandas")
+        assert [str(kind) for kind in frame.dtypes[-3:]] == ["Int64", "boolean", "int64"]
+        assert frame["peak"].dropna().tolist() == [2**53 + 1]
+
+    def test_a_result_can_be_changed(self) -> None:
+        frame = FLAT.run(TABLE.to_pandas())
+        frame.loc[0, "n"] = 10
+        frame["peak"] += 1
+        assert frame["n"][0] == 10
+
+    @pytest.mark.parametrize(
+        "keys",
+        [
+            pd.Series(["a", "b", "a"], dtype="string"),
+            pd.Series(["a", "b", "a"], dtype=object),
+            pd.Series(["a", "b", "a"], dtype=pd.CategoricalDtype(["c", "b", "a"], ordered=True)),
+            pd.Series([2**53 + 1, None, 3], dtype="Int64"),
+            pd.Series([1.5, None, 3], dtype="Float64"),
+            pd.Series([True, None, False], dtype="boolean"),
+            pd.Series([1, None, 3], dtype="float64"),
+            pd.Series([1, 2, 3], dtype="int8"),
+            pd.to_datetime(pd.Series([1, 2, 3])),
+        ],
+        ids=lambda keys: str(keys.dtype),
+    )
+    def test_keys_keep_their_types(self, keys: pd.Series[Any]) -> None:
+        frame = pd.DataFrame({"k": keys, "ts": pd.to_datetime([0, 90, 100], unit="s")})
+        query = wk.query(by="k", time="ts", windows=wk.tumbling("1 day"), aggs=wk.count())
+        found = query.run(frame)["k"]
+        assert found.dtype == keys.dtype
+        assert set(found.dropna()) == set(keys.dropna())
+        assert found.isna().sum() == keys.drop_duplicates().isna().sum()
+
+    def test_columns_are_arrows_own_if_those_of_the_data_are(self) -> None:
+        frame = TABLE.to_pandas().convert_dtypes(dtype_backend="pyarrow")
+        kinds = FLAT.run(frame).dtypes
+        assert all(isinstance(kind, pd.ArrowDtype) for kind in kinds)
+
+    def test_an_index_is_a_column(self) -> None:
+        frame = TABLE.to_pandas().dropna().set_index("ts")
+        assert sorted(FLAT.run(frame).itertuples(index=False, name=None)) == WANTED
+
+
+class TestPolars:
+    def test_windows_are_structs(self) -> None:
+        frame = SEVERAL.run(pl.DataFrame(TABLE))
+        edge = pl.Datetime("ms", "UTC")
+        assert frame.schema["window"] == pl.Struct({"start": edge, "end": edge})
+        assert frame["window_rows"].null_count() == 3
+
+    @pytest.mark.parametrize("kind", [pl.Categorical(), pl.Enum(["b", "a"]), pl.String()], ids=str)
+    def test_keys_keep_their_types(self, kind: pl.DataType) -> None:
+        data = pl.DataFrame(TABLE).with_columns(pl.col("k").cast(kind))
+        found = FLAT.run(data)["k"]
+        assert found.dtype == kind
+        assert set(found.to_list()) == {"a", "b"}
+
+    def test_a_lazy_frame_is_refused(self) -> None:
+        with pytest.raises(wk.InvalidType, match=r"polars LazyFrame .*call \.collect\(\)"):
+            FLAT.run(pl.DataFrame(TABLE).lazy())
+
+    def test_what_polars_cannot_hold_is_refused(self) -> None:
+        key = pa.array([pa.MonthDayNano([1, 2, 3])] * 4)
+        try:
+            QUERY.schema(TABLE.set_column(0, "k", key))
+        except wk.InvalidType:
+            pytest.fail("the core refuses such keys; the test needs another column")
+        with pytest.raises(wk.InvalidType, match="result: column 'k' has type month_day_nano_interval"):
+            QUERY.run(TABLE.set_column(0, "k", key), result="polars")
+
+
+class TestFlat:
+    def test_two_columns_are_in_place_of_each_struct(self) -> None:
+        assert FLAT.columns == ["k", "window_start", "window_end", "n", "peak"]
+        nested, flat = SEVERAL.run(TABLE), FLAT_SEVERAL.run(TABLE)
+        assert flat.column_names == FLAT_SEVERAL.columns == FLAT_SEVERAL.schema(TABLE).names
+        assert flat.schema == FLAT_SEVERAL.schema(TABLE)
+        rows = [
+            {
+                "k": row["k"],
+                "window_name": row["window_name"],
+                "window_start": row["window"]["start"],
+                "window_end": row["window"]["end"],
+                "window_rows_start": None if row["window_rows"] is None else row["window_rows"]["start"],
+                "window_rows_end": None if row["window_rows"] is None else row["window_rows"]["end"],
+                "n": row["n"],
+                "peak": row["peak"],
+            }
+            for row in nested.to_pylist()
+        ]
+
+        def order(row: dict[str, Any]) -> str:
+            return repr(list(row.values()))
+
+        assert sorted(flat.to_pylist(), key=order) == sorted(rows, key=order)
+        assert not flat.schema.field("window_start").nullable
+        assert flat.schema.field("window_rows_end").nullable
+
+    def test_sessions_have_the_same_columns(self) -> None:
+        query = wk.query(by=[], time="ts", windows=wk.session("1 minute"), aggs=AGGS, window_columns="flat")
+        assert query.run(TABLE).to_pylist() == [
+            {"window_start": moment(0), "window_end": moment(60), "n": 1, "peak": 2**53 + 1},
+            {"window_start": moment(90), "window_end": moment(160), "n": 2, "peak": 7},
+        ]
+
+    def test_they_sort_group_and_become_csv(self, tmp_path: Any) -> None:
+        flat = FLAT.run(TABLE).sort_by([("window_start", "ascending"), ("k", "ascending")])
+        assert list(zip(*flat.to_pydict().values(), strict=True)) == sorted(
+            WANTED, key=lambda row: row[1::-1]
+        )
+        grouped = flat.group_by("window_start").aggregate([("n", "sum")])
+        assert grouped["n_sum"].to_pylist() == [1, 2]
+        pyarrow.csv.write_csv(flat, tmp_path / "flat.csv")
+        assert pyarrow.csv.read_csv(tmp_path / "flat.csv").column_names == FLAT.columns
+
+    def test_nothing_is_copied(self) -> None:
+        table = SEVERAL.run(TABLE)
+        flat = FLAT_SEVERAL.run(TABLE)
+        assert pc.sum(flat["n"]) == pc.sum(table["n"])
+        from windowkit.results import flat as flattened
+
+        start = table["window"].chunk(0).field("start").buffers()[1].address
+        assert flattened(table, 1)["window_start"].chunk(0).buffers()[1].address == start
+
+    @pytest.mark.parametrize("name", ["window_start", "window_end", "window"])
+    def test_their_names_are_taken(self, name: str) -> None:
+        with pytest.raises(wk.InvalidValue, match=f"output column '{name}' occurs twice"):
+            wk.query(by=name, time="t", windows=wk.tumbling(5), aggs=wk.count(), window_columns="flat")
+        with pytest.raises(wk.InvalidValue, match=f"output column '{name}' occurs twice"):
+            wk.query(
+                by="k", time="t", windows=wk.tumbling(5), aggs=wk.count().alias(name), window_columns="flat"
+            )
+
+    def test_names_of_other_windows_are_free(self) -> None:
+        aggs = [wk.m4("v").alias("window_rows"), wk.count().alias("window")]
+        query = wk.query(by=[], time="ts", windows=wk.session("1 day"), aggs=aggs, window_columns="flat")
+        assert query.run(TABLE).column_names == ["window_start", "window_end", "window_rows", "window"]
+        assert list(query.run(TABLE.to_pandas()).columns) == query.columns
+        assert query.run(TABLE.to_pandas())["window"].tolist() == [3]
+
+    def test_there_are_two_forms(self) -> None:
+        with pytest.raises(
+            wk.InvalidValue, match="window_columns: 'wide' is unknown; allowed are 'struct', "
+        ):
+            wk.query(by=[], time="t", windows=wk.tumbling(5), aggs=wk.count(), window_columns="wide")
+
+    def test_a_query_that_is_written_down_says_so(self) -> None:
+        assert FLAT.to_dict()["window_columns"] == "flat"
+        assert "window_columns" not in QUERY.to_dict()
+        assert wk.Query.from_dict(FLAT.to_dict()) == FLAT != QUERY
+
+    def test_explain_has_the_columns(self) -> None:
+        assert "  window_start: timestamp[s, tz=UTC]" in FLAT.explain(TABLE).splitlines()
+
+
+class TestOperators:
+    def test_results_have_flat_columns(self) -> None:
+        op = FLAT_SEVERAL.operator(order="out-of-order", emit=wk.emit(wk.rows(1), "retracting"))
+        nested = SEVERAL.operator(order="out-of-order", emit=wk.emit(wk.rows(1), "retracting"))
+        named = [
+            "k",
+            "window_name",
+            "window_start",
+            "window_end",
+            "window_rows_start",
+            "window_rows_end",
+            "n",
+        ]
+        for call in (
+            lambda o: o.push(TABLE),
+            lambda o: o.peek(),
+            lambda o: o.advance("1970-01-02T00:00:00Z"),
+        ):
+            flat, struct = call(op), call(nested)
+            assert flat.column_names == [*named, "peak", "update", "emission", "weight"]
+            assert flat.schema == op.schema
+            assert flat["window_start"].to_pylist() == [
+                each["start"] for each in struct["window"].to_pylist()
+            ]
+            assert flat["n"].to_pylist() == struct["n"].to_pylist()
+        again = FLAT.operator(schema=TABLE.schema)
+        again.push(TABLE.slice(0, 1))
+        restored = wk.Operator.restore(again.snapshot(), FLAT)
+        assert restored.close() == again.close()
+        assert restored.schema.names == [*FLAT.columns, "update"]
+
+    def test_an_operators_queries_have_one_form(self) -> None:
+        op = FLAT.operator()
+        with pytest.raises(
+            wk.InvalidValue, match="query: its window_columns is 'struct', but that of the oper"
+        ):
+            op.add(QUERY)
+        op = QUERY.operator(schema=TABLE.schema)
+        op.add(SEVERAL)
+        with pytest.raises(wk.InvalidValue, match="queries: window_columns is 'flat' for some"):
+            wk.Operator.restore(op.snapshot(), [QUERY, FLAT_SEVERAL])
+
+
+class TestShown:
+    """What notebooks and prompts show."""
+
+    def test_queries(self) -> None:
+        assert repr(SEVERAL) == (
+            "<windowkit.Query by k over ts: tumbling(1 minute) as minute, sliding(2 rows, 1 minute) as two; "
+            "count(*) as n, max(v) as peak>"
+        )
+        html = wk.query(
+            by="<k>", time="t", windows=wk.tumbling(5), aggs=wk.count(), emit=wk.emit(wk.rows(5))
+        )._repr_html_()
+        assert "<code>&lt;k&gt;</code>" in html
+        assert "<code>emit(rows(5))</code>" in html
+
+    def test_windows_and_aggregates(self) -> None:
+        window = wk.session("5 minutes").alias("a<b")
+        assert repr(window) == "<windowkit.Window session(5 minutes) as `a<b`>"
+        assert window._repr_html_() == "<code>session(5 minutes) as `a&lt;b`</code>"
+        assert repr(wk.sum("v").where("ok")) == "<windowkit.Aggregate sum(v) where ok>"
+
+    def test_explanations_keep_their_lines(self) -> None:
+        text = QUERY.explain()
+        assert isinstance(text, str)
+        assert text._repr_html_() == f"<pre>{text}</pre>"  # type: ignore[attr-defined]

@@ -1,0 +1,168 @@
+"""What type checkers and editors see after `import windowkit as wk`, and what is said of unknown names."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import windowkit as wk
+from support.programs import ROOT
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+TYPES = """
+from typing import Any, assert_type
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+import windowkit as wk
+from windowkit.kernels import sliding_mean
+from windowkit.partition import Partitioner
+
+query = wk.query(by="k", time="t", windows=wk.tumbling(5), aggs=wk.count())
+
+def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any) -> None:
+    assert_type(query, wk.Query)
+    assert_type(query.run(df), DataFrame)
+    assert_type(query.run(df, route="packed", rows_per_slice=3.0), DataFrame)
+    assert_type(query.run(frame), pl.DataFrame)
+    assert_type(query.run(frame, threads=2, validate=True), pl.DataFrame)
+    assert_type(query.run(table, result="polars"), pl.DataFrame)
+    assert_type(query.run(df), DataFrame).groupBy
+    assert_type(wk.spark.scan(spark, "readings/", query), DataFrame)
+    assert_type(wk.partition.Partitioner(workers=8), Partitioner)
+    assert_type(wk.__version__, str)
+    wk.kernels.sliding_mean(table, 5)
+    wk.plot.timeline  # error: attr-defined
+    wk.nosuch  # error: attr-defined
+    wk.spark.nosuch  # error: attr-defined
+    query.run(frame, result="numpy")  # error: call-overload
+    with query.operator() as op:
+        assert_type(op, wk.Operator)
+"""
+
+
+@pytest.mark.slow
+def test_types_are_seen_and_the_readme_has_none_wrong(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) > 3
+    reader = "from pyspark.sql import DataFrame\n\ndf: DataFrame\n"
+    (tmp_path / "readme.py").write_text(reader + "\n".join(blocks))
+    (tmp_path / "types_seen.py").write_text(TYPES)
+    expected = {
+        (number, line.rpartition("# error: ")[2])
+        for number, line in enumerate(TYPES.splitlines(), start=1)
+        if "# error: " in line
+    }
+    # pyarrow and pandas have no types of their own, which is not ours to mend.
+    options = [
+        "--strict",
+        "--no-error-summary",
+        "--hide-error-context",
+        "--disable-error-code=import-untyped",
+    ]
+    options += ["--python-version=3.11", "--allow-redefinition", f"--cache-dir={tmp_path / 'cache'}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "readme.py", "types_seen.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": ROOT},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert not done.stderr
+    found = re.findall(r"^(\w+)\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.MULTILINE)
+    assert {(file, int(number), code) for file, number, code in found} == {
+        ("types_seen", number, code) for number, code in expected
+    }, done.stdout
+
+
+def test_dir_has_the_public_names_and_no_others() -> None:
+    assert dir(wk) == sorted([*wk.__all__, "__version__", "kernels", "partition", "plot", "spark"])
+    assert all(hasattr(wk, name) for name in dir(wk))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("cumulate", 'wk.landmark("10 minutes", period="1 day")'),
+        ("hop", 'wk.sliding("10 minutes", "1 minute")'),
+        ("std", "wk.stddev"),
+        ("nunique", "wk.count_distinct"),
+        ("group_by_dynamic", 'wk.tumbling("10 minutes") or wk.sliding("10 minutes", "1 minute")'),
+        ("max_by", "wk.arg_max"),
+        ("slidng", "wk.sliding"),
+        ("Tumblin", "wk.Tumbling"),
+        ("kernel", "wk.kernels"),
+    ],
+)
+def test_a_name_of_elsewhere_leads_to_ours(name: str, meant: str) -> None:
+    said = f"module 'windowkit' has no attribute {name!r}; did you mean {meant}?"
+    with pytest.raises(AttributeError) as refused:
+        getattr(wk, name)
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("hop(10 minutes, 1 minute)", "sliding"),
+        ("tumblng(10 minutes)", "tumbling"),
+        ("std(v)", "stddev"),
+        ("medain(v)", "median"),
+    ],
+)
+def test_text_forms_of_elsewhere_lead_to_ours(text: str, meant: str) -> None:
+    read = wk.windows.parse if "minute" in text else wk.aggregates.parse  # type: ignore[attr-defined]
+    with pytest.raises(wk.InvalidValue, match=rf"; did you mean '{meant}'\?$"):
+        read(text)
+
+
+def test_a_column_that_is_probably_meant_is_named() -> None:
+    table = pa.table({"device": ["a"], "ts": [1], "Value": [1], "it's": [1]})
+    window = wk.tumbling(5)
+    for changed, meant in (
+        ({"by": "devise"}, "device"),
+        ({"time": "TS"}, "ts"),
+        ({"aggs": wk.sum("value")}, "Value"),
+        ({"aggs": wk.sum("its")}, "it's"),
+        ({"aggs": wk.count().where("Device")}, "device"),
+        ({"windows": wk.punctuation("valeu")}, "Value"),
+    ):
+        given = {"by": "device", "time": "ts", "windows": window, "aggs": wk.count()} | changed
+        query = wk.query(**given)  # type: ignore[arg-type]
+        for call in (query.run, query.schema, lambda data, query=query: query.operator(schema=data)):
+            with pytest.raises(wk.UnknownColumn) as refused:
+                call(table)
+            assert str(refused.value).endswith(f"did you mean {meant!r}?")
+    with pytest.raises(wk.UnknownColumn, match=r"there are device, ts, Value, it's$"):
+        wk.query(by="qqq", time="ts", windows=window, aggs=wk.count()).run(table)
+
+
+def test_what_is_meant_is_there() -> None:
+    from windowkit.hints import CALLED
+
+    for name, meant in CALLED.items():
+        assert name not in dir(wk), f"{name!r} is a name of windowkit now"
+        for path in re.findall(r"wk\.([\w.]+)", meant):
+            there: object = wk
+            for part in path.split("."):
+                there = getattr(there, part)
+
+
+def test_a_name_like_no_other_is_just_unknown() -> None:
+    for name in ("qqqqqq", "__wrapped__", "_private"):
+        with pytest.raises(AttributeError, match=rf"^module 'windowkit' has no attribute '{name}'$"):
+            getattr(wk, name)
+
+
+def test_a_star_brings_no_lazy_module() -> None:
+    assert not {"spark", "kernels", "plot", "partition"} & set(wk.__all__)
