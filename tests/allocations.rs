@@ -272,15 +272,7 @@ fn stream_operators_run_out_of_memory() {
                 operator
             };
             // A commit cannot be rolled back: Python's operators report then that they are lost.
-            sweep(
-                &name(&format!("commit of {call}")),
-                attempted,
-                |operator| {
-                    operator.settle(true);
-                    Ok(())
-                },
-                dropped,
-            );
+            sweep(&name(&format!("commit of {call}")), attempted, |operator| operator.settle(true), dropped);
         }
         sweep(&name("add"), new, |operator| operator.add("other".into(), plan.clone(), None), dropped);
         // A snapshot changes nothing, whether or not there is memory for it.

@@ -9,8 +9,11 @@ import socket
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.flight
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 import windowkit as wk
 from support.malformed import DOORS, GOOD, STRUCTURE, UNKNOWABLE, VALUES, Foreign, Shorter, coded, text
@@ -104,6 +107,37 @@ def test_streams_of_bytes_are_validated_unless_told_otherwise():
     assert QUERY.run(table).num_rows == 2
     with pytest.raises(wk.InvalidValue, match="Invalid UTF8"):
         QUERY.run(table, validate=True)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_readers_of_files_are_validated_unless_told_otherwise(kind, tmp_path):
+    path = tmp_path / "rows"
+    write = {
+        "parquet": lambda: pq.write_table(TABLE, path, use_dictionary=False, compression="none"),
+        "feather": lambda: feather.write_feather(TABLE, path, compression="uncompressed"),
+    }
+    write[kind]()
+    whole = ds.dataset(path, format=kind)
+
+    def reader() -> pa.RecordBatchReader:
+        return whole.scanner(columns=QUERY.inputs).to_reader()
+
+    rolling = wk.rolling(by="k", time="t", aggs=wk.count().over(10))
+    assert QUERY.run(reader()).num_rows == rolling.run(reader()).num_rows == 2
+    path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xff"))
+    for call in (QUERY.run, QUERY.batches, QUERY.operator().push, rolling.run):
+        with pytest.raises(wk.InvalidValue, match="column 'k': malformed Arrow data: Invalid UTF8"):
+            call(reader())
+    assert QUERY.run(reader(), validate=False).num_rows == 2
+    assert QUERY.run(whole.to_table()).num_rows == 2
+
+
+def test_a_file_of_batches_says_what_to_do():
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, TABLE.schema) as file:
+        file.write_table(TABLE)
+    with pytest.raises(wk.InvalidType, match=r"RecordBatchFileReader .*; use reader.read_all\(\), with"):
+        QUERY.run(pa.ipc.open_file(sink.getvalue()))
 
 
 def test_flight_is_validated():

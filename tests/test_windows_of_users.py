@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -147,6 +148,59 @@ def test_wrong_calendars_are_refused_by_name(fixed: Fixed, error: type[Exception
     query = wk.query(by=[], time="t", windows=wk.custom(fixed).alias("mine"), aggs=wk.count())
     with pytest.raises(error, match=f"^mine: .*{what}"):
         query.run(pa.table({"t": [3]}))
+
+
+class Endless(Fixed):
+    """Windows whose generator does not end."""
+
+    def windows(self, since: int, until: int) -> Iterator[tuple[int, int]]:  # type: ignore[override]
+        return itertools.cycle(super().windows(since, until))
+
+
+def test_a_calendar_without_an_end_is_an_error() -> None:
+    windows = wk.custom(Endless([(0, 5), (2, 9)])).alias("mine")
+    query = wk.query(by=[], time="t", windows=windows, aggs=wk.count(), max_windows=10)
+    says = (
+        "^mine: max_windows: windows returned 1,000,000 windows or changes and goes on, perhaps without end"
+    )
+    with pytest.raises(wk.InvalidValue, match=says):
+        query.run(pa.table({"t": [3]}))
+    op = query.operator(order="out-of-order")
+    with pytest.raises(wk.InvalidValue, match=says):
+        op.push(pa.table({"t": [3]}))
+
+
+def test_a_calendar_that_passes_what_is_asked_for_is_an_error_at_once() -> None:
+    class Days(Fixed):
+        def windows(self, since: int, until: int) -> Iterator[tuple[int, int]]:  # type: ignore[override]
+            return ((day, day + 1) for day in itertools.count(since))
+
+    query = wk.query(by=[], time="t", windows=wk.custom(Days([], step=1)).alias("mine"), aggs=wk.count())
+    with pytest.raises(wk.InvalidValue, match=r"^mine: .* windows end after 0 and not after 320"):
+        query.run(pa.table({"t": [3]}))
+
+
+def pushed_and_closed(op: wk.Operator, rows: pa.Table) -> pa.Table:
+    op.push(rows)
+    return op.close()
+
+
+@pytest.mark.parametrize("what", ["notify", "finish"])
+def test_changes_without_an_end_are_an_error(what: str) -> None:
+    changes: Any = itertools.cycle([wk.Add(0, 1), wk.Remove(0, 1)])
+    definition = Answering(changes) if what == "notify" else Answering([], changes)
+    query = wk.query(
+        by=[], time="t", windows=wk.custom(definition).alias("mine"), aggs=wk.count(), max_windows=10
+    )
+    with pytest.raises(
+        wk.InvalidValue, match=f"^mine: max_windows: {what} returned 1,000,000 windows or changes"
+    ):
+        query.run(pa.table({"t": [1, 2, 3], "v": [1, 2, 3]}))
+    op = query.operator(order="out-of-order", schema=pa.schema({"t": pa.int64(), "v": pa.int64()}))
+    with pytest.raises(
+        wk.InvalidValue, match=f"^mine: max_windows: {what} returned 1,000,000 windows or changes"
+    ):
+        pushed_and_closed(op, pa.table({"t": [1, 2, 3], "v": [1, 2, 3]}))
 
 
 class Raising(Fixed):

@@ -39,6 +39,7 @@ INSTEAD: Final = {
     ("polars", "LazyFrame"): "call .collect() on it first",
     ("pyarrow", "Dataset"): "use dataset.scanner(columns=query.inputs).to_reader()",
     ("pyarrow", "Scanner"): "use scanner.to_reader()",
+    ("pyarrow", "RecordBatchFileReader"): "use reader.read_all(), with validate=True if it is not trusted",
     ("pyspark", "DataFrame"): "call .to_spark() on it first",
     ("builtins", "dict"): "make it a table with pyarrow.table(data)",
     ("builtins", "list"): "make it a table with pyarrow.Table.from_batches or pyarrow.Table.from_pylist",
@@ -313,7 +314,8 @@ class Source:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._reader:
-                own = checked(self._argument, batch, self._full)
+                # What casts columns trusts them.
+                own = checked(self._argument, batch, self._full or self._align is not None)
                 yield own if self._align is None else self._align(own)
         except (Exception, KeyboardInterrupt) as failure:
             self._failure = failure

@@ -374,9 +374,9 @@ class Query:
             Which plan to use in Spark, rather than the one the planner chooses. Only for Spark.
         validate : bool, optional
             Look at every value, and refuse malformed data: text that is not UTF-8, wrong counts of nulls. By
-            default only where bytes come from elsewhere: of a stream of Arrow IPC, or of Flight. Lengths,
-            offsets, views and codes of dictionaries are always checked; see "What is trusted" in the
-            document "Semantics". Not for Spark.
+            default only where bytes may come from elsewhere: of a reader, such as those of datasets, of
+            streams of Arrow IPC and of Flight. Lengths, offsets, views and codes of dictionaries are always
+            checked; see "What is trusted" in the document "Semantics". Not for Spark.
         rows_per_slice : float, optional
             A hint for that planner; see `windowkit.spark.aggregate`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional

@@ -60,20 +60,20 @@ def checked(argument: str, data: Data, full: bool) -> Data:
 
 
 def from_elsewhere(data: Any, validate: bool | None) -> bool:
-    """Return `validate`; if it is None, whether the bytes of `data` come from a file or from the network.
+    """Return `validate`; if it is None, whether the bytes of `data` may come from a file or from the network.
+
+    Those of a reader may: the readers of datasets, of IPC files, of Flight and of a generator are all of one
+    class, which does not say where batches come from. A table or a batch was made in this process.
 
     Examples
     --------
-    >>> stream = pa.BufferOutputStream()
-    >>> with pa.ipc.new_stream(stream, pa.schema({"v": pa.string()})):
-    ...     pass
-    >>> reader = pa.ipc.open_stream(stream.getvalue())
-    >>> from_elsewhere(reader, None), from_elsewhere(reader.read_all(), None)
-    (True, False)
+    >>> table = pa.table({"v": ["a"]})
+    >>> from_elsewhere(table.to_reader(), None), from_elsewhere(table, None), from_elsewhere(table, True)
+    (True, False, True)
     """
     if validate is not None:
         return boolean("validate", validate)
-    return is_a(data, "pyarrow", "RecordBatchStreamReader", "MetadataRecordBatchReader")
+    return isinstance(data, pa.RecordBatchReader) or is_a(data, "pyarrow", "MetadataRecordBatchReader")
 
 
 def foreign_column(argument: str, data: Any, validate: bool) -> Any:

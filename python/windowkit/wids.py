@@ -15,12 +15,12 @@ from windowkit.windows import Window, time_type
 __all__ = ["extent", "wids"]
 
 
-def wids(window: Window, times: Any) -> pa.StructArray:
+def wids(window: Window, times: Any, validate: bool = False) -> pa.StructArray:
     """Return the range of window ids of each time; see `windowkit.windows.Window.wids`."""
-    return pa.array(_native.wids(window.bound(), column("times", times)))
+    return pa.array(_native.wids(window.bound(), column("times", times, validate)))
 
 
-def extent(window: Window, ids: Any, of: Any = None) -> pa.StructArray:
+def extent(window: Window, ids: Any, of: Any = None, validate: bool = False) -> pa.StructArray:
     """Return start and end of each window; see `windowkit.windows.Window.extent`."""
     kind = time_type([window]) if of is None else of
     if not hasattr(kind, "__arrow_c_schema__") or isinstance(kind, pa.Field | pa.Schema):
@@ -28,14 +28,14 @@ def extent(window: Window, ids: Any, of: Any = None) -> pa.StructArray:
             f"time_type: {of!r:.60} is {a_type(of)}; it is an Arrow type such as pyarrow.timestamp('us'), or "
             "None"
         )
-    return pa.array(_native.extent(window.bound(), column("ids", ids), kind))
+    return pa.array(_native.extent(window.bound(), column("ids", ids, validate), kind))
 
 
-def column(argument: str, data: Any) -> Any:
+def column(argument: str, data: Any, validate: bool) -> Any:
     # Kernels take time to import.
     from windowkit.kernels.arguments import column_of
 
-    return column_of(argument, data, False)
+    return column_of(argument, data, validate)
 
 
 register(Engine(takes=lambda _: True, calls={"wids": wids, "extent": extent}))

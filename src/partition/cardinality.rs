@@ -24,7 +24,7 @@ const PRECISION: u32 = 12;
 const RATE: f64 = 0.005;
 
 /// Distinct keys per worker.
-pub(super) trait Cardinality: Sized + Send {
+pub(super) trait Cardinality: Clone + Send {
     /// For this many workers, none of which has a key.
     fn new(workers: u32) -> Result<Self>;
     /// Whether the worker has the key, as far as this kind knows.
@@ -44,6 +44,7 @@ pub(super) trait Cardinality: Sized + Send {
 }
 
 /// Exact sets (§3.2.1).
+#[derive(Clone)]
 pub(super) struct Exact {
     counts: Vec<u64>,
     pairs: HashSet<(u64, u32), FixedState>,
@@ -102,6 +103,7 @@ impl Cardinality for Exact {
 }
 
 /// HyperLogLog registers a worker with the optimistic trial update (§3.2.2).
+#[derive(Clone)]
 pub(super) struct Sketched(Vec<Registers>);
 
 impl Cardinality for Sketched {
@@ -147,6 +149,7 @@ impl Cardinality for Sketched {
 }
 
 /// One filter of (key, worker) pairs that grows with them, so that it does not decay.
+#[derive(Clone)]
 pub(super) struct Filtered {
     counts: Vec<u64>,
     pairs: Filter,

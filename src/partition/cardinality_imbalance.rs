@@ -13,6 +13,7 @@ use super::candidates::lightest;
 use super::cardinality::Cardinality;
 use super::counted::Rule;
 
+#[derive(Clone)]
 pub(super) struct CardinalityImbalance;
 
 impl<C: Cardinality> Rule<C> for CardinalityImbalance {

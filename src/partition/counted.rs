@@ -8,7 +8,7 @@ use crate::Result;
 use crate::state::Reader;
 
 /// Chooses among the candidates of a row's key.
-pub(super) trait Rule<C>: Send {
+pub(super) trait Rule<C>: Clone + Send {
     /// Decides for some rows; candidate j of row i is `places[i + j * hashes.len()]`.
     fn decide(
         &mut self,
@@ -29,6 +29,7 @@ pub(super) trait Rule<C>: Send {
 }
 
 /// A method: a rule over counted keys.
+#[derive(Clone)]
 pub(super) struct Counted<C, R> {
     workers: u32,
     candidates: Candidates,
@@ -54,7 +55,7 @@ impl<C: Cardinality, R: Rule<C>> Counted<C, R> {
     }
 }
 
-impl<C: Cardinality, R: Rule<C>> Decide for Counted<C, R> {
+impl<C: Cardinality + 'static, R: Rule<C> + 'static> Decide for Counted<C, R> {
     fn decide(&mut self, hashes: &[u64], loads: &mut Loads, out: &mut Vec<i32>) {
         self.candidates.fill(hashes, &mut self.places);
         self.rule.decide(hashes, &self.places, &mut self.cardinality, loads, out);
@@ -75,6 +76,10 @@ impl<C: Cardinality, R: Rule<C>> Decide for Counted<C, R> {
 
     fn bytes(&self) -> usize {
         self.cardinality.bytes() + self.rule.bytes()
+    }
+
+    fn copied(&self) -> Box<dyn Decide> {
+        Box::new(self.clone())
     }
 
     fn write(&self, out: &mut Vec<u8>) {

@@ -13,6 +13,7 @@ use super::candidates::lightest;
 use super::cardinality::Cardinality;
 use super::counted::Rule;
 
+#[derive(Clone)]
 pub(super) struct Hybrid {
     bias: f64,
     /// Estimated cardinalities as whole numbers, so that many workers can share the least.

@@ -33,6 +33,7 @@ mod parameters;
 mod partial_key;
 mod partitioner;
 mod plan;
+mod undo;
 mod waterfill;
 mod window;
 
@@ -87,6 +88,9 @@ trait Decide: Send {
 
     /// Forgets everything.
     fn reset(&mut self);
+
+    /// The method in its current state.
+    fn copied(&self) -> Box<dyn Decide>;
 
     /// Memory in bytes, without the loads.
     fn bytes(&self) -> usize {

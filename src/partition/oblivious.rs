@@ -14,6 +14,7 @@ use crate::Result;
 use crate::state::Reader;
 
 /// Round robin: row i of a window goes to worker (start + i) mod workers.
+#[derive(Clone)]
 pub(super) struct Shuffle {
     start: u32,
     next: u32,
@@ -50,6 +51,10 @@ impl Decide for Shuffle {
         self.next = self.start;
     }
 
+    fn copied(&self) -> Box<dyn Decide> {
+        Box::new(self.clone())
+    }
+
     fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.next.to_le_bytes());
     }
@@ -64,6 +69,7 @@ impl Decide for Shuffle {
 }
 
 /// The first candidate of the key.
+#[derive(Clone)]
 pub(super) struct Hash(pub(super) Candidates);
 
 impl Decide for Hash {
@@ -76,6 +82,10 @@ impl Decide for Hash {
     fn end_window(&mut self) {}
 
     fn reset(&mut self) {}
+
+    fn copied(&self) -> Box<dyn Decide> {
+        Box::new(self.clone())
+    }
 
     fn write(&self, _: &mut Vec<u8>) {}
 

@@ -13,6 +13,7 @@ use super::{Decide, Loads};
 use crate::Result;
 use crate::state::Reader;
 
+#[derive(Clone)]
 pub(super) struct PartialKey {
     candidates: Candidates,
     places: Vec<u32>,
@@ -37,6 +38,10 @@ impl Decide for PartialKey {
     fn end_window(&mut self) {}
 
     fn reset(&mut self) {}
+
+    fn copied(&self) -> Box<dyn Decide> {
+        Box::new(self.clone())
+    }
 
     fn write(&self, _: &mut Vec<u8>) {}
 

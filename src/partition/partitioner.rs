@@ -1,6 +1,7 @@
 //! A stream's partitioner: parameters, loads, the place within windows, and a method's state.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
@@ -12,20 +13,18 @@ use super::counted::Counted;
 use super::hybrid::Hybrid;
 use super::oblivious::{Hash, Shuffle};
 use super::partial_key::PartialKey;
+use super::undo::{State, Undo};
 use super::waterfill::Waterfill;
 use super::window::Clock;
 use super::{Candidates, CardinalityKind, Decide, Loads, Method, Parameters, WindowLength};
 use crate::interrupt::check;
 use crate::keys::hash_rows;
+use crate::memory::{OutOfMemory, of_panic};
 use crate::state::{Envelope, Reader};
 use crate::{Error, Result};
 
-/// Rows passed to a method at once: few enough for their hashes to stay in the first-level cache.
-const CHUNK: usize = 1024;
 /// Rows that are hashed at once.
 const BLOCK: usize = 1 << 14;
-/// Rows of a call that looks for interrupts: for so many, saving the state beforehand costs little.
-const MANY: usize = 1 << 20;
 /// The envelope of snapshots; its version increases with every change of a method's decisions or state.
 const SNAPSHOT: Envelope = Envelope {
     magic: *b"wkpart\r\n",
@@ -59,12 +58,8 @@ const SNAPSHOT: Envelope = Envelope {
 /// ```
 pub struct Partitioner {
     parameters: Parameters,
-    method: Box<dyn Decide>,
-    loads: Loads,
-    clock: Clock,
-    windows: u64,
-    /// The types of key columns, once there were any: keys of other types have other hashes.
-    kinds: Option<Vec<String>>,
+    state: State,
+    undo: Undo,
 }
 
 /// Key columns, times if there are any, and the number of rows.
@@ -77,9 +72,8 @@ impl Partitioner {
     /// `InvalidValue` for parameters outside what is allowed.
     pub fn new(parameters: Parameters) -> Result<Self> {
         parameters.check()?;
-        let method = method(&parameters)?;
-        let loads = Loads(vec![0; parameters.workers as usize]);
-        Ok(Self { parameters, method, loads, clock: Clock::default(), windows: 0, kinds: None })
+        let state = State::new(method(&parameters)?, parameters.workers);
+        Ok(Self { parameters, state, undo: Undo::default() })
     }
 
     /// The parameters it was made from.
@@ -93,10 +87,36 @@ impl Partitioner {
     /// `InvalidType` for columns that cannot be keys or times, and for keys of other types than before; `InvalidValue` for
     /// times that are missing, null, or of an earlier window.
     pub fn assign(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
-        // Everything that can fail comes first.
-        let mut clock = self.clock.clone();
+        self.attempt(batches, workers)?;
+        self.settle(true);
+        Ok(())
+    }
+
+    /// Assigns rows as [`Partitioner::assign`] does; [`Partitioner::settle`], which comes before any other call, keeps
+    /// that or takes it back.
+    ///
+    /// # Errors
+    /// As [`Partitioner::assign`], and those of memory and of interrupts; the state is as before then.
+    pub fn attempt(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
+        let len = workers.len();
+        let done = catch_unwind(AssertUnwindSafe(|| self.tried(batches, workers)));
+        let done = done.unwrap_or_else(|panic| {
+            if !panic.is::<OutOfMemory>() {
+                resume_unwind(panic);
+            }
+            Err(of_panic(&*panic))
+        });
+        done.inspect_err(|_| {
+            workers.truncate(len);
+            self.settle(false);
+        })
+    }
+
+    fn tried(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
+        // All that can be refused comes first.
+        let mut clock = self.state.clock.clone();
         let mut cuts = Vec::with_capacity(batches.len());
-        let mut known = self.kinds.clone();
+        let mut known = self.state.kinds.clone();
         for (keys, times, rows) in batches {
             let none: Vec<ArrayRef> = keys.iter().map(|column| column.slice(0, 0)).collect();
             hash_rows(&none, 0, self.parameters.seed, &mut Vec::new())?;
@@ -104,55 +124,47 @@ impl Partitioner {
             check_kinds(&mut known, types.map(kind).collect())?;
             cuts.push(clock.cut(self.parameters.window, *rows, times.as_ref())?);
         }
-        let rows = batches.iter().map(|(.., rows)| rows).sum();
-        let before = (rows >= MANY && self.bytes() <= rows).then(|| self.snapshot());
-        self.clock = clock;
-        self.kinds = known;
-        workers.reserve(rows);
-        let len = workers.len();
-        let done = self.decide(batches, cuts, before.is_some(), workers);
-        if let (Err(_), Some(before)) = (&done, before) {
-            *self = Self::restore(&before)?;
-            workers.truncate(len);
-        }
-        done
+        workers.reserve(batches.iter().map(|(.., rows)| rows).sum());
+        self.undo.begin(&self.state);
+        (self.state.clock, self.state.kinds) = (clock, known);
+        self.decide(batches, cuts, workers)
+    }
+
+    /// Keeps what was attempted last, or takes it back; does nothing if that was done already.
+    pub fn settle(&mut self, keeps: bool) {
+        self.undo.settle(&mut self.state, keeps);
     }
 
     /// Appends the worker of each row of batches, each with its stretches of rows in one window and whether another
-    /// window ended before. It only fails if it looks for interrupts.
+    /// window ended before. It only fails if it ends early.
     fn decide(
         &mut self,
         batches: &[Batch],
         cuts: Vec<Vec<(bool, Range<usize>)>>,
-        looks: bool,
         workers: &mut Vec<i32>,
     ) -> Result<()> {
         let mut hashes = Vec::new();
         for ((keys, ..), runs) in batches.iter().zip(cuts) {
             for (ended, run) in runs {
                 if ended {
-                    self.loads.0.fill(0);
-                    self.method.end_window();
-                    self.windows += 1;
+                    self.undo.note_end();
+                    self.state.end_window();
                 }
                 let block =
                     if keys.iter().all(|column| is_flat(column.data_type())) { BLOCK } else { run.len() };
                 let mut at = run.start;
                 while at < run.end {
-                    if looks {
-                        check()?;
-                    }
+                    check()?;
                     let rows = block.min(run.end - at);
                     hashes.clear();
-                    if self.method.reads_keys() {
+                    if self.state.method.reads_keys() {
                         let keys: Vec<ArrayRef> = keys.iter().map(|column| column.slice(at, rows)).collect();
                         hash_rows(&keys, rows, self.parameters.seed, &mut hashes)?;
                     } else {
                         hashes.resize(rows, 0);
                     }
-                    for chunk in hashes.chunks(CHUNK) {
-                        self.method.decide(chunk, &mut self.loads, workers);
-                    }
+                    self.undo.note(&hashes);
+                    self.state.decide(&hashes, workers);
                     at += rows;
                 }
             }
@@ -162,16 +174,13 @@ impl Partitioner {
 
     /// Forgets all rows and windows.
     pub fn reset(&mut self) {
-        self.loads.0.fill(0);
-        self.clock = Clock::default();
-        self.kinds = None;
-        self.windows = 0;
-        self.method.reset();
+        self.state.reset();
+        self.undo = Undo::default();
     }
 
     /// Rows per worker in the current window.
     pub fn loads(&self) -> &[u64] {
-        self.loads.all()
+        self.state.loads.all()
     }
 
     /// Distinct keys per worker in the current window.
@@ -179,7 +188,7 @@ impl Partitioner {
     /// # Errors
     /// `InvalidValue` if the method does not count them.
     pub fn cardinalities(&self) -> Result<Vec<f64>> {
-        self.method.cardinalities().ok_or_else(|| {
+        self.state.method.cardinalities().ok_or_else(|| {
             Error::InvalidValue(format!(
                 "method: '{}' counts no distinct keys; 'cm', 'am', 'cam' and 'lm' do, and cost() does for any assignment",
                 self.parameters.method.name()
@@ -189,7 +198,7 @@ impl Partitioner {
 
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(self.loads.all()) + self.method.bytes()
+        size_of::<Self>() + self.state.bytes()
     }
 
     /// The method and its current state, in words.
@@ -210,17 +219,17 @@ impl Partitioner {
             Some(WindowLength::Rows(rows)) => text += &format!(", windows of {rows} rows"),
             Some(window @ WindowLength::Time { .. }) => text += &format!(", windows of event time, {window}"),
         }
-        let rows: u64 = self.loads.all().iter().sum();
+        let rows: u64 = self.state.loads.all().iter().sum();
         let mean = rows as f64 / f64::from(*workers);
-        let most = self.loads.all().iter().copied().max().unwrap_or_default();
-        text += &format!("\n{rows} rows in this window, after {} others", self.windows);
+        let most = self.state.loads.all().iter().copied().max().unwrap_or_default();
+        text += &format!("\n{rows} rows in this window, after {} others", self.state.windows);
         if rows > 0 {
             text += &format!(
                 "; the fullest worker has {most}, {:.4} times the mean of {mean:.1}",
                 most as f64 / mean
             );
         }
-        if let Some(more) = self.method.explain(&self.loads) {
+        if let Some(more) = self.state.method.explain(&self.state.loads) {
             text = text + "\n" + &more;
         }
         text
@@ -230,13 +239,13 @@ impl Partitioner {
     pub fn snapshot(&self) -> Vec<u8> {
         let mut out = Vec::new();
         write_parameters(&self.parameters, &mut out);
-        out.extend(self.windows.to_le_bytes());
-        self.clock.write(&mut out);
-        let kinds = self.kinds.as_deref().unwrap_or_default();
+        out.extend(self.state.windows.to_le_bytes());
+        self.state.clock.write(&mut out);
+        let kinds = self.state.kinds.as_deref().unwrap_or_default();
         out.extend((kinds.len() as u32).to_le_bytes());
         kinds.iter().for_each(|kind| write_text(kind, &mut out));
-        self.loads.all().iter().for_each(|load| out.extend(load.to_le_bytes()));
-        self.method.write(&mut out);
+        self.state.loads.all().iter().for_each(|load| out.extend(load.to_le_bytes()));
+        self.state.method.write(&mut out);
         SNAPSHOT.seal(&out)
     }
 
@@ -248,15 +257,16 @@ impl Partitioner {
         let mut reader = SNAPSHOT.open(bytes)?;
         let parameters = read_parameters(&mut reader)?;
         let mut partitioner = Self::new(parameters)?;
-        partitioner.windows = reader.number()?;
-        partitioner.clock = Clock::read(&mut reader, partitioner.parameters.window)?;
+        let state = &mut partitioner.state;
+        state.windows = reader.number()?;
+        state.clock = Clock::read(&mut reader, partitioner.parameters.window)?;
         let kinds: Vec<String> = (0..reader.u32()?).map(|_| reader.text()).collect::<Result<_>>()?;
-        partitioner.kinds = (!kinds.is_empty()).then_some(kinds);
-        partitioner.loads = Loads(reader.u64s(partitioner.parameters.workers as usize)?);
-        if partitioner.loads.all().iter().try_fold(0_u64, |sum, &load| sum.checked_add(load)).is_none() {
+        state.kinds = (!kinds.is_empty()).then_some(kinds);
+        state.loads = Loads(reader.u64s(partitioner.parameters.workers as usize)?);
+        if state.loads.all().iter().try_fold(0_u64, |sum, &load| sum.checked_add(load)).is_none() {
             return Err(reader.damaged("more rows than there can be"));
         }
-        partitioner.method.read(&mut reader)?;
+        state.method.read(&mut reader)?;
         if reader.left() > 0 {
             return Err(reader.damaged(&format!("{} bytes too many", reader.left())));
         }

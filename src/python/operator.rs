@@ -343,7 +343,7 @@ impl PyOperator {
         let mut held = self.operator.lock()?;
         let stream = held.as_mut().map_err(|lost| lost.clone())?;
         let done = catch_unwind(AssertUnwindSafe(|| {
-            stream.settle(commit);
+            stream.settle(commit)?;
             work(stream)
         }));
         done.unwrap_or_else(|panic| {

@@ -9,10 +9,11 @@ use pyo3::types::PyBytes;
 use pyo3_arrow::PyArray;
 use pyo3_arrow::input::AnyRecordBatch;
 
-use super::errors::{detached, py_bytes};
+use super::errors::{detached, exception, py_bytes};
 use super::given::{self, Given};
-use super::shared::{Shared, Used};
+use super::shared::Shared;
 use crate::keys::{KeyIndex, hash_rows};
+use crate::memory::caught;
 use crate::partition::{
     Batch, Candidates, CardinalityKind, Method, Parameters, Partitioner, Statistics, WindowLength, choose,
     cost, plan,
@@ -37,8 +38,21 @@ type WindowTuple = (String, i64, i64);
 pub(super) struct PyPartitioner(Shared<Partitioner>);
 
 impl PyPartitioner {
-    fn lock(&self) -> Result<Used<'_, Partitioner>> {
-        self.0.lock()
+    /// Does work that changes nothing, so that a failed allocation leaves the partitioner as it was.
+    fn read<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Partitioner) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        detached(py, || {
+            let partitioner = self.0.lock()?;
+            caught(|| work(&partitioner))
+        })
+    }
+
+    fn release(&self, py: Python<'_>, turn: u64, keeps: bool) -> PyResult<()> {
+        let settle = |partitioner: &mut Partitioner| partitioner.settle(keeps);
+        self.0.release(turn, settle).map_err(|error| exception(py, &error))
     }
 }
 
@@ -77,8 +91,7 @@ impl PyPartitioner {
         &self,
         py: Python<'_>,
     ) -> PyResult<(u32, &'static str, u32, &'static str, f64, Option<WindowTuple>, u64)> {
-        detached(py, || {
-            let partitioner = self.lock()?;
+        self.read(py, |partitioner| {
             let Parameters { workers, method, candidates, cardinality, bias, window, seed } =
                 partitioner.parameters().clone();
             let window = window.map(|window| match window {
@@ -92,43 +105,64 @@ impl PyPartitioner {
         })
     }
 
-    /// The worker of each row; if `timed`, the last column holds the rows' times.
-    fn assign(&self, py: Python<'_>, keys: Given<AnyRecordBatch>, timed: bool) -> PyResult<PyArray> {
+    /// The worker of each row; if `timed`, the last column holds the rows' times. The call has a number, by which it is
+    /// kept or taken back.
+    fn assign(
+        &self,
+        py: Python<'_>,
+        turn: u64,
+        keys: Given<AnyRecordBatch>,
+        timed: bool,
+    ) -> PyResult<PyArray> {
         let reader = keys.0.into_reader()?;
         let workers = detached(py, || {
             let batches = batches(reader, timed)?;
             let mut workers = Vec::new();
-            self.lock()?.assign(&batches, &mut workers)?;
+            let mut partitioner = self.0.lock()?;
+            partitioner.attempt(&batches, &mut workers)?;
+            partitioner.hold(turn);
             Ok(Int32Array::from(workers))
         })?;
         Ok(PyArray::from_array_ref(Arc::new(workers)))
     }
 
+    /// Keeps the assignment of this number.
+    #[setter]
+    fn set_kept(&self, py: Python<'_>, turn: u64) -> PyResult<()> {
+        self.release(py, turn, true)
+    }
+
+    /// Takes back the assignment of this number, if it was made.
+    #[setter]
+    fn set_undone(&self, py: Python<'_>, turn: u64) -> PyResult<()> {
+        self.release(py, turn, false)
+    }
+
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || {
-            self.lock()?.reset();
+            self.0.lock()?.reset();
             Ok(())
         })
     }
 
     fn loads(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        detached(py, || Ok(self.lock()?.loads().to_vec()))
+        self.read(py, |partitioner| Ok(partitioner.loads().to_vec()))
     }
 
     fn cardinalities(&self, py: Python<'_>) -> PyResult<Vec<f64>> {
-        detached(py, || self.lock()?.cardinalities())
+        self.read(py, Partitioner::cardinalities)
     }
 
     fn memory(&self, py: Python<'_>) -> PyResult<usize> {
-        detached(py, || Ok(self.lock()?.bytes()))
+        self.read(py, |partitioner| Ok(partitioner.bytes()))
     }
 
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        detached(py, || Ok(self.lock()?.explain()))
+        self.read(py, |partitioner| Ok(partitioner.explain()))
     }
 
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = detached(py, || Ok(self.lock()?.snapshot()))?;
+        let bytes = self.read(py, |partitioner| Ok(partitioner.snapshot()))?;
         py_bytes(py, &bytes)
     }
 

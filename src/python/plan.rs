@@ -54,7 +54,7 @@ impl PyPlan {
         // The plan itself reports a missing time column.
         let measure =
             schema.field_with_name(&time).ok().and_then(|field| Measure::new(&time, field.data_type()).ok());
-        let windows = windows.into_iter().map(|given| window(py, given, measure.as_ref()));
+        let windows = windows.into_iter().map(|given| window(py, given, measure.as_ref(), max_windows));
         let windows: Vec<Result<WindowSpec>> = windows.collect::<PyResult<_>>()?;
         detached(py, move || {
             let windows = windows.into_iter().collect::<Result<_>>()?;

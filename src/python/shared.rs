@@ -2,10 +2,14 @@
 //!
 //! Python functions run within a call: users' own, and signal handlers. If they call the same object, that is an error
 //! and no deadlock. So it is if the process was forked meanwhile, since the thread that would end the call is not there.
+//!
+//! A call may go on after the core has returned: until its result has reached the caller, what it did can be taken back
+//! ([`Used::hold`], [`Shared::release`]). Python says which, see `windowkit.turns`.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 
@@ -48,17 +52,29 @@ pub(super) struct Shared<T> {
     user: AtomicUsize,
     /// [`FORKS`] when it was last used.
     forks: AtomicU32,
+    /// The thread whose call has yet to deliver its result, 0 for none, and the number of that call.
+    holder: AtomicUsize,
+    turn: AtomicU64,
 }
+
+/// How long is waited for another thread to deliver its result, before another look.
+const DELIVERY: Duration = Duration::from_micros(100);
 
 /// Its use by a thread.
 pub(super) struct Used<'a, T> {
     value: MutexGuard<'a, T>,
-    user: &'a AtomicUsize,
+    shared: &'a Shared<T>,
 }
 
 impl<T> Shared<T> {
     pub(super) fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), user: AtomicUsize::new(0), forks: AtomicU32::new(0) }
+        Self {
+            value: Mutex::new(value),
+            user: AtomicUsize::new(0),
+            forks: AtomicU32::new(0),
+            holder: AtomicUsize::new(0),
+            turn: AtomicU64::new(0),
+        }
     }
 
     /// Waits until no other thread uses the value.
@@ -69,16 +85,23 @@ impl<T> Shared<T> {
     /// `InvalidValue` if this thread does, or one that a fork has left behind; `Internal` if a panic left the value
     /// half-changed.
     pub(super) fn lock(&self) -> Result<Used<'_, T>> {
-        match self.try_lock()? {
-            Some(used) => Ok(used),
-            None if self.forks.load(Ordering::Relaxed) != FORKS.load(Ordering::Relaxed) => {
-                Err(Error::InvalidValue(
+        loop {
+            if let Some(used) = self.try_lock()? {
+                return Ok(used);
+            }
+            if self.forks.load(Ordering::Relaxed) != FORKS.load(Ordering::Relaxed) {
+                return Err(Error::InvalidValue(
                     "another thread was using the object when this process was forked from its own; make another one, \
                      or fork while no call is running"
                         .into(),
-                ))
+                ));
             }
-            None => Ok(self.used(self.value.lock().map_err(|_| panicked())?)),
+            if self.holder.load(Ordering::Acquire) != 0 {
+                std::thread::sleep(DELIVERY);
+            } else {
+                // Waits for the call of another thread, whose result is perhaps not delivered by then.
+                drop(self.value.lock().map_err(|_| panicked())?);
+            }
         }
     }
 
@@ -89,7 +112,7 @@ impl<T> Shared<T> {
     pub(super) fn try_lock(&self) -> Result<Option<Used<'_, T>>> {
         let this = this_thread();
         // Whatever another thread stores meanwhile, it is not this thread's number.
-        if self.user.load(Ordering::Relaxed) == this {
+        if self.user.load(Ordering::Relaxed) == this || self.holder.load(Ordering::Acquire) == this {
             return Err(Error::InvalidValue(
                 "an object is called by a function that it was itself calling, or by a signal handler meanwhile; it \
                  runs one call at a time"
@@ -97,16 +120,37 @@ impl<T> Shared<T> {
             ));
         }
         match self.value.try_lock() {
-            Ok(value) => Ok(Some(self.used(value))),
+            Ok(_) if self.holder.load(Ordering::Acquire) != 0 => Ok(None),
+            Ok(value) => {
+                self.forks.store(FORKS.load(Ordering::Relaxed), Ordering::Relaxed);
+                self.user.store(this, Ordering::Relaxed);
+                Ok(Some(Used { value, shared: self }))
+            }
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Poisoned(_)) => Err(panicked()),
         }
     }
 
-    fn used<'a>(&'a self, value: MutexGuard<'a, T>) -> Used<'a, T> {
-        self.forks.store(FORKS.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.user.store(this_thread(), Ordering::Relaxed);
-        Used { value, user: &self.user }
+    /// Ends what [`Used::hold`] began, if that was this call of this thread; `settle` keeps or takes back what it did.
+    ///
+    /// # Errors
+    /// As [`Shared::lock`].
+    pub(super) fn release(&self, turn: u64, settle: impl FnOnce(&mut T)) -> Result<()> {
+        if self.holder.load(Ordering::Relaxed) != this_thread() || self.turn.load(Ordering::Relaxed) != turn {
+            return Ok(());
+        }
+        // Others have it only for long enough to see that it is held.
+        settle(&mut *self.value.lock().map_err(|_| panicked())?);
+        self.holder.store(0, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl<T> Used<'_, T> {
+    /// Keeps others from using the value until [`Shared::release`]: what this call did is not final yet.
+    pub(super) fn hold(self, turn: u64) {
+        self.shared.turn.store(turn, Ordering::Relaxed);
+        self.shared.holder.store(this_thread(), Ordering::Release);
     }
 }
 
@@ -116,7 +160,7 @@ fn panicked() -> Error {
 
 impl<T> Drop for Used<'_, T> {
     fn drop(&mut self) {
-        self.user.store(0, Ordering::Relaxed);
+        self.shared.user.store(0, Ordering::Relaxed);
     }
 }
 

@@ -10,6 +10,7 @@ use super::given::{self, Given};
 use super::shared::Shared;
 use crate::Result;
 use crate::interrupt::check;
+use crate::memory::caught;
 use crate::sketch::HyperLogLog;
 
 /// A sketch that counts distinct values.
@@ -35,7 +36,9 @@ fn update(sketch: &mut HyperLogLog, column: &ArrayRef) -> Result<()> {
 
 impl PyHyperLogLog {
     fn with<T>(&self, work: impl FnOnce(&mut HyperLogLog) -> Result<T>) -> Result<T> {
-        work(&mut *self.0.lock()?)
+        let mut sketch = self.0.lock()?;
+        // What is caught here does not make it unusable: a value may be counted any number of times.
+        caught(|| work(&mut sketch))
     }
 }
 

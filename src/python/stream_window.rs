@@ -1,6 +1,7 @@
 //! `windowkit._native.StreamWindow`: rows enter at one end and leave at the other, with their aggregate available at
 //! any time.
 
+use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
@@ -8,9 +9,9 @@ use pyo3_arrow::{PyArray, PyDataType};
 
 use super::errors::{detached, exception};
 use super::given::Given;
-use super::shared::{Shared, Used};
+use super::shared::Shared;
 use crate::kernels::Function;
-use crate::kernels::streaming::{Algorithm, Number, StreamWindow};
+use crate::kernels::streaming::{Algorithm, Change, Number, StreamWindow};
 use crate::memory::caught;
 use crate::{Error, Result};
 
@@ -23,8 +24,26 @@ pub(super) struct PyStreamWindow {
 }
 
 impl PyStreamWindow {
-    fn window(&self) -> Result<Used<'_, StreamWindow>> {
-        self.window.lock()
+    /// Makes a change that is not final before `kept` is set to the number of the call.
+    fn attempt(&self, turn: u64, change: Change<'_>) -> Result<Option<ArrayRef>> {
+        let mut window = self.window.lock()?;
+        let answers = window.attempt(change)?;
+        window.hold(turn);
+        Ok(answers)
+    }
+
+    /// The same, of a change too short to be worth releasing the GIL.
+    fn attempt_held(&self, py: Python<'_>, turn: u64, change: Change<'_>) -> PyResult<()> {
+        let attempt = || {
+            let Some(mut window) = self.window.try_lock()? else { return Ok(Some(change)) };
+            window.attempt(change)?;
+            window.hold(turn);
+            Ok(None)
+        };
+        match caught(attempt).map_err(|error| exception(py, &error))? {
+            Some(change) => detached(py, || self.attempt(turn, change).map(|_| ())),
+            None => Ok(()),
+        }
     }
 
     /// For work too short to be worth releasing the GIL, unless another thread uses the window.
@@ -35,7 +54,7 @@ impl PyStreamWindow {
     ) -> PyResult<T> {
         match caught(|| self.window.try_lock()).map_err(|error| exception(py, &error))? {
             Some(mut window) => caught(|| work(&mut window)).map_err(|error| exception(py, &error)),
-            None => detached(py, || work(&mut *self.window()?)),
+            None => detached(py, || work(&mut *self.window.lock()?)),
         }
     }
 }
@@ -69,26 +88,36 @@ impl PyStreamWindow {
     }
 
     /// Adds one row if its value is a plain number or None and the type is a plain number; returns whether it was
-    /// added.
-    fn insert_number(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    /// added. This and the other changes have a number, by which they are kept or taken back.
+    fn insert_number(&self, py: Python<'_>, turn: u64, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Some(number) = number(value, &self.input) else { return Ok(false) };
-        self.held(py, |window| {
-            window.insert_number(number)?;
-            Ok(true)
-        })
+        self.attempt_held(py, turn, Change::InsertNumber(number))?;
+        Ok(true)
     }
 
     /// Adds rows.
-    fn insert(&self, py: Python<'_>, values: Given<PyArray>) -> PyResult<()> {
+    fn insert(&self, py: Python<'_>, turn: u64, values: Given<PyArray>) -> PyResult<()> {
         detached(py, || {
             let values = values.array("values")?;
-            self.window()?.insert(&values)
+            self.attempt(turn, Change::Insert(&values)).map(|_| ())
         })
     }
 
     /// Removes rows.
-    fn evict(&self, py: Python<'_>, rows: u64) -> PyResult<()> {
-        self.held(py, |window| window.evict(rows))
+    fn evict(&self, py: Python<'_>, turn: u64, rows: u64) -> PyResult<()> {
+        self.attempt_held(py, turn, Change::Evict(rows))
+    }
+
+    /// Keeps the change of this number.
+    #[setter]
+    fn set_kept(&self, py: Python<'_>, turn: u64) -> PyResult<()> {
+        self.window.release(turn, |window| window.settle(true)).map_err(|error| exception(py, &error))
+    }
+
+    /// Takes back the change of this number, if it was made.
+    #[setter]
+    fn set_undone(&self, py: Python<'_>, turn: u64) -> PyResult<()> {
+        self.window.release(turn, |window| window.settle(false)).map_err(|error| exception(py, &error))
     }
 
     /// The aggregate, as an array of one.
@@ -100,22 +129,21 @@ impl PyStreamWindow {
     fn slide(
         &self,
         py: Python<'_>,
+        turn: u64,
         values: Given<PyArray>,
         size: u64,
         min_periods: u64,
     ) -> PyResult<PyArray> {
         detached(py, || {
             let values = values.array("values")?;
-            array(self.window()?.slide(&values, size, min_periods)?)
+            let answers = self.attempt(turn, Change::Slide(&values, size, min_periods))?;
+            array(answers.ok_or_else(|| Error::Internal("a slide without answers".into()))?)
         })
     }
 
     /// Removes all rows.
-    fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.held(py, |window| {
-            window.clear();
-            Ok(())
-        })
+    fn clear(&self, py: Python<'_>, turn: u64) -> PyResult<()> {
+        self.attempt_held(py, turn, Change::Clear)
     }
 }
 
@@ -137,7 +165,7 @@ fn number(value: &Bound<'_, PyAny>, kind: &DataType) -> Option<Number> {
     None
 }
 
-fn array(array: arrow_array::ArrayRef) -> Result<PyArray> {
+fn array(array: ArrayRef) -> Result<PyArray> {
     let field = Field::new("", array.data_type().clone(), true).into();
     PyArray::try_new(array, field).map_err(|error| Error::Internal(error.to_string()))
 }

@@ -20,11 +20,12 @@ use crate::{Error, Result};
 pub(super) type WindowTuple =
     (String, String, Vec<(String, String, i128)>, Vec<String>, Vec<String>, Option<Py<PyAny>>);
 
-/// A window in the form that the core takes; `measure` is for user-defined windows.
+/// A window in the form that the core takes; the measure and how many windows there may be are for user-defined ones.
 pub(super) fn window(
     py: Python<'_>,
     given: WindowTuple,
     measure: Option<&Measure>,
+    max_windows: Option<u64>,
 ) -> PyResult<Result<WindowSpec>> {
     let (kind, name, lengths, options, columns, user) = given;
     if let Some(user) = user {
@@ -33,7 +34,7 @@ pub(super) fn window(
             return Ok(Ok(WindowSpec { name, kind: WindowKind::Global }));
         };
         let definition = user.bind(py);
-        let adapter = definition.call_method1("bound", (measure_tuple(measure),))?.unbind();
+        let adapter = definition.call_method1("bound", (measure_tuple(measure), max_windows))?.unbind();
         let longest: Option<i64> = adapter.bind(py).getattr("longest")?.extract()?;
         let caller = Caller { adapter, name: name.clone() };
         let window: Arc<dyn UserWindow> = match longest {
@@ -196,7 +197,15 @@ impl ContextFree for Edges {
     }
 
     fn windows(&self, since: i64, until: i64) -> Result<Vec<(i64, i64)>> {
-        self.caller.call("windows", |_, adapter| adapter.call_method1("windows", (since, until))?.extract())
+        self.caller.call("windows", |_, adapter| {
+            let found = adapter.call_method1("windows", (since, until))?;
+            let (pairs, _) = found.extract::<&[u8]>()?.as_chunks::<16>();
+            let numbers = |pair: &[u8; 16]| {
+                let both = i128::from_le_bytes(*pair);
+                (both as i64, (both >> 64) as i64)
+            };
+            Ok(pairs.iter().map(numbers).collect())
+        })
     }
 }
 

@@ -243,6 +243,30 @@ def restored(column: pa.Array, **options: Any) -> pa.Table:
     return wk.Operator.restore(op.snapshot(), made).close()
 
 
+def cast(column: pa.Array, **options: Any) -> pa.Table:
+    """Push rows whose columns come in another order and, perhaps, another layout than the stream's."""
+    batch = rows(column, "v")
+    kinds = {pa.string(): pa.large_string(), pa.string_view(): pa.string(), pa.large_string(): pa.string()}
+    kinds |= {pa.binary(): pa.large_binary(), pa.binary_view(): pa.binary()}
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    schema = pa.schema({"v": kinds.get(kind, kind), "t": pa.int64(), "k": pa.int64()})
+    op = query(column, wk.collect_list("v").alias("l")).operator(schema=schema)
+    return pa.concat_tables([op.push(batch, **options), op.close()])
+
+
+def fired(column: pa.Array, **options: Any) -> pa.Table:
+    """Return early, retracted and final results of a stream."""
+    batch = rows(column, "v")
+    made = query(column, wk.collect_rows("v").alias("rows"))
+    op = made.operator(schema=batch.schema, emit=wk.emit(wk.rows(3), "retracting"))
+    return pa.concat_tables([op.push(batch, **options), op.fire(), op.close()])
+
+
+def rolled(column: pa.Array, role: str, **options: Any) -> pa.Table:
+    aggs = [wk.first("v").over(3), wk.collect_list("v").over("3 rows"), wk.count().over(2)]
+    return wk.rolling(by="k", time="t", aggs=aggs).run(rows(column, role), **options)
+
+
 def window(column: pa.Array, **options: Any) -> Any:
     made = kernels.Window("count", column.type)
     made.insert(column, **options)
@@ -265,10 +289,18 @@ DOORS: dict[str, Callable[..., Any]] = {
     "run, rows": lambda c, **o: query(c, wk.last("v"), rows=3).run(rows(c, "v"), **o),
     "run, times": lambda c, **o: query(c).run(rows(c, "t"), **o),
     "run, a stream": lambda c, **o: query(c).run(ForeignStream(pa.Table.from_batches([rows(c)])), **o),
+    "run, whole rows": lambda c, **o: query(c, wk.collect_rows().alias("rows")).run(rows(c, "v"), **o),
+    "rolling, keys": lambda c, **o: rolled(c, "k", **o),
+    "rolling, values": lambda c, **o: rolled(c, "v", **o),
+    "rolling, times": lambda c, **o: rolled(c, "t", **o),
+    "wids": lambda c, **o: wk.sliding(4, 2).wids(c, **o),
+    "extent": lambda c, **o: wk.sliding(4, 2).extent(c, **o),
     "batches": lambda c, **o: query(c).batches(rows(c), **o).read_all(),
     "push, keys": lambda c, **o: query(c).operator().push(rows(c), **o),
     "push, values": lambda c, **o: query(c).operator().push(rows(c, "v"), **o),
     "push, late": late,
+    "push, cast": cast,
+    "push, emitted early": fired,
     "push, a snapshot": restored,
     "sliding, first": lambda c, **o: kernels.sliding(c, 2, agg="first", **o),
     "sliding, count": lambda c, **o: kernels.sliding_count(c, 2, **o),

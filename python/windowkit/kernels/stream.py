@@ -13,6 +13,7 @@ from windowkit import _native
 from windowkit._columns import from_library, is_table, kind
 from windowkit.checks import integer
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.turns import delivered
 from windowkit.validation import checked, foreign_column
 
 __all__ = ["Window"]
@@ -163,10 +164,12 @@ class Window:
         -----
         Takes O(1) per row.
         """
-        if self._native.insert_number(values):
+        native = self._native
+        if delivered(native, lambda turn: native.insert_number(turn, values)):
             return
         chunks = _chunks(values, validate)
-        self._native.insert(self._one(values) if chunks is None else self._whole(chunks))
+        column = self._one(values) if chunks is None else self._whole(chunks)
+        delivered(native, lambda turn: native.insert(turn, column))
 
     def evict(self, n: int = 1) -> None:
         """Evict the `n` oldest rows.
@@ -180,7 +183,8 @@ class Window:
         -----
         Takes O(n).
         """
-        self._native.evict(_count("n", n))
+        native, count = self._native, _count("n", n)
+        delivered(native, lambda turn: native.evict(turn, count))
 
     def query(self) -> pa.Scalar:
         """Return the aggregate of the rows in the window.
@@ -234,8 +238,8 @@ class Window:
 
         Notes
         -----
-        If a signal handler raises meanwhile (Ctrl-C), the rows may be in the window although no answers are
-        returned: a stream that goes on after that needs another window.
+        If a signal handler raises meanwhile (Ctrl-C), the window is as before the call, as it is after
+        `insert`, `evict` and `clear`. The call notices that between 65,536 rows.
 
         Examples
         --------
@@ -256,7 +260,8 @@ class Window:
         least = usual if min_periods is None else _count("min_periods", min_periods)
         if least > size:
             raise InvalidValue(f"min_periods: {least}; a window of {size} rows never has so many values")
-        return pa.array(self._native.slide(self._whole(chunks), size, least))
+        native, column = self._native, self._whole(chunks)
+        return delivered(native, lambda turn: pa.array(native.slide(turn, column, size, least)))
 
     def _whole(self, chunks: list[Any]) -> Any:
         """Return chunks in one piece, so that what is wrong in the last leaves the window as it was."""
@@ -269,7 +274,8 @@ class Window:
 
     def clear(self) -> None:
         """Remove all rows. The next row is numbered after the last, as if all had been evicted."""
-        self._native.clear()
+        native = self._native
+        delivered(native, native.clear)
 
     def _one(self, value: Any) -> pa.Array:
         """Return a Python value or pyarrow scalar as an array of the window's type."""

@@ -20,6 +20,7 @@ from windowkit.partition.arguments import (
     table_of,
     window_tuple,
 )
+from windowkit.turns import delivered
 from windowkit.windows import Tumbling
 
 
@@ -162,8 +163,9 @@ class Partitioner:
 
         Notes
         -----
-        If a signal handler raises meanwhile (Ctrl-C), the rows may count as assigned although nothing is
-        returned: restore an earlier snapshot, or assign them again to workers that then count them twice.
+        If a signal handler raises meanwhile (Ctrl-C), the state is as before the call, too. A long call looks
+        for signals at every 16,384 rows. What it takes to go back is a copy of the state now and then, and
+        the hashes of the rows since: as much memory as `memory` tells, and up to 32 MiB.
 
         Examples
         --------
@@ -174,7 +176,8 @@ class Partitioner:
         >>> partitioner.loads()
         [1, 2]
         """
-        return pa.array(self._native.assign(table_of(keys, times, validate=validate), times is not None))
+        native, table, timed = self._native, table_of(keys, times, validate=validate), times is not None
+        return delivered(native, lambda turn: pa.array(native.assign(turn, table, timed)))
 
     def reset(self) -> None:
         """Forget all rows, as if newly created.

@@ -136,7 +136,7 @@ class Window(ABC):
         return None
 
     @final
-    def wids(self, times: Any) -> pa.StructArray:
+    def wids(self, times: Any, *, validate: bool = False) -> pa.StructArray:
         """Return the ids of the windows that each time is in: a range.
 
         Windows are numbered in their order, whatever rows there are. ``tumbling`` and ``sliding``: window k
@@ -149,6 +149,8 @@ class Window(ABC):
         times : Arrow array
             Timestamps, dates, durations or integers: a pyarrow Array or ChunkedArray, a Polars or pandas
             Series, or anything with the interface of an Arrow array or stream.
+        validate : bool, default False
+            Look at every value, as for `windowkit.kernels.sliding`.
 
         Returns
         -------
@@ -182,10 +184,10 @@ class Window(ABC):
         >>> wk.landmark(6, period=24).wids(pa.array([7, 25])).to_pylist()
         [{'first': 1, 'last': 3}, {'first': 4, 'last': 7}]
         """
-        return find("wids")(self, times)
+        return find("wids")(self, times, validate)
 
     @final
-    def extent(self, ids: Any, time_type: Any = None) -> pa.StructArray:
+    def extent(self, ids: Any, time_type: Any = None, *, validate: bool = False) -> pa.StructArray:
         """Return start and end of windows, by their ids.
 
         ``start <= t < end`` if and only if the window's id is in the range that `wids` returns for t.
@@ -198,6 +200,8 @@ class Window(ABC):
             The type of the time column. By default int64 for windows over integers; else microseconds (or
             nanoseconds, if a length is finer) without a zone, unless the edges of a band or a landmark have
             one, or are durations.
+        validate : bool, default False
+            Look at every value, as for `windowkit.kernels.sliding`.
 
         Returns
         -------
@@ -223,7 +227,7 @@ class Window(ABC):
         >>> print(days[0].as_py()["start"])
         2022-01-08
         """
-        return find("extent")(self, ids, time_type)
+        return find("extent")(self, ids, time_type, validate)
 
 
 def counted(measure: Measure | Moment) -> tuple[str, int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +22,10 @@ __all__ = ["Add", "ContextAware", "ContextFree", "Custom", "Definition", "Remove
 
 PIECE = 65_536
 """Rows that a context-aware window is notified of at a time, at most."""
+
+LEAST, MOST = 1_000_000, 50_000_000
+"""Windows that a call of a definition may return, whatever limit its query has: more than a few, as windows
+without rows are among them, and no more than memory holds."""
 
 
 class ContextFree(ABC):
@@ -67,7 +72,12 @@ class ContextFree(ABC):
 
     @abstractmethod
     def windows(self, since: Any, until: Any) -> Iterable[tuple[Any, Any]]:
-        """Return ``(start, end)`` of the windows with ``since < end <= until``."""
+        """Return ``(start, end)`` of the windows with ``since < end <= until``.
+
+        They may be as many as the query's `max_windows`, if that is between one and 50 million, or any number
+        if that is None: a generator that does not end is refused then, or as soon as it comes to a window
+        outside this stretch.
+        """
 
 
 class ContextAware(ABC):
@@ -121,7 +131,7 @@ class ContextAware(ABC):
         ``notify(first, times, *columns)`` gets the rank of the first of some rows, their times and the
         columns in `columns`, as pyarrow arrays, and returns an iterable of `Add`, `Remove` and `Shift`.
         ``finish(rows)`` gets the number of rows of the key, once there are no more, and returns the last such
-        changes.
+        changes. A call may return as many changes as `ContextFree.windows` may return windows.
 
         In a stream the object is shown each row once, while rows come in order. When a row comes late, an
         earlier pickled copy of the object is shown the rows from there on; without a copy, a new object is
@@ -245,12 +255,13 @@ class Adapter:
     def __init__(self, implementation: Definition, name: str) -> None:
         self.implementation, self.name = implementation, name
 
-    def bound(self, measure: tuple[str, int | None, str | None]) -> Edges | Aware:
+    def bound(self, measure: tuple[str, int | None, str | None], max_windows: int | None) -> Edges | Aware:
         """Return what the core calls, for a time column of this kind."""
+        most = None if max_windows is None else min(max(max_windows, LEAST), MOST)
         if isinstance(self.implementation, ContextAware):
-            return Aware(self.implementation)
+            return Aware(self.implementation, most)
         try:
-            return Edges(self.implementation, Clock(*measure))
+            return Edges(self.implementation, Clock(*measure), most)
         except (InvalidType, InvalidValue) as error:
             raise type(error)(f"{self.name}: {error}") from None
 
@@ -258,8 +269,8 @@ class Adapter:
 class Edges:
     """A `ContextFree` in units of the time column."""
 
-    def __init__(self, implementation: ContextFree, clock: Clock) -> None:
-        self.implementation, self.clock = implementation, clock
+    def __init__(self, implementation: ContextFree, clock: Clock, most: int | None) -> None:
+        self.implementation, self.clock, self.most = implementation, clock, most
         longest = length("longest", getattr(implementation, "longest", None))  # type: ignore[arg-type]
         self.longest = clock.length("longest", longest)
 
@@ -267,17 +278,22 @@ class Edges:
         """Return the next edge."""
         return self.clock.read("next_edge", self.implementation.next_edge(self.clock.value(t)))
 
-    def windows(self, since: int, until: int) -> list[tuple[int, int]]:
-        """Return the windows that end in a stretch."""
+    def windows(self, since: int, until: int) -> bytes:
+        """Return the windows that end in a stretch: start and end, start and end, and so on."""
         clock = self.clock
-        found = []
-        for window in self.implementation.windows(clock.value(since), clock.value(until)):
+        found = array("q")
+        given = self.implementation.windows(clock.value(since), clock.value(until))
+        for window in at_most(self.most, given, "windows"):
             try:
                 start, end = window
             except (TypeError, ValueError):
                 raise InvalidValue(f"windows: {window!r} is not a window; a window is (start, end)") from None
-            found.append((clock.read("windows", start), clock.read("windows", end)))
-        return found
+            first, after = clock.read("windows", start), clock.read("windows", end)
+            found.extend((first, after))
+            if not since < after <= until:
+                # The core refuses it, however many others there would be.
+                break
+        return found.tobytes()
 
 
 class Aware:
@@ -285,8 +301,8 @@ class Aware:
 
     longest = None
 
-    def __init__(self, implementation: ContextAware) -> None:
-        self.implementation = implementation
+    def __init__(self, implementation: ContextAware, most: int | None) -> None:
+        self.implementation, self.most = implementation, most
 
     def windows_of(self, times: pa.Array, columns: list[pa.Array], ended: bool) -> tuple[pa.Array, pa.Array]:
         """Return first ranks, and ranks after the last, of a key's windows."""
@@ -296,20 +312,20 @@ class Aware:
         for first in range(0, rows, PIECE):
             piece = [each.slice(first, PIECE) for each in (times, *columns)]
             reached = first + len(piece[0])
-            apply(reported, opened.notify(first, *piece), reached, "notify")
+            apply(reported, iterated(opened.notify(first, *piece), "notify", self.most), reached, "notify")
         if ended:
-            apply(reported, opened.finish(rows), rows, "finish")
+            apply(reported, iterated(opened.finish(rows), "finish", self.most), rows, "finish")
         lo, hi = zip(*reported, strict=True) if reported else ((), ())
         return pa.array(lo, pa.int64()), pa.array(hi, pa.int64())
 
     def open(self) -> Opened | None:
         """Return what a stream shows a key's rows to, once each; None if keys share what is opened."""
         opened = self.implementation.open()
-        return None if opened is self.implementation else Opened(opened)
+        return None if opened is self.implementation else Opened(opened, self.most)
 
     def restored(self, saved: bytes) -> Opened:
         """Return what `Opened.saved` saved."""
-        return Opened(pickle.loads(saved))
+        return Opened(pickle.loads(saved), self.most)
 
 
 Edit = tuple[tuple[int, int] | None, tuple[int, int] | None]
@@ -319,17 +335,18 @@ Edit = tuple[tuple[int, int] | None, tuple[int, int] | None]
 class Opened:
     """What a definition opened for one key of a stream."""
 
-    def __init__(self, opened: Any) -> None:
-        self.opened = opened
+    def __init__(self, opened: Any, most: int | None) -> None:
+        self.opened, self.most = opened, most
 
     def notify(self, first: int, times: pa.Array, columns: list[pa.Array]) -> list[Edit]:
         """Show the rows after those shown so far."""
-        changes = self.opened.notify(first, times, *columns)
-        return [edit(change, first + len(times), "notify") for change in iterated(changes, "notify")]
+        changes = iterated(self.opened.notify(first, times, *columns), "notify", self.most)
+        return [edit(change, first + len(times), "notify") for change in changes]
 
     def finish(self, rows: int) -> list[Edit]:
         """Signal that there are no more rows."""
-        return [edit(change, rows, "finish") for change in iterated(self.opened.finish(rows), "finish")]
+        changes = iterated(self.opened.finish(rows), "finish", self.most)
+        return [edit(change, rows, "finish") for change in changes]
 
     def saved(self) -> bytes | None:
         """Return its state, unless it cannot be pickled."""
@@ -339,10 +356,21 @@ class Opened:
             return None
 
 
-def iterated(changes: Any, what: str) -> Iterable[Any]:
+def at_most(most: int | None, returned: Iterable[Any], what: str) -> Iterator[Any]:
+    """Yield what a definition returned; more than so many are refused, since there may be no end to them."""
+    for number, each in enumerate(returned):
+        if number == most:
+            raise InvalidValue(
+                f"max_windows: {what} returned {most:,} windows or changes and goes on, perhaps without end; "
+                f"allowed are {most:,} in a call, and any number by query(..., max_windows=None)"
+            )
+        yield each
+
+
+def iterated(changes: Any, what: str, most: int | None) -> Iterable[Any]:
     if not isinstance(changes, Iterable):
         raise InvalidType(f"{what}: it returned {changes!r}; it returns an iterable of Add, Remove and Shift")
-    return changes
+    return at_most(most, changes, what)
 
 
 def edit(change: Any, rows: int, what: str) -> Edit:
@@ -357,9 +385,9 @@ def edit(change: Any, rows: int, what: str) -> Edit:
     raise InvalidType(f"{what}: it returned {change!r}; it returns an iterable of Add, Remove and Shift")
 
 
-def apply(reported: dict[tuple[int, int], None], changes: Any, rows: int, what: str) -> None:
+def apply(reported: dict[tuple[int, int], None], changes: Iterable[Any], rows: int, what: str) -> None:
     """Change the windows reported so far; none ends after the `rows` rows that were shown."""
-    for change in iterated(changes, what):
+    for change in changes:
         gone, new = edit(change, rows, what)
         if gone is not None:
             if gone not in reported:

@@ -29,7 +29,6 @@ use super::{ChunkedQueue, Fifo, join};
 use crate::algebra::Monoid;
 
 /// A window whose every operation takes constant time.
-#[derive(Clone)]
 pub struct Daba<M: Monoid> {
     function: M,
     queue: ChunkedQueue<M::State>,
@@ -39,7 +38,11 @@ pub struct Daba<M: Monoid> {
     b: u64,
     mid: Option<M::State>,
     back: Option<M::State>,
+    /// The numbers and aggregates above, when a change began.
+    before: Option<Before<M::State>>,
 }
+
+type Before<S> = ([u64; 4], [Option<S>; 2]);
 
 impl<M: Monoid> Daba<M> {
     /// Does the bounded piece of work that each change requires.
@@ -76,7 +79,8 @@ impl<M: Monoid> Daba<M> {
 
 impl<M: Monoid> Fifo<M> for Daba<M> {
     fn new(function: M) -> Self {
-        Self { function, queue: ChunkedQueue::new(), l: 0, r: 0, a: 0, b: 0, mid: None, back: None }
+        let queue = ChunkedQueue::new();
+        Self { function, queue, l: 0, r: 0, a: 0, b: 0, mid: None, back: None, before: None }
     }
 
     #[inline]
@@ -110,7 +114,22 @@ impl<M: Monoid> Fifo<M> for Daba<M> {
         self.queue.clear();
         let start = self.queue.head();
         (self.l, self.r, self.a, self.b) = (start, start, start, start);
-        (self.mid, self.back) = (None, None);
+        (self.mid, self.back, self.before) = (None, None, None);
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        self.queue.begin();
+        self.before = Some(([self.l, self.r, self.a, self.b], [self.mid, self.back]));
+    }
+
+    #[inline]
+    fn settle(&mut self, keeps: bool) {
+        self.queue.settle(keeps);
+        if let Some((numbers, aggregates)) = self.before.take().filter(|_| !keeps) {
+            [self.l, self.r, self.a, self.b] = numbers;
+            [self.mid, self.back] = aggregates;
+        }
     }
 }
 

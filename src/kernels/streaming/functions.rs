@@ -13,7 +13,7 @@ use arrow_buffer::{NullBuffer, i256};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use super::rows::{Algorithm, Function, Magnitude, Reach, Rows, Typed};
+use super::rows::{Algorithm, Function, Rows, Typed};
 use super::{Daba, TwoStacksLite};
 use crate::algebra::{
     Arg, At, Count, End, ExactSum, Extremum, FloatSum, Lift, Ordered, Placed, Total, Twofold, Variance,
@@ -68,7 +68,7 @@ pub(super) fn rows(
 
 fn window<T, M, L, A>(monoid: M, function: Function<L, A>, algorithm: Algorithm) -> Box<dyn Rows>
 where
-    T: ArrowPrimitiveType<Native: Magnitude>,
+    T: ArrowPrimitiveType,
     M: Lift<T::Native, State: Send> + Send + 'static,
     L: Fn(M::State, u64) -> Option<A> + Send + 'static,
     A: Copy + Default + Send + 'static,
@@ -87,7 +87,7 @@ fn plainly<R: ArrowPrimitiveType, L>(
     let finish = |answers: Vec<R::Native>, nulls: Option<NullBuffer>| -> Result<ArrayRef> {
         Ok(Arc::new(PrimitiveArray::<R>::new(answers.into(), nulls)))
     };
-    Function { read, lower, finish: Box::new(finish), of_none: None, reach: Reach::Unbounded }
+    Function { read, lower, finish: Box::new(finish), of_none: None }
 }
 
 fn count(algorithm: Algorithm) -> Box<dyn Rows> {
@@ -115,7 +115,7 @@ fn floats(mean: bool, algorithm: Algorithm) -> Box<dyn Rows> {
 /// Sums or means of integers, durations and decimals.
 fn exact<T, S>(mean: bool, input: &DataType, output: &DataType, algorithm: Algorithm) -> Box<dyn Rows>
 where
-    T: ArrowPrimitiveType<Native: Magnitude>,
+    T: ArrowPrimitiveType,
     S: Total + Send + 'static,
     ExactSum<S>: Lift<T::Native, State = S>,
 {
@@ -133,16 +133,6 @@ where
         // No answer can be this large.
         Some(answer.unwrap_or(i128::MAX))
     };
-    let most = match output {
-        DataType::Decimal128(precision, _) => 10f64.powi((*precision).into()),
-        _ => 2f64.powi(63),
-    };
-    // The rounding of three floats is far smaller than the margin of a factor of 2.
-    let reach = match (mean, output) {
-        (false, _) => Reach::Sum(most / 2.0),
-        (true, DataType::Decimal128(..)) => Reach::Value(most / 2.0 / unit as f64),
-        (true, _) => Reach::Unbounded,
-    };
     let (output, name) = (output.clone(), if mean { "mean" } else { "sum" });
     let finish = move |answers: Vec<i128>, nulls: Option<NullBuffer>| {
         integers(answers.into_iter(), nulls, &output, |answer| {
@@ -152,11 +142,11 @@ where
             })
         })
     };
-    let function = Function { read: physical_of, lower, finish: Box::new(finish), of_none: None, reach };
+    let function = Function { read: physical_of, lower, finish: Box::new(finish), of_none: None };
     window::<T, _, _, _>(ExactSum::<S>::new(), function, algorithm)
 }
 
-fn extreme<T: ArrowPrimitiveType<Native: Ordered + Magnitude>>(
+fn extreme<T: ArrowPrimitiveType<Native: Ordered>>(
     function: kernels::Function,
     output: &DataType,
     algorithm: Algorithm,
@@ -171,7 +161,7 @@ fn extreme<T: ArrowPrimitiveType<Native: Ordered + Magnitude>>(
 }
 
 /// Of keys that are least where what is looked for is.
-fn arg<T: ArrowPrimitiveType<Native: Ord + Magnitude>>(
+fn arg<T: ArrowPrimitiveType<Native: Ord>>(
     read: fn(&ArrayRef) -> Result<ArrayRef>,
     algorithm: Algorithm,
 ) -> Box<dyn Rows> {
@@ -179,11 +169,7 @@ fn arg<T: ArrowPrimitiveType<Native: Ord + Magnitude>>(
     window::<T, _, _, _>(Arg::new(()), plainly::<Int64Type, _>(read, row), algorithm)
 }
 
-fn end<T: ArrowPrimitiveType<Native: Magnitude>>(
-    last: bool,
-    output: &DataType,
-    algorithm: Algorithm,
-) -> Box<dyn Rows> {
+fn end<T: ArrowPrimitiveType>(last: bool, output: &DataType, algorithm: Algorithm) -> Box<dyn Rows> {
     let function = returned::<T, _>(words, output, |at: At<T::Native>, _| Some(at.value));
     window::<T, _, _, _>(End::new(last), function, algorithm)
 }
@@ -200,7 +186,7 @@ fn returned<T: ArrowPrimitiveType, L>(
         let physical = physical(&output).unwrap_or_else(|| output.clone());
         of_physical(&as_type(&answers, physical)?, &output)
     };
-    Function { read, lower, finish: Box::new(finish), of_none: None, reach: Reach::Unbounded }
+    Function { read, lower, finish: Box::new(finish), of_none: None }
 }
 
 /// Values with these bits.

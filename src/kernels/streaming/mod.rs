@@ -16,7 +16,7 @@ pub use daba::Daba;
 pub use queue::ChunkedQueue;
 pub use rows::Algorithm;
 pub use two_stacks_lite::TwoStacksLite;
-pub use window::{Number, StreamWindow};
+pub use window::{Change, Number, StreamWindow};
 
 use crate::algebra::Monoid;
 
@@ -32,7 +32,7 @@ use crate::algebra::Monoid;
 /// window.evict();
 /// assert_eq!(window.query(), Some(2));
 /// ```
-pub trait Fifo<M: Monoid>: Clone {
+pub trait Fifo<M: Monoid> {
     /// An empty window.
     fn new(function: M) -> Self;
 
@@ -53,8 +53,14 @@ pub trait Fifo<M: Monoid>: Clone {
         self.len() == 0
     }
 
-    /// Removes all values.
+    /// Removes all values; what changed before is kept.
     fn clear(&mut self);
+
+    /// Notes from here on what changes, at O(1) for each change, until [`Fifo::settle`].
+    fn begin(&mut self);
+
+    /// Keeps what changed since [`Fifo::begin`], or takes it back.
+    fn settle(&mut self, keeps: bool);
 }
 
 /// The combination of two sides either of which may be empty.

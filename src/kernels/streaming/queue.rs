@@ -27,7 +27,31 @@ pub struct ChunkedQueue<T> {
     moved: u64,
     /// The last chunk that was freed: a sliding window needs no allocator.
     spare: Chunk<T>,
+    /// What changed since [`ChunkedQueue::begin`].
+    log: Log<T>,
 }
+
+/// How the values of a queue were when a change began.
+#[derive(Clone)]
+struct Log<T> {
+    is_open: bool,
+    head: u64,
+    /// 0 if the log is not open: values from here on are new.
+    tail: u64,
+    /// Values that were replaced, and at which number.
+    replaced: Vec<(u64, T)>,
+    /// The chunks that the head has left, oldest first.
+    left: Vec<Box<[T]>>,
+}
+
+impl<T> Log<T> {
+    fn new() -> Self {
+        Self { is_open: false, head: 0, tail: 0, replaced: Vec::new(), left: Vec::new() }
+    }
+}
+
+/// Entries of a log for which memory is kept.
+const KEPT: usize = 1024;
 
 impl<T: Copy> ChunkedQueue<T> {
     /// log2 of the values in a chunk.
@@ -40,7 +64,7 @@ impl<T: Copy> ChunkedQueue<T> {
     /// An empty queue, whose first value will be at number 0.
     pub fn new() -> Self {
         let directory = (0..4).map(|_| None).collect();
-        Self { head: 0, tail: 0, directory, old: Vec::new(), moved: 0, spare: None }
+        Self { head: 0, tail: 0, directory, old: Vec::new(), moved: 0, spare: None, log: Log::new() }
     }
 
     /// The number of the oldest value.
@@ -85,10 +109,10 @@ impl<T: Copy> ChunkedQueue<T> {
             return None;
         }
         let value = self.get(self.head);
-        self.head += 1;
-        if self.head & Self::within() == 0 {
-            self.drop_chunk((self.head - 1) >> Self::SHIFT);
+        if (self.head + 1) & Self::within() == 0 {
+            self.drop_chunk(self.head >> Self::SHIFT);
         }
+        self.head += 1;
         Some(value)
     }
 
@@ -108,10 +132,68 @@ impl<T: Copy> ChunkedQueue<T> {
     #[inline]
     pub fn set(&mut self, number: u64, value: T) {
         debug_assert!((self.head..self.tail).contains(&number), "{number} is not in the queue");
+        if number < self.log.tail {
+            let before = self.get(number);
+            self.log.replaced.push((number, before));
+        }
         *self.place(number >> Self::SHIFT, number & Self::within()) = value;
     }
 
-    /// Removes all values; numbers continue.
+    /// Notes from here on what changes, at O(1) for each change, until [`ChunkedQueue::settle`].
+    #[inline]
+    pub fn begin(&mut self) {
+        (self.log.is_open, self.log.head, self.log.tail) = (true, self.head, self.tail);
+    }
+
+    /// Keeps what changed since [`ChunkedQueue::begin`], or takes it back. Allocates nothing.
+    #[inline]
+    pub fn settle(&mut self, keeps: bool) {
+        if !self.log.is_open {
+            return;
+        }
+        if !keeps {
+            self.take_back();
+        }
+        let log = &mut self.log;
+        (log.is_open, log.tail) = (false, 0);
+        log.replaced.clear();
+        log.left.clear();
+        if log.replaced.capacity() > KEPT {
+            log.replaced = Vec::new();
+        }
+        if log.left.capacity() > KEPT {
+            log.left = Vec::new();
+        }
+    }
+
+    #[cold]
+    fn take_back(&mut self) {
+        let (head, tail) = (self.log.head, self.log.tail);
+        // One past the last chunk that has, or is about to get, a value.
+        let after = |tail: u64| (tail + Self::within()) >> Self::SHIFT;
+        let first = self.head >> Self::SHIFT;
+        for new in after(tail).max(first)..after(self.tail) {
+            self.take_chunk(new);
+        }
+        // Those left fit into the directory, since it never becomes smaller.
+        for chunk in first..after(tail) {
+            if chunk < self.moved {
+                let (from, to) = (self.old.len() - 1, self.directory.len() - 1);
+                self.directory[chunk as usize & to] = self.old[chunk as usize & from].take();
+            }
+        }
+        (self.old, self.moved) = (Vec::new(), 0);
+        let mask = self.directory.len() - 1;
+        for (chunk, values) in (head >> Self::SHIFT..).zip(self.log.left.drain(..)) {
+            self.directory[chunk as usize & mask] = Some(values);
+        }
+        (self.head, self.tail) = (head, tail);
+        while let Some((number, value)) = self.log.replaced.pop() {
+            *self.place(number >> Self::SHIFT, number & Self::within()) = value;
+        }
+    }
+
+    /// Removes all values; numbers continue. What changed before is kept.
     pub fn clear(&mut self) {
         // Numbers continue at a chunk's edge, which is where a push expects to add a chunk.
         let next = (self.tail + Self::within()) & !Self::within();
@@ -165,9 +247,19 @@ impl<T: Copy> ChunkedQueue<T> {
 
     #[cold]
     fn drop_chunk(&mut self, chunk: u64) {
+        if chunk << Self::SHIFT < self.log.tail {
+            // Room first: without memory for it nothing may have changed.
+            self.log.left.reserve(1);
+            let taken = self.take_chunk(chunk);
+            return self.log.left.extend(taken);
+        }
+        self.spare = self.take_chunk(chunk);
+    }
+
+    fn take_chunk(&mut self, chunk: u64) -> Chunk<T> {
         let directory = if chunk < self.moved { &mut self.old } else { &mut self.directory };
         let mask = directory.len() - 1;
-        self.spare = directory[chunk as usize & mask].take();
+        directory[chunk as usize & mask].take()
     }
 }
 
@@ -220,6 +312,45 @@ mod tests {
                 prop_assert_eq!(queue.get(number), large(number));
                 queue.set(number, large(0));
                 prop_assert_eq!(queue.get(number), large(0));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+        /// Calls of some operations each, of which some are taken back.
+        #[test]
+        fn what_is_taken_back_leaves_the_queue_as_it_was(
+            calls in prop::collection::vec((0..60u64, 0..60u64, 0..60u64, any::<bool>()), 1..40),
+        ) {
+            let (mut queue, mut naive) = (ChunkedQueue::new(), VecDeque::new());
+            for (pushed, popped, replaced, keeps) in calls {
+                let before = naive.clone();
+                let (head, tail) = (queue.head(), queue.tail());
+                queue.begin();
+                for step in 0..pushed.max(popped) {
+                    if step < pushed {
+                        queue.push(large(queue.tail()));
+                        naive.push_back(queue.tail() - 1);
+                    }
+                    if step < popped {
+                        prop_assert_eq!(queue.pop(), naive.pop_front().map(large));
+                    }
+                    if step < replaced && !naive.is_empty() {
+                        let at = (step * 7) as usize % naive.len();
+                        naive[at] += 1000;
+                        queue.set(queue.head() + at as u64, large(naive[at]));
+                    }
+                }
+                queue.settle(keeps);
+                if !keeps {
+                    naive = before;
+                    prop_assert_eq!((queue.head(), queue.tail()), (head, tail));
+                }
+                prop_assert_eq!(queue.len(), naive.len() as u64);
+                for (number, &value) in (queue.head()..queue.tail()).zip(&naive) {
+                    prop_assert_eq!(queue.get(number), large(value));
+                }
             }
         }
     }

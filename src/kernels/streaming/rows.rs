@@ -43,12 +43,16 @@ pub(super) trait Rows: Send {
     fn null_count(&self) -> u64;
     /// Values as [`Rows::insert`] and [`Rows::slide`] take them.
     fn read(&self, values: &ArrayRef) -> Result<ArrayRef>;
-    fn insert(&mut self, values: &ArrayRef);
+    fn insert(&mut self, values: &ArrayRef) -> Result<()>;
     /// This many rows must exist.
     fn evict(&mut self, rows: u64);
     fn query(&self) -> Result<ArrayRef>;
     fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef>;
+    /// The only change since [`Rows::begin`], if there is one.
     fn clear(&mut self);
+    fn begin(&mut self);
+    /// Keeps what changed since [`Rows::begin`], or takes it back.
+    fn settle(&mut self, keeps: bool);
 }
 
 /// How Arrow values are converted to those of a monoid, and its partials to answers.
@@ -61,93 +65,61 @@ pub(super) struct Function<L, A> {
     pub finish: Finish<A>,
     /// The answer of no values.
     pub of_none: Option<A>,
-    /// The number of values from which on an answer may not fit its type.
-    pub reach: Reach,
 }
 
 type Finish<A> = Box<dyn Fn(Vec<A>, Option<NullBuffer>) -> Result<ArrayRef> + Send>;
 
-/// A bound for answers that may not fit their type. It must never report an overflow that does not occur.
-#[derive(Clone, Copy)]
-pub(super) enum Reach {
-    /// All fit.
-    Unbounded,
-    /// Those of values up to this fit.
-    Value(f64),
-    /// Those of values that are no more than this, times the rows of a window.
-    Sum(f64),
-}
-
-impl Reach {
-    fn may_overflow(self, largest: f64, rows: u64) -> bool {
-        match self {
-            Reach::Unbounded => false,
-            Reach::Value(limit) => largest > limit,
-            Reach::Sum(limit) => largest * rows as f64 > limit,
-        }
-    }
-}
-
-/// Values whose magnitude bounds the answers.
-pub(super) trait Magnitude: Copy {
-    fn magnitude(self) -> f64;
-}
-
-macro_rules! magnitude {
-    ($($t:ty),*) => { $(
-        impl Magnitude for $t {
-            #[inline]
-            fn magnitude(self) -> f64 {
-                (self as f64).abs()
-            }
-        }
-    )* };
-}
-magnitude!(i8, i64, u64, f64, i128);
-
 /// Values in a [`Fifo`], with nulls kept separately: the algorithm only sees what is aggregated.
-#[derive(Clone)]
 struct Held<Q> {
     values: Q,
     /// The numbers of the rows that are null.
     nulls: ChunkedQueue<u64>,
     head: u64,
     tail: u64,
-    /// The greatest magnitude since the window was last empty.
-    largest: f64,
+}
+
+impl<Q> Held<Q> {
+    /// No rows; the first will have this number.
+    fn empty(values: Q, tail: u64) -> Self {
+        Self { values, nulls: ChunkedQueue::new(), head: tail, tail }
+    }
+}
+
+/// What a window was when a change began.
+enum Before<Q> {
+    /// These numbers of its first row, and after its last; its queues know the rest.
+    Numbers(u64, u64),
+    /// What was removed as a whole.
+    All(Held<Q>),
 }
 
 pub(super) struct Typed<T, M, Q, L, A> {
     monoid: M,
     function: Function<L, A>,
     held: Held<Q>,
+    /// If a change has begun.
+    before: Option<Before<Q>>,
     values: std::marker::PhantomData<fn() -> T>,
 }
 
 impl<T, M, Q, L, A> Typed<T, M, Q, L, A>
 where
-    T: ArrowPrimitiveType<Native: Magnitude>,
+    T: ArrowPrimitiveType,
     M: Lift<T::Native>,
     Q: Fifo<M>,
     L: Fn(M::State, u64) -> Option<A>,
     A: Copy + Default,
 {
     pub(super) fn new(monoid: M, function: Function<L, A>) -> Self {
-        let values = Q::new(monoid.clone());
-        let held = Held { values, nulls: ChunkedQueue::new(), head: 0, tail: 0, largest: 0.0 };
-        Self { monoid, function, held, values: std::marker::PhantomData }
+        let held = Held::empty(Q::new(monoid.clone()), 0);
+        Self { monoid, function, held, before: None, values: std::marker::PhantomData }
     }
 
     #[inline]
     fn insert_one(&mut self, value: Option<T::Native>) {
         let held = &mut self.held;
         match value {
-            Some(value) => {
-                if !matches!(self.function.reach, Reach::Unbounded) {
-                    held.largest = held.largest.max(value.magnitude());
-                }
-                held.values.insert(self.monoid.lift(held.tail as usize, value));
-            }
+            Some(value) => held.values.insert(self.monoid.lift(held.tail as usize, value)),
             None => held.nulls.push(held.tail),
         }
         held.tail += 1;
@@ -171,45 +143,11 @@ where
             None => self.function.of_none,
         }
     }
-
-    /// `may_end` says whether the window is as before after an interrupt.
-    fn slide_over(
-        &mut self,
-        values: &ArrayRef,
-        (size, min_periods): (u64, u64),
-        may_end: bool,
-    ) -> Result<ArrayRef> {
-        while self.held.tail - self.held.head > size {
-            self.evict_one();
-        }
-        let values = values.as_primitive::<T>();
-        let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
-        let mut answers = Vec::with_capacity(values.len());
-        let mut valid = Vec::with_capacity(values.len());
-        for from in (0..values.len()).step_by(STEPS) {
-            if from > 0 && may_end {
-                check()?;
-            }
-            let some = &values.values()[from..values.len().min(from + STEPS)];
-            for (at, &value) in (from..).zip(some) {
-                let is_valid = nulls.is_none_or(|nulls| nulls.is_valid(at));
-                if self.held.tail - self.held.head == size {
-                    self.evict_one();
-                }
-                self.insert_one(is_valid.then_some(value));
-                let answer = if self.held.values.len() >= min_periods { self.answer() } else { None };
-                valid.push(answer.is_some());
-                answers.push(answer.unwrap_or_default());
-            }
-        }
-        let valid = NullBuffer::from(valid);
-        (self.function.finish)(answers, Some(valid).filter(|valid| valid.null_count() > 0))
-    }
 }
 
 impl<T, M, Q, L, A> Rows for Typed<T, M, Q, L, A>
 where
-    T: ArrowPrimitiveType<Native: Magnitude>,
+    T: ArrowPrimitiveType,
     M: Lift<T::Native> + Send,
     Q: Fifo<M> + Send,
     L: Fn(M::State, u64) -> Option<A> + Send,
@@ -227,12 +165,18 @@ where
         (self.function.read)(values)
     }
 
-    fn insert(&mut self, values: &ArrayRef) {
+    fn insert(&mut self, values: &ArrayRef) -> Result<()> {
         let values = values.as_primitive::<T>();
-        match values.nulls().filter(|nulls| nulls.null_count() > 0) {
-            None => values.values().iter().for_each(|&value| self.insert_one(Some(value))),
-            Some(_) => values.iter().for_each(|value| self.insert_one(value)),
+        let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
+        for from in (0..values.len()).step_by(STEPS) {
+            if from > 0 {
+                check()?;
+            }
+            for (at, &value) in (from..).zip(&values.values()[from..values.len().min(from + STEPS)]) {
+                self.insert_one(nulls.is_none_or(|nulls| nulls.is_valid(at)).then_some(value));
+            }
         }
+        Ok(())
     }
 
     fn evict(&mut self, rows: u64) {
@@ -249,25 +193,55 @@ where
     }
 
     fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef> {
-        let reach = self.function.reach;
-        let magnitudes = values.as_primitive::<T>().values().iter().map(|&value| value.magnitude());
-        let may_overflow = !matches!(reach, Reach::Unbounded)
-            && reach.may_overflow(magnitudes.fold(self.held.largest, f64::max), size);
-        // Short work need not end early.
-        let may_end = values.len() > STEPS && values.len() as u64 >= self.len();
-        // A copy takes O(window), so it is made only where it may be needed.
-        let before = (may_overflow || may_end).then(|| self.held.clone());
-        let answers = self.slide_over(values, (size, min_periods), before.is_some());
-        if let (Err(_), Some(before)) = (&answers, before) {
-            self.held = before;
+        while self.held.tail - self.held.head > size {
+            self.evict_one();
         }
-        answers
+        let values = values.as_primitive::<T>();
+        let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
+        let mut answers = Vec::with_capacity(values.len());
+        let mut valid = Vec::with_capacity(values.len());
+        for from in (0..values.len()).step_by(STEPS) {
+            if from > 0 {
+                check()?;
+            }
+            let some = &values.values()[from..values.len().min(from + STEPS)];
+            for (at, &value) in (from..).zip(some) {
+                let is_valid = nulls.is_none_or(|nulls| nulls.is_valid(at));
+                if self.held.tail - self.held.head == size {
+                    self.evict_one();
+                }
+                self.insert_one(is_valid.then_some(value));
+                let answer = if self.held.values.len() >= min_periods { self.answer() } else { None };
+                valid.push(answer.is_some());
+                answers.push(answer.unwrap_or_default());
+            }
+        }
+        let valid = NullBuffer::from(valid);
+        (self.function.finish)(answers, Some(valid).filter(|valid| valid.null_count() > 0))
     }
 
     fn clear(&mut self) {
+        let empty = Held::empty(Q::new(self.monoid.clone()), self.held.tail);
+        let held = std::mem::replace(&mut self.held, empty);
+        if self.before.is_some() {
+            self.before = Some(Before::All(held));
+        }
+    }
+
+    fn begin(&mut self) {
         let held = &mut self.held;
-        held.values.clear();
-        held.nulls.clear();
-        (held.head, held.largest) = (held.tail, 0.0);
+        held.values.begin();
+        held.nulls.begin();
+        self.before = Some(Before::Numbers(held.head, held.tail));
+    }
+
+    fn settle(&mut self, keeps: bool) {
+        match self.before.take() {
+            Some(Before::All(held)) if !keeps => self.held = held,
+            Some(Before::Numbers(head, tail)) if !keeps => (self.held.head, self.held.tail) = (head, tail),
+            _ => {}
+        }
+        self.held.values.settle(keeps);
+        self.held.nulls.settle(keeps);
     }
 }

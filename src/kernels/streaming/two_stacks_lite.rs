@@ -14,12 +14,13 @@ use super::{ChunkedQueue, Fifo, join};
 use crate::algebra::Monoid;
 
 /// A window whose operations take constant time on average.
-#[derive(Clone)]
 pub struct TwoStacksLite<M: Monoid> {
     function: M,
     queue: ChunkedQueue<M::State>,
     b: u64,
     back: Option<M::State>,
+    /// The two above, when a change began.
+    before: Option<(u64, Option<M::State>)>,
 }
 
 impl<M: Monoid> TwoStacksLite<M> {
@@ -38,7 +39,7 @@ impl<M: Monoid> TwoStacksLite<M> {
 
 impl<M: Monoid> Fifo<M> for TwoStacksLite<M> {
     fn new(function: M) -> Self {
-        Self { function, queue: ChunkedQueue::new(), b: 0, back: None }
+        Self { function, queue: ChunkedQueue::new(), b: 0, back: None, before: None }
     }
 
     #[inline]
@@ -69,7 +70,21 @@ impl<M: Monoid> Fifo<M> for TwoStacksLite<M> {
     fn clear(&mut self) {
         self.queue.clear();
         self.b = self.queue.head();
-        self.back = None;
+        (self.back, self.before) = (None, None);
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        self.queue.begin();
+        self.before = Some((self.b, self.back));
+    }
+
+    #[inline]
+    fn settle(&mut self, keeps: bool) {
+        self.queue.settle(keeps);
+        if let Some(before) = self.before.take().filter(|_| !keeps) {
+            (self.b, self.back) = before;
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A window over a stream of Arrow values: any of the functions, any of their types, nulls skipped.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use arrow_array::{
@@ -11,6 +12,7 @@ use arrow_schema::DataType;
 use super::functions::rows;
 use super::rows::{Algorithm, Rows};
 use crate::kernels::Function;
+use crate::memory::{OutOfMemory, of_panic};
 use crate::{Error, Result};
 
 /// One row's value, without its Arrow type.
@@ -50,6 +52,20 @@ pub struct StreamWindow {
     input: DataType,
     output: DataType,
     rows: Box<dyn Rows>,
+}
+
+/// A change of a window, as [`StreamWindow::attempt`] takes it.
+pub enum Change<'a> {
+    /// See [`StreamWindow::insert`].
+    Insert(&'a ArrayRef),
+    /// See [`StreamWindow::insert_number`].
+    InsertNumber(Number),
+    /// See [`StreamWindow::evict`].
+    Evict(u64),
+    /// Values, size and least number of values: see [`StreamWindow::slide`].
+    Slide(&'a ArrayRef, u64, u64),
+    /// See [`StreamWindow::clear`].
+    Clear,
 }
 
 impl StreamWindow {
@@ -96,14 +112,12 @@ impl StreamWindow {
         self.rows.null_count()
     }
 
-    /// Adds rows at the back.
+    /// Adds rows at the back: all, or none if it fails.
     ///
     /// # Errors
     /// `InvalidType` if they are not of type [`StreamWindow::input`].
     pub fn insert(&mut self, values: &ArrayRef) -> Result<()> {
-        let values = self.read(values)?;
-        self.rows.insert(&values);
-        Ok(())
+        self.change(Change::Insert(values)).map(|_| ())
     }
 
     /// Adds one row given as a plain number, or a null.
@@ -111,6 +125,94 @@ impl StreamWindow {
     /// # Errors
     /// `InvalidValue` if the type of the values cannot hold it.
     pub fn insert_number(&mut self, number: Number) -> Result<()> {
+        self.change(Change::InsertNumber(number)).map(|_| ())
+    }
+
+    /// Removes the `rows` oldest rows.
+    ///
+    /// # Errors
+    /// `InvalidValue` if there are fewer; then none is removed.
+    pub fn evict(&mut self, rows: u64) -> Result<()> {
+        self.change(Change::Evict(rows)).map(|_| ())
+    }
+
+    /// The aggregate of all rows in the window, as an array of one.
+    ///
+    /// # Errors
+    /// `Overflow` if it does not fit its type; the window is as before.
+    pub fn query(&self) -> Result<ArrayRef> {
+        self.rows.query()
+    }
+
+    /// Adds rows one after the other, keeps the `size` newest, and returns the answer after each: null where there are
+    /// fewer than `min_periods` values.
+    ///
+    /// # Errors
+    /// `InvalidType` as for [`StreamWindow::insert`], `InvalidValue` for a size of 0, `Overflow` if an answer does not
+    /// fit its type. The window is then as before.
+    pub fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef> {
+        let answers = self.change(Change::Slide(values, size, min_periods))?;
+        answers.ok_or_else(|| Error::Internal("a slide without answers".into()))
+    }
+
+    /// Removes all rows; the numbering continues.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+    }
+
+    fn change(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
+        let answers = self.attempt(change);
+        self.settle(true);
+        answers
+    }
+
+    /// Makes a change that [`StreamWindow::settle`] keeps or takes back, which comes before the next one. The answers are
+    /// those of a slide.
+    ///
+    /// # Errors
+    /// Those of the change, and those of memory and of interrupts; the window is as before then.
+    pub fn attempt(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
+        self.rows.begin();
+        let done = catch_unwind(AssertUnwindSafe(|| self.made(change)));
+        let done = done.unwrap_or_else(|panic| {
+            if !panic.is::<OutOfMemory>() {
+                resume_unwind(panic);
+            }
+            Err(of_panic(&*panic))
+        });
+        done.inspect_err(|_| self.rows.settle(false))
+    }
+
+    /// Keeps the change that was attempted last, or takes it back; does nothing if that was done already. Neither
+    /// allocates.
+    pub fn settle(&mut self, keeps: bool) {
+        self.rows.settle(keeps);
+    }
+
+    fn made(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
+        match change {
+            Change::Insert(values) => self.rows.insert(&self.read(values)?)?,
+            Change::InsertNumber(number) => self.rows.insert(&self.read(&self.array(number)?)?)?,
+            Change::Evict(rows) if rows > self.len() => {
+                return Err(Error::InvalidValue(format!(
+                    "n: {rows} rows cannot be evicted from a window of {}",
+                    self.len()
+                )));
+            }
+            Change::Evict(rows) => self.rows.evict(rows),
+            Change::Slide(_, 0, _) => {
+                return Err(Error::InvalidValue("size: 0 was given; a window has at least one row".into()));
+            }
+            Change::Slide(values, size, min_periods) => {
+                return self.rows.slide(&self.read(values)?, size, min_periods).map(Some);
+            }
+            Change::Clear => self.rows.clear(),
+        }
+        Ok(None)
+    }
+
+    /// A plain number as an array of one, of the type of the values.
+    fn array(&self, number: Number) -> Result<ArrayRef> {
         let array: ArrayRef = match number {
             Number::Null => new_null_array(&self.input, 1),
             Number::Signed(value) => Arc::new(Int64Array::from(vec![value])),
@@ -131,49 +233,7 @@ impl StreamWindow {
                 self.input
             )));
         }
-        self.insert(&value)
-    }
-
-    /// Removes the `rows` oldest rows.
-    ///
-    /// # Errors
-    /// `InvalidValue` if there are fewer; then none is removed.
-    pub fn evict(&mut self, rows: u64) -> Result<()> {
-        if rows > self.len() {
-            return Err(Error::InvalidValue(format!(
-                "n: {rows} rows cannot be evicted from a window of {}",
-                self.len()
-            )));
-        }
-        self.rows.evict(rows);
-        Ok(())
-    }
-
-    /// The aggregate of all rows in the window, as an array of one.
-    ///
-    /// # Errors
-    /// `Overflow` if it does not fit its type; the window is as before.
-    pub fn query(&self) -> Result<ArrayRef> {
-        self.rows.query()
-    }
-
-    /// Adds rows one after the other, keeps the `size` newest, and returns the answer after each: null where there are
-    /// fewer than `min_periods` values.
-    ///
-    /// # Errors
-    /// `InvalidType` as for [`StreamWindow::insert`], `InvalidValue` for a size of 0, `Overflow` if an answer does not
-    /// fit its type. The window is then as before.
-    pub fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef> {
-        if size == 0 {
-            return Err(Error::InvalidValue("size: 0 was given; a window has at least one row".into()));
-        }
-        let values = self.read(values)?;
-        self.rows.slide(&values, size, min_periods)
-    }
-
-    /// Removes all rows; the numbering continues.
-    pub fn clear(&mut self) {
-        self.rows.clear();
+        Ok(value)
     }
 
     fn read(&self, values: &ArrayRef) -> Result<ArrayRef> {

@@ -78,6 +78,8 @@ pub struct Operator {
     closed: bool,
     /// The step that was attempted last, until it is committed or rolled back.
     attempted: Option<Attempted>,
+    /// Whether a step has yet to be rolled back, as it was interrupted.
+    is_half_done: bool,
 }
 
 /// A step of a stream: one call, which takes effect as a whole or not at all.
@@ -151,6 +153,7 @@ impl Operator {
             past: Stats::default(),
             closed: false,
             attempted: None,
+            is_half_done: false,
         };
         this.emission = Emission::among(&this.entries, this.plain_schema(), None)?;
         Ok(this)
@@ -329,45 +332,67 @@ impl Operator {
     /// Rows that came too late or without a time, with the reason; each row is returned once, unless more than
     /// [`Options::late_limit`] are held: then later ones are only counted.
     pub fn take_late(&mut self) -> Vec<RecordBatch> {
-        self.settle(true);
         self.late.take()
     }
 
     fn take(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
-        let results = self.attempt(step)?;
-        self.settle(true);
-        Ok(results)
+        let results = self.attempt(step);
+        self.settle(true)?;
+        results
     }
 
     /// Computes the results of a step without committing it: they may never reach whoever asked for them, and the step
     /// is rolled back then. [`Operator::settle`] decides, and comes before every other call.
     ///
     /// # Errors
-    /// Those of the step, which is rolled back then.
+    /// Those of the step, which is rolled back then: at once, or by [`Operator::settle`] if it was interrupted, as to roll
+    /// back takes time, too.
     pub fn attempt(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
-        self.settle(true);
+        self.settle(true)?;
         let tried = catch_unwind(AssertUnwindSafe(|| self.tried(step)));
         let tried = tried.unwrap_or_else(|panic| {
             // Failed allocations come anywhere; other panics are defects, which say nothing of the state.
             if !panic.is::<OutOfMemory>() {
                 resume_unwind(panic);
             }
-            self.engines_mut().for_each(Engine::take_back);
             Err(of_panic(&*panic))
         });
-        let (attempted, results) = tried.inspect_err(|_| {
-            self.emission.iter_mut().for_each(Emission::take_back);
-        })?;
-        self.attempted = Some(attempted);
-        Ok(results)
+        match tried {
+            Ok((attempted, results)) => {
+                self.attempted = Some(attempted);
+                Ok(results)
+            }
+            Err(error) => {
+                self.is_half_done = true;
+                if !matches!(error, Error::Interrupted(_)) {
+                    self.roll_back()?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Undoes all that a step has changed.
+    fn roll_back(&mut self) -> Result<()> {
+        self.is_half_done = true;
+        self.engines_mut().try_for_each(Engine::take_back)?;
+        self.emission.iter_mut().for_each(Emission::take_back);
+        self.is_half_done = false;
+        Ok(())
     }
 
     /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
-    pub fn settle(&mut self, commit: bool) {
-        let Some(attempted) = self.attempted.take() else { return };
+    ///
+    /// # Errors
+    /// Those of an interrupt while it is rolled back: then this comes again before every other call.
+    pub fn settle(&mut self, commit: bool) -> Result<()> {
+        if self.is_half_done {
+            self.roll_back()?;
+        }
+        let Some(attempted) = self.attempted.take() else { return Ok(()) };
         if !commit {
-            self.emission.iter_mut().for_each(Emission::take_back);
-            return self.engines_mut().for_each(Engine::take_back);
+            drop(attempted);
+            return self.roll_back();
         }
         if let Some(emission) = &mut self.emission {
             emission.keep(|entry| self.entries[entry].horizon(attempted.watermark));
@@ -387,6 +412,7 @@ impl Operator {
             self.emission.iter_mut().for_each(Emission::end);
             self.engines_mut().zip(emptied).for_each(|(engine, emptied)| engine.end(emptied));
         }
+        Ok(())
     }
 
     /// The schema of [`Operator::take_late`].

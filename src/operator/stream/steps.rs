@@ -52,9 +52,7 @@ impl Operator {
             }
         }?;
         let by_hand = if let Step::Fire(key) = step { Some(key) } else { None };
-        let results = self.recorded(&mut attempted, by_hand).inspect_err(|_| {
-            self.engines_mut().for_each(Engine::take_back);
-        })?;
+        let results = self.recorded(&mut attempted, by_hand)?;
         Ok((attempted, results))
     }
 
@@ -152,11 +150,9 @@ impl Operator {
 
     fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<(usize, RecordBatch)>> {
         check_open(self.closed, "peek")?;
-        let outcomes = self.all(|engine| engine.try_move(Some(i64::MAX), true));
-        let results =
-            outcomes.map(|mut all| all.iter_mut().flat_map(Outcome::take_results).collect::<Vec<_>>());
-        self.engines_mut().for_each(Engine::take_back);
-        let results = results?;
+        let mut outcomes = self.all(|engine| engine.try_move(Some(i64::MAX), true))?;
+        let results: Vec<_> = outcomes.iter_mut().flat_map(Outcome::take_results).collect();
+        self.roll_back()?;
         let Some(key) = key else { return Ok(results) };
         let mut index = KeyIndex::new(key.iter().map(|column| column.data_type().clone()).collect())?;
         let mut ids = Vec::new();
@@ -235,18 +231,14 @@ impl Operator {
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
 
-    /// Tries a call in all engines; if it fails in one, it is rolled back in all.
+    /// Tries a call in all engines.
     fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Outcome>) -> Result<Vec<Outcome>> {
         let mut windows = vec![0; self.entries.len()];
         let mut one = |engine: &mut Engine| {
             engine.begin(&windows);
             call(engine).inspect(|outcome| outcome.count(&mut windows))
         };
-        let outcomes = self.engines_mut().map(&mut one).collect::<Result<Vec<Outcome>>>();
-        if outcomes.is_err() {
-            self.engines_mut().for_each(Engine::take_back);
-        }
-        outcomes
+        self.engines_mut().map(&mut one).collect()
     }
 
     /// Which rows may come.

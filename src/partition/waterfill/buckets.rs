@@ -31,6 +31,7 @@ struct Bucket {
 ///
 /// There are equally many buckets for each worker, in the order of hashes, so that before anything is moved a key is
 /// where [`Method::Hash`](super::super::Method::Hash) has it.
+#[derive(Clone)]
 pub(super) struct Buckets {
     /// Number of workers.
     all: u32,

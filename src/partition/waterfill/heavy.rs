@@ -33,6 +33,7 @@ struct Entry {
 }
 
 /// An open-addressed table of at most a constant number of keys per worker.
+#[derive(Clone)]
 pub(super) struct HeavyKeys {
     entries: Vec<Entry>,
     keys: Vec<Key>,

@@ -78,6 +78,7 @@ const PRECISION: u32 = 12;
 /// What is left of an estimate after three standard errors.
 const SURELY: f64 = 0.96;
 
+#[derive(Clone)]
 pub(super) struct Waterfill {
     workers: u32,
     /// Rows in this window.
@@ -302,6 +303,10 @@ impl Decide for Waterfill {
             self.buckets.len(),
             self.distinct.estimate(),
         ))
+    }
+
+    fn copied(&self) -> Box<dyn Decide> {
+        Box::new(self.clone())
     }
 
     fn write(&self, out: &mut Vec<u8>) {

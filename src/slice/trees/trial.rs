@@ -138,7 +138,7 @@ pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
         }
         if fails {
             above.invalidate(rows.iter().map(|row| row.0).collect());
-            timelines.take_back();
+            timelines.take_back().unwrap();
         } else {
             store.append(delta);
             timelines.settle();

@@ -11,7 +11,7 @@ use super::Engine;
 use crate::aggregate::Partials;
 use crate::interrupt::{check, within};
 use crate::kernels::Ranges;
-use crate::operator::output::lowered;
+use crate::operator::output::{BATCH_ROWS, lowered};
 use crate::operator::schema::rank_fields;
 use crate::operator::stream::outgoing::{NONE, Outgoer, Outgoing, Ranks};
 use crate::operator::stream::queries::WindowColumns;
@@ -36,12 +36,15 @@ impl Engine {
             let (own, rows) = (self.queries.registered()[query].partials.clone(), &outgoing.of_rows);
             let entry = self.queries.registered()[query].entry;
             let all = &outgoing.windows[..];
-            if !all.is_empty() && own.iter().all(|&at| self.eager.has(at)) {
+            if own.iter().all(|&at| self.eager.has(at)) {
                 // The aggregate store above the slices answers windows in any order.
-                let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, all, delta)?.into();
-                results.push((entry, self.batch(query, (all, rows), &keys, Some(&answers))?));
+                for windows in all.chunks(BATCH_ROWS) {
+                    let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, windows, delta)?.into();
+                    results.push((entry, self.batch(query, (windows, rows), &keys, Some(&answers))?));
+                }
             } else {
-                for windows in batches(all, gathered.slices, |each| gathered.range(each)) {
+                let (all, most) = batches(all, gathered.slices, |each| gathered.range(each));
+                for windows in all.into_iter().flat_map(|windows| windows.chunks(most)) {
                     let of_slices: Vec<&dyn Partials> =
                         own.iter().filter_map(|&at| gathered.partial(at)).collect();
                     let ranges: Vec<(u32, u32)> = windows.iter().map(|each| gathered.range(each)).collect();
@@ -215,15 +218,20 @@ fn follows(before: (u32, u32), after: (u32, u32)) -> bool {
 }
 
 /// Groups the windows of one query whose partials are computed together: all of them, or those of one window type,
-/// whichever is less work given the number of types, slices and windows.
-fn batches(windows: &[Outgoer], slices: usize, range: impl Fn(&Outgoer) -> (u32, u32)) -> Vec<&[Outgoer]> {
+/// whichever is less work given the number of types, slices and windows; and how many of a group make a batch.
+fn batches(
+    windows: &[Outgoer],
+    slices: usize,
+    range: impl Fn(&Outgoer) -> (u32, u32),
+) -> (Vec<&[Outgoer]>, usize) {
     let types: Vec<&[Outgoer]> = windows.chunk_by(|a, b| follows(range(a), range(b))).collect();
     let height = (usize::BITS - slices.leading_zeros()) as usize;
     // Type by type, each pass reads its slices; together, there is one tree over the slices, and a window visits twice
     // its height in nodes.
     match types.len() * slices > slices + 2 * height * windows.len() && !windows.is_empty() {
-        true => vec![windows],
-        false => types,
+        // The tree is built for each batch.
+        true => (vec![windows], BATCH_ROWS.max(slices)),
+        false => (types, BATCH_ROWS),
     }
 }
 

@@ -480,12 +480,13 @@ impl Engine {
     }
 
     /// Rolls back a call.
-    pub(super) fn take_back(&mut self) {
+    ///
+    /// # Errors
+    /// Those of an interrupt; it can be gone on with then.
+    pub(super) fn take_back(&mut self) -> Result<()> {
         self.eager.invalidate(self.slices.changed_keys());
-        self.slices.take_back();
-        if let Some(tuples) = &mut self.tuples {
-            tuples.take_back();
-        }
+        self.slices.take_back()?;
+        self.tuples.as_mut().map_or(Ok(()), Tuples::take_back)
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct KeyTuples {
 pub(super) struct Before {
     pub(super) key: u32,
     at: usize,
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
     memories: Vec<Saved>,
     pub(super) next: Option<i64>,
 }
