@@ -323,6 +323,7 @@ class Aggregate:
         before: Length | None = None,
         after: Length | None = None,
         closed: str | None = None,
+        tail: Length | None = None,
     ) -> Framed:
         """Return the aggregate over a frame of each row, for `windowkit.rolling`.
 
@@ -342,6 +343,10 @@ class Aggregate:
             Which of its two ends are in the frame. By default both, as in SQL; of a `size` in rows the right
             one, as `size` rows then are in it. ``"left"`` leaves out rows at the time of the row, and the row
             itself.
+        tail : optional
+            By time, the frame begins at the last multiple of so much time (counted from 1970, or from 0) that
+            is not after ``t - before``: it is longer than `before` by less than `tail`, and its start moves
+            in hops.
 
         Returns
         -------
@@ -352,7 +357,7 @@ class Aggregate:
         ------
         InvalidType, InvalidValue
             A length is none, negative, or of a calendar (a month has no fixed length), one end is by rows and
-            the other by time, or no length is given.
+            the other by time, or no length is given; or a tail is given for a frame by rows or without start.
 
         Examples
         --------
@@ -364,7 +369,7 @@ class Aggregate:
         >>> wk.count().alias("so far").over("unbounded").name
         'so far'
         """
-        return Framed(self, frame(size, before, after, closed))
+        return Framed(self, frame(size, before, after, closed, tail))
 
     def __str__(self) -> str:
         """Return the text form: the call, ``where`` its filter, ``as`` its alias, where there are any."""

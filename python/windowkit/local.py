@@ -140,8 +140,8 @@ def schema_of(data: Any) -> pa.Schema:
     return reader_of(data).schema
 
 
-def reader_of(data: Any) -> pa.RecordBatchReader:
-    """Return the batches of `data`, none of them read yet.
+def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
+    """Return the batches of `data`, none of them read yet; errors call it `argument`.
 
     Raises
     ------
@@ -162,7 +162,9 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
             why = "has no Arrow interface"
             if hasattr(data, "__arrow_c_stream__"):
                 why = "would be collected into this process"
-            raise InvalidType(f"data: a {kind.__module__.split('.')[0]} {kind.__name__} {why}; {instead}")
+            raise InvalidType(
+                f"{argument}: a {kind.__module__.split('.')[0]} {kind.__name__} {why}; {instead}"
+            )
     if isinstance(data, pa.RecordBatchReader):
         return data
     if is_a(data, "pyarrow", "MetadataRecordBatchReader"):
@@ -181,8 +183,10 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
         # Only what pyarrow says of arrays that are not tables; the data's own failures pass.
         if re.search("non-struct type|imported as RecordBatch", str(error)) is None:
             raise
-        raise InvalidType(f"data: {a_type(data)} is a column, not a table ({error}); {ACCEPTED}") from None
-    raise InvalidType(f"data: {a_type(data)} has no Arrow interface; {ACCEPTED}")
+        raise InvalidType(
+            f"{argument}: {a_type(data)} is a column, not a table ({error}); {ACCEPTED}"
+        ) from None
+    raise InvalidType(f"{argument}: {a_type(data)} has no Arrow interface; {ACCEPTED}")
 
 
 def without_index(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
@@ -290,7 +294,7 @@ class Source:
             data = narrowed(data, schema.names)
         elif columns is not None:
             data = narrowed(data, columns)
-        self._reader = reader_of(data)
+        self._reader = reader_of(data, argument if schema is None else "data")
         self._schema: pa.Schema = self._reader.schema
         self._align = None if schema is None else aligned(argument, self._schema, schema)
         if schema is not None and self._align is not None:

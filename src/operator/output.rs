@@ -325,17 +325,17 @@ fn blocks(plan: &Plan, order: &KeyOrder) -> Vec<usize> {
     // No type by rows has more windows than rows, unless a user's has.
     let per_span = |window: &Window| window.by_time().map_or(1, |rules| rules.windows_per_span());
     let windows = plan.windows().iter().map(|(_, window)| per_span(window)).fold(0, i64::saturating_add);
-    cut(order, (4 * BATCH_ROWS as i64 / windows.max(1)).clamp(64, BATCH_ROWS as i64) as usize)
+    cut(&[order], (4 * BATCH_ROWS as i64 / windows.max(1)).clamp(64, BATCH_ROWS as i64) as usize)
 }
 
-/// Blocks of keys of at least so many slots each, but for the last: their first keys, and the end.
-pub(super) fn cut(order: &KeyOrder, slots: usize) -> Vec<usize> {
-    let keys = order.bounds.len() - 1;
+/// Blocks of keys of at least so many slots each in all of these orders of the same keys, but for the last: their first
+/// keys, and the end.
+pub(super) fn cut(orders: &[&KeyOrder], slots: usize) -> Vec<usize> {
+    let keys = orders[0].bounds.len() - 1;
     let mut blocks = vec![0];
+    let before = |key: usize| orders.iter().map(|order| order.bounds[key]).sum::<usize>();
     for key in 0..keys {
-        if order.bounds[key + 1] - order.bounds[*blocks.last().expect("begins with 0")] >= slots
-            || key + 1 == keys
-        {
+        if before(key + 1) - before(*blocks.last().expect("begins with 0")) >= slots || key + 1 == keys {
             blocks.push(key + 1);
         }
     }

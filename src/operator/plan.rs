@@ -6,9 +6,10 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::policy::Policy;
-use super::schema::{find, output_schema};
+use super::schema::{find, output_schema, with_results};
 use super::window_spec::{WindowSpec, bind_window};
 use crate::aggregate::{Function, Operand, Partial, Partials, Properties, User};
+use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
 use crate::window::{GapColumn, Measure, Window};
@@ -120,7 +121,7 @@ impl Plan {
         if windows.is_empty() {
             return Err(Error::InvalidValue("windows: none given; at least one is needed".into()));
         }
-        Self::bind(input, Spec { by, time, windows, aggregates })
+        Self::bind(input, Spec { by, time, windows, aggregates }, true)
     }
 
     /// Binds aggregates of rows without windows, as those over frames are: the result has all rows, those without time
@@ -134,10 +135,64 @@ impl Plan {
         time: String,
         aggregates: Vec<AggregateSpec>,
     ) -> Result<Self> {
-        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates })
+        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates }, true)
     }
 
-    fn bind(input: SchemaRef, spec: Spec) -> Result<Self> {
+    /// The same for aggregates of which other rows are asked: see [`Plan::of_labels`]. The result has only them.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn of_events(
+        input: SchemaRef,
+        by: Vec<String>,
+        time: String,
+        aggregates: Vec<AggregateSpec>,
+    ) -> Result<Self> {
+        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates }, false)
+    }
+
+    /// The plan of the rows that this one's aggregates are asked for, which are read for their keys and times: the
+    /// result has all their columns, then the aggregates.
+    ///
+    /// # Errors
+    /// `UnknownColumn` for a column that they do not have; `InvalidType` if keys or times have other types than those of
+    /// this plan; `InvalidValue` for a column with the name of an aggregate, or another number of keys.
+    pub fn of_labels(&self, labels: SchemaRef, by: Vec<String>, time: String) -> Result<Self> {
+        if by.len() != self.by.len() {
+            return Err(Error::InvalidValue(format!(
+                "by: {} keys of the labels are given; the events have {}, and each has its own",
+                by.len(),
+                self.by.len()
+            )));
+        }
+        let keys: Vec<usize> = by.iter().map(|name| find(&labels, "by", name)).collect::<Result<_>>()?;
+        for (&key, &own) in keys.iter().zip(&self.by) {
+            let (key, own) = (labels.field(key), self.input.field(own));
+            if widened(key.data_type()) != widened(own.data_type()) {
+                return Err(unlike("key", key, own));
+            }
+        }
+        let at = find(&labels, "time", &time)?;
+        let measure = Measure::new(&time, labels.field(at).data_type())?;
+        if measure.data_type() != self.measure.data_type() {
+            return Err(unlike("time", labels.field(at), self.input.field(self.time)));
+        }
+        let results = self.output.fields().iter().map(|field| field.as_ref().clone()).collect();
+        Ok(Self {
+            output: with_results(&labels, results)?,
+            input: labels,
+            by: keys,
+            time: at,
+            measure,
+            partials: Vec::new(),
+            aggregates: Vec::new(),
+            spec: Spec { by, time, aggregates: Vec::new(), ..self.spec.clone() },
+            ..self.clone()
+        })
+    }
+
+    /// Binds a query; `with_input` says whether the result has the columns of the input, where there are no windows.
+    fn bind(input: SchemaRef, spec: Spec, with_input: bool) -> Result<Self> {
         let by: Vec<usize> = spec.by.iter().map(|name| find(&input, "by", name)).collect::<Result<_>>()?;
         KeyIndex::new(by.iter().map(|&column| input.field(column).data_type().clone()).collect())?;
         let time = find(&input, "time", &spec.time)?;
@@ -160,7 +215,11 @@ impl Plan {
             planned.push(bound);
             results.push(field);
         }
-        let output = output_schema(&input, &by, &measure, &windows, results)?;
+        let output = match windows[..] {
+            [] if with_input => with_results(&input, results)?,
+            [] => with_results(&Schema::empty(), results)?,
+            _ => output_schema(&input, &by, &measure, &windows, results)?,
+        };
         let max_windows = Some(MAX_WINDOWS);
         let (aggregates, policy) = (planned, None);
         Ok(Self {
@@ -389,8 +448,22 @@ impl Plan {
             }
             position += width;
         }
-        Ok(Self::bind(Arc::new(Schema::new(fields)), self.spec.clone())?.with_max_windows(self.max_windows))
+        let plan = Self::bind(Arc::new(Schema::new(fields)), self.spec.clone(), true)?;
+        Ok(plan.with_max_windows(self.max_windows))
     }
+}
+
+/// The error for a column of labels that cannot be compared with that of the events.
+fn unlike(role: &str, label: &Field, event: &Field) -> Error {
+    Error::InvalidType(format!(
+        "{}: column '{}' of the labels is {}, and {role} '{}' of the events is {}; both must have one type: cast one of \
+         them to that of the other",
+        if role == "key" { "by" } else { "time" },
+        label.name(),
+        label.data_type(),
+        event.name(),
+        event.data_type()
+    ))
 }
 
 /// Rows without a gap are in no window of a query, so that no row lies in the midst of a window that it is not in.
