@@ -20,9 +20,9 @@ from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import observed_chunks, shipped
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "pack", "rows_instead", "windows"]
+__all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "pack", "rows_instead", "spread", "windows"]
 
 CHUNKS: Final = "bucket int, chunk binary, rows bigint, slices bigint"
 MOST_BUCKETS: Final = 1024
@@ -41,9 +41,12 @@ def rows_instead(job: Job) -> str | None:
 
 def buckets(job: Job) -> tuple[int, int]:
     """Return the partitions of stage 2, and the buckets that each of them has."""
-    if not job.query.by:
-        return 1, 1
-    partitions = shuffles.partitions(job.frame.sparkSession)
+    return spread(job.frame.sparkSession) if job.query.by else (1, 1)
+
+
+def spread(session: SparkSession) -> tuple[int, int]:
+    """Return the partitions of a shuffle, and the buckets that each of them has."""
+    partitions = shuffles.partitions(session)
     return partitions, min(max(MOST_BUCKETS // partitions, LEAST_EACH), MOST_EACH)
 
 
