@@ -79,6 +79,7 @@ bench: java $(RELEASE) $(STAMPS)/bench  ## a quick run of the benchmarks, some t
 	$(BIN)/python benchmarks/local_grid.py --keys 16,1024 --output target/bench/local.md
 	$(WITH_RUST) $(BIN)/python benchmarks/kernels.py --quick --output target/bench/kernels.md
 	$(WITH_RUST) $(BIN)/python benchmarks/slicing.py --quick --output target/bench/slicing.md
+	$(WITH_RUST) $(BIN)/python benchmarks/disorder.py --quick --output target/bench/disorder.md
 	$(BIN)/python benchmarks/spark_grid.py --cells '16 keys*' '1024 keys*' --sides spark windowkit --repeats 1 \
 		--skip-spark-over 10 --output target/bench/spark.md
 
@@ -86,6 +87,7 @@ bench-full: java $(RELEASE) $(STAMPS)/bench  ## every cell of the Python benchma
 	$(BIN)/python benchmarks/local_grid.py
 	$(WITH_RUST) $(BIN)/python benchmarks/kernels.py
 	$(WITH_RUST) $(BIN)/python benchmarks/slicing.py
+	$(WITH_RUST) $(BIN)/python benchmarks/disorder.py
 	$(BIN)/python benchmarks/partition.py
 	$(BIN)/python benchmarks/spark_grid.py
 	$(BIN)/python benchmarks/spark_stages.py

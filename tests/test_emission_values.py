@@ -235,6 +235,7 @@ BY_ROWS = [
     wk.sliding("5 rows", "2 rows"),
     wk.sliding("5 rows", 10),
     wk.sliding(10, "5 rows"),
+    wk.sliding(10, "5 rows", order="arrival"),
     wk.punctuation("m"),
     wk.between("a", "b"),
     wk.session(10, at_most=30),

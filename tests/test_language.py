@@ -57,7 +57,8 @@ def any_window(draw: st.DrawFn) -> wk.Window:
         window = draw(st.sampled_from([sliding, wk.tumbling(rows=size, partial=partial)]))
     elif kind == "mixed":
         by_rows = wk.sliding(wk.rows(size), scaled(slide), start_time=start_time)
-        window = draw(st.sampled_from([by_rows, wk.sliding(scaled(size), wk.rows(slide))]))
+        order = draw(st.sampled_from(["time", "arrival"]))
+        window = draw(st.sampled_from([by_rows, wk.sliding(scaled(size), wk.rows(slide), order=order)]))
     elif kind == "band":
         start = draw(st.datetimes()) if not integers else draw(st.integers(-(10**6), 10**6))
         window = wk.band(start, start + size if integers else datetime.max)

@@ -21,7 +21,9 @@ from windowkit.moments import Moment
 
 # Windows that are cut in advance come twice as often as the others: both kinds of operator get their share.
 BY_MEASURE = ["tumbling", "sliding", "session", "band", "landmark", "landmarks", "global"]
-BY_ROWS = ["tumbling rows", "sliding rows", "last rows", "last time", "punctuation", "between", "long"]
+BY_ROWS = [
+    *("tumbling rows", "sliding rows", "last rows", "last time", "arrivals", "punctuation", "between", "long")
+]
 KINDS = [*BY_MEASURE, *BY_MEASURE, *BY_ROWS]
 
 
@@ -69,6 +71,8 @@ def window_lists(draw: st.DrawFn, time_type: pa.DataType, base: int) -> list[wk.
                 window = wk.sliding(wk.rows(rows), scaled(slide), start_time=start_time)
             case "last time":
                 window = wk.sliding(scaled(size), wk.rows(rows))
+            case "arrivals":
+                window = wk.sliding(scaled(size), wk.rows(rows), order="arrival")
             case "punctuation":
                 window = wk.punctuation("m", at=draw(st.sampled_from(["end", "start"])))
             case "between":

@@ -6,8 +6,8 @@ use arrow_schema::{DataType, Schema};
 
 use super::schema::find;
 use crate::window::{
-    Band, Between, Counted, Gap, GapColumn, Global, Landmark, LastRows, LastTime, Mark, Measure, Punctuation,
-    RowSession, Session, Sliding, User, UserWindow, Window,
+    Arrivals, Band, Between, Counted, Gap, GapColumn, Global, Landmark, LastRows, LastTime, Mark, Measure,
+    Punctuation, RowSession, Session, Sliding, User, UserWindow, Window,
 };
 use crate::{Error, Result};
 
@@ -69,6 +69,13 @@ pub enum WindowKind {
         start_time: Option<Length>,
         /// As of tumbling windows.
         partial: bool,
+    },
+    /// The last stretch of time whenever so many rows have arrived.
+    Arrivals {
+        /// The length of the stretch.
+        size: Length,
+        /// How many rows.
+        slide: Length,
     },
     /// Windows closed by a gap without rows.
     Session {
@@ -334,6 +341,17 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
         WindowKind::Sliding { size, slide, start_time, partial } => {
             return bind_sliding(&binder, *size, *slide, *start_time, *partial);
         }
+        WindowKind::Arrivals { size, slide } => match (size, slide) {
+            (Length::Nanoseconds(_) | Length::Units(_), Length::Rows(slide)) => Window::Arrivals(
+                Arrivals::new(binder.positive("size", *size)?, binder.rows("slide", *slide)?),
+            ),
+            _ => {
+                return binder.refused(format!(
+                    "{name} counts rows in the order of arrival; allowed are windows whose size is a length of time \
+                     or integers and whose slide is a number of rows"
+                ));
+            }
+        },
         WindowKind::Band { start, end } => {
             let (start, end) = (binder.moment("start", *start)?, binder.moment("end", *end)?);
             if start >= end {

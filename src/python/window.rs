@@ -95,6 +95,9 @@ fn built_in(
             start_time: length("start_time")?,
             partial: option("partial"),
         },
+        "sliding" if option("arrival") => {
+            WindowKind::Arrivals { size: needed("size")?, slide: needed("slide")? }
+        }
         "sliding" => WindowKind::Sliding {
             size: needed("size")?,
             slide: needed("slide")?,

@@ -12,6 +12,7 @@
 //! known before any row; a session's edges depend on the rows (*context aware*), but its fragments merge, so no
 //! tuples are kept for it either. These are [`ByTime`]. Types that need rows in order are [`ByRows`].
 
+mod arrivals;
 mod band;
 mod between;
 mod calendar;
@@ -41,6 +42,7 @@ mod view;
 
 use std::ops::Deref;
 
+pub use arrivals::Arrivals;
 pub use band::Band;
 pub use between::Between;
 pub use calendar::{Calendar, ContextFree};
@@ -88,6 +90,8 @@ pub enum Window {
     LastRows(LastRows),
     /// The last time at every n-th row.
     LastTime(LastTime),
+    /// The last time at every n-th row to arrive.
+    Arrivals(Arrivals),
     /// Runs of rows between marked ones.
     Punctuation(Punctuation),
     /// Runs of rows between predicates.
@@ -111,6 +115,7 @@ impl Deref for Window {
             Window::Counted(window) => window,
             Window::LastRows(window) => window,
             Window::LastTime(window) => window,
+            Window::Arrivals(window) => window,
             Window::Punctuation(window) => window,
             Window::Between(window) => window,
             Window::RowSession(window) => window,
@@ -132,7 +137,7 @@ impl Window {
         match self {
             Window::Sliding(window) => Some(window),
             Window::Session(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
-            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
+            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
     }
@@ -142,7 +147,7 @@ impl Window {
         match self {
             Window::Session(window) => Some(window),
             Window::Sliding(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
-            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
+            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
     }
@@ -154,7 +159,7 @@ impl Window {
             Window::Band(window) => Some(window),
             Window::Landmark(window) => Some(window),
             Window::Session(_) | Window::Global(_) => None,
-            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
+            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
     }
@@ -201,7 +206,8 @@ mod tests {
             ))),
             (1usize..9, length.clone(), offset)
                 .prop_map(|(n, every, o)| Window::LastRows(LastRows::new(n, every, o))),
-            (length, 1usize..9).prop_map(|(size, n)| Window::LastTime(LastTime::new(size, n))),
+            (length.clone(), 1usize..9).prop_map(|(size, n)| Window::LastTime(LastTime::new(size, n))),
+            (length, 1usize..9).prop_map(|(size, n)| Window::Arrivals(Arrivals::new(size, n))),
             prop_oneof![Just(Mark::Start), Just(Mark::End)]
                 .prop_map(|mark| Window::Punctuation(Punctuation::new(0, mark))),
             any::<bool>().prop_map(|exclusive| Window::Between(Between::new(0, 1, exclusive))),
@@ -213,7 +219,7 @@ mod tests {
     }
 
     /// The definition: the ranks that each possible window contains, found by looking at all rows.
-    fn oracle(window: &Window, times: &[i64], marks: &[Option<bool>]) -> Vec<Listed> {
+    fn oracle(window: &Window, times: &[i64], marks: &[Option<bool>], arrivals: &[u32]) -> Vec<Listed> {
         let rows = times.len();
         let within = |(start, end): (i64, i64)| {
             let inside: Vec<usize> =
@@ -253,6 +259,15 @@ mod tests {
                     (lo, hi, (times[last] - w.size(), times[last]))
                 })
                 .collect(),
+            Window::Arrivals(w) => {
+                // A row is the n-th to arrive if n - 1 others arrived before it.
+                let arrived = |row: usize| arrivals.iter().filter(|&&other| other <= arrivals[row]).count();
+                let extent = |last: usize| {
+                    let older = times.iter().filter(|&&t| t <= times[last] - w.size()).count();
+                    (older, last + 1, (times[last] - w.size(), times[last]))
+                };
+                (0..rows).filter(|&row| arrived(row).is_multiple_of(w.rows())).map(extent).collect()
+            }
             Window::Punctuation(w) => {
                 let marked = |row: usize| marks[row] == Some(true);
                 let edge = |row: &usize| match w.mark() {
@@ -305,15 +320,16 @@ mod tests {
             window in any_window(),
             rows in prop::collection::vec((-40i64..40, prop::option::of(any::<bool>())), 0..40),
         ) {
-            let mut times: Vec<i64> = rows.iter().map(|row| row.0).collect();
-            times.sort_unstable();
+            let mut arrived: Vec<(i64, u32)> = rows.iter().map(|row| row.0).zip(0..).collect();
+            arrived.sort_unstable();
+            let (times, arrivals): (Vec<i64>, Vec<u32>) = arrived.into_iter().unzip();
             let marks: Vec<Option<bool>> = rows.iter().map(|row| row.1).collect();
             let column: ArrayRef = Arc::new(BooleanArray::from(marks.clone()));
             let nulls: ArrayRef = Arc::new(marks.iter().map(|mark| Some(mark.is_none())).collect::<BooleanArray>());
-            let rows = KeyRows { times: &times, columns: &[column, nulls] };
+            let rows = KeyRows { times: &times, columns: &[column, nulls], arrivals: &arrivals };
             let mut listed = Vec::new();
             window.list(&rows, &mut listed).unwrap();
-            prop_assert_eq!(&listed, &oracle(&window, &times, &marks));
+            prop_assert_eq!(&listed, &oracle(&window, &times, &marks, &arrivals));
             prop_assert!(listed.is_sorted_by(|a, b| a.lo <= b.lo && a.hi <= b.hi));
         }
 
@@ -337,7 +353,7 @@ mod tests {
                 _ => each.end,
             };
             let is_asked = |each: &Listed| after.is_none_or(|after| final_at(each) > after) && final_at(each) <= ending.upto;
-            let mut wanted = oracle(&window, &times, &[]);
+            let mut wanted = oracle(&window, &times, &[], &[]);
             wanted.retain(is_asked);
             let (mut listed, mut cursor) = (Vec::new(), Cursor::default());
             loop {

@@ -274,6 +274,11 @@ class TestRefusals:
         self.refused("which one of Spark does not", source(), query)
         assert query.run(source(), output_mode="update").isStreaming
 
+    def test_windows_by_the_order_of_arrival(self, source):
+        window = wk.sliding("10 seconds", "2 rows", order="arrival")
+        query = wk.query(by="k", time="ts", windows=window, aggs=wk.count())
+        self.refused("counts rows in the order of arrival", source(), query)
+
     def test_policies(self, source):
         self.refused(
             "depends on the clock", source(), with_policy(wk.emit(wk.every("1 second", of="processing time")))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
-from support.oracle import consecutive, taken
+from support.oracle import arrivals, consecutive, counts_arrivals, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
 from support.stream_oracle import Registered, Stream, by_ranks, by_rows, edge_after
@@ -75,17 +75,23 @@ class Kept(Stream):
         self.latest = max(time, self.latest or time) if self.order == "in-order" else self.latest
         return emitted | self.changes(before)
 
-    def changes(self, _: int | None) -> dict[Any, list[Any]]:
-        """Return final windows determined by rows that differ from what was emitted."""
+    def changes(self, before: int | None) -> dict[Any, list[Any]]:
+        """Return final windows determined by rows that differ from what was emitted.
+
+        `before` is the watermark before the call. Where a window's end is the time of one row, whatever
+        others come, it may have expired before that row came.
+        """
         times = self.times()
         columns = {name: plain(self.table[name]) for name in self.schema.names}
         result: dict[Any, list[Any]] = {}
-        for name, (query, *_) in self.queries.items():
+        for name, (query, _, lateness) in self.queries.items():
             for window in filter(by_rows, query.windows):
+                least = None if before is None or not counts_arrivals(window) else before - lateness
                 for group, rows in self.groups(name, window, columns).items():
                     ranked = sorted(rows, key=lambda row: (times[row], row))
                     known = self.final[(name, window.name, group)]
-                    now = {each.identity: each for each in self.finals(window, ranked, times, columns, group)}
+                    finals = self.finals(window, ranked, times, columns, group)
+                    now = {each.identity: each for each in finals if least is None or each.end >= least}
                     for identity, each in now.items():
                         if known.get(identity) == each:
                             continue
@@ -152,6 +158,12 @@ class Kept(Stream):
                 hi = sum(time < edge for time in ascending)
                 if final(edge):
                     yield emitted(edge, max(0, hi - window.size.count), hi)
+        elif counts_arrivals(window):
+            windows = arrivals(window, ranked, times, self.time_type)
+            for number, (start, end, _, ranks) in enumerate(windows):
+                if final(end):
+                    assert ranks is not None
+                    yield emitted(number, *ranks, (start, end))
         else:
             length = in_units(window.size, self.time_type)
             for hi in range(window.slide.count, len(ranked) + 1, window.slide.count):
@@ -353,7 +365,7 @@ class Both:
             values = [columns[each.name][row] for each in query.aggs]
             number = columns["window_number"][row] if "window_number" in columns else None
             update = columns["update"][row]
-            assert (number is not None) == numbered(kind)
+            assert (number is not None) == (numbered(kind) or counts_arrivals(kind))
             assert (ranks[row] is not None) == (kind.counts_rows and span is not None)
             at = (name, *group, window)
             if numbered(kind):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
-from support.oracle import by_row_sessions, extents, has_gap, taken
+from support.oracle import by_row_sessions, counts_arrivals, extents, has_gap, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
 
@@ -141,6 +141,9 @@ class Stream:
         """Whether windows have not come so far, or one that a row alone would open has not expired."""
         if t >= horizon:
             return True
+        if isinstance(window, wk.Sliding) and counts_arrivals(window):
+            # A window that ends at the horizon has not expired.
+            return t > horizon - in_units(window.size, self.time_type)
         if isinstance(window, wk.Landmark):
             return last_end(window, t, self.time_type) > horizon
         if isinstance(window, wk.Sliding) and isinstance(window.size, wk.Rows) and not by_ranks(window):

@@ -162,7 +162,10 @@ def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
     size, rows = draw(st.integers(1, 25)), draw(st.integers(1, 7))
     match draw(
         st.sampled_from(
-            ["count", "count", "count", "last rows", "last time", "marks", "marks", "between", "long", "own"]
+            [
+                *("count", "count", "count", "last rows", "last time", "arrivals", "arrivals"),
+                *("marks", "marks", "between", "long", "own"),
+            ]
         )
     ):
         case "count":
@@ -173,6 +176,8 @@ def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
             return wk.sliding(wk.rows(rows), scaled(size, kind), start_time=scaled(start, kind))
         case "last time":
             return wk.sliding(scaled(size, kind), wk.rows(rows))
+        case "arrivals":
+            return wk.sliding(scaled(size, kind), wk.rows(rows), order="arrival")
         case "marks":
             return wk.punctuation(
                 draw(st.sampled_from(["m", "n"])), at=draw(st.sampled_from(["start", "end"]))

@@ -123,6 +123,11 @@ class Window(ABC):
         """Whether one of its lengths is a number of rows: results then have the column ``window_rows``."""
         return any(isinstance(each, Rows) for each in self.lengths().values())
 
+    @property
+    def counts_arrivals(self) -> bool:
+        """Whether the order in which rows arrive determines its windows, even where their times differ."""
+        return False
+
     @final
     def bound(self) -> Bound:
         """Return the window as the native core takes it."""

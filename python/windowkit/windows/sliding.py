@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from windowkit.checks import a_type
 from windowkit.durations import Duration, Length, Measure, Rows, length
-from windowkit.errors import InvalidValue
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.base import (
     Assembly,
     Window,
@@ -31,10 +32,21 @@ class Sliding(Window):
     slide: Measure
     start_time: Measure | None = None
     partial: bool = False
+    order: Literal["time", "arrival"] = "time"
 
     def __post_init__(self) -> None:
         require_positive("size", self.size)
         require_positive("slide", self.slide)
+        if not isinstance(self.order, str):
+            raise InvalidType(f"order: {self.order!r} is {a_type(self.order)}; order is 'time' or 'arrival'")
+        if self.order not in ("time", "arrival"):
+            raise InvalidValue(f"order: {self.order!r} is unknown; order is 'time' or 'arrival'")
+        if self.counts_arrivals and not self.slides_by_rows:
+            raise InvalidValue(
+                f"order: 'arrival' is given for windows of {shown(self.size)} every {shown(self.slide)}; "
+                "rows are counted as they arrive only by windows whose size is a length of time or "
+                "integers and whose slide is a number of rows"
+            )
         if not self.is_multi_measure:
             require_same_kind("slide", self.slide, "size", self.size)
             if units(self.slide) > units(self.size):
@@ -50,15 +62,27 @@ class Sliding(Window):
         """Whether one of size and slide is a number of rows and the other is not."""
         return isinstance(self.size, Rows) != isinstance(self.slide, Rows)
 
+    @property
+    def slides_by_rows(self) -> bool:
+        """Whether a window ends every so many rows, and begins at a time."""
+        return isinstance(self.slide, Rows) and not isinstance(self.size, Rows)
+
+    @property
+    def counts_arrivals(self) -> bool:
+        """Whether a key's rows are counted as they arrive."""
+        return self.order == "arrival"
+
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
-        return [str(self.size), str(self.slide), *trailing(self.start_time, self.partial)]
+        order = ["order=arrival"] if self.counts_arrivals else []
+        return [str(self.size), str(self.slide), *trailing(self.start_time, self.partial), *order]
 
     def character(self, context: str) -> str:
         """Describe how many windows a row is in, or which rows are in one."""
         if self.is_multi_measure:
             end, begin = ("a time", "rank") if isinstance(self.size, Rows) else ("a row", "time")
-            return f"{context}: {end} ends it, and determines the {begin} that begins it"
+            counted = ", counted in the order of arrival," if self.counts_arrivals else ""
+            return f"{context}: {end}{counted} ends it, and determines the {begin} that begins it"
         count, rest = divmod(units(self.size), units(self.slide))
         several = f"{count} or {count + 1}" if rest else str(count)
         return f"{context}; a row is in {several} of them" + (", by its rank" if self.counts_rows else "")
@@ -73,8 +97,8 @@ class Sliding(Window):
         return {"size": self.size, "slide": self.slide, "start_time": self.start_time}
 
     def options(self) -> list[str]:
-        """Return ``partial`` if unfinished windows count."""
-        return ["partial"] if self.partial else []
+        """Return ``partial`` if unfinished windows count, ``arrival`` if rows are counted as they arrive."""
+        return [*(["partial"] if self.partial else []), *(["arrival"] if self.counts_arrivals else [])]
 
     @property
     def is_time(self) -> bool:
@@ -87,7 +111,12 @@ class Sliding(Window):
 
 
 def sliding(
-    size: Length, slide: Length, *, start_time: Length | None = None, partial: bool = False
+    size: Length,
+    slide: Length,
+    *,
+    start_time: Length | None = None,
+    partial: bool = False,
+    order: Literal["time", "arrival"] = "time",
 ) -> Sliding:
     """Windows of one size that start every `slide`; each row is in about size / slide of them.
 
@@ -105,6 +134,10 @@ def sliding(
     partial : bool, default False
         For windows whose size and slide are numbers of rows: whether those at the end of a key that have
         fewer rows are included.
+    order : str, default "time"
+        For windows of a length of time every so many rows: whether a key's rows are counted in the order of
+        ``"time"``, or of their ``"arrival"``, the order in which the data has them. Spark cannot say the
+        latter.
 
     Returns
     -------
@@ -120,14 +153,17 @@ def sliding(
         ``sliding("10 rows", "5 seconds")``: at each edge ``start_time + k * slide`` the last 10 rows of a key
         before it, or fewer while a key has fewer rows, if one of them came since the previous edge (Traub et
         al. 2019, §4.4). ``sliding("10 seconds", "100 rows")``: after each 100th row of a key, at a time t,
-        the rows up to it with times in ``(t - 10 seconds, t]`` (Li 2008, Eq. 5.16-5.18).
+        the rows up to it with times in ``(t - 10 seconds, t]`` (Li 2008, Eq. 5.16-5.18). With
+        ``order="arrival"`` it is the 100th, 200th, ... row of the key to arrive that ends a window (Eq.
+        5.13-5.15): a row that comes late moves no window's end.
 
         All but the first keep rows until all have arrived.
 
     Raises
     ------
     InvalidType, InvalidValue
-        A length is invalid or not positive, `slide` is greater than `size`, or `start_time` is too large.
+        A length is invalid or not positive, `slide` is greater than `size`, or `start_time` is too large; or
+        `order` is not one of these, or is ``"arrival"`` for other windows.
 
     Examples
     --------
@@ -137,6 +173,8 @@ def sliding(
     sliding(600, 60)
     >>> print(sliding("10 rows", "5 seconds"))
     sliding(10 rows, 5 seconds)
+    >>> print(sliding("10 seconds", "100 rows", order="arrival"))
+    sliding(10 seconds, 100 rows, order=arrival)
     """
     start = optional_length("start_time", start_time)
-    return Sliding(length("size", size), length("slide", slide), start, partial)
+    return Sliding(length("size", size), length("slide", slide), start, partial, order)

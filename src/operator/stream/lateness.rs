@@ -108,7 +108,7 @@ fn look_closer(entry: &Entry, limit: &Limit, rows: &Accepted, reasons: &mut [Opt
         let times: Vec<i64> = own.values().iter().map(|&row| rows.times[row as usize]).collect();
         let columns = window.columns().into_iter().map(|column| take(rows.rows.column(column), &own, None));
         let columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, ArrowError>>()?;
-        let some = window.takes(&KeyRows { times: &times, columns: &columns }, horizon)?;
+        let some = window.takes(&KeyRows { times: &times, columns: &columns, arrivals: &[] }, horizon)?;
         let each = taken[begin..].iter_mut().enumerate();
         each.for_each(|(at, taken)| *taken |= some.as_ref().is_none_or(|some| some[at]));
     }

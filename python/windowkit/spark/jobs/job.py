@@ -178,6 +178,13 @@ def bound(frame: DataFrame, query: Query) -> Job:
         The query does not fit.
     """
     query = query.nested
+    for window in query.windows:
+        if window.counts_arrivals:
+            raise InvalidValue(
+                f"windows: {window} counts rows in the order of arrival, which rows of a DataFrame do not "
+                "have: Spark reads and shuffles them in any order; allowed are windows by time, or a "
+                "column of row numbers as the time"
+            )
     names = frame.columns
     query = query.resolved(names)
     positions = {
