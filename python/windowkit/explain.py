@@ -72,7 +72,7 @@ def explain(query: Query, data: Any = None) -> str:
             for window, (context, _, needs_rows, source) in zip(query.windows, planned.windows, strict=True)
         ),
         *slices(query, planned, unit),
-        f"  store {', '.join(stored)}",
+        f"  store {', '.join(stored)}{twice(query)}",
         *panes(query, planned),
         "windows from slices",
         *answers(query, planned.needs_rows),
@@ -88,6 +88,13 @@ def explain(query: Query, data: Any = None) -> str:
         output = shaped_schema(pa.schema(planned.output_schema), query)
         lines += ["output", *(f"  {field.name}: {field.type}" for field in output)]
     return "\n".join(lines)
+
+
+def twice(query: Query) -> str:
+    """Return what is said of slices where rows take back others."""
+    return (
+        "" if query.weight is None else f", each of rows with {quoted(query.weight)} 1 and of those with -1"
+    )
 
 
 def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[str]:
@@ -147,6 +154,7 @@ def assumed(query: Query) -> pa.Schema:
     fields |= {aggregate.filter: pa.bool_() for aggregate in query.aggs if aggregate.filter is not None}
     marks = [window.columns for window in query.windows if isinstance(window, Punctuation | Between)]
     fields |= {column: pa.bool_() for columns in marks for column in columns}
+    fields |= {} if query.weight is None else {query.weight: pa.int8()}
     fields[query.time] = time_type(query.windows)
     gap = pa.int64() if fields[query.time] == pa.int64() else pa.duration("us")
     sessions = [window for window in query.windows if isinstance(window, Session)]

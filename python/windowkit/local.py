@@ -105,7 +105,7 @@ def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native
     UnknownColumn, InvalidType, InvalidValue
         The query does not fit.
     """
-    policy = [query.emit.given()] if of_stream and query.emit is not None else []
+    policy = query.emit.given() if of_stream and query.emit is not None else None
     query = query.resolved(schema.names)
     try:
         return _native.Plan(
@@ -115,7 +115,8 @@ def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native
             [window.bound() for window in query.windows],
             aggregates(query.aggs),
             query.max_windows,
-            *policy,
+            policy,
+            query.weight,
         )
     except UnknownColumn as error:
         # The core says which column there is not; which one is probably meant is a matter of language.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -264,8 +264,8 @@ class Operator:
 
         return self._calls.make("push", push)
 
-    def advance(self, watermark: Any = None) -> pa.Table:
-        """Declare the stream complete up to a time: rows before it are late.
+    def advance(self, watermark: Any = None, key: Any = None) -> pa.Table:
+        """Declare the stream, or one of its keys, complete up to a time: rows before it are late.
 
         Parameters
         ----------
@@ -276,6 +276,10 @@ class Operator:
             units of the time column, whatever its type: microseconds since 1970 for ``timestamp("us")``. For
             `windowkit.PROCESSING_TIME`, omit it; the clock is used. With ``progress``, omit it to move on to
             the watermark of the sources that are not idle by now.
+        key : object or mapping of str to object, optional
+            The only key that is complete up to then; a mapping by column if there are several. It need not
+            have had rows. From then on it is ahead of the others, until the watermark of the stream gets
+            there: see `keys_ahead`. All keys by default.
 
         Returns
         -------
@@ -286,13 +290,33 @@ class Operator:
         Raises
         ------
         InvalidType, InvalidValue
-            It is not a time of the column's type, or before the last one; the schema is not known yet; or
-            the operator is closed.
+            It is not a time of the column's type, or before the last one, of the key if one is given; the key
+            does not fit the query's, or the query has none; the schema is not known yet; or the operator is
+            closed.
         Overflow
             A result does not fit its type.
+
+        Notes
+        -----
+        With a key, O(windows of the key that are emitted, and window types). This is the group-wise
+        punctuation of Li (2008, §2.1).
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(order="out-of-order")
+        >>> op.push(pa.table({"k": ["a", "b"], "t": [1, 2]})).num_rows
+        0
+        >>> op.advance(10, key="a").to_pylist()
+        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 1, 'update': False}]
+        >>> op.advance(10).to_pylist()
+        [{'k': 'b', 'window': {'start': 0, 'end': 10}, 'n': 1, 'update': False}]
         """
 
         def advance(core: _native.Operator, schema: pa.Schema) -> pa.Table:
+            if key is not None:
+                return self._advanced(core, schema, watermark, key)
             self._look_at_clock(core)
             if watermark is None and core.follows:
                 return self._table(core.follow())
@@ -306,6 +330,60 @@ class Operator:
             return self._table(core.advance(self._stamps.now(core.watermark)))
 
         return self._ask("advance", advance)
+
+    def _advanced(self, core: _native.Operator, schema: pa.Schema, watermark: Any, key: Any) -> pa.Table:
+        """Return what becomes ready as one key is complete up to a time."""
+        if self._stamps is not None:
+            raise InvalidValue(
+                f"key: {key!r} is given over PROCESSING_TIME, where rows get the time of the clock, whatever "
+                "their key; allowed are watermarks of keys over a column of times"
+            )
+        if not self._leader.by:
+            raise InvalidValue(
+                f"key: {key!r} is given, but the queries group by nothing (by=[]); advance(watermark) "
+                "without a key moves the watermark of the stream"
+            )
+        if watermark is None:
+            raise InvalidValue(
+                f"watermark: none is given for the key {key!r}; a key is complete up to a time, as in "
+                "advance(time, key=...)"
+            )
+        at = in_time("watermark", watermark, self._time_type(schema))
+        self._look_at_clock(core)
+        return self._table(core.advance_key(at, one_key(key, self._leader.by, schema)))
+
+    def keys_ahead(self) -> pa.Table:
+        """Return the keys that are complete further than the stream, by ``advance(..., key=...)``.
+
+        Returns
+        -------
+        pyarrow.Table
+            The key columns, and ``watermark``: up to when the key is complete. A key that the watermark of
+            the stream has reached is no longer among them.
+
+        Raises
+        ------
+        InvalidValue
+            The schema is not known yet.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> schema = pa.schema({"k": pa.string(), "t": pa.int64()})
+        >>> op = query.operator(order="out-of-order", schema=schema)
+        >>> op.advance(10, key="a").num_rows
+        0
+        >>> op.keys_ahead().to_pylist()
+        [{'k': 'a', 'watermark': 10}]
+        >>> op.advance(10).num_rows, op.keys_ahead().num_rows
+        (0, 0)
+        """
+
+        def keys_ahead(core: _native.Operator, _: pa.Schema) -> pa.Table:
+            return pa.Table.from_batches([pa.record_batch(core.keys_ahead())])
+
+        return self._ask("keys_ahead", keys_ahead, closed=True)
 
     def progress(self) -> pa.Table:
         """Return what is known of each source of the stream, if ``progress`` was given.
@@ -565,7 +643,7 @@ class Operator:
     def stats(self) -> Stats:
         """Return what the operator holds and has done."""
         if not self._is_bound("stats"):
-            return Stats(*[0] * 14)
+            return Stats(*[0] * len(fields(Stats)))
         return Stats(*self._ask("stats", lambda core, _: core.stats(), closed=True))
 
     def slices(self) -> pa.Table:

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{DataType, Schema};
 
@@ -28,6 +28,8 @@ pub struct Bounded {
     slice_types: Vec<DataType>,
     first_compaction: usize,
     compact_at: usize,
+    /// How many rows were pushed, where they are weighed.
+    weighed: usize,
 }
 
 /// What is stored of the rows.
@@ -66,6 +68,7 @@ impl Bounded {
             slice_types: Vec::new(),
             first_compaction: FIRST_COMPACTION,
             compact_at: FIRST_COMPACTION,
+            weighed: 0,
         })
     }
 
@@ -80,6 +83,12 @@ impl Bounded {
     }
 
     fn add(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
+        if let Some(weights) = self.plan.weights() {
+            for batch in batches {
+                weights.check(batch, self.weighed)?;
+                self.weighed += batch.num_rows();
+            }
+        }
         let worker = match &mut self.held {
             Held::Rows(gathered) => return gathered.push(batches, threads),
             Held::Slices(worker) => worker,
@@ -267,12 +276,7 @@ impl Columns {
     /// What `plan` reads of its keys and times, and what `partials` do.
     pub(crate) fn of(plan: &Plan, partials: &[Stored], batch: &RecordBatch) -> Result<Self> {
         let batch = Timed::of(plan, batch)?;
-        let inputs = partials.iter().map(|stored| {
-            let taken = stored.filter.map(|position| batch.column(position)).transpose()?;
-            let columns =
-                stored.inputs.iter().map(|&position| batch.column(position)).collect::<Result<_>>()?;
-            Ok(Input { columns, taken: taken.map(|taken| taken.as_boolean().clone()) })
-        });
+        let inputs = partials.iter().map(|stored| stored.input(|position| batch.column(position)));
         Ok(Self { keys: batch.keys()?, times: batch.times()?, inputs: inputs.collect::<Result<_>>()? })
     }
 }

@@ -326,11 +326,7 @@ impl Ordered {
                 }
                 Ok(taken[at].clone().expect("it was taken"))
             };
-            let inputs = self.plan.partials().iter().map(|stored| {
-                let filter = stored.filter.as_ref().map(&mut column).transpose()?;
-                let columns = stored.inputs.iter().map(&mut column).collect::<Result<_>>()?;
-                Ok(Input { columns, taken: filter.map(|filter| filter.as_boolean().clone()) })
-            });
+            let inputs = self.plan.partials().iter().map(|stored| stored.input(|position| column(&position)));
             let inputs = inputs.collect::<Result<Vec<Input>>>()?;
             let slots = &into.slots[chunk.clone()];
             // Slices ascend and have no gaps, so their number so far is that of the last row's slice plus one.

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::policy::Policy;
 use super::schema::{find, output_schema, with_results};
+use super::stored::Planned;
+pub use super::stored::Stored;
+use super::weights::Weights;
 use super::window_spec::{WindowSpec, bind_window};
-use crate::aggregate::{Function, Operand, Partial, Partials, Properties, User};
+use crate::aggregate::{Function, Operand, Partials, Properties, User};
 use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
@@ -46,37 +48,6 @@ impl AggregateSpec {
     }
 }
 
-/// A partial aggregate that slices store, bound to its columns.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stored {
-    /// Its kind.
-    pub partial: Partial,
-    /// Positions of the columns it reads.
-    pub inputs: Vec<usize>,
-    /// Position of the boolean column that says which rows it takes.
-    pub filter: Option<usize>,
-}
-
-/// An aggregate bound to its column.
-#[derive(Debug, Clone)]
-pub(super) struct Planned {
-    pub(super) name: String,
-    pub(super) function: Function,
-    /// Which of the plan's partials it is lowered from.
-    pub(super) partials: Vec<usize>,
-    pub(super) inputs: Vec<DataType>,
-}
-
-impl Planned {
-    /// The results, from columns of its partials.
-    pub(super) fn lower(&self, partials: &[&dyn Partials], time: &DataType) -> Result<ArrayRef> {
-        self.function.lower(partials, &self.inputs, time).map_err(|error| match error {
-            Error::Overflow(why) => Error::Overflow(format!("{}: {why}", self.name)),
-            other => other,
-        })
-    }
-}
-
 /// Windows that a query may make in one call, unless it says otherwise.
 pub const MAX_WINDOWS: u64 = 1_000_000_000;
 
@@ -94,6 +65,7 @@ pub struct Plan {
     output: SchemaRef,
     max_windows: Option<u64>,
     policy: Option<Arc<Policy>>,
+    weights: Option<Weights>,
     spec: Spec,
 }
 
@@ -104,6 +76,7 @@ struct Spec {
     time: String,
     windows: Vec<WindowSpec>,
     aggregates: Vec<AggregateSpec>,
+    weight: Option<String>,
 }
 
 impl Plan {
@@ -121,7 +94,7 @@ impl Plan {
         if windows.is_empty() {
             return Err(Error::InvalidValue("windows: none given; at least one is needed".into()));
         }
-        Self::bind(input, Spec { by, time, windows, aggregates }, true)
+        Self::bind(input, Spec { by, time, windows, aggregates, weight: None }, true)
     }
 
     /// Binds aggregates of rows without windows, as those over frames are: the result has all rows, those without time
@@ -135,7 +108,7 @@ impl Plan {
         time: String,
         aggregates: Vec<AggregateSpec>,
     ) -> Result<Self> {
-        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates }, true)
+        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates, weight: None }, true)
     }
 
     /// The same for aggregates of which other rows are asked: see [`Plan::of_labels`]. The result has only them.
@@ -148,7 +121,7 @@ impl Plan {
         time: String,
         aggregates: Vec<AggregateSpec>,
     ) -> Result<Self> {
-        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates }, false)
+        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates, weight: None }, false)
     }
 
     /// The plan of the rows that this one's aggregates are asked for, which are read for their keys and times: the
@@ -215,6 +188,9 @@ impl Plan {
             planned.push(bound);
             results.push(field);
         }
+        let weights =
+            spec.weight.as_deref().map(|name| Weights::bind(name, &input, &windows, &planned, &mut partials));
+        let weights = weights.transpose()?;
         let output = match windows[..] {
             [] if with_input => with_results(&input, results)?,
             [] => with_results(&Schema::empty(), results)?,
@@ -234,8 +210,27 @@ impl Plan {
             output,
             max_windows,
             policy,
+            weights,
             spec,
         })
+    }
+
+    /// The same plan for rows with weights in a column of this name: 1, and -1 where a row takes back an earlier one.
+    ///
+    /// # Errors
+    /// `UnknownColumn`, `InvalidType` or `InvalidValue` if there is no such column of signed integers, or if windows or
+    /// functions do not allow it.
+    pub fn with_weight(self, weight: Option<String>) -> Result<Self> {
+        if weight == self.spec.weight {
+            return Ok(self);
+        }
+        let bound = Self::bind(self.input.clone(), Spec { weight, ..self.spec.clone() }, true)?;
+        Ok(Self { max_windows: self.max_windows, policy: self.policy, ..bound })
+    }
+
+    /// How rows are weighed, if they are.
+    pub(super) fn weights(&self) -> Option<&Weights> {
+        self.weights.as_ref()
     }
 
     /// The same plan, allowed to make so many windows in one call; any number if `None`.
@@ -335,8 +330,7 @@ impl Plan {
 
     /// Positions of the columns that partials or windows read, each once.
     pub(super) fn read(&self) -> Vec<usize> {
-        let of_partials =
-            self.partials.iter().flat_map(|stored| stored.inputs.iter().copied().chain(stored.filter));
+        let of_partials = self.partials.iter().flat_map(Stored::reads);
         let of_windows = self.windows.iter().flat_map(|(_, window)| window.columns());
         let mut all: Vec<usize> = of_partials.chain(of_windows).collect();
         all.sort_unstable();
@@ -400,7 +394,7 @@ impl Plan {
 
     /// A fingerprint that distinguishes queries and stays the same across releases.
     pub fn signature(&self) -> String {
-        let Spec { by, time, aggregates, .. } = &self.spec;
+        let Spec { by, time, aggregates, weight, .. } = &self.spec;
         let mut lines = vec![format!("by {by:?} time {time:?}")];
         lines.extend(self.windows.iter().map(|(name, window)| format!("{name:?} {window:?}")));
         lines.extend(aggregates.iter().map(
@@ -413,6 +407,7 @@ impl Plan {
             },
         ));
         lines.extend(self.policy.as_ref().map(|policy| format!("{policy:?}")));
+        lines.extend(weight.as_ref().map(|weight| format!("weight {weight:?}")));
         lines.join("\n")
     }
 
@@ -537,7 +532,7 @@ fn bind_aggregate(
             Operand::Column(at) => columns[at],
             Operand::Time => time,
         };
-        let stored = Stored { partial, inputs: operands.iter().map(column).collect(), filter };
+        let stored = Stored { partial, inputs: operands.iter().map(column).collect(), filter, weight: None };
         partials.iter().position(|known| *known == stored).unwrap_or_else(|| {
             partials.push(stored);
             partials.len() - 1

@@ -141,6 +141,24 @@ impl PyOperator {
         detached(py, || self.attempt(Step::Advance(watermark)))
     }
 
+    /// Moves the watermark of the key in a batch of one row.
+    fn advance_key(
+        &self,
+        py: Python<'_>,
+        watermark: i64,
+        key: Given<PyRecordBatch>,
+    ) -> PyResult<PyRecordBatchReader> {
+        detached(py, || {
+            let key = key.batch("key")?;
+            self.attempt(Step::AdvanceKey(watermark, key.columns()))
+        })
+    }
+
+    /// Keys that are ahead of the stream, and in the last column up to when each is complete.
+    fn keys_ahead(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
+        detached(py, || self.with(|stream| Ok(PyRecordBatch::new(stream.keys_ahead()?))))
+    }
+
     /// Moves the watermark on to that of the sources that are not idle.
     fn follow(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
         detached(py, || self.attempt(Step::Follow))
@@ -387,7 +405,7 @@ fn bound(plan: &Plan, argument: &str, given: Length) -> Result<i64> {
 fn numbers(s: Stats) -> Vec<u64> {
     let held = [s.keys, s.slices, s.rows_kept, s.bytes].map(|number| number as u64);
     let done = [s.rows, s.splits, s.merges, s.shifts, s.recomputations, s.late, s.windows, s.updates];
-    [&held[..], &done, &[s.late_dropped, s.late_bytes as u64]].concat()
+    [&held[..], &done, &[s.late_dropped, s.late_bytes as u64, s.keys_ahead as u64]].concat()
 }
 
 fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {

@@ -16,8 +16,8 @@ use super::window::{WindowTuple, window};
 use crate::Result;
 use crate::aggregate::{Arrays, Partial, User};
 use crate::operator::{
-    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Flush, Output, Plan, Policy, Stored, Term, WindowSpec, length,
-    split_rows,
+    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Flush, Output, Plan, Policy, Sign, Stored, Term, WindowSpec,
+    length, split_rows,
 };
 use crate::window::Measure;
 
@@ -37,7 +37,7 @@ type PolicyTuple = (Vec<Term>, String, Option<u64>, Option<(i128, bool)>);
 #[pymethods]
 impl PyPlan {
     #[new]
-    #[pyo3(signature = (schema, by, time, windows, aggregates, max_windows = None, policy = None))]
+    #[pyo3(signature = (schema, by, time, windows, aggregates, max_windows = None, policy = None, weight = None))]
     #[allow(clippy::too_many_arguments, reason = "as many as a query has parts")]
     fn new(
         py: Python<'_>,
@@ -48,6 +48,7 @@ impl PyPlan {
         aggregates: Vec<AggregateTuple>,
         max_windows: Option<u64>,
         policy: Option<PolicyTuple>,
+        weight: Option<String>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
         let schema: SchemaRef = schema.0.into_inner();
@@ -58,7 +59,7 @@ impl PyPlan {
         let windows: Vec<Result<WindowSpec>> = windows.collect::<PyResult<_>>()?;
         detached(py, move || {
             let windows = windows.into_iter().collect::<Result<_>>()?;
-            let plan = Plan::new(schema, by, time, windows, aggregates)?;
+            let plan = Plan::new(schema, by, time, windows, aggregates)?.with_weight(weight)?;
             let policy = policy.map(|(terms, refinement, at_most, later)| {
                 let later = later.map(|(later, is_time)| length(plan.measure(), "later", later, is_time));
                 let flush = Flush { at_most, later: later.transpose()? };
@@ -75,12 +76,14 @@ impl PyPlan {
         PySchema::new(self.0.output().clone())
     }
 
-    /// The distinct partials that slices store: kind, columns, filter.
+    /// The distinct partials that slices store: kind, columns, filter. Where rows have weights, all are stored once for each
+    /// weight, and here once.
     #[getter]
     fn partials(&self) -> Vec<(String, Vec<String>, Option<String>)> {
         let column = |position: usize| self.0.input().field(position).name().clone();
         let columns = |stored: &Stored| stored.inputs.iter().map(|&at| column(at)).collect();
-        let partials = self.0.partials().iter();
+        let is_minus = |stored: &&Stored| matches!(stored.weight, Some((_, Sign::Minus)));
+        let partials = self.0.partials().iter().filter(|stored| !is_minus(stored));
         partials.map(|stored| (kind(&stored.partial), columns(stored), stored.filter.map(column))).collect()
     }
 

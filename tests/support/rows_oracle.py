@@ -59,9 +59,9 @@ class Kept(Stream):
         emitted = super().push(batch)
         return emitted | self.changes(before)
 
-    def advance(self, watermark: int) -> dict[Any, list[Any]]:
+    def advance(self, watermark: int, group: Group | None = None) -> dict[Any, list[Any]]:
         before = self.watermark
-        return super().advance(watermark) | self.changes(before)
+        return super().advance(watermark, group) | self.changes(before)
 
     def close(self) -> dict[Any, list[Any]]:
         self.closing = True
@@ -114,7 +114,7 @@ class Kept(Stream):
         group: Group,
     ) -> Iterator[FinalWindow]:
         ascending = [times[row] for row in ranked]
-        reached = None if self.closing else self.watermark
+        reached = None if self.closing else self.reached(group)
 
         def emitted(identity: Any, lo: int, hi: int, extent: tuple[int, int] | None = None) -> FinalWindow:
             start, end = extent or (ascending[lo], ascending[hi - 1])
@@ -237,6 +237,7 @@ class Both:
         lateness = part.lateness if allowed_lateness is None else allowed_lateness
         part.queries[name] = Registered(query, max(so_far) if so_far else None, lateness)
         part.watermark, part.latest = self.watermark, self.latest
+        part.ahead = {key: at for other in self.parts.values() for key, at in other.ahead.items()}
         self.parts[kept] = part
 
     def remove(self, name: str) -> None:
@@ -257,8 +258,8 @@ class Both:
         self.rows += len(fresh)
         return self.moved(result)
 
-    def advance(self, watermark: int) -> dict[Any, list[Any]]:
-        return self.each(lambda part: part.advance(watermark))
+    def advance(self, watermark: int, group: Group | None = None) -> dict[Any, list[Any]]:
+        return self.each(lambda part: part.advance(watermark, group))
 
     def close(self) -> dict[Any, list[Any]]:
         return self.each(lambda part: part.close())
@@ -282,13 +283,20 @@ class Both:
         self.watermark, self.latest = part.watermark, part.latest
         return result
 
-    def cutoff_of(self, time: int) -> bool:
+    def reached(self, group: Group) -> int | None:
+        return next(iter(self.parts.values())).reached(group)
+
+    def cutoff_of(self, time: int, group: Group | None = None) -> bool:
         """Whether a punctuation at this time is not too late."""
+        ahead = next(iter(self.parts.values())).ahead
+        if group is None and any(time < mark for mark in ahead.values()):
+            return False
+        watermark = self.watermark if group is None else self.reached(group)
         if self.order == "in-order":
-            reached = [t for t in (self.latest, self.watermark) if t is not None]
+            reached = [t for t in (self.latest, watermark) if t is not None]
             return all(t <= time for t in reached)
         return any(
-            (since is None or time > since) and (self.watermark is None or time >= self.watermark - lateness)
+            (since is None or time > since) and (watermark is None or time >= watermark - lateness)
             for query, since, lateness in self.parts[True].queries.values()
             if any(isinstance(window, wk.Punctuation) for window in query.windows)
         )

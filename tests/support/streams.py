@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
 import windowkit as wk
-from support.plain import column, nanoseconds_per_unit, plain
+from support.plain import column, key, nanoseconds_per_unit, plain
 from support.rows_oracle import Both
 from support.stream_oracle import Stream, assert_same, results
 from windowkit.moments import Moment
@@ -198,11 +198,12 @@ def windows(draw: st.DrawFn, kind: pa.DataType) -> list[wk.Window]:
 
 
 class Call(NamedTuple):
-    """A batch to push, or how far to move the watermark on, or a punctuation."""
+    """A batch to push, or how far to move the watermark on, or a punctuation; perhaps of a row's key."""
 
     batch: pa.Table | None
     advance: int = 0
     mark: bool = False
+    of: int | None = None
 
 
 class Case(NamedTuple):
@@ -262,7 +263,7 @@ def cases(draw: st.DrawFn, order: str | None = None) -> Case:
     calls, now = [], draw(st.integers(-30, 30))
     for _ in range(draw(st.integers(1, 8))):
         if draw(st.integers(0, 3)) == 0:
-            calls.append(Call(None, draw(st.integers(0, 30))))
+            calls.append(Call(None, draw(st.integers(0, 30)), of=draw(st.none() | st.integers(0, 20))))
             continue
         delays = [0] if order == "in-order" else [0, 0, 0, 1, 4, 11, 30]
         batch, now = draw(batches(schema, kinds, now, [0, 0, 1, 1, 2, 5, 12, 40], delays))
@@ -315,10 +316,30 @@ def call(op: wk.Operator, oracle: Stream | Both, what: Call, time: pa.DataType) 
     """Push, or move the watermark; return what must be returned, and what is."""
     if what.batch is not None:
         return oracle.push(what.batch), op.push(what.batch)
+    given = a_key(op, oracle, what)
+    if given is not None:
+        group = group_of(oracle.schema, given)
+        least = oracle.reached(group)
+        target = max(-40 if least is None else least, reached(oracle) - 15 + what.advance)
+        return oracle.advance(target, group), op.advance(scalar(target, time), key=given)
     least = oracle.watermark if oracle.watermark is not None else -40
     # In order the watermark is where rows are; out of order mostly somewhere behind the latest row.
     target = max(least, reached(oracle) - 15 + what.advance) if oracle.order == "out-of-order" else least
     return oracle.advance(target), op.advance(scalar(target, time))
+
+
+def group_of(schema: pa.Schema, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return a key as oracles have it."""
+    return tuple(key(plain(column([value], schema.field(name).type))[0]) for name, value in given.items())
+
+
+def a_key(op: wk.Operator, oracle: Stream | Both, what: Call) -> dict[str, Any] | None:
+    """Return the key that a call is for, if it is for one: that of some row."""
+    part = next(iter(oracle.parts.values())) if isinstance(oracle, Both) else oracle
+    query, table = next(iter(op.queries.values())), part.table
+    if what.of is None or not query.by or not table.num_rows or part.order == "in-order":
+        return None
+    return {name: table[name][what.of % table.num_rows].as_py() for name in query.by}
 
 
 def step(op: wk.Operator, oracle: Stream, what: Call, time: pa.DataType) -> None:

@@ -58,6 +58,11 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
         As `aggregate`.
     """
     checked = job(df, query)
+    if query.weight is not None:
+        raise InvalidValue(
+            f"query: it has weight={query.weight!r}, and Spark's own functions do not take rows back; "
+            "query.run(df) does"
+        )
     for aggregate in query.aggs:
         if aggregate.user is not None:
             raise InvalidValue(f"aggs: {aggregate} is a user's own function, which Spark does not offer")

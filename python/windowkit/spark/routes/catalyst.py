@@ -28,6 +28,8 @@ HELD_DIGITS: Final = 28
 
 
 def refusal(job: Job) -> str | None:
+    if job.query.weight is not None:
+        return "Spark's functions do not take rows back"
     if len(job.query.windows) > 1:
         return "there are several windows, and Spark would read the rows once for each"
     window = job.query.windows[0]

@@ -32,6 +32,8 @@ BUCKETS: Final = 64
 
 
 def refusal(job: Job) -> str | None:
+    if job.query.weight is not None:
+        return f"slices hold rows by their weight in {identifier(job.query.weight)}, and Catalyst's do not"
     for window, (_, _, needs_rows, _) in zip(job.query.windows, job.plan.windows, strict=True):
         if needs_rows:
             return f"windows of {window} need rows in order, and panes do not keep it"

@@ -121,6 +121,12 @@ def streaming(
     lateness: Length = 0 if allowed_lateness is None else allowed_lateness
     of_measure("allowed_lateness", lateness)
     check_policy(query.emit)
+    if query.weight is not None and query.emit is None and mode == "update":
+        raise InvalidValue(
+            f"output_mode: 'update' is given for a query with weight={query.weight!r}, whose windows may "
+            "lose all their rows, which no update can say; allowed are 'append', and "
+            "emit=windowkit.emit(..., refinement='retracting')"
+        )
     job = bound(frame, query)
     check_watermark(job)
     check_ends(query, mode)

@@ -8,6 +8,7 @@ use arrow_buffer::BooleanBuffer;
 use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::policy::{Event, Known, Policy};
+use crate::operator::stream::engine::BeforeAndAfter;
 use crate::operator::stream::intake::Accepted;
 use crate::state::{Reader, Writer, broken};
 
@@ -108,22 +109,24 @@ impl Triggers {
         self.policy.begin_again(&mut self.words[own]);
     }
 
-    /// The keys that fire at the end of a call; nothing is known of them any longer but their stages.
-    pub(super) fn look(&mut self, moved: Moved) -> Vec<u32> {
+    /// The keys that fire at the end of a call; nothing is known of them any longer but their stages. If keys are ahead of
+    /// the stream, `of_keys` has how far each is complete, before and after the call.
+    pub(super) fn look(&mut self, moved: Moved, of_keys: Option<&[BeforeAndAfter]>) -> Vec<u32> {
         let policy = self.policy.clone();
         let mut has_passed = false;
         for (latch, event) in policy.events().iter().enumerate() {
-            let passes = match *event {
-                Event::Marked(_) => false,
-                Event::Passed(each) => passes(each, moved.watermark),
-                Event::Ticked(each) => passes(each, moved.clock),
+            let (of_all, own) = match *event {
+                Event::Marked(_) => (false, None),
+                Event::Passed(each) => (passes(each, moved.watermark), of_keys.map(|own| (each, own))),
+                Event::Ticked(each) => (passes(each, moved.clock), None),
             };
-            if !passes {
+            if !of_all && own.is_none() {
                 continue;
             }
             has_passed = true;
             for key in 0..self.rows.len() as u32 {
-                if self.rows[key as usize] > 0 {
+                let passes = own.map_or(of_all, |(each, own)| passes(each, own[key as usize]));
+                if self.rows[key as usize] > 0 && passes {
                     self.touch(key);
                     self.words[key as usize * policy.words() + latch] = 1;
                 }

@@ -5,6 +5,7 @@
 //! [`Timelines`] with [`Store`]; and the window manager is `ready` with `answers`. A call first does everything that
 //! can fail and then everything that cannot: its changes are written to undo logs, and partials are linked in last.
 
+mod ahead;
 mod answers;
 mod early;
 mod pending;
@@ -15,6 +16,7 @@ mod upkeep;
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::agenda::Agenda;
+use super::ahead::{Ahead, Calls};
 use super::intake::Accepted;
 use super::keyed::Keyed;
 use super::options::{Options, Stats};
@@ -30,6 +32,8 @@ use crate::slice::strategy::Order;
 use crate::slice::{Cell, Cutter, Delta, Eager, Keys, Store, Timelines};
 use crate::window::Call;
 use crate::{Error, Result};
+pub(super) use ahead::{BeforeAndAfter, Marks};
+use answers::Answers;
 pub(super) use early::Asked;
 use pending::Pending;
 
@@ -64,6 +68,8 @@ pub(super) struct Engine {
     /// The same seen from the time up to which windows have expired, if that is not the watermark.
     expiring: Option<Agenda>,
     watermark: Option<i64>,
+    /// Keys that are complete further than that.
+    ahead: Ahead,
     reopened: Vec<Reopened>,
     /// Windows of each of the operator's queries that other engines emit in the same call.
     elsewhere: Vec<u64>,
@@ -88,11 +94,15 @@ pub(super) struct Outcome {
     results: Vec<(usize, RecordBatch)>,
     /// Windows that are not.
     early: Vec<(usize, RecordBatch)>,
+    /// Windows all of whose rows were taken back, if their results can be retracted, and whether they are final.
+    vanished: Vec<(usize, RecordBatch, bool)>,
     /// The keys of each query, by its number, that emitted something early.
     fired: Vec<(usize, Vec<u32>)>,
     /// Keys and times of rows, ascending, at least one of each changed slice, if there are emission policies.
     touched: Vec<(u32, i64)>,
     watermark: Option<i64>,
+    /// The key whose watermark moves by itself, and where to.
+    only: Option<(u32, i64)>,
     reopened: Vec<Reopened>,
     rows: u64,
     /// Of each query, by its place in the operator.
@@ -111,6 +121,16 @@ impl Outcome {
     /// The same of those that are not final.
     pub(super) fn take_early(&mut self) -> Vec<(usize, RecordBatch)> {
         std::mem::take(&mut self.early)
+    }
+
+    /// The same of those that no row is left of, and whether they are final.
+    pub(super) fn take_vanished(&mut self) -> Vec<(usize, RecordBatch, bool)> {
+        std::mem::take(&mut self.vanished)
+    }
+
+    /// Whether the watermark of one key moves.
+    pub(super) fn moves_key(&self) -> bool {
+        self.only.is_some()
     }
 
     /// Adds the windows of each query to those of other engines.
@@ -176,6 +196,7 @@ impl Engine {
             cutter: upkeep::cutter(&queries),
             tuples,
             watermark,
+            ahead: Ahead::default(),
             reopened: Vec::new(),
             elsewhere: Vec::new(),
             counts: Stats::default(),
@@ -192,8 +213,14 @@ impl Engine {
         Stats {
             keys,
             slices: self.slices.len(),
+            keys_ahead: self.ahead.len(),
             rows_kept: self.tuples.as_ref().map_or(0, Tuples::len),
-            bytes: self.slices.bytes() + self.store.bytes() + self.eager.bytes() + of_rows + of_pending,
+            bytes: self.slices.bytes()
+                + self.store.bytes()
+                + self.eager.bytes()
+                + of_rows
+                + of_pending
+                + self.ahead.bytes(),
             merges: self.counts.merges + self.slices.merges(),
             ..self.counts
         }
@@ -214,9 +241,10 @@ impl Engine {
     }
 
     /// Those rows that some window of this engine accepts.
-    pub(super) fn own_rows(&self, rows: &[Accepted]) -> Result<Vec<Accepted>> {
+    pub(super) fn own_rows(&mut self, rows: &[Accepted]) -> Result<Vec<Accepted>> {
         let cutoff = self.cutoff().unwrap_or(i64::MIN);
-        rows.iter().map(|batch| batch.since(cutoff)).collect()
+        let own = rows.iter().map(|batch| self.without_late_of_ahead(batch.since(cutoff)?));
+        own.collect()
     }
 
     /// Adds rows, and finds the windows that are ready at this watermark.
@@ -232,10 +260,10 @@ impl Engine {
             |engine| &mut engine.tuples,
             |engine, tuples| match tuples {
                 None => engine.cut(&accepted),
-                Some(tuples) => engine.put(tuples, accepted, call, &mut outgoing),
+                Some(tuples) => engine.put(tuples, accepted, (call, None), &mut outgoing),
             },
         )?;
-        self.outcome(brought, now, outgoing)
+        self.outcome(brought, (now, None), outgoing)
     }
 
     /// Finds the windows that become ready as the watermark moves; all that are left if the stream ends.
@@ -250,10 +278,10 @@ impl Engine {
             |engine| &mut engine.tuples,
             |engine, tuples| match tuples {
                 None => Ok(Brought::nothing()),
-                Some(tuples) => engine.put(tuples, Vec::new(), call, &mut outgoing),
+                Some(tuples) => engine.put(tuples, Vec::new(), (call, None), &mut outgoing),
             },
         )?;
-        self.outcome(brought, watermark, outgoing)
+        self.outcome(brought, (watermark, None), outgoing)
     }
 
     /// Puts a punctuation, of one key or of all, after the rows up to its time that have arrived.
@@ -266,12 +294,15 @@ impl Engine {
         key: Option<&[ArrayRef]>,
         watermark: Option<i64>,
     ) -> Result<Outcome> {
-        // Windows of this engine may have expired where others, updated for longer, still accept it.
-        let cutoff = self.cutoff();
-        if let Some(tuples) = self.tuples.as_mut().filter(|_| cutoff.is_none_or(|cutoff| cutoff <= time)) {
-            self.ids.clear();
+        self.ids.clear();
+        if self.tuples.is_some() {
             key.map_or(Ok(()), |values| self.keys.assign(values, 1, &mut self.ids))?;
-            tuples.punctuate(time, self.ids.first().copied());
+        }
+        // Windows of this engine may have expired where others, updated for longer, still accept it.
+        let key = self.ids.first().copied();
+        let cutoff = self.cutoff().max(key.and_then(|key| self.cutoff_ahead(key)));
+        if let Some(tuples) = self.tuples.as_mut().filter(|_| cutoff.is_none_or(|cutoff| cutoff <= time)) {
+            tuples.punctuate(time, key);
         }
         self.try_move(watermark, false)
     }
@@ -300,7 +331,7 @@ impl Engine {
         let mut pace = Pace::new();
         for &cell in self.cutter.cells() {
             pace.check(1)?;
-            if self.watermark.is_some_and(|watermark| cell.first < watermark) {
+            if self.reached(cell.key).is_some_and(|watermark| cell.first < watermark) {
                 late.push((cell.key, cell.first));
                 self.note_reopened(cell, &mut reopened);
             }
@@ -359,6 +390,8 @@ impl Engine {
                 keys = if same { Keys::One(first) } else { Keys::Each(&self.ids) };
             }
             let places = moved.as_ref().map_or(times, |moved| &moved[from..from + rows]);
+            let own = self.is_cumulative.then(|| self.put_at_horizon(places, keys)).flatten();
+            let (places, sorted) = own.as_deref().map_or((places, sorted), |own| (own, false));
             self.cutter.cut(places, keys, self.keys.len(), sorted || simd::is_ascending(places));
             let inputs: Vec<_> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
             delta.update(&inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
@@ -371,7 +404,7 @@ impl Engine {
         &mut self,
         tuples: &mut Tuples,
         accepted: Vec<Accepted>,
-        call: Call,
+        (common, only): (Call, Option<(u32, i64)>),
         outgoing: &mut [Outgoing],
     ) -> Result<Brought> {
         let rows: usize = accepted.iter().map(|batch| batch.rows.num_rows()).sum();
@@ -383,16 +416,20 @@ impl Engine {
                 tuples.put(batches, &self.ids, self.keys.len())?
             }
         };
-        let late = tuples.late(&fresh, self.watermark);
-        let touched = if self.pending.is_some() { tuples.late(&fresh, Some(i64::MAX)) } else { Vec::new() };
+        let late = tuples.late(&fresh, |key| self.reached(key));
+        let touched = match self.pending {
+            None => Vec::new(),
+            Some(_) => tuples.late(&fresh, |_| Some(i64::MAX)),
+        };
         let mut reopened = Vec::new();
         if self.queries.widest_gap().is_some() {
             for &(key, time) in &late {
                 self.note_reopened(Cell { key, first: time, last: time }, &mut reopened);
             }
         }
-        let Self { queries, slices, store, keys, .. } = self;
-        let changed = tuples.process((queries, slices), store, keys.len(), &fresh, call, outgoing)?;
+        let Self { queries, slices, store, keys, ahead, lateness, .. } = self;
+        let calls = Calls { common, only, ahead, queries, lateness: *lateness };
+        let changed = tuples.process((queries, slices), store, keys.len(), &fresh, &calls, outgoing)?;
         Ok(Brought { changed, late, touched, reopened, rows: rows as u64 })
     }
 
@@ -413,11 +450,12 @@ impl Engine {
         Ok(())
     }
 
-    /// The outcome of a call, with the windows that are ready once the watermark is at `now`.
+    /// The outcome of a call, with the windows that are ready once the watermark is at `now`, and that of a key where
+    /// `only` says.
     fn outcome(
         &mut self,
         brought: Brought,
-        now: Option<i64>,
+        (now, only): (Option<i64>, Option<(u32, i64)>),
         mut outgoing: Vec<Outgoing>,
     ) -> Result<Outcome> {
         let Brought { changed, late, touched, reopened: mut new, rows } = brought;
@@ -433,19 +471,25 @@ impl Engine {
         if let Some(now) = now.filter(|&now| self.watermark.is_none_or(|last| now > last)) {
             self.list_final(now, &mut outgoing, &mut reopened)?;
         }
+        if let Some((key, now)) = only {
+            self.list_final_of(key, now, &mut outgoing, &mut reopened)?;
+        }
         let all = outgoing.iter().flat_map(|outgoing| &outgoing.windows);
         let updates = all.filter(|each| each.update).count() as u64;
         let queries = self.queries.registered().iter().map(|query| query.entry);
         let windows = queries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64)).collect();
-        let results = self.answer(outgoing, &delta)?;
+        let Answers { results, vanished } = self.answer(outgoing, &delta)?;
+        let vanished = vanished.into_iter().map(|(entry, batch)| (entry, batch, true)).collect();
         let (early, fired) = (Vec::new(), Vec::new());
         Ok(Outcome {
             delta,
             results,
             early,
+            vanished,
             fired,
             touched,
             watermark: now,
+            only,
             reopened,
             rows,
             windows,
@@ -473,9 +517,11 @@ impl Engine {
         counts.recomputations += outcome.recomputed;
         if outcome.watermark > self.watermark {
             self.watermark = outcome.watermark;
+            self.watermark.into_iter().for_each(|watermark| self.ahead.pass(watermark));
             self.turn_agendas();
             self.forget(outcome.rows);
         }
+        outcome.only.into_iter().for_each(|only| self.keep_mark(only));
         self.tidy();
     }
 
