@@ -20,7 +20,7 @@ from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, UnknownColumn
 from windowkit.query import Query
 from windowkit.results import flat, flat_schema, form_of, formed
-from windowkit.validation import checked, from_elsewhere
+from windowkit.validation import TABLES, checked, from_elsewhere
 
 __all__ = ["OTHERWISE", "aggregates", "batches", "plan", "run", "schema", "schema_of"]
 __all__ += ["shaped", "shaped_schema"]
@@ -152,6 +152,8 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
     # What small pushes bring comes first: looking through an object's classes takes microseconds.
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, pa.Table):
+        return data.to_reader()
     if is_spark(data):
         raise InvalidType(
             "data: a Spark DataFrame has no batches or schema in this process; use query.run(data), or "
@@ -288,15 +290,17 @@ class Source:
         schema: pa.Schema | None = None,
     ) -> None:
         self._argument, self._full = argument, from_elsewhere(data, validate)
-        is_arrow = isinstance(data, pa.Table | pa.RecordBatch)
+        is_arrow = isinstance(data, TABLES)
         if is_arrow:
             checked(argument, data, self._full)
         elif schema is not None:
             data = narrowed(data, schema.names)
         elif columns is not None:
             data = narrowed(data, columns)
-        self._reader = reader_of(data, argument if schema is None else "data")
-        self._schema: pa.Schema = self._reader.schema
+        self._data: pa.Table | pa.RecordBatch | pa.RecordBatchReader = (
+            data if is_arrow else reader_of(data, argument if schema is None else "data")
+        )
+        self._schema: pa.Schema = self._data.schema
         self._align = None if schema is None else aligned(argument, self._schema, schema)
         if schema is not None and self._align is not None:
             # Whether values may be null, and what else fields say, is up to each batch.
@@ -309,15 +313,21 @@ class Source:
         """The schema of the batches."""
         return self._schema
 
+    @property
+    def shortest(self) -> Any:
+        """What has the same rows and an Arrow interface: the data itself, if that cannot fail."""
+        return self if self._may_fail else self._data
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        stream = self._reader
         if self._may_fail:
             stream = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        else:
+            stream = reader_of(self._data)
         return stream.__arrow_c_stream__(requested_schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in self._reader:
+            for batch in reader_of(self._data):
                 own = checked(self._argument, batch, self._full)
                 yield own if self._align is None else self._align(own)
         except (Exception, KeyboardInterrupt) as failure:

@@ -124,6 +124,9 @@ class Operator:
             schema = given if self._stamps is None else self._stamps.schema(given)
             self._calls = Calls(self._bound(self._state, schema))
 
+    _nothing: tuple[object, pa.Table] = (None, pa.table({}))
+    """Queries, and the table of their results without rows."""
+
     @property
     def _state(self) -> State:
         return self._calls.state
@@ -319,15 +322,16 @@ class Operator:
                 return self._advanced(core, schema, watermark, key)
             self._look_at_clock(core)
             if watermark is None and core.follows:
-                return self._table(core.follow())
+                return self._emitted(core, core.follow)
             if self._stamps is None:
-                return self._table(core.advance(in_time("watermark", watermark, self._time_type(schema))))
+                at = in_time("watermark", watermark, self._time_type(schema))
+                return self._emitted(core, core.advance, at)
             if watermark is not None:
                 raise InvalidValue(
                     f"watermark: {watermark!r} is given over PROCESSING_TIME, where it is the time of the "
                     "clock; no argument is allowed"
                 )
-            return self._table(core.advance(self._stamps.now(core.watermark)))
+            return self._emitted(core, core.advance, self._stamps.now(core.watermark))
 
         return self._ask("advance", advance)
 
@@ -411,7 +415,7 @@ class Operator:
         """End the stream, and return all windows that are left."""
 
         def close(state: State) -> tuple[State, pa.Table]:
-            rest = pa.table({}) if state.core is None else self._table(state.core.close())
+            rest = pa.table({}) if state.core is None else self._emitted(state.core, state.core.close)
             return replace(state, closed=True), rest
 
         return self._calls.make("close", close)
@@ -453,7 +457,7 @@ class Operator:
         """
 
         def peek(core: _native.Operator, schema: pa.Schema) -> pa.Table:
-            return self._table(core.peek(self._one_key(key, schema)))
+            return self._emitted(core, core.peek, self._one_key(key, schema))
 
         return self._ask("peek", peek)
 
@@ -499,7 +503,7 @@ class Operator:
 
         def fire(core: _native.Operator, schema: pa.Schema) -> pa.Table:
             self._look_at_clock(core)
-            return self._table(core.fire(self._one_key(key, schema)))
+            return self._emitted(core, core.fire, self._one_key(key, schema))
 
         return self._ask("fire", fire)
 
@@ -547,7 +551,7 @@ class Operator:
             kind = self._time_type(schema)
             self._look_at_clock(core)
             at = in_time("time", time, kind) if stamps is None else stamps.now(core.watermark)
-            return self._table(core.punctuate(at, self._one_key(key, schema)))
+            return self._emitted(core, core.punctuate, at, self._one_key(key, schema))
 
         return self._ask("punctuate", punctuate)
 
@@ -844,9 +848,10 @@ class Operator:
         with source:
             self._look_at_clock(core)
             if self._stamps is None:
-                return self._table(core.push(source))
+                return self._emitted(core, core.push, source.shortest)
             now = self._stamps.now(core.watermark)
-            return self._table(core.push(self._stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
+            stamped = self._stamps.stamped(pa.RecordBatchReader.from_stream(source), now)
+            return self._emitted(core, core.push, stamped)
 
     def _is_bound(self, call: str) -> bool:
         """Whether the schema of rows is known, so that there is a core."""
@@ -869,9 +874,16 @@ class Operator:
         """A query, which has the keys, the time column and the form of windows that all of them have."""
         return next(iter(self._state.queries.values()))
 
-    def _table(self, stream: Any) -> pa.Table:
-        """Return windows as a table, in the columns that the queries ask for."""
-        return shaped(table(stream), self._leader)
+    def _emitted(self, core: _native.Operator, step: Callable[..., Any], *arguments: Any) -> pa.Table:
+        """Return the windows that a step of the core emits, in the columns that the queries ask for."""
+        queries, (known, nothing) = self._state.queries, self._nothing
+        if known is not queries:
+            # Before the step: the core would commit it when asked.
+            nothing = shaped_schema(pa.schema(core.schema), self._leader).empty_table()
+            self._nothing = (queries, nothing)
+        stream = step(*arguments)
+        # Most small pushes emit nothing, and take less time than making a table does.
+        return nothing if stream is None else shaped(table(stream), self._leader)
 
     def _one_key(self, key: Any, schema: pa.Schema) -> pa.RecordBatch | None:
         return None if key is None else one_key(key, self._leader.by, schema)

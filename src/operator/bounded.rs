@@ -258,15 +258,13 @@ impl Worker {
                 check()?;
             }
             let rows = CHUNK_ROWS.min(columns.times.len() - from);
-            let slice = |array: &ArrayRef| array.slice(from, rows);
-            let times = &columns.times[from..from + rows];
+            let chunk = columns.slice(from, rows);
             self.ids.clear();
-            self.keys.assign(&columns.keys.iter().map(slice).collect::<Vec<_>>(), rows, &mut self.ids)?;
+            self.keys.assign(&chunk.keys, rows, &mut self.ids)?;
             self.slicer
-                .assign(times, &self.ids, self.keys.len(), &mut self.table, &mut self.slots)
+                .assign(&chunk.times, &self.ids, self.keys.len(), &mut self.table, &mut self.slots)
                 .map_err(|t| out_of_bounds(plan, t))?;
-            let inputs: Vec<Input> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
-            self.table.update(&inputs, Rows::all(&self.slots, times))?;
+            self.table.update(&chunk.inputs, Rows::all(&self.slots, &chunk.times))?;
         }
         Ok(())
     }
@@ -278,6 +276,15 @@ impl Columns {
         let batch = Timed::of(plan, batch)?;
         let inputs = partials.iter().map(|stored| stored.input(|position| batch.column(position)));
         Ok(Self { keys: batch.keys()?, times: batch.times()?, inputs: inputs.collect::<Result<_>>()? })
+    }
+
+    /// The same for `rows` rows from row `from`.
+    pub(crate) fn slice(&self, from: usize, rows: usize) -> Self {
+        Self {
+            keys: self.keys.iter().map(|key| key.slice(from, rows)).collect(),
+            times: self.times.slice(from, rows),
+            inputs: self.inputs.iter().map(|input| input.slice(from, rows)).collect(),
+        }
     }
 }
 

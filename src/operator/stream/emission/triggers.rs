@@ -66,17 +66,23 @@ impl Triggers {
     }
 
     /// Records what is known of a key, before the current call changes it.
+    #[inline]
     fn touch(&mut self, key: u32) {
         if !self.is_changed[key as usize] {
-            let width = self.policy.words();
-            // What was noted is rolled back, whatever there is memory for afterwards.
-            self.undo.reserve(1);
-            self.undo_words.reserve(width);
-            self.is_changed[key as usize] = true;
-            self.undo.push((key, self.rows[key as usize]));
-            let own = key as usize * width..(key as usize + 1) * width;
-            self.undo_words.extend_from_slice(&self.words[own]);
+            self.record(key);
         }
+    }
+
+    #[inline(never)]
+    fn record(&mut self, key: u32) {
+        let width = self.policy.words();
+        // What was noted is rolled back, whatever there is memory for afterwards.
+        self.undo.reserve(1);
+        self.undo_words.reserve(width);
+        self.is_changed[key as usize] = true;
+        self.undo.push((key, self.rows[key as usize]));
+        let own = key as usize * width..(key as usize + 1) * width;
+        self.undo_words.extend_from_slice(&self.words[own]);
     }
 
     /// Takes note of rows of these keys, except those that are late for the query.

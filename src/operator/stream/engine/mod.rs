@@ -24,6 +24,7 @@ use super::outgoing::Outgoing;
 use super::queries::{Queries, Registered};
 use super::sharing::Shared;
 use super::tuples::{Changed, Moves, Tuples};
+use crate::aggregate::BySlot;
 use crate::interrupt::{self, Pace, check, within};
 use crate::kernels::simd;
 use crate::memory::lent;
@@ -39,6 +40,9 @@ use pending::Pending;
 
 /// Cells that are put in order before they are added to slices: each of many in disorder would move those after it.
 const MANY_CELLS: usize = 1024;
+
+/// With more keys than this for each cell, counting the cells of every key takes longer than sorting cells.
+const SPARSE: usize = 8;
 
 /// Rows that pass through slicer and partials at a time, so that their columns stay in the cache.
 const CHUNK_ROWS: usize = 16_384;
@@ -336,21 +340,27 @@ impl Engine {
                 self.note_reopened(cell, &mut reopened);
             }
         }
-        let mut touched: Vec<(u32, i64)> = match self.pending {
-            None => Vec::new(),
-            Some(_) => self.cutter.cells().iter().map(|cell| (cell.key, cell.first)).collect(),
-        };
-        let order = within(|| {
-            interrupt::sort_unstable(&mut touched);
+        let cells = self.cutter.cells();
+        let (order, touched) = within(|| {
             interrupt::sort_unstable(&mut late);
-            Ok(order(self.cutter.cells()))
+            let order = order(cells, self.keys.len());
+            let mut touched: Vec<(u32, i64)> = Vec::new();
+            if self.pending.is_some() {
+                let time = |&at: &u32| (cells[at as usize].key, cells[at as usize].first);
+                match &order {
+                    Some(order) => touched.extend(order.iter().map(time)),
+                    None => touched.extend(cells.iter().map(|cell| (cell.key, cell.first))),
+                }
+                interrupt::sort_by_key(&mut touched, |&each| each);
+            }
+            Ok((order, touched))
         })?;
         let base = self.slices.slots() as u32;
         for _ in self.cutter.cells() {
             self.slices.open();
         }
         for place in 0..self.cutter.cells().len() {
-            let at = order.as_ref().map_or(place, |order| order[place].2 as usize);
+            let at = order.as_ref().map_or(place, |order| order[place] as usize);
             let cell = self.cutter.cells()[at];
             // One among others moves those after it.
             pace.check(8 + self.slices.of(cell.key).len() / 64)?;
@@ -374,17 +384,20 @@ impl Engine {
             self.ids.clear();
             self.keys.assign(&[], rows.min(1), &mut self.ids)?;
         }
+        let whole = rows;
         for from in (0..rows).step_by(CHUNK_ROWS) {
             if from > 0 {
                 check()?;
             }
             let rows = CHUNK_ROWS.min(rows - from);
-            let times = &columns.times[from..from + rows];
+            // A small batch is not sliced, which would allocate for each column.
+            let chunk = (rows < whole).then(|| columns.slice(from, rows));
+            let chunk = chunk.as_ref().unwrap_or(&columns);
+            let times = &chunk.times[..];
             let mut keys = Keys::One(0);
             if !one_key {
                 self.ids.clear();
-                let own: Vec<ArrayRef> = columns.keys.iter().map(|key| key.slice(from, rows)).collect();
-                self.keys.assign(&own, rows, &mut self.ids)?;
+                self.keys.assign(&chunk.keys, rows, &mut self.ids)?;
                 let first = self.ids[0];
                 let same = self.ids.iter().all(|&id| id == first);
                 keys = if same { Keys::One(first) } else { Keys::Each(&self.ids) };
@@ -393,8 +406,7 @@ impl Engine {
             let own = self.is_cumulative.then(|| self.put_at_horizon(places, keys)).flatten();
             let (places, sorted) = own.as_deref().map_or((places, sorted), |own| (own, false));
             self.cutter.cut(places, keys, self.keys.len(), sorted || simd::is_ascending(places));
-            let inputs: Vec<_> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
-            delta.update(&inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
+            delta.update(&chunk.inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
         }
         Ok(())
     }
@@ -535,12 +547,18 @@ impl Engine {
     }
 }
 
-/// Keys, times and places of cells, in order, if they are many and come in another order.
-fn order(cells: &[Cell]) -> Option<Vec<(u32, i64, u32)>> {
-    let in_order = cells.len() < MANY_CELLS || cells.is_sorted_by_key(|cell| (cell.key, cell.first));
-    (!in_order).then(|| {
-        let mut order: Vec<_> = cells.iter().zip(0..).map(|(cell, at)| (cell.key, cell.first, at)).collect();
-        interrupt::sort_unstable(&mut order);
-        order
-    })
+/// Places of cells in the order of their keys and times, if they are many and come in another order.
+fn order(cells: &[Cell], keys: usize) -> Option<Vec<u32>> {
+    let time = |cell: &Cell| (cell.key, cell.first);
+    if cells.len() < MANY_CELLS || cells.is_sorted_by_key(time) {
+        return None;
+    }
+    let mut order: Vec<u32> = (0..cells.len() as u32).collect();
+    if keys <= SPARSE * cells.len() {
+        // Those of one key mostly come in order, so that little is left to be sorted.
+        let own: Vec<u32> = cells.iter().map(|cell| cell.key).collect();
+        order = BySlot::new(&own, keys).entries(0..keys).collect();
+    }
+    interrupt::sort_by_key(&mut order, |&at| time(&cells[at as usize]));
+    Some(order)
 }
