@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windowkit.durations import Duration, Length, Measure, Rows, length
+from windowkit.durations import Duration, Length, Period, Rows, period
 from windowkit.errors import InvalidValue
 from windowkit.windows.base import (
     Assembly,
-    Window,
-    optional_length,
+    optional_period,
     require_partial,
     require_positive,
     require_same_kind,
@@ -19,22 +18,27 @@ from windowkit.windows.base import (
     shown,
     units,
 )
+from windowkit.windows.local import Localised, ZoneLike, checked_week_start, checked_zone
 from windowkit.windows.tumbling import Specification, trailing
 
 
 @dataclass(frozen=True, repr=False)
-class Sliding(Window):
+class Sliding(Localised):
     """Windows ``[start_time + k * slide, start_time + k * slide + size)``; see `sliding`."""
 
     kind: ClassVar[str] = "sliding"
-    size: Measure
-    slide: Measure
-    start_time: Measure | None = None
+    size: Period
+    slide: Period
+    start_time: Period | None = None
     partial: bool = False
 
     def __post_init__(self) -> None:
         require_positive("size", self.size)
         require_positive("slide", self.slide)
+        if self.is_local:
+            self.require_periods("size", self.size)
+            self.require_periods("slide", self.slide)
+            self.require_same_unit("slide", self.slide, "size", self.size)
         if not self.is_multi_measure:
             require_same_kind("slide", self.slide, "size", self.size)
             if units(self.slide) > units(self.size):
@@ -42,7 +46,11 @@ class Sliding(Window):
                     f"slide: {shown(self.slide)} is greater than size {shown(self.size)}; a sliding window's "
                     "slide is at most its size"
                 )
-        require_start_time(self.start_time, "slide", self.slide)
+        if self.is_local:
+            self.require_local_start(self.start_time, "slide", self.slide)
+            self.require_week_start("slide", self.slide)
+        else:
+            require_start_time(self.start_time, "slide", self.slide)
         require_partial(self.partial, isinstance(self.size, Rows) and isinstance(self.slide, Rows))
 
     @property
@@ -52,7 +60,7 @@ class Sliding(Window):
 
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
-        return [str(self.size), str(self.slide), *trailing(self.start_time, self.partial)]
+        return [str(self.size), str(self.slide), *trailing(self, self.start_time, self.partial)]
 
     def character(self, context: str) -> str:
         """Describe how many windows a row is in, or which rows are in one."""
@@ -61,20 +69,21 @@ class Sliding(Window):
             return f"{context}: {end} ends it, and determines the {begin} that begins it"
         count, rest = divmod(units(self.size), units(self.slide))
         several = f"{count} or {count + 1}" if rest else str(count)
-        return f"{context}; a row is in {several} of them" + (", by its rank" if self.counts_rows else "")
+        ranked = ", by its rank" if self.counts_rows else ""
+        return f"{context}; a row is in {several} of them{ranked}{self.calendar()}"
 
     @property
     def assembly(self) -> Assembly:
         """Of which slices a window is made."""
         return "range"
 
-    def lengths(self) -> Mapping[str, Measure | None]:
+    def lengths(self) -> Mapping[str, Period | None]:
         """Return size, slide and start_time."""
         return {"size": self.size, "slide": self.slide, "start_time": self.start_time}
 
     def options(self) -> list[str]:
-        """Return ``partial`` if unfinished windows count."""
-        return ["partial"] if self.partial else []
+        """Return ``partial`` if unfinished windows count, and the calendar if there is one."""
+        return [*(["partial"] if self.partial else []), *self.calendar_options()]
 
     @property
     def is_time(self) -> bool:
@@ -87,15 +96,21 @@ class Sliding(Window):
 
 
 def sliding(
-    size: Length, slide: Length, *, start_time: Length | None = None, partial: bool = False
+    size: Length,
+    slide: Length,
+    *,
+    start_time: Length | None = None,
+    partial: bool = False,
+    zone: ZoneLike | None = None,
+    week_start: str | None = None,
 ) -> Sliding:
     """Windows of one size that start every `slide`; each row is in about size / slide of them.
 
     Parameters
     ----------
     size : str, datetime.timedelta, int or Rows
-        Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, or a
-        number of rows as in ``"100 rows"``.
+        Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, a
+        number of rows as in ``"100 rows"``, or a number of months, quarters or years of a calendar.
     slide : str, datetime.timedelta, int or Rows
         Distance of one start to the next, greater than zero, at most `size`; need not divide it. If its
         measure differs from that of `size`, it is the distance of one end to the next.
@@ -105,6 +120,13 @@ def sliding(
     partial : bool, default False
         For windows whose size and slide are numbers of rows: whether those at the end of a key that have
         fewer rows are included.
+    zone : str or datetime.tzinfo, optional
+        The time zone whose days, weeks, months, quarters and years the lengths are: a name such as
+        ``"America/New_York"``, or an offset such as ``"+02:00"``. For columns of timestamps with a zone,
+        whichever that is; without `zone`, their days are those of UTC.
+    week_start : str, optional
+        The day with which weeks begin, such as ``"sunday"``; Monday by default where there is a `zone`.
+        Without both, weeks are seven days from a Thursday, as Spark's are.
 
     Returns
     -------
@@ -124,6 +146,9 @@ def sliding(
 
         All but the first keep rows until all have arrived.
 
+        With a calendar: a number of its periods by a number of them, of one unit, as in
+        ``sliding("1 week", "1 day", zone="Europe/Paris")``; see `tumbling`.
+
     Raises
     ------
     InvalidType, InvalidValue
@@ -138,5 +163,6 @@ def sliding(
     >>> print(sliding("10 rows", "5 seconds"))
     sliding(10 rows, 5 seconds)
     """
-    start = optional_length("start_time", start_time)
-    return Sliding(length("size", size), length("slide", slide), start, partial)
+    start, zone = optional_period("start_time", start_time), checked_zone(zone)
+    size, slide = period("size", size), period("slide", slide)
+    return Sliding(size, slide, start, partial, zone=zone, week_start=checked_week_start(week_start))
