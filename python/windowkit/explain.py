@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,11 +16,25 @@ from windowkit.local import OTHERWISE, plan, schema_of, shaped_schema
 from windowkit.moments import Moment
 from windowkit.panes import pane_costs
 from windowkit.query import Query
-from windowkit.windows import Assembly, Between, Punctuation, Session, Sliding, bare, quoted, time_type, units
+from windowkit.windows import (
+    WEEKDAYS,
+    Assembly,
+    Between,
+    Punctuation,
+    Session,
+    Sliding,
+    Window,
+    bare,
+    quoted,
+    time_type,
+    units,
+)
 
 __all__ = ["explain", "sizes"]
 
 SLIDING: Final = "O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks"
+EPOCH: Final = date(1970, 1, 1)
+WEEKDAY_OF_1970: Final = EPOCH.weekday()
 UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 
@@ -63,12 +78,14 @@ def explain(query: Query, data: Any = None) -> str:
         partial(kind, () if columns == every else columns, where, size)
         for (kind, columns, where), size in zip(planned.partials, sizes(query.aggs, planned), strict=True)
     ]
-    unit = nanoseconds_per_unit(schema.field(query.time).type)
+    kind = schema.field(query.time).type
+    unit = nanoseconds_per_unit(kind)
     lines = [
         f"query by {', '.join(query.by) or 'nothing'} over {query.time}",
         "windows",
         *(
-            f"  {window}: {window.character(context)}{f'; rows are kept ({source})' if needs_rows else ''}"
+            f"  {window}: {window.character(context)}{days_of_utc(window, kind) if bound else ''}"
+            f"{f'; rows are kept ({source})' if needs_rows else ''}"
             for window, (context, _, needs_rows, source) in zip(query.windows, planned.windows, strict=True)
         ),
         *slices(query, planned, unit),
@@ -97,6 +114,15 @@ def twice(query: Query) -> str:
     )
 
 
+def days_of_utc(window: Window, kind: pa.DataType) -> str:
+    """Say that days without a zone are those of UTC, where times have a zone."""
+    lengths = [each for each in window.lengths().values() if isinstance(each, Duration)]
+    is_daily = any(each.nanoseconds and each.nanoseconds % NANOSECONDS["day"] == 0 for each in lengths)
+    if window.is_local or not is_daily or getattr(kind, "tz", None) in (None, "UTC"):
+        return ""
+    return f"; days are those of UTC, not of {kind.tz}, unless zone={kind.tz!r} is given"
+
+
 def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[str]:
     """Describe where slices begin, and whether rows are kept for that (Traub et al. 2019, Fig. 4)."""
     whose = "each key" if query.by else "all rows"
@@ -107,6 +133,7 @@ def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[st
         yield "  begin and end where a window does, and nowhere else"
         return
     begin = [cut(period, offset, unit) for period, offset in planned.edges]
+    begin += [calendar_cut(timetable, unit) for timetable in planned.timetables]
     begin += [f"every {amount(period, unit)} from {at(first, unit)} on" for period, first in planned.rays]
     if planned.points:
         begin.append(f"at {' and '.join(at(point, unit) for point in planned.points)}")
@@ -122,6 +149,7 @@ def panes(query: Query, planned: _native.Plan) -> Iterator[str]:
     overlapping = [
         window for window in query.windows if isinstance(window, Sliding) and not window.counts_rows
     ]
+    overlapping = [window for window in overlapping if not window.is_local]
     overlapping = [window for window in overlapping if units(window.slide) < units(window.size)]
     if planned.needs_rows or not overlapping:
         return
@@ -174,6 +202,29 @@ def nanoseconds_per_unit(time_type: pa.DataType) -> int | None:
 def cut(period: int, offset: int, unit: int | None) -> str:
     """Describe where a family of edges ``{offset + k * period}`` lies."""
     return f"every {amount(period, unit)}" + (f" shifted by {amount(offset, unit)}" if offset else "")
+
+
+def calendar_cut(
+    timetable: tuple[str, int, int, int, str | None, int | None, int | None], unit: int | None
+) -> str:
+    """Describe where the edges of a calendar lie."""
+    what, count, first, shift, zone, days, time = timetable
+    nth = f"every {count} {what}s" if count > 1 else f"each {what}"
+    if what == "day" and count % 7 == 0:
+        weekday = WEEKDAYS[(first + WEEKDAY_OF_1970) % 7].capitalize()
+        nth = f"{'each week' if count == 7 else f'every {count // 7} weeks'} from {weekday} on"
+    elif count > 1:
+        nth += f" from {EPOCH + timedelta(days=first)}" if what == "day" else f" from {month(first)}"
+    late = f", {amount(shift, unit)} after midnight" if shift else ""
+    inner = None if days is None else counted("day", days)
+    inner = inner if time is None else amount(time, unit)
+    within = "" if inner is None else f", and {inner} apart from there on"
+    return f"{nth}{late}, by the calendar of {zone or 'the times as they are'}{within}"
+
+
+def month(number: int) -> str:
+    """Return a month of the year 1970, or later, by its number."""
+    return f"{1970 + number // 12}-{number % 12 + 1:02}"
 
 
 def amount(length: int, unit: int | None) -> str:

@@ -35,4 +35,4 @@ pub(crate) use schema::find;
 pub use stored::Sign;
 pub use stream::{By, Contents, Delay, Operator, Options, Stats, Step, StoreKind};
 pub use wids::Wids;
-pub use window_spec::{GapSpec, Length, Moment, WindowKind, WindowSpec};
+pub use window_spec::{GapSpec, Length, LocalTime, Moment, WindowKind, WindowSpec};

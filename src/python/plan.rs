@@ -19,7 +19,7 @@ use crate::operator::{
     AggregateSpec, BLOCKS_PER_ROUND, Bounded, Flush, Output, Plan, Policy, Sign, Stored, Term, WindowSpec,
     length, split_rows,
 };
-use crate::window::Measure;
+use crate::window::{Measure, Timetable, Unit};
 
 /// Rows read from a stream before they are distributed to threads.
 const ROUND_ROWS: usize = 4 << 20;
@@ -112,6 +112,29 @@ impl PyPlan {
         self.0.edges().rays().to_vec()
     }
 
+    /// Edges of calendars: the unit, number and first of their periods, how long after midnight they begin, their zone,
+    /// and by how many days, or else how much time, they are cut.
+    #[getter]
+    #[allow(clippy::type_complexity)]
+    fn timetables(&self) -> Vec<(&'static str, i64, i64, i64, Option<String>, Option<i64>, Option<i64>)> {
+        let timetables = self.0.edges().timetables().iter();
+        timetables
+            .map(|(table, _)| {
+                let (periods, days, time) = match table {
+                    Timetable::Periods(periods) => (periods, None, None),
+                    Timetable::Days { periods, every } => (periods, Some(*every), None),
+                    Timetable::Within { periods, every } => (periods, None, Some(*every)),
+                };
+                let unit = match periods.unit() {
+                    Unit::Days => "day",
+                    Unit::Months => "month",
+                };
+                let zone = periods.zone().map(|zone| zone.name().to_owned());
+                (unit, periods.count(), periods.phase(), periods.shift(), zone, days, time)
+            })
+            .collect()
+    }
+
     /// Slice edges of no family.
     #[getter]
     fn points(&self) -> Vec<i64> {
@@ -123,6 +146,12 @@ impl PyPlan {
     #[getter]
     fn pane_edges(&self) -> Option<Vec<(i64, i64)>> {
         self.0.edges().panes()
+    }
+
+    /// Whether every slice has a start.
+    #[getter]
+    fn slices_have_starts(&self) -> bool {
+        self.0.edges().have_starts()
     }
 
     /// Whether a window needs rows in order.

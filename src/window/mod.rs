@@ -21,24 +21,31 @@ mod counted;
 mod cuts;
 mod gap_column;
 mod global;
+mod growing;
 mod ids;
 mod landmark;
 mod last_rows;
 mod last_time;
+mod local;
+mod local_landmark;
 pub mod measure;
 mod memory;
 mod numbered;
 mod observed;
+mod periods;
 mod punctuation;
 mod row_session;
 mod rules;
 mod runs;
+mod series;
 mod session;
 mod sliding;
 mod spans;
+mod timetable;
 mod user;
 mod user_window;
 mod view;
+mod zone;
 
 use std::ops::Deref;
 
@@ -55,19 +62,24 @@ pub use ids::{Beyond, Ids, Range, Ranges};
 pub use landmark::Landmark;
 pub use last_rows::LastRows;
 pub use last_time::LastTime;
+pub use local::Local;
+pub use local_landmark::LocalLandmark;
 pub use measure::Measure;
 pub use memory::{Memory, Saved};
 pub use numbered::Emitted;
 pub use observed::Observed;
+pub use periods::{Periods, Unit};
 pub use punctuation::{Mark, Punctuation};
 pub use row_session::{Gap, RowSession};
 pub use rules::{Accepts, ByRows, ByTime, Rules};
 pub use session::Session;
 pub use sliding::Sliding;
 pub use spans::{Cursor, Ending, Listed, Spans, gallop, place};
+pub use timetable::Timetable;
 pub use user::User;
 pub use user_window::{Context, Edit, UserWindow};
 pub use view::{Call, Emission, KeyRows, New, Point, ReadRows, Ready, RowCuts, View, earlier, place_from};
+pub use zone::Zone;
 
 use crate::Result;
 
@@ -82,6 +94,10 @@ pub enum Window {
     Band(Band),
     /// Windows that all begin at a landmark.
     Landmark(Landmark),
+    /// Sliding windows over periods of a calendar, such as local days.
+    Local(Local),
+    /// Windows that begin with such periods and grow.
+    LocalLandmark(LocalLandmark),
     /// All rows.
     Global(Global),
     /// Sliding windows over ranks.
@@ -111,6 +127,8 @@ impl Deref for Window {
             Window::Session(window) => window,
             Window::Band(window) => window,
             Window::Landmark(window) => window,
+            Window::Local(window) => window,
+            Window::LocalLandmark(window) => window,
             Window::Global(window) => window,
             Window::Counted(window) => window,
             Window::LastRows(window) => window,
@@ -137,6 +155,7 @@ impl Window {
         match self {
             Window::Sliding(window) => Some(window),
             Window::Session(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
+            Window::Local(_) | Window::LocalLandmark(_) => None,
             Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
@@ -147,6 +166,7 @@ impl Window {
         match self {
             Window::Session(window) => Some(window),
             Window::Sliding(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
+            Window::Local(_) | Window::LocalLandmark(_) => None,
             Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
@@ -158,6 +178,8 @@ impl Window {
             Window::Sliding(window) => Some(window),
             Window::Band(window) => Some(window),
             Window::Landmark(window) => Some(window),
+            Window::Local(window) => Some(window),
+            Window::LocalLandmark(window) => window.numbers().map(|_| -> &dyn Ids { window }),
             Window::Session(_) | Window::Global(_) => None,
             Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
@@ -185,6 +207,14 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
 
+    /// Days or months of a zone in which an unlike day or month is near the given times, which are hours there.
+    fn months() -> impl Strategy<Value = Periods> {
+        // A zone so fast that 24 units of time are a day is that of no column: without a zone there is any.
+        (prop_oneof![Just(Unit::Days), Just(Unit::Months)], -3i64..3).prop_map(|(unit, shift)| {
+            Periods::new(None, unit, 1, 0, shift, 1 + i64::from(unit == Unit::Days) * 4)
+        })
+    }
+
     fn any_window() -> impl Strategy<Value = Window> {
         let (length, offset) = (1i64..12, -20i64..20);
         prop_oneof![
@@ -198,6 +228,17 @@ mod tests {
             (length.clone(), 1i64..4, offset.clone()).prop_map(|(every, times, offset)| Window::Landmark(
                 Landmark::each(every, every * times, offset)
             )),
+            (months(), length.clone(), length.clone(), offset.clone()).prop_map(|(calendar, a, b, phase)| {
+                Window::Local(Local::new(&calendar, a.max(b), b, phase))
+            }),
+            (months(), length.clone(), 1i64..4, 0..4).prop_map(|(calendar, every, times, kind)| {
+                let periods = calendar.of(every * times, 3);
+                Window::LocalLandmark(match kind {
+                    0 => LocalLandmark::of_units(periods, every),
+                    1 => LocalLandmark::of_time(periods, every),
+                    _ => LocalLandmark::of_days(periods, every),
+                })
+            }),
             Just(Window::Global(Global)),
             (1usize..9, 1usize..9, any::<bool>()).prop_map(|(a, b, partial)| Window::Counted(Counted::new(
                 a.max(b),
@@ -242,6 +283,13 @@ mod tests {
                 // Rows added since the previous end.
                 let new = |end: &i64| times.iter().any(|&t| end - every <= t && t < *end);
                 ends.filter(new).filter_map(|end| within(w.extent(end)?)).collect()
+            }
+            Window::Local(w) => (-90..90).filter_map(|number| within(w.extent(number)?)).collect(),
+            Window::LocalLandmark(w) => {
+                // Rows between an end and the edge before it are new.
+                let ends = (-150..150).filter(|&end| w.edges(end).0 == end);
+                let new = |end: &i64| times.iter().any(|&t| w.edges(end - 1).0 <= t && t < *end);
+                ends.filter(new).filter_map(|end| within(w.extent(end))).collect()
             }
             Window::Global(_) => (rows > 0).then(|| by_rows(0, rows)).into_iter().collect(),
             Window::Counted(w) => {

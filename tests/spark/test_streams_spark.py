@@ -135,6 +135,31 @@ def test_windows_are_those_of_sparks_append(source, tmp_path):
     assert sum(each["counted, out"]["late"] for each in counts) > 0
 
 
+def test_local_time_is_that_of_a_batch(source, settings, tmp_path):
+    """Windows are final once their period is over by the clock of their zone, whatever the session's."""
+    day = 86_400
+    start = 19_790 * day  # Two days before clocks are set forward in New York.
+    batches = [
+        [(["a", "b"][at % 2], start + number * day + at * 7_001 % day, float(at)) for at in range(24)]
+        for number in range(6)
+    ]
+    windows = [
+        wk.tumbling("1 day", zone="America/New_York"),
+        wk.sliding("3 days", "1 day", zone="Asia/Kolkata"),
+        wk.landmark("6 hours", period="1 day", zone="America/New_York"),
+    ]
+    query = wk.query(by="k", time="ts", windows=windows, aggs=[wk.sum("v"), wk.count()])
+    frame = source(*batches, delay="1 day")
+    with settings({"spark.sql.session.timeZone": "Asia/Tokyo"}):
+        found, _ = run_stream(query.run(frame), tmp_path / "ours")
+    result = query.run(pa.concat_tables([table(batch) for batch in batches]))
+    watermark = (max(at for batch in batches for _, at, _ in batch) - day) * SECOND
+    ends = pc.struct_field(result["window"], "end").cast(pa.int64())
+    final = result.filter(pc.less_equal(ends, watermark))
+    assert everything(found) == sorted(repr(row) for row in zip(*map(plain, final.columns), strict=True))
+    assert len(everything(found)) > 30
+
+
 def test_update_mode_is_sparks(source, tmp_path):
     """Batch by batch: the windows that its rows changed, as they stand after it."""
     frame = source(*mixed(3))

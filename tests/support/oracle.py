@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 import windowkit as wk
+from support import local_oracle
 from support.oracle_aggregates import aggregate, same
 from support.oracle_types import decoded, output_type, span_type
 from support.plain import in_units, key, plain
@@ -82,6 +83,9 @@ def extents(
         inside = [row for row in rows if start <= times[row] < end]
         if inside:
             yield start, end, inside, None
+    elif window.is_local:
+        for start, end in local_oracle.extents(window, {times[row] for row in rows}, time_type):
+            yield start, end, [row for row in rows if start <= times[row] < end], None
     elif isinstance(window, wk.Landmark):
         yield from landmarks(window, rows, times, time_type)
     elif isinstance(window, wk.Punctuation):

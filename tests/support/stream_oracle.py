@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
+from support import local_oracle
 from support.oracle import by_row_sessions, counts_arrivals, extents, has_gap, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
@@ -280,6 +281,8 @@ def last_end(window: wk.Landmark, t: int, kind: pa.DataType) -> int:
     """Return where the last window of a landmark ends that contains a time; that of none is over."""
     if window.period is None:
         return NEVER if in_units(window.start, kind) <= t else -NEVER
+    if window.is_local:
+        return local_oracle.last_end(window, t, kind)
     offset, period = in_units(window.start_time or 0, kind), in_units(window.period, kind)
     return t - (t - offset) % period + period
 

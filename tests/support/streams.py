@@ -85,6 +85,7 @@ KINDS = [
     "band",
     "landmark",
     "landmarks",
+    "local",
     "global",
 ]
 
@@ -154,7 +155,38 @@ def time_window(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
         case "landmarks":
             period = scaled(size * draw(st.integers(1, 4)), kind)
             return wk.landmark(scaled(size, kind), period=period, start_time=start_time)
+        case "local":
+            return local_window(draw, kind)
     return wk.global_window()
+
+
+def local_window(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
+    """Draw a window of calendar periods near the first days, or the first units of time, of 1970."""
+    if pa.types.is_integer(kind) or pa.types.is_duration(kind):
+        return wk.tumbling(scaled(draw(st.integers(1, 25)), kind))
+    zone, is_date = None, pa.types.is_date(kind)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        zone = draw(st.sampled_from([None, "UTC", "Europe/Berlin", "-03:30"]))
+    # Where 1970 begins by the clock.
+    begins = {"Europe/Berlin": 3_600, "-03:30": -12_600}.get(zone or "", 0) * 10**9
+    late = draw(st.integers(-6, 6) if is_date else st.integers(-60, 100))
+    start = wk.Duration(begins + late * nanoseconds_per_unit(kind))
+    few, more = draw(st.integers(1, 3)), draw(st.integers(0, 3))
+    week_start = draw(st.sampled_from(["monday", "thursday", "sunday"]))
+    match draw(st.sampled_from(["months", "weeks", "days", "so far", "every", "every days"])):
+        case "months":
+            return wk.sliding(f"{few + more} months", f"{few} months", start_time=start, zone=zone)
+        case "weeks":
+            return wk.tumbling(f"{few} weeks", start_time=start, zone=zone, week_start=week_start)
+        case "days" if zone is not None:
+            return wk.sliding(f"{few + more} days", f"{few} days", start_time=start, zone=zone)
+        case "so far":
+            period = f"{few * (more + 1)} months"
+            return wk.landmark(f"{few} months", period=period, start_time=start, zone=zone)
+        case "every" if not is_date:
+            every = scaled(draw(st.integers(1, 25)), kind)
+            return wk.landmark(every, period=f"{few} months", start_time=start, zone=zone)
+    return wk.landmark(f"{few} days", period=f"{more + 1} months", start_time=start, zone=zone)
 
 
 def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:

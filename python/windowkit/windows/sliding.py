@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from windowkit.checks import a_type
-from windowkit.durations import Duration, Length, Measure, Rows, length
+from windowkit.durations import Duration, Length, Period, Rows, period
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.base import (
     Assembly,
-    Window,
-    optional_length,
+    optional_period,
     require_partial,
     require_positive,
     require_same_kind,
@@ -20,17 +19,18 @@ from windowkit.windows.base import (
     shown,
     units,
 )
+from windowkit.windows.local import Localised, ZoneLike, checked_week_start, checked_zone
 from windowkit.windows.tumbling import Specification, trailing
 
 
 @dataclass(frozen=True, repr=False)
-class Sliding(Window):
+class Sliding(Localised):
     """Windows ``[start_time + k * slide, start_time + k * slide + size)``; see `sliding`."""
 
     kind: ClassVar[str] = "sliding"
-    size: Measure
-    slide: Measure
-    start_time: Measure | None = None
+    size: Period
+    slide: Period
+    start_time: Period | None = None
     partial: bool = False
     order: Literal["time", "arrival"] = "time"
 
@@ -47,6 +47,10 @@ class Sliding(Window):
                 "rows are counted as they arrive only by windows whose size is a length of time or "
                 "integers and whose slide is a number of rows"
             )
+        if self.is_local:
+            self.require_periods("size", self.size)
+            self.require_periods("slide", self.slide)
+            self.require_same_unit("slide", self.slide, "size", self.size)
         if not self.is_multi_measure:
             require_same_kind("slide", self.slide, "size", self.size)
             if units(self.slide) > units(self.size):
@@ -54,7 +58,11 @@ class Sliding(Window):
                     f"slide: {shown(self.slide)} is greater than size {shown(self.size)}; a sliding window's "
                     "slide is at most its size"
                 )
-        require_start_time(self.start_time, "slide", self.slide)
+        if self.is_local:
+            self.require_local_start(self.start_time, "slide", self.slide)
+            self.require_week_start("slide", self.slide)
+        else:
+            require_start_time(self.start_time, "slide", self.slide)
         require_partial(self.partial, isinstance(self.size, Rows) and isinstance(self.slide, Rows))
 
     @property
@@ -75,7 +83,7 @@ class Sliding(Window):
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
         order = ["order=arrival"] if self.counts_arrivals else []
-        return [str(self.size), str(self.slide), *trailing(self.start_time, self.partial), *order]
+        return [str(self.size), str(self.slide), *trailing(self, self.start_time, self.partial), *order]
 
     def character(self, context: str) -> str:
         """Describe how many windows a row is in, or which rows are in one."""
@@ -85,20 +93,22 @@ class Sliding(Window):
             return f"{context}: {end}{counted} ends it, and determines the {begin} that begins it"
         count, rest = divmod(units(self.size), units(self.slide))
         several = f"{count} or {count + 1}" if rest else str(count)
-        return f"{context}; a row is in {several} of them" + (", by its rank" if self.counts_rows else "")
+        ranked = ", by its rank" if self.counts_rows else ""
+        return f"{context}; a row is in {several} of them{ranked}{self.calendar()}"
 
     @property
     def assembly(self) -> Assembly:
         """Of which slices a window is made."""
         return "range"
 
-    def lengths(self) -> Mapping[str, Measure | None]:
+    def lengths(self) -> Mapping[str, Period | None]:
         """Return size, slide and start_time."""
         return {"size": self.size, "slide": self.slide, "start_time": self.start_time}
 
     def options(self) -> list[str]:
-        """Return ``partial`` if unfinished windows count, ``arrival`` if rows are counted as they arrive."""
-        return [*(["partial"] if self.partial else []), *(["arrival"] if self.counts_arrivals else [])]
+        """Return ``partial``, ``arrival`` and the calendar, as far as the window has them."""
+        flags = {"partial": self.partial, "arrival": self.counts_arrivals}
+        return [*(name for name, is_set in flags.items() if is_set), *self.calendar_options()]
 
     @property
     def is_time(self) -> bool:
@@ -117,14 +127,16 @@ def sliding(
     start_time: Length | None = None,
     partial: bool = False,
     order: Literal["time", "arrival"] = "time",
+    zone: ZoneLike | None = None,
+    week_start: str | None = None,
 ) -> Sliding:
     """Windows of one size that start every `slide`; each row is in about size / slide of them.
 
     Parameters
     ----------
     size : str, datetime.timedelta, int or Rows
-        Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, or a
-        number of rows as in ``"100 rows"``.
+        Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, a
+        number of rows as in ``"100 rows"``, or a number of months, quarters or years of a calendar.
     slide : str, datetime.timedelta, int or Rows
         Distance of one start to the next, greater than zero, at most `size`; need not divide it. If its
         measure differs from that of `size`, it is the distance of one end to the next.
@@ -138,6 +150,13 @@ def sliding(
         For windows of a length of time every so many rows: whether a key's rows are counted in the order of
         ``"time"``, or of their ``"arrival"``, the order in which the data has them. Spark cannot say the
         latter.
+    zone : str or datetime.tzinfo, optional
+        The time zone whose days, weeks, months, quarters and years the lengths are: a name such as
+        ``"America/New_York"``, or an offset such as ``"+02:00"``. For columns of timestamps with a zone,
+        whichever that is; without `zone`, their days are those of UTC.
+    week_start : str, optional
+        The day with which weeks begin, such as ``"sunday"``; Monday by default where there is a `zone`.
+        Without both, weeks are seven days from a Thursday, as Spark's are.
 
     Returns
     -------
@@ -159,6 +178,9 @@ def sliding(
 
         All but the first keep rows until all have arrived.
 
+        With a calendar: a number of its periods by a number of them, of one unit, as in
+        ``sliding("1 week", "1 day", zone="Europe/Paris")``; see `tumbling`.
+
     Raises
     ------
     InvalidType, InvalidValue
@@ -176,5 +198,6 @@ def sliding(
     >>> print(sliding("10 seconds", "100 rows", order="arrival"))
     sliding(10 seconds, 100 rows, order=arrival)
     """
-    start = optional_length("start_time", start_time)
-    return Sliding(length("size", size), length("slide", slide), start, partial, order)
+    start, zone = optional_period("start_time", start_time), checked_zone(zone)
+    size, slide = period("size", size), period("slide", slide)
+    return Sliding(size, slide, start, partial, order, zone=zone, week_start=checked_week_start(week_start))

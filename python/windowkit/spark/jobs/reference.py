@@ -101,7 +101,7 @@ def own_window(window: Window) -> SparkWindow:
         Spark does not offer it.
     """
     is_cut = isinstance(window, Session) and window.at_most is not None
-    if not isinstance(window, SparkWindow) or window.counts_rows or is_cut:
+    if not isinstance(window, SparkWindow) or window.counts_rows or is_cut or window.is_local:
         raise InvalidValue(
             f"windows: Spark does not offer {window}; it has tumbling, sliding and session windows over time"
         )

@@ -11,8 +11,9 @@ from typing import Final
 
 from pyspark.sql import types as spark
 
+from windowkit.durations import NANOSECONDS, Months
 from windowkit.spark.jobs.job import identifier
-from windowkit.windows import Session, Sliding, Tumbling
+from windowkit.windows import WEEKDAYS, Session, Sliding, Tumbling, units
 
 __all__ = [
     "LOST",
@@ -64,12 +65,16 @@ SKETCHES: Final = ("approx_count_distinct", "hll_sketch")
 """Functions that Spark has for numbers and bytes only; see `counted`."""
 LEAST: Final = f"bigint('{-(2**63)}')"
 LOW: Final = 0xFFFF_FFFF
+DAY: Final = 86_400_000_000
+"""Microseconds."""
 LOST: Final = "0D"
 """What the additions of a float sum lost, which Spark does not report: a constant, not to be shuffled."""
 
 
 def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str], str] = str) -> str:
     """Return Spark's own window over the timestamps `time`; `name` names the other columns it reads."""
+    if not isinstance(window, Session) and window.is_local:
+        return period(window, time)
     if isinstance(window, Session) and window.column is not None:
         # Spark takes no interval of days and time here, but a text of one; the microseconds of it are exact.
         gap = f"unix_micros(timestamp_seconds(0) + {name(window.column)})"
@@ -78,6 +83,34 @@ def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str]
     lengths = [size] if kind == "session" else [size, slide or size, start_time]
     quoted = ", ".join(f"'{nanoseconds // 1000} microseconds'" for nanoseconds in lengths)
     return f"{'session_window' if kind == 'session' else 'window'}({time}, {quoted})"
+
+
+def period(window: Tumbling | Sliding, time: str) -> str:
+    """Return the period of a calendar that the timestamp with zone `time` is in, whatever the session's zone.
+
+    What the clock shows is put into a timestamp as if it were UTC, its day is a date, and months are counted
+    from dates; a period begins when the clock first shows its first midnight. Where the clock was set back
+    over that midnight, what it shows again is in the new period.
+    """
+    zone = f"'{window.zone or 'UTC'}'"
+    shown = f"unix_micros(from_utc_timestamp({time}, {zone}))"
+    day = f"int(({shown} - pmod({shown}, {DAY})) div {DAY})"
+    count = units(window.size)
+    if isinstance(window.size, Months):
+        date = f"date_from_unix_date({day})"
+        number, phase = f"(12 * year({date}) + month({date}) - {12 * 1970 + 1})", units(window.start_time)
+        first_day = "unix_date(add_months(date'1970-01-01', {}))"
+    else:
+        count //= NANOSECONDS["day"]
+        # 1970-01-01 was a Thursday.
+        first = WEEKDAYS.index(window.week_start or "monday")
+        number, phase, first_day = day, first - 3 if count % 7 == 0 else 0, "({})"
+    begun = f"{number} - pmod({number} - ({phase}), {count})"
+    days = [first_day.format(f"{begun} + {later * count}") for later in range(3)]
+    begins = [f"to_utc_timestamp(timestamp_micros({each} * {DAY}L), {zone})" for each in days]
+    start, end, later = begins
+    fields = f"'start', if({end} <= {time}, {end}, {start}), 'end', if({end} <= {time}, {later}, {end})"
+    return f"named_struct({fields})"
 
 
 def aggregate(

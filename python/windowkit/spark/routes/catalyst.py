@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as spark
 from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftright, when
 
+from windowkit import _native
 from windowkit.aggregates import Aggregate
+from windowkit.durations import Duration
 from windowkit.spark.jobs import Job, identifier, named, output_schema, own, sql, uncounted, unranked
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import in_one_line, observed_count
-from windowkit.windows import Session, Sliding, Tumbling
+from windowkit.windows import Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,12 +43,27 @@ def refusal(job: Job) -> str | None:
         return f"Spark does not offer {window}"
     if isinstance(window, Sliding) and window.size != window.slide:
         return f"a row may be in several windows of {window}"
+    if window.is_local and (reason := irregular(job, window)) is not None:
+        return reason
     for aggregate in job.query.aggs:
         reason = unlike(job, aggregate)
         if reason is not None:
             return reason
     if not job.is_timestamp:
         return f"Spark's window() takes timestamps, and {identifier(job.query.time)} is not a timestamp"
+    return None
+
+
+def irregular(job: Job, window: Window) -> str | None:
+    """Return why Spark's functions do not find the periods of a calendar, or None."""
+    if not isinstance(job.type_of(job.query.time), spark.TimestampType):
+        return (
+            f"Spark's functions of time zones take timestamps with one, unlike {identifier(job.query.time)}"
+        )
+    if isinstance(window.lengths().get("start_time"), Duration):
+        return f"periods of {window} begin after midnight, and Spark's functions begin some elsewhere"
+    if window.local_zone is not None and _native.skips_into_a_day(window.local_zone):
+        return f"the clocks of {window.local_zone} were once set forward past midnight, from before it"
     return None
 
 

@@ -37,6 +37,8 @@ def refusal(job: Job) -> str | None:
     for window, (_, _, needs_rows, _) in zip(job.query.windows, job.plan.windows, strict=True):
         if needs_rows:
             return f"windows of {window} need rows in order, and panes do not keep it"
+    if job.plan.timetables:
+        return "Catalyst cannot cut panes where periods of a calendar begin"
     if job.plan.pane_edges is None:
         return "Catalyst cannot cut panes at single edges, as of a band, a landmark or the global window"
     if isinstance(job.type_of(job.query.time), spark.DayTimeIntervalType):
