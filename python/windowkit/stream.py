@@ -354,7 +354,7 @@ class Operator:
             )
         at = in_time("watermark", watermark, self._time_type(schema))
         self._look_at_clock(core)
-        return self._table(core.advance_key(at, one_key(key, self._leader.by, schema)))
+        return self._emitted(core, core.advance_key, at, one_key(key, self._leader.by, schema))
 
     def keys_ahead(self) -> pa.Table:
         """Return the keys that are complete further than the stream, by ``advance(..., key=...)``.

@@ -24,7 +24,8 @@ __all__ = ["WINDOW_FORMS", "parse"]
 WINDOW_FORMS: Final = (
     "windows are tumbling(10 minutes), sliding(10 minutes, 1 minute), session(30 seconds), with lengths like "
     "'10 minutes', '100 rows' or whole numbers, start_time=..., zone=America/New_York "
-    "or week_start=monday last, or the word partial for rows, or order=arrival for sliding(10 seconds, 100 rows); "
+    "or week_start=monday last, or the word partial for rows, or order=arrival for "
+    "sliding(10 seconds, 100 rows); "
     "session(column), and either session with an optional at_most=4 hours; "
     "band(2024-01-31 12:00:00, 2024-02-01 12:00:00), landmark(1 hour, period=1 day) or landmark(1 hour, "
     "start=...), punctuation(column) with an optional at=start, between(column, column) with an optional "
