@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
@@ -162,6 +163,12 @@ def test_explain_says_what_crosses(tied: DataFrame) -> None:
     assert "buckets of user" in text
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pieces have few rows."""
+    monkeypatch.setattr(pieces, "FEWEST", 1)
+
+
 def skewed(*, ties: bool) -> pa.Table:
     """Return rows of which one key has nearly all, so that it is cut."""
     table, chance = table_of(ties=ties), np.random.default_rng(6)
@@ -169,6 +176,7 @@ def skewed(*, ties: bool) -> pa.Table:
     return table.set_column(1, "user", users).set_column(2, "Group", pa.array([0.0] * ROWS))
 
 
+@pytest.mark.usefixtures("small")
 def test_a_key_that_is_cut_has_sparks_frames_by_time(spark: SparkSession) -> None:
     frame = spark.createDataFrame(skewed(ties=True)).repartition(3).cache()
     frames = [
@@ -184,6 +192,7 @@ def test_a_key_that_is_cut_has_sparks_frames_by_time(spark: SparkSession) -> Non
     compared(frame, [], frames, split=True)
 
 
+@pytest.mark.usefixtures("small")
 def test_a_key_that_is_cut_has_sparks_frames_by_rows(spark: SparkSession, settings: Any) -> None:
     frame = spark.createDataFrame(skewed(ties=False)).repartition(3).cache()
     frames = [
@@ -206,6 +215,7 @@ def pieces_of(frame: DataFrame, by: list[str], over: list[tuple[dict[str, Any], 
     return [] if found is None else [piece for key in found.keys for piece in key]
 
 
+@pytest.mark.usefixtures("small")
 def test_pieces_follow_each_other_and_are_dealt_out_evenly(spark: SparkSession) -> None:
     frame = spark.createDataFrame(skewed(ties=False)).cache()
     own = pieces_of(frame, ["user"], [({"size": "30 seconds"}, None), ({"after": "5 rows"}, None)])
@@ -222,6 +232,7 @@ def test_pieces_follow_each_other_and_are_dealt_out_evenly(spark: SparkSession) 
         assert piece.after == 5
 
 
+@pytest.mark.usefixtures("small")
 def test_what_cannot_be_cut_is_not(spark: SparkSession) -> None:
     frame = spark.createDataFrame(skewed(ties=True)).cache()
     assert pieces_of(frame, ["row"], [({"size": "9 seconds"}, None)]) == []
@@ -237,6 +248,7 @@ def test_what_cannot_be_cut_is_not(spark: SparkSession) -> None:
     compared(frame, ["user"], [({"size": "1 day"}, lambda w: w.rangeBetween(-86_400_000_000, 0))], split=True)
 
 
+@pytest.mark.usefixtures("small")
 def test_keys_and_times_of_all_types_are_cut(spark: SparkSession) -> None:
     frame = spark.sql(
         "select array(if(id % 50 = 0, 'b', null)) k, struct(cast(0 as double) x) s, "
@@ -253,6 +265,12 @@ def test_keys_and_times_of_all_types_are_cut(spark: SparkSession) -> None:
         assert {row["v"]: row["sum"] for row in asked.run(frame, split=True).collect()} == whole
 
 
+def test_few_rows_are_not_cut(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(skewed(ties=False)).cache()
+    assert pieces_of(frame, ["user"], [({"size": "9 seconds"}, None)]) == []
+
+
+@pytest.mark.usefixtures("small")
 def test_rows_that_change_are_found_out(spark: SparkSession) -> None:
     frame = spark.createDataFrame(skewed(ties=False)).cache()
     asked = wk.rolling(by="user", time="ts", aggs=wk.sum("v").over("10 rows"))
@@ -282,6 +300,15 @@ def test_keys_are_cut_unasked_where_rows_are_cached(
     assert len(sought) == 1
     asked.run(cached, split=False)
     assert len(sought) == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(sample, "LEAST", 1)
+    failing = spark.range(9).selectExpr("int(raise_error('no')) user", "timestamp_seconds(id) ts", "id v").cache()
+    # It fails when an action runs, as any DataFrame does.
+    result = asked.run(failing)
+    with pytest.raises(PySparkException, match="no"):
+        result.collect()
+    with pytest.raises(PySparkException, match="no"):
+        asked.run(failing, split=True)
     with pytest.raises(wk.InvalidType, match="split: 'all' is a str; it is True, False or None"):
         asked.run(frame, split="all")
     with pytest.raises(wk.InvalidValue, match="split: True is given without a Spark DataFrame"):

@@ -40,6 +40,8 @@ SHARE: Final = 0.5
 """A key is cut that has more rows than so many partitions have on average."""
 PIECES: Final = 4
 """A piece has about as many rows as a partition, divided by this, so that pieces can be dealt out evenly."""
+FEWEST: Final = 1 << 15
+"""Rows that a piece has at least, so that its chunks are worth their headers."""
 HALO: Final = 0.5
 """The most rows that halos may have in all, relative to those of their key; fewer pieces have fewer halos."""
 QUANTILES: Final = 512
@@ -134,7 +136,7 @@ def cut(rows: DataFrame, checked: Job, rolling: Rolling, partitions: int, each: 
     Two Spark jobs over keys and times, or three if a frame is by rows, and one more if `histogram` needs it.
     """
     farthest = reach(rolling, checked.schema.field(rolling.time).type)
-    if farthest is None:
+    if farthest is None or partitions == 1:
         return None
     mean = None
     if rolling.by:
@@ -155,7 +157,7 @@ def cut(rows: DataFrame, checked: Job, rolling: Rolling, partitions: int, each: 
     found = {}
     for key, (number_of_rows, quantiles) in known.items():
         most = ceil(number_of_rows / ((mean or number_of_rows / partitions) / PIECES))
-        starts = cuts_of(quantiles, number_of_rows, most, farthest)
+        starts = cuts_of(quantiles, number_of_rows, min(most, number_of_rows // FEWEST), farthest)
         if starts:
             found[key] = starts
     if not found:

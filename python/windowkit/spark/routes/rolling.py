@@ -13,6 +13,7 @@ from itertools import chain, count, islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 from pyspark.sql.functions import col
 
@@ -81,8 +82,14 @@ def roll(
     if not isinstance(split, bool | None):
         raise InvalidType(f"split: {split!r} is {a_type(split)}; it is True, False or None")
     partitions, each = packed.spread(df.sparkSession)
-    is_sought = is_worthwhile(checked) if split is None else split
-    cut = pieces.cut(rows, checked, rolling, partitions, each) if is_sought else None
+    cut = None
+    if is_worthwhile(checked) if split is None else split:
+        try:
+            cut = pieces.cut(rows, checked, rolling, partitions, each)
+        except PySparkException:
+            # The rows fail, and then so does the action.
+            if split:
+                raise
     pack: stages.Pack | pieces.PackPieces
     if cut is None:
         pack, task = packed.pack(checked, never=True), Roll(rolling, checked.query, checked.schema)
