@@ -6,7 +6,7 @@ as the one that `explain` shows (over the user's).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import types as spark
@@ -25,6 +25,7 @@ __all__ = [
     "counted",
     "pane",
     "partial",
+    "struct",
     "window",
 ]
 
@@ -65,7 +66,7 @@ SKETCHES: Final = ("approx_count_distinct", "hll_sketch")
 LEAST: Final = f"bigint('{-(2**63)}')"
 LOW: Final = 0xFFFF_FFFF
 LOST: Final = "0D"
-"""What the additions of a float sum lost, which Spark does not report: a constant, not to be shuffled."""
+"""What the additions of a float sum lost, which Spark does not report: a constant, added in stage 2."""
 
 
 def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str], str] = str) -> str:
@@ -208,6 +209,11 @@ def logarithm(value: str) -> str:
         f"case when {value} > 0 then ln(double({value})) when {value} = 0 then double('-infinity') "
         f"when {value} is not null then double('NaN') end"
     )
+
+
+def struct(texts: Iterable[str]) -> str:
+    """Return expressions as one struct of fields ``a0``, ``a1``, ..., which Spark's optimiser takes apart."""
+    return f"struct({', '.join(f'{text} as a{at}' for at, text in enumerate(texts))})"
 
 
 def pane(period: int, offset: int, kind: spark.DataType, time: str) -> str:

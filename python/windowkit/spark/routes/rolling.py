@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col
 
 from windowkit import local_rolling
 from windowkit.checks import a_type
@@ -70,8 +69,6 @@ def roll(df: DataFrame, rolling: Rolling, *, metrics: Metrics | None = None) -> 
     rows, checked = checked_rows(df, rolling, metrics)
     packs = shipped(packed.pack(checked, never=True), in_one_line(rolling))
     chunks = observed_chunks(metrics, rows.mapInArrow(packs, packed.CHUNKS))
-    placed = chunks.repartition(col("bucket")) if rolling.by else chunks.repartition(1)
-    in_turn = placed.sortWithinPartitions("bucket").select("bucket", "chunk")
     answers = output_schema(checked).fields[-len(rolling.aggs) :]
     own = enumerate(df.schema.fields)
     schema = spark.StructType(
@@ -84,7 +81,7 @@ def roll(df: DataFrame, rolling: Rolling, *, metrics: Metrics | None = None) -> 
         ]
     )
     task = Roll(rolling, checked.query, checked.schema)
-    result = in_turn.mapInArrow(shipped(task, in_one_line(rolling)), schema)
+    result = packed.in_turn(chunks, rolling.by).mapInArrow(shipped(task, in_one_line(rolling)), schema)
     names = [*df.columns, *(each.name for each in rolling.aggs)]
     return observed_count(metrics, "rows out", result.toDF(*names))
 
