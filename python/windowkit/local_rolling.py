@@ -9,7 +9,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.aggregation import Framed
 from windowkit.engines import Engine, register
-from windowkit.explain import partial, said, sizes
+from windowkit.explain import partial, properties_of, sizes
 from windowkit.local import OTHERWISE, Source, aggregates, checked_threads, reader_of, schema_of
 from windowkit.results import form_of, widened
 from windowkit.rolling import Rolling
@@ -115,7 +115,7 @@ def described(rolling: Rolling, planned: _native.Plan) -> list[str]:
         *(f"  {frame}: {frame.meaning}" for frame in frames),
         "aggregates from partials of frames",
         *(
-            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {said(*properties)}"
+            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {properties_of(*properties)}"
             for each, sources, properties in zip(
                 rolling.aggs, planned.sources, planned.properties, strict=True
             )
