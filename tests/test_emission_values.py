@@ -172,11 +172,15 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: wk.every("1 month"), wk.InvalidValue, "length: '1 month' has the calendar unit 'month'"),
     (lambda: wk.every("3 rows"), wk.InvalidType, "length: 3 rows is a number of rows; a length of time is"),
     (lambda: wk.every(wk.rows(3)), wk.InvalidType, "length: 3 rows is a number of rows"),
-    (lambda: wk.every(5, of="processing time"), wk.InvalidType, "length: 5 is an int; of processing time it"),
+    (
+        lambda: wk.every(5, of="processing time"),
+        wk.InvalidType,
+        "length: 5 is an int; a length of processing time",
+    ),
     (
         lambda: wk.every("1 nanosecond", of="processing time"),
         wk.InvalidValue,
-        "length: '1 nanosecond' is given; of processing time, allowed are whole microseconds",
+        "length: '1 nanosecond' is given; a length of processing time is a whole number of microseconds",
     ),
     (lambda: wk.every(5, of="rows"), wk.InvalidValue, "of: 'rows' is unknown; allowed are 'event time'"),
     (lambda: wk.on(3), wk.InvalidType, "column: 3 is an int"),
@@ -313,7 +317,7 @@ FORM = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count()).to_di
         (
             ({"early": {}, "refinement": "retracting"}),
             wk.InvalidValue,
-            "early: {} is no trigger; it has one of",
+            "early: {} is not a trigger; it has one of",
         ),
         ({"early": {"often": 1}, "refinement": "retracting"}, wk.InvalidValue, "early: {'often': 1} is no"),
         ({"early": {"rows": 1, "on": "b"}, "refinement": "retracting"}, wk.InvalidValue, "early: {'rows': 1"),

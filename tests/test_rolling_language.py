@@ -178,14 +178,22 @@ class TestRefusals:
         ("arguments", "kind", "says"),
         [
             ({}, wk.InvalidValue, "over: no length is given; write .over"),
-            ({"size": "0 seconds"}, wk.InvalidValue, "size: 0 seconds is no length"),
-            ({"size": 0}, wk.InvalidValue, "size: 0 is no length"),
-            ({"before": "0 rows", "after": "0 rows"}, wk.InvalidValue, "before: 0 rows is no length"),
+            ({"size": "0 seconds"}, wk.InvalidValue, "size: 0 seconds is given; a frame reaches"),
+            ({"size": 0}, wk.InvalidValue, "size: 0 is given; a frame reaches"),
+            (
+                {"before": "0 rows", "after": "0 rows"},
+                wk.InvalidValue,
+                "before: 0 rows is given; a frame reaches",
+            ),
             ({"size": "-1 second"}, wk.InvalidValue, "size: -1 second is negative"),
             ({"after": -5}, wk.InvalidValue, "after: -5 is negative"),
             ({"size": "1 month"}, wk.InvalidValue, "'1 month' has the calendar unit 'month'"),
             ({"size": "1 hour", "after": "1 hour"}, wk.InvalidValue, "after: it is given beside a size"),
-            ({"before": "3 rows", "after": "1 hour"}, wk.InvalidType, "after: 1 hour is no number of rows"),
+            (
+                {"before": "3 rows", "after": "1 hour"},
+                wk.InvalidType,
+                "after: 1 hour is not a number of rows",
+            ),
             ({"size": 1.5}, wk.InvalidType, "size: 1.5 is a float"),
             (
                 {"size": "5 rows", "tail": "1 hour"},

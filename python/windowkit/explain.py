@@ -95,7 +95,7 @@ def explain(query: Query, data: Any = None) -> str:
         *answers(query, planned.needs_rows),
         "aggregates from what slices store",
         *(
-            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {said(*properties)}"
+            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {properties_of(*properties)}"
             for each, sources, properties in zip(query.aggs, planned.sources, planned.properties, strict=True)
         ),
     ]
@@ -255,7 +255,7 @@ def answers(query: Query, needs_rows: bool) -> Iterator[str]:
             yield f"  {' and '.join(types)}: {text}"
 
 
-def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> str:
+def properties_of(associative: bool, commutative: bool, invertible: bool, kind: str) -> str:
     """Describe the properties of a function (Traub et al. 2019, §4.2)."""
     holds = {"associative": associative, "commutative": commutative, "invertible": invertible}
     return ", ".join([kind, *(name for name, is_so in holds.items() if is_so)])

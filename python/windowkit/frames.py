@@ -110,12 +110,14 @@ def frame(
     for side, each in lengths.items():
         if by_rows and not (isinstance(each, Rows) or each in (UNBOUNDED, UNBOUNDED_ROWS)):
             raise InvalidType(
-                f"{side}: {each} is no number of rows, as the other end of the frame is; a frame is by rows "
-                "or by time"
+                f"{side}: {each} is not a number of rows, but the other end of the frame is; a frame is "
+                "either by rows or by time"
             )
     if all(zero(each) for each in lengths.values()):
         first = next(iter(lengths))
-        raise InvalidValue(f"{first}: {lengths[first]} is no length; a frame reaches before a row, or after")
+        raise InvalidValue(
+            f"{first}: {lengths[first]} is given; a frame reaches back or ahead by more than 0"
+        )
     none: Measure = Rows(0) if by_rows else 0
     ends = {side: None if isinstance(each, str) else each for side, each in lengths.items()}
     usual = "right" if by_rows and size is not None else "both"

@@ -11,7 +11,7 @@ from windowkit._columns import is_spark
 from windowkit.aggregation import Framed
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
-from windowkit.explain import partial, said, sizes
+from windowkit.explain import partial, properties_of, sizes
 from windowkit.local import OTHERWISE, Source, aggregates, checked_threads, reader_of, schema_of
 from windowkit.results import form_of, widened
 from windowkit.rolling import Rolling
@@ -147,7 +147,7 @@ def described(rolling: Rolling, planned: _native.Plan) -> list[str]:
         *(f"  {frame}: {frame.meaning}" for frame in frames),
         "aggregates from partials of frames",
         *(
-            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {said(*properties)}"
+            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {properties_of(*properties)}"
             for each, sources, properties in zip(
                 rolling.aggs, planned.sources, planned.properties, strict=True
             )

@@ -362,6 +362,7 @@ class Query:
         output_mode: str | None = None,
         allowed_lateness: Length | None = None,
         buckets: int | None = None,
+        metrics_name: str | None = None,
     ) -> Any: ...
 
     def run(
@@ -379,6 +380,7 @@ class Query:
         output_mode: str | None = None,
         allowed_lateness: Length | None = None,
         buckets: int | None = None,
+        metrics_name: str | None = None,
     ) -> Any:
         """Evaluate the query.
 
@@ -399,7 +401,7 @@ class Query:
         rows_per_slice : float, optional
             A hint for that planner; see `windowkit.spark.aggregate`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
-            Counts rows, slices and windows while the result is computed. Only for Spark.
+            Counts rows, slices and windows while the result is computed. Only for Spark, not for streams.
         partitioner : str or windowkit.spark.Partitioning, optional
             Partition the rows first, by a method such as ``"waterfill"``, so that no task waits for a hot
             key; see `windowkit.spark.aggregate`. Only for Spark.
@@ -408,8 +410,8 @@ class Query:
         result : {"pyarrow", "pandas", "polars"}, optional
             The library whose table is returned. By default it is that of `data`: pandas for a pandas
             DataFrame, Polars for a Polars DataFrame, and pyarrow for all else. Not for Spark.
-        output_mode, allowed_lateness, buckets : optional
-            Of a streaming DataFrame, for which `metrics` is a name; see `windowkit.spark.stream`.
+        output_mode, allowed_lateness, buckets, metrics_name : optional
+            Only for streaming Spark DataFrames; see `windowkit.spark.stream`.
 
         Returns
         -------
@@ -431,7 +433,8 @@ class Query:
         ------
         UnknownColumn, InvalidType, InvalidValue
             The data is not Arrow data, or malformed, or the query does not fit its schema, or makes more
-            windows than its `max_windows`; or `result` is no form, or one whose library is not installed.
+            windows than its `max_windows`; or `result` is not one of those above, or the library that it
+            names is not installed.
         Overflow
             The sum or mean of integers, decimals or durations in a window does not fit its type, or a time is
             too close to the limit of its type for its windows.
@@ -471,6 +474,7 @@ class Query:
             output_mode=output_mode,
             allowed_lateness=allowed_lateness,
             buckets=buckets,
+            metrics_name=metrics_name,
         )
 
     def batches(

@@ -38,7 +38,7 @@ def form_of(data: Any, result: str | None = None) -> str:
     Raises
     ------
     InvalidType, InvalidValue
-        `result` is no form, or its library is not installed.
+        `result` is not one of `FORMS`, or its library is not installed.
     """
     if result is None:
         return next((form for form in FORMS[1:] if is_a(data, form, "DataFrame")), FORMS[0])

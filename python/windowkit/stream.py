@@ -13,7 +13,7 @@ from windowkit import _native
 from windowkit._columns import is_spark
 from windowkit.calls import Calls, State, has_clock, released
 from windowkit.checks import a_type, one_of
-from windowkit.decisions import decided, described, said
+from windowkit.decisions import decisions_of, described, summary
 from windowkit.display import Lines, facts
 from windowkit.durations import Length
 from windowkit.emission import Emission
@@ -108,7 +108,7 @@ class Operator:
                 "progress: it is given for order='in-order', where each row is a watermark; it is for "
                 "order='out-of-order'"
             )
-        query = speaking(query, emit)
+        query = with_policy(query, emit)
         self._is_idle = progress is not None and progress.idle is not None
         self._stamps = stamps_of([query], clock, is_idle=self._is_idle)
         self._clock = Stamps(clock)
@@ -146,7 +146,7 @@ class Operator:
     def __repr__(self) -> str:
         # Of what Python knows alone, as another thread may be in a call.
         state, leader = self._state, self._leader
-        queries = "; ".join(f"{name}: {said(query)}" for name, query in state.queries.items())
+        queries = "; ".join(f"{name}: {summary(query)}" for name, query in state.queries.items())
         ended = ", released" if state.released else ", closed" if state.closed else ""
         keys = ", ".join(leader.by) or "nothing"
         return f"<windowkit.Operator {self._order} by {keys} over {leader.time}; {queries}{ended}>"
@@ -158,7 +158,7 @@ class Operator:
             ("by", leader.by),
             ("time", [leader.time]),
             ("order", [self._order]),
-            *((name, [said(query)]) for name, query in state.queries.items()),
+            *((name, [summary(query)]) for name, query in state.queries.items()),
             ("stream", [ended]),
         ]
         return facts("windowkit operator", rows)
@@ -611,7 +611,7 @@ class Operator:
         """
         lateness = None if allowed_lateness is None else self._given_lateness(allowed_lateness)
         return self._calls.make(
-            "add", lambda state: self._entered(state, speaking(query, emit), name, lateness)
+            "add", lambda state: self._entered(state, with_policy(query, emit), name, lateness)
         )
 
     def remove(self, query: Query | str) -> None:
@@ -686,7 +686,7 @@ class Operator:
         is_bound, queries = self._is_bound("explain"), self.queries
         if not is_bound:
             return Lines(described(self._order, queries, None))
-        decisions = self._ask("explain", lambda core, _: decided(core), closed=True)
+        decisions = self._ask("explain", lambda core, _: decisions_of(core), closed=True)
         return Lines(described(self._order, queries, decisions))
 
     def snapshot(self) -> bytes:
@@ -917,7 +917,7 @@ def stamps_of(queries: Sequence[object], clock: Clock | None, *, is_idle: bool) 
     return None
 
 
-def speaking(query: Query, emit: Emission | None) -> Query:
+def with_policy(query: Query, emit: Emission | None) -> Query:
     """Return the query with this emission policy in place of its own, if one is given."""
     # What is no query is refused where it is entered.
     return query if emit is None or not isinstance(query, Query) else replace(query, emit=emit)

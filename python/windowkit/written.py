@@ -130,7 +130,8 @@ def trigger_of(form: object) -> Trigger:
     named = {name: value for name, value in form.items() if not (name == "of" and "every" in form)}
     if len(named) != 1 or (kind := next(iter(named))) not in TRIGGERS:
         raise InvalidValue(
-            f"early: {form!r:.60} is no trigger; it has one of {', '.join(TRIGGERS)} (and of beside every)"
+            f"early: {form!r:.60} is not a trigger; it has one of the keys {', '.join(TRIGGERS)} "
+            "(every also takes of)"
         )
     given = named[kind]
     if kind == "repeat":

@@ -302,7 +302,8 @@ def test_keys_are_cut_unasked_where_rows_are_cached(
     assert len(sought) == 1
     monkeypatch.undo()
     monkeypatch.setattr(sample, "LEAST", 1)
-    failing = spark.range(9).selectExpr("int(raise_error('no')) user", "timestamp_seconds(id) ts", "id v").cache()
+    columns = ("int(raise_error('no')) user", "timestamp_seconds(id) ts", "id v")
+    failing = spark.range(9).selectExpr(*columns).cache()
     # It fails when an action runs, as any DataFrame does.
     result = asked.run(failing)
     with pytest.raises(PySparkException, match="no"):

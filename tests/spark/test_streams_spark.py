@@ -107,7 +107,7 @@ def test_windows_are_those_of_sparks_append(source, tmp_path):
     gap = "4500 milliseconds"
     windows = [wk.tumbling("30 seconds"), wk.sliding("1 minute", "20 seconds"), wk.session(gap)]
     aggs = [wk.sum("v"), wk.count(), wk.count("v"), wk.min("v"), wk.max("v"), wk.mean("v")]
-    ours = wk.query(by="k", time="ts", windows=windows, aggs=aggs).run(frame, metrics="counted")
+    ours = wk.query(by="k", time="ts", windows=windows, aggs=aggs).run(frame, metrics_name="counted")
     own = [
         sf.window("ts", "30 seconds"),
         sf.window("ts", "1 minute", "20 seconds"),
@@ -285,6 +285,7 @@ class TestRefusals:
         self.refused("buckets: 0 is out of range", frame, buckets=0)
         self.refused("allowed_lateness: '-1 second' is below zero", frame, allowed_lateness="-1 second")
         self.refused("metrics: ", frame, metrics=wk.spark.Metrics())
+        self.refused("metrics_name: 3 is an int; it is a name", frame, metrics_name=3)
         self.refused("route: 'rows' is given with a streaming DataFrame", frame, route="rows")
         self.refused("threads: 2 is given with a streaming DataFrame", frame, threads=2)
 
@@ -296,7 +297,7 @@ class TestRefusals:
 
     def test_windows_that_would_never_be_returned(self, source):
         query = wk.query(by="k", time="ts", windows=wk.global_window(), aggs=wk.sum("v"))
-        self.refused("which one of Spark does not", source(), query)
+        self.refused("but streams in Spark do not end", source(), query)
         assert query.run(source(), output_mode="update").isStreaming
 
     def test_windows_by_the_order_of_arrival(self, source):
@@ -308,7 +309,7 @@ class TestRefusals:
         self.refused(
             "depends on the clock", source(), with_policy(wk.emit(wk.every("1 second", of="processing time")))
         )
-        self.refused("at_most is of a call", source(), with_policy(wk.emit(at_most=3)))
+        self.refused("at_most limits the calls", source(), with_policy(wk.emit(at_most=3)))
         self.refused("emit: no column 'nowhere'", source(), with_policy(wk.emit(wk.on("nowhere"))))
 
     def test_a_pyspark_that_is_too_old(self, source, monkeypatch):

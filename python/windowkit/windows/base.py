@@ -224,7 +224,7 @@ class Window(ABC):
         Raises
         ------
         InvalidType, InvalidValue
-            As `wids`; or `ids` are not integers, or `time_type` is no Arrow type.
+            As `wids`; or `ids` are not integers, or `time_type` is not an Arrow type.
         Overflow
             The type cannot hold an edge.
 

@@ -6,7 +6,7 @@ as the one that `explain` shows (over the user's).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import types as spark
@@ -26,6 +26,7 @@ __all__ = [
     "counted",
     "pane",
     "partial",
+    "struct",
     "window",
 ]
 
@@ -68,7 +69,7 @@ LOW: Final = 0xFFFF_FFFF
 DAY: Final = 86_400_000_000
 """Microseconds."""
 LOST: Final = "0D"
-"""What the additions of a float sum lost, which Spark does not report: a constant, not to be shuffled."""
+"""What the additions of a float sum lost, which Spark does not report: a constant, added in stage 2."""
 
 
 def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str], str] = str) -> str:
@@ -241,6 +242,11 @@ def logarithm(value: str) -> str:
         f"case when {value} > 0 then ln(double({value})) when {value} = 0 then double('-infinity') "
         f"when {value} is not null then double('NaN') end"
     )
+
+
+def struct(texts: Iterable[str]) -> str:
+    """Return expressions as one struct of fields ``a0``, ``a1``, ..., which Spark's optimiser takes apart."""
+    return f"struct({', '.join(f'{text} as a{at}' for at, text in enumerate(texts))})"
 
 
 def pane(period: int, offset: int, kind: spark.DataType, time: str) -> str:

@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftright, when
+from pyspark.sql.functions import col, expr
 
 from windowkit import _native
 from windowkit.aggregates import Aggregate
 from windowkit.durations import Duration
-from windowkit.spark.jobs import Job, identifier, named, output_schema, own, sql, uncounted, unranked
+from windowkit.spark.jobs import Job, identifier, literal, named, own, sql, uncounted, unranked
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import in_one_line, observed_count
 from windowkit.windows import Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 __all__ = ["HELD_DIGITS", "ROUTE"]
 
@@ -100,22 +100,33 @@ def only_window(job: Job) -> Tumbling | Sliding | Session:
 def run(job: Job) -> DataFrame:
     rows = observed_count(job.metrics, "rows in", job.bounded_rows)
     window = only_window(job)
-    text = sql.window(window, job.time, job.internal)
-    answers = {f"a{at}": checked(job, aggregate) for at, aggregate in enumerate(job.query.aggs)}
-    named_answers = [answer.alias(name) for name, answer in answers.items()]
-    if isinstance(window, Session):
-        grouped, shown = rows.groupBy(*job.keys, expr(text)).agg(*named_answers), col("session_window")
-    else:
-        rows = rows.selectExpr("*", f"{text} as w")
-        # Rows of one start have one end.
-        grouped = rows.groupBy(*job.keys, expr("w.start as s")).agg(expr("max(w.end) as e"), *named_answers)
-        shown = expr("struct(s as start, e as end)")
-    schema = output_schema(job)
-    edges = shown.cast(schema[len(job.keys)].dataType)
-    return named(grouped, schema, [*map(col, job.keys), edges, *map(col, answers)])
+    group = sql.window(window, job.time, job.internal)
+    shown = "session_window"
+    if not isinstance(window, Session):
+        # The window of its start is that window.
+        group, shown = f"{group}.start as s", sql.window(window, "s")
+    aggregates = expr(f"{sql.struct(checked(job, each) for each in job.query.aggs)} as a")
+    grouped = rows.groupBy(*job.keys, expr(group)).agg(expr("count(1)"), aggregates)
+    fields = (f"a.a{at}" for at in range(len(job.query.aggs)))
+    return titled(job, grouped.selectExpr(*job.keys, f"{shown} as w", *fields), grouped.schema.fields[-2])
 
 
-def checked(job: Job, aggregate: Aggregate) -> Column:
+def titled(job: Job, frame: DataFrame, unnamed: spark.StructField) -> DataFrame:
+    """Return the columns of a result with the query's names; `unnamed` is an aggregate without an alias."""
+    names = job.query.columns
+    schema = spark.StructType()
+    for name, field in zip(names, frame.schema.fields, strict=True):
+        schema.add(name, field.dataType, field.nullable, field.metadata)
+    for aggregate in job.query.aggs:
+        if aggregate.name in aggregate.default_names:
+            schema[aggregate.name].metadata = unnamed.metadata
+    if len({name.lower() for name in names}) < len(names):
+        # Spark would not know which column such a name means.
+        return named(frame, schema, list(map(col, frame.columns)))
+    return frame.toDF(*names).to(schema)
+
+
+def checked(job: Job, aggregate: Aggregate) -> str:
     """Return Spark's aggregate, except that a sum or mean that overflows is an error in every mode.
 
     Without ANSI mode Spark wraps a bigint sum that overflows, and makes a decimal one null. The expression
@@ -123,26 +134,25 @@ def checked(job: Job, aggregate: Aggregate) -> Column:
     """
     text = own(job, aggregate)
     if aggregate.column is None:
-        return expr(text)
+        return text
     column, kind = job.internal(aggregate.column), job.type_of(aggregate.column)
     where = None if aggregate.filter is None else job.internal(aggregate.filter)
-    overflow = raise_error(
-        lit(
-            f"windowkit.errors.Overflow: {aggregate.name}: the {aggregate.function} of a window does not fit "
-            f"its type; in the {in_one_line(job.query)}"
-        )
+    message = (
+        f"windowkit.errors.Overflow: {aggregate.name}: the {aggregate.function} of a window does not fit "
+        f"its type; in the {in_one_line(job.query)}"
     )
+    overflow = f"raise_error({literal(message)})"
     if aggregate.function in sql.SUMS and isinstance(kind, spark.LongType):
-        high, low = (expr(text) for text in sql.partial("sum", [kind], [column], job.time, where))
-        high, low = high + shiftright(low, 32), low.bitwiseAND(lit(sql.LOW))
-        fits = high.isNull() | high.between(lit(-(2**31)), lit(2**31 - 1))
-        return when(fits, shiftleft(high, 32).bitwiseOR(low)).otherwise(overflow)
+        high, low = sql.partial("sum", [kind], [column], job.time, where)
+        high = f"({high} + shiftright({low}, 32))"
+        fits = f"{high} is null or {high} between {-(2**31)} and {2**31 - 1}"
+        return f"if({fits}, shiftleft({high}, 32) | ({low} & {sql.LOW}), {overflow})"
     if aggregate.function in (*sql.SUMS, "mean") and is_wide(kind):
-        counted = expr(sql.aggregate("count", [column], job.time, where))
+        counted = sql.aggregate("count", [column], job.time, where)
         # In ANSI mode Spark's own would fail first, and name a column of ours.
-        tried = expr(f"try_{text}")
-        return when(tried.isNull() & (counted > 0), overflow).otherwise(tried)
-    return expr(text)
+        tried = f"try_{text}"
+        return f"if({tried} is null and ({counted}) > 0, {overflow}, {tried})"
+    return text
 
 
 def is_wide(kind: spark.DataType) -> bool:

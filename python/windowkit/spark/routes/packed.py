@@ -9,9 +9,10 @@ their rows, stage 1 packs the rows instead, and stage 2 takes both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.functions import col
+from pyspark.sql import types as spark
 
 from windowkit.explain import sizes
 from windowkit.spark.jobs import Job, identifier, output_schema
@@ -22,9 +23,16 @@ from windowkit.spark.shipping import observed_chunks, shipped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "pack", "rows_instead", "spread", "windows"]
+__all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "in_turn", "pack", "rows_instead", "spread", "windows"]
 
-CHUNKS: Final = "bucket int, chunk binary, rows bigint, slices bigint"
+CHUNKS: Final = spark.StructType(
+    [
+        spark.StructField("bucket", spark.IntegerType()),
+        spark.StructField("chunk", spark.BinaryType()),
+        spark.StructField("rows", spark.LongType()),
+        spark.StructField("slices", spark.LongType()),
+    ]
+)
 MOST_BUCKETS: Final = 1024
 LEAST_EACH: Final = 1
 MOST_EACH: Final = 64
@@ -66,9 +74,14 @@ def pack(job: Job, *, never: bool = False) -> stages.Pack:
 
 def windows(job: Job, packed: DataFrame) -> DataFrame:
     """Return what stage 2 makes of chunks."""
-    placed = packed.repartition(col("bucket")) if job.query.by else packed.repartition(1)
-    in_turn = placed.sortWithinPartitions("bucket").select("bucket", "chunk")
-    return in_turn.mapInArrow(shipped(stages.Unpack(job.query, job.schema)), output_schema(job))
+    task = shipped(stages.Unpack(job.query, job.schema))
+    return in_turn(packed, job.query.by).mapInArrow(task, output_schema(job))
+
+
+def in_turn(packed: DataFrame, by: Sequence[object]) -> DataFrame:
+    """Return chunks where stage 2 takes them: each bucket in one partition, one after the other."""
+    placed = packed.repartition("bucket") if by else packed.repartition(1)
+    return placed.sortWithinPartitions("bucket").selectExpr("bucket", "chunk")
 
 
 def explain(job: Job) -> list[str]:

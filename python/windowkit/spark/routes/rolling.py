@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col
 
 from windowkit import local_rolling
 from windowkit.checks import a_type
@@ -107,8 +106,7 @@ def roll(
 
 def answered(chunks: DataFrame, checked: Job, rolling: Rolling, task: Roll) -> DataFrame:
     """Return what stage 2 makes of chunks of the rows of `checked`."""
-    placed = chunks.repartition(col("bucket")) if rolling.by or task.cut else chunks.repartition(1)
-    in_turn = placed.sortWithinPartitions("bucket").select("bucket", "chunk")
+    in_turn = packed.in_turn(chunks, rolling.by or task.cut)
     result = in_turn.mapInArrow(shipped(task, in_one_line(rolling)), widened(checked.frame, checked))
     names = [*checked.frame.columns, *(each.name for each in rolling.aggs)]
     return observed_count(checked.metrics, "rows out", result.toDF(*names))
