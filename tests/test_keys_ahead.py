@@ -82,6 +82,7 @@ def test_null_keys_and_keys_of_several_columns() -> None:
     op.push(pa.Table.from_pylist(data, schema))
     emitted = op.advance(10, key={"k": None, "s": {"x": 2}})
     assert [(row["k"], row["s"]["x"]) for row in emitted.to_pylist()] == [(None, 2)]
+    op = wk.Operator.restore(op.snapshot(), query)
     assert op.keys_ahead().to_pylist() == [{"k": None, "s": {"x": 2}, "watermark": 10}]
     op = counting(wk.tumbling(10))
     op.push(rows((None, 1), ("a", 1)))

@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use crate::operator::{AggregateSpec, Length, WindowKind, WindowSpec};
     use crate::window::{Session, Sliding};
-    use arrow_array::{Int64Array, StringArray, types::Int64Type};
+    use arrow_array::{Int64Array, StringArray, cast::AsArray, types::Int64Type};
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
