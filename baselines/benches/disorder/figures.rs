@@ -159,16 +159,25 @@ pub fn groups(options: &Options, allocator: &StatsAlloc<System>) {
         return;
     }
     let sets = if options.quick { &SETS[..1] } else { &SETS[..] };
+    let workload = |slide, (function, parameters)| Workload {
+        size: 10 * SECOND,
+        slide,
+        function,
+        parameters,
+        order: Order::OutOfOrder,
+        keyed: true,
+    };
+    // What a group costs by itself, and with a partial of one row: a count is 8 bytes.
+    for (function, parameters) in [("count_all", &[][..])].into_iter().chain(FUNCTIONS) {
+        for (side, make) in [("slices", slices as Make), ("wid", wid), ("rows, by group", rows)] {
+            let groups = 1 << 16;
+            let bytes = held(allocator, make, &workload(10 * SECOND, (function, parameters)), groups, 1);
+            options.print("6-19c", function, side, "bytes a group", vec![bytes / groups as f64]);
+        }
+    }
     for (figure, slide) in [("6-19a", 10 * SECOND), ("6-19b", SECOND)] {
         for (function, parameters) in FUNCTIONS {
-            let workload = Workload {
-                size: 10 * SECOND,
-                slide,
-                function,
-                parameters,
-                order: Order::OutOfOrder,
-                keyed: true,
-            };
+            let workload = workload(slide, (function, parameters));
             for (set, shares) in sets {
                 // Of each kind of group by itself, since each is dense or sparse as a whole.
                 let of_kind = |kind: usize, make: Make| {
