@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 
 import windowkit as wk
 from support.plain import same
-from windowkit.spark.routes import pieces, rolling, sample
+from windowkit.spark.routes import pieces, rolling
 
 ROWS = 3_000
 MINUTE = 60_000_000
@@ -288,7 +288,7 @@ def test_rows_that_change_are_found_out(spark: SparkSession) -> None:
 def test_keys_are_cut_unasked_where_rows_are_cached(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample, "LEAST", 1)
+    monkeypatch.setattr(pieces, "LEAST", 1)
     sought = []
     monkeypatch.setattr(pieces, "cut", lambda *given: sought.append(given))
     frame = spark.range(777).selectExpr("1 user", "timestamp_seconds(id) ts", "id v")
@@ -301,7 +301,7 @@ def test_keys_are_cut_unasked_where_rows_are_cached(
     asked.run(cached, split=False)
     assert len(sought) == 1
     monkeypatch.undo()
-    monkeypatch.setattr(sample, "LEAST", 1)
+    monkeypatch.setattr(pieces, "LEAST", 1)
     columns = ("int(raise_error('no')) user", "timestamp_seconds(id) ts", "id v")
     failing = spark.range(9).selectExpr(*columns).cache()
     # It fails when an action runs, as any DataFrame does.

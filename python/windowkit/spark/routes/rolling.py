@@ -22,7 +22,7 @@ from windowkit.errors import InvalidType
 from windowkit.query import Query
 from windowkit.rolling import Rolling
 from windowkit.spark.jobs import Job, arrow_type, identifier, job, output_schema
-from windowkit.spark.routes import packed, pieces, sample, stages
+from windowkit.spark.routes import packed, pieces, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, packing, shipped
 from windowkit.windows import global_window
 
@@ -47,8 +47,8 @@ def roll(
     split : bool, optional
         Whether keys with more rows than one task should have are cut by time, into pieces for several tasks.
         To find them, Spark jobs read keys and times as soon as this is called. By default they do if `df` is
-        cached itself. Keys are not cut where a frame has no bound, or where frames are so long that tasks
-        would read many rows twice.
+        cached itself and may have 16 million rows or more. Keys are not cut where a frame has no bound, or
+        where frames are so long that tasks would read many rows twice.
     metrics : Metrics, optional
         Counts rows and packed bytes while the result is computed.
 
@@ -163,7 +163,7 @@ def widened(df: DataFrame, checked: Job) -> spark.StructType:
 def is_worthwhile(checked: Job) -> bool:
     """Whether keys with too many rows are sought unasked: rows are at hand, and there may be many."""
     stored = checked.frame.storageLevel
-    return (stored.useMemory or stored.useDisk) and checked.most_rows >= sample.LEAST
+    return (stored.useMemory or stored.useDisk) and checked.most_rows >= pieces.LEAST
 
 
 def unused(names: Sequence[str]) -> list[str]:
