@@ -60,8 +60,8 @@ def irregular(job: Job, window: Window) -> str | None:
         )
     if isinstance(window.lengths().get("start_time"), Duration):
         return f"periods of {window} begin after midnight, and Spark's functions begin some elsewhere"
-    if window.local_zone is not None and _native.skips_into_a_day(window.local_zone):
-        return f"the clocks of {window.local_zone} were once set forward past midnight, from before it"
+    if window.local_zone is not None and _native.crosses_midnight(window.local_zone):
+        return f"the clocks of {window.local_zone} were once set past midnight, forwards or backwards"
     return None
 
 
@@ -98,13 +98,19 @@ def only_window(job: Job) -> Tumbling | Sliding | Session:
 def run(job: Job) -> DataFrame:
     rows = observed_count(job.metrics, "rows in", job.bounded_rows)
     window = only_window(job)
-    text = sql.window(window, job.time, job.internal)
     answers = {f"a{at}": checked(job, aggregate) for at, aggregate in enumerate(job.query.aggs)}
     named_answers = [answer.alias(name) for name, answer in answers.items()]
-    if isinstance(window, Session):
+    if not isinstance(window, Session) and window.is_local:
+        # Zones are asked for each row only what its clock shows, and for each period where it is.
+        rows = rows.selectExpr("*", f"{sql.period(window, job.time)} as p")
+        grouped = rows.groupBy(*job.keys, expr("p")).agg(*named_answers)
+        start, end = sql.period_edges(window, "p")
+        shown = expr(f"struct({start} as start, {end} as end)")
+    elif isinstance(window, Session):
+        text = sql.window(window, job.time, job.internal)
         grouped, shown = rows.groupBy(*job.keys, expr(text)).agg(*named_answers), col("session_window")
     else:
-        rows = rows.selectExpr("*", f"{text} as w")
+        rows = rows.selectExpr("*", f"{sql.window(window, job.time)} as w")
         # Rows of one start have one end.
         grouped = rows.groupBy(*job.keys, expr("w.start as s")).agg(expr("max(w.end) as e"), *named_answers)
         shown = expr("struct(s as start, e as end)")
@@ -149,8 +155,11 @@ def is_wide(kind: spark.DataType) -> bool:
 
 def explain(job: Job) -> list[str]:
     query = job.query
-    window = sql.window(only_window(job), identifier(query.time), identifier)
-    group = window if isinstance(only_window(job), Session) else f"{window}.start"
+    window, time = only_window(job), identifier(query.time)
+    if isinstance(window, Session):
+        group = sql.window(window, time, identifier)
+    else:
+        group = sql.period(window, time) if window.is_local else f"{sql.window(window, time)}.start"
     lines = [
         "everything runs in Catalyst; no row enters Python",
         f"  group by: {', '.join([*map(identifier, query.by), group])}",
@@ -158,7 +167,6 @@ def explain(job: Job) -> list[str]:
     for aggregate in query.aggs:
         values = [identifier(column) for column in aggregate.columns]
         where = None if aggregate.filter is None else identifier(aggregate.filter)
-        time = identifier(query.time)
         given = aggregate.parameters, aggregate.columns
         text = sql.aggregate(aggregate.function, values, time, where, *given)
         lines.append(f"  {aggregate.name}: {text}")
