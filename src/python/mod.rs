@@ -43,7 +43,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::explain_sliding_by, module)?)?;
     module.add_function(wrap_pyfunction!(wids::wids, module)?)?;
     module.add_function(wrap_pyfunction!(wids::extent, module)?)?;
-    module.add_function(wrap_pyfunction!(zone::skips_into_a_day, module)?)?;
+    module.add_function(wrap_pyfunction!(zone::crosses_midnight, module)?)?;
     module.add_class::<sketch::PyHyperLogLog>()?;
     partition::register(module)
 }

@@ -99,13 +99,12 @@ impl Zone {
         &self.name
     }
 
-    /// Whether the clock was ever set forward from before midnight to after it, so that a day begins at another time than
-    /// either.
-    pub fn skips_into_a_day(&self) -> bool {
+    /// Whether the clock was ever set from one side of a midnight to the other, so that some day does not begin with
+    /// midnight, although there is one, or is interrupted by the day before.
+    pub fn crosses_midnight(&self) -> bool {
         let changes = self.starts[1..].iter().zip(self.offsets.windows(2));
-        let mut skipped = changes.map(|(start, offsets)| (start + offsets[0], start + offsets[1]));
-        // A midnight strictly between them.
-        skipped.any(|(last, first)| (last.div_euclid(86_400) + 1) * 86_400 < first)
+        let mut shown = changes.map(|(start, offsets)| (start + offsets[0], start + offsets[1]));
+        shown.any(|(before, after)| (before.min(after).div_euclid(86_400) + 1) * 86_400 < before.max(after))
     }
 
     /// By how much local time is ahead of UTC at an instant.
@@ -188,13 +187,19 @@ mod tests {
     }
 
     #[test]
-    fn few_clocks_skip_into_a_day() {
-        let skips = |name| Zone::named(name).unwrap().skips_into_a_day();
-        assert!(skips("America/Toronto"), "at 23:30, in 1919");
-        for name in
-            ["America/New_York", "America/Sao_Paulo", "Asia/Beirut", "Pacific/Apia", "Asia/Kolkata", "+02:00"]
-        {
-            assert!(!skips(name), "{name}");
+    fn few_clocks_cross_midnight() {
+        let crosses = |name| Zone::named(name).unwrap().crosses_midnight();
+        assert!(crosses("America/Toronto"), "forward, at 23:30 in 1919");
+        assert!(crosses("America/St_Johns"), "back, at 00:01 until 2011");
+        for name in [
+            "America/New_York",
+            "America/Sao_Paulo",
+            "America/Havana",
+            "Asia/Beirut",
+            "Pacific/Apia",
+            "+02:00",
+        ] {
+            assert!(!crosses(name), "{name}");
         }
     }
 

@@ -20,7 +20,6 @@ ZONES = [
     "Asia/Beirut",
     "Asia/Kolkata",
     "Australia/Lord_Howe",
-    "America/Havana",
     "Pacific/Apia",
     "Europe/Lisbon",
 ]
@@ -44,8 +43,9 @@ def table() -> pa.Table:
         midnight = (date(*place) - date(1970, 1, 1)).days * 86_400
         times += [midnight + drawn.randrange(-36 * 3600, 36 * 3600) for _ in range(60)]
         times += [midnight + quarter * 900 for quarter in range(-60, 60)]
-    # Before zones were introduced, and long after their last known change.
-    times += [drawn.randrange(-4_000_000_000, 20_000_000_000) for _ in range(200)]
+    # Not from before 1970 (newer releases of the database moved a change of 1966 in Sao Paulo), nor from the
+    # future: the JVM may have another release.
+    times += [drawn.randrange(1_750_000_000) for _ in range(200)]
     stamps = [SECOND * t + drawn.choice([0, 0, 1, -1]) for t in times]
     return pa.table(
         {
@@ -83,20 +83,35 @@ def test_tumbling_windows_are_those_of_date_trunc(df, settings, zone):
         assert sums(query.run(df, route="packed"), sf.col("window.start")) == wanted
 
 
-@pytest.mark.parametrize("zone", [*ZONES, "America/St_Johns", "+05:45", None])
-@pytest.mark.parametrize(
-    "length",
-    ["1 day", "3 days", "1 week", "2 weeks", "1 month", "5 months", "1 year"],
-)
+def test_dates_are_those_of_spark_where_midnight_comes_twice(df, settings):
+    """`date_trunc` makes two days of one there; its date is one."""
+    for unit in UNITS:
+        query = wk.query(
+            by="k",
+            time="ts",
+            windows=wk.tumbling(f"1 {unit}", zone="America/Havana"),
+            aggs=wk.sum("v").alias("v"),
+        )
+        with settings({"spark.sql.session.timeZone": "America/Havana"}):
+            begun = sf.to_date("ts") if unit == "day" else sf.trunc(sf.to_date("ts"), unit)
+            wanted = df.groupBy("k", begun.alias("d")).agg(sf.sum("v").alias("v")).collect()
+            found = query.run(df).select("k", sf.to_date("window.start").alias("d"), "v").collect()
+        assert sorted(map(tuple, found)) == sorted(map(tuple, wanted))
+
+
+LENGTHS = ["1 week", "2 weeks", "1 month", "5 months", "1 year"]
+CASES = [(zone, length) for zone in [*ZONES, "America/Havana", "+05:45", None] for length in LENGTHS]
+CASES += [(zone, length) for zone, _ in CASES[:-1:5] for length in ("1 day", "3 days") if zone]
+
+
+@pytest.mark.parametrize(("zone", "length"), CASES)
 def test_catalyst_finds_the_windows_of_the_core(df, zone, length):
-    """Starts and ends, also where clocks were set back over midnight."""
+    """Starts and ends."""
     weekly = "sunday" if "week" in length else None
-    if zone is None and "day" in length:
-        pytest.skip("days without a zone are fixed lengths")
     start_time = "4 months" if length == "5 months" else None
     window = wk.tumbling(length, zone=zone, week_start=weekly, start_time=start_time)
     query = wk.query(by="k", time="ts", windows=window, aggs=[wk.count(), wk.sum("v")])
-    assert "route: catalyst\n" in query.explain(df) or "catalyst" in query.explain(df).splitlines()[0]
+    assert "route: catalyst, as" in query.explain(df)
     ours, wanted = query.run(df, route="catalyst"), query.run(table())
     assert rows(ours.toArrow()) == rows(wanted)
 
@@ -124,26 +139,21 @@ def test_other_windows_pack_slices(df):
         (windows[0], "several windows"),
         (windows[1], "does not offer"),
         (windows[2], "begin after midnight"),
-        (wk.tumbling("1 day", zone="America/Toronto"), "set forward past midnight"),
+        (wk.tumbling("1 day", zone="America/St_Johns"), "set past midnight"),
     ]:
         alone = wk.query(by="k", time="ts", windows=window, aggs=[wk.count()])
         told = alone.explain(df)
-        assert "packed" in told.splitlines()[0] or "route: packed" in told
+        assert "route: packed, as" in told
         assert reason in told
         assert "slices" in told
         assert rows(alone.run(df).toArrow()) == rows(alone.run(table()))
 
 
-def test_times_without_zone_and_dates(df, spark):
-    local = spark.createDataFrame(
-        pa.table(
-            {
-                "ts": table()["ts"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).cast(pa.timestamp("us")),
-                "day": pc.floor_temporal(table()["ts"], unit="day").cast(pa.date32()),
-                "v": table()["v"],
-            }
-        )
-    )
+def test_times_without_zone_and_dates(df, settings):
+    with settings({"spark.sql.session.timeZone": "UTC"}):
+        local = df.select(sf.col("ts").cast("timestamp_ntz").alias("ts"), sf.to_date("ts").alias("day"), "v")
+        local = local.cache()
+        assert local.count() == len(table())
     for time in ("ts", "day"):
         query = wk.query(by=[], time=time, windows=wk.tumbling("1 month"), aggs=wk.sum("v").alias("v"))
         found = query.run(local).select(sf.col("window.start").cast("date").alias("d"), "v").toArrow()

@@ -27,6 +27,8 @@ __all__ = [
     "pane",
     "partial",
     "struct",
+    "period",
+    "period_edges",
     "window",
 ]
 
@@ -74,8 +76,6 @@ LOST: Final = "0D"
 
 def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str], str] = str) -> str:
     """Return Spark's own window over the timestamps `time`; `name` names the other columns it reads."""
-    if not isinstance(window, Session) and window.is_local:
-        return period(window, time)
     if isinstance(window, Session) and window.column is not None:
         # Spark takes no interval of days and time here, but a text of one; the microseconds of it are exact.
         gap = f"unix_micros(timestamp_seconds(0) + {name(window.column)})"
@@ -87,31 +87,39 @@ def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str]
 
 
 def period(window: Tumbling | Sliding, time: str) -> str:
-    """Return the period of a calendar that the timestamp with zone `time` is in, whatever the session's zone.
+    """Return the number of the period of a calendar that the timestamp with zone `time` is in.
 
-    What the clock shows is put into a timestamp as if it were UTC, its day is a date, and months are counted
-    from dates; a period begins when the clock first shows its first midnight. Where the clock was set back
-    over that midnight, what it shows again is in the new period.
+    Whatever the session's zone: what the clock shows is put into a timestamp as if it were UTC, so that its
+    days are whole, and months are those of dates. It is the day, or month, with which the period begins.
     """
-    zone = f"'{window.zone or 'UTC'}'"
-    shown = f"unix_micros(from_utc_timestamp({time}, {zone}))"
-    day = f"int(({shown} - pmod({shown}, {DAY})) div {DAY})"
-    count = units(window.size)
+    shown = f"unix_micros(from_utc_timestamp({time}, {zone_of(window)}))"
+    count, first = units(window.size), 0
+    number = f"int(({shown} - pmod({shown}, {DAY})) div {DAY})"
     if isinstance(window.size, Months):
-        date = f"date_from_unix_date({day})"
-        number, phase = f"(12 * year({date}) + month({date}) - {12 * 1970 + 1})", units(window.start_time)
-        first_day = "unix_date(add_months(date'1970-01-01', {}))"
+        date = f"date_from_unix_date({number})"
+        number, first = f"12 * year({date}) + month({date}) - {12 * 1970 + 1}", units(window.start_time)
     else:
         count //= NANOSECONDS["day"]
-        # 1970-01-01 was a Thursday.
-        first = WEEKDAYS.index(window.week_start or "monday")
-        number, phase, first_day = day, first - 3 if count % 7 == 0 else 0, "({})"
-    begun = f"{number} - pmod({number} - ({phase}), {count})"
-    days = [first_day.format(f"{begun} + {later * count}") for later in range(3)]
-    begins = [f"to_utc_timestamp(timestamp_micros({each} * {DAY}L), {zone})" for each in days]
-    start, end, later = begins
-    fields = f"'start', if({end} <= {time}, {end}, {start}), 'end', if({end} <= {time}, {later}, {end})"
-    return f"named_struct({fields})"
+        if count % 7 == 0:
+            # The week that 1970-01-01, a Thursday, is in.
+            first = -((WEEKDAYS.index("thursday") - WEEKDAYS.index(window.week_start or "monday")) % 7)
+    return number if count == 1 else f"{number} - pmod({number} - ({first}), {count})"
+
+
+def period_edges(window: Tumbling | Sliding, number: str) -> tuple[str, str]:
+    """Return start and end of a period that `period` numbered, as timestamps."""
+    count = units(window.size)
+    day = "unix_date(add_months(date'1970-01-01', {}))"
+    if not isinstance(window.size, Months):
+        count, day = count // NANOSECONDS["day"], "({})"
+    days = day.format(number), day.format(f"{number} + {count}")
+    start, end = (f"to_utc_timestamp(timestamp_micros({each} * {DAY}L), {zone_of(window)})" for each in days)
+    return start, end
+
+
+def zone_of(window: Tumbling | Sliding) -> str:
+    """Return the zone of a calendar as SQL writes it."""
+    return f"'{window.zone or 'UTC'}'"
 
 
 def aggregate(

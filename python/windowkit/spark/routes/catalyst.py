@@ -62,8 +62,8 @@ def irregular(job: Job, window: Window) -> str | None:
         )
     if isinstance(window.lengths().get("start_time"), Duration):
         return f"periods of {window} begin after midnight, and Spark's functions begin some elsewhere"
-    if window.local_zone is not None and _native.skips_into_a_day(window.local_zone):
-        return f"the clocks of {window.local_zone} were once set forward past midnight, from before it"
+    if window.local_zone is not None and _native.crosses_midnight(window.local_zone):
+        return f"the clocks of {window.local_zone} were once set past midnight, forwards or backwards"
     return None
 
 
@@ -100,11 +100,16 @@ def only_window(job: Job) -> Tumbling | Sliding | Session:
 def run(job: Job) -> DataFrame:
     rows = observed_count(job.metrics, "rows in", job.bounded_rows)
     window = only_window(job)
-    group = sql.window(window, job.time, job.internal)
-    shown = "session_window"
-    if not isinstance(window, Session):
+    if isinstance(window, Session):
+        group, shown = sql.window(window, job.time, job.internal), "session_window"
+    elif window.is_local:
+        # Zones are asked for each row only what its clock shows, and for each period where it is.
+        group = f"{sql.period(window, job.time)} as p"
+        start, end = sql.period_edges(window, "p")
+        shown = f"struct({start} as start, {end} as end)"
+    else:
         # The window of its start is that window.
-        group, shown = f"{group}.start as s", sql.window(window, "s")
+        group, shown = f"{sql.window(window, job.time)}.start as s", sql.window(window, "s")
     aggregates = expr(f"{sql.struct(checked(job, each) for each in job.query.aggs)} as a")
     grouped = rows.groupBy(*job.keys, expr(group)).agg(expr("count(1)"), aggregates)
     fields = (f"a.a{at}" for at in range(len(job.query.aggs)))
@@ -161,8 +166,11 @@ def is_wide(kind: spark.DataType) -> bool:
 
 def explain(job: Job) -> list[str]:
     query = job.query
-    window = sql.window(only_window(job), identifier(query.time), identifier)
-    group = window if isinstance(only_window(job), Session) else f"{window}.start"
+    window, time = only_window(job), identifier(query.time)
+    if isinstance(window, Session):
+        group = sql.window(window, time, identifier)
+    else:
+        group = sql.period(window, time) if window.is_local else f"{sql.window(window, time)}.start"
     lines = [
         "everything runs in Catalyst; no row enters Python",
         f"  group by: {', '.join([*map(identifier, query.by), group])}",
@@ -170,7 +178,6 @@ def explain(job: Job) -> list[str]:
     for aggregate in query.aggs:
         values = [identifier(column) for column in aggregate.columns]
         where = None if aggregate.filter is None else identifier(aggregate.filter)
-        time = identifier(query.time)
         given = aggregate.parameters, aggregate.columns
         text = sql.aggregate(aggregate.function, values, time, where, *given)
         lines.append(f"  {aggregate.name}: {text}")
