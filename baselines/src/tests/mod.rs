@@ -471,7 +471,10 @@ fn windows_join_the_dictionaries_of_all_batches() {
         let partials = [Partial::Max, Partial::Last];
         let partials = partials.map(|partial| partial.column(std::slice::from_ref(&kind)).unwrap());
         let (own, order, lateness) = (Vec::new(), Order::InOrder, 0);
-        let setting = Setting { windows: windows.to_vec(), own, order, lateness, partials: partials.into() };
+        // Window ids are none of windows of a number of rows.
+        let taken = if method == Method::Wid { 1 } else { windows.len() };
+        let setting =
+            Setting { windows: windows[..taken].to_vec(), own, order, lateness, partials: partials.into() };
         let mut technique = method.make(setting).unwrap();
         let mut seen = Vec::new();
         let mut note = |windows: Windows| {
@@ -497,7 +500,8 @@ fn windows_join_the_dictionaries_of_all_batches() {
         note(technique.close().unwrap());
         let wanted = [(1, 249), (1, 349), (0, 399)]
             .map(|(window, last)| (window, format!("v{last:04}"), format!("v{last:04}")));
-        assert_eq!(seen, wanted, "{}", method.name());
+        let wanted = wanted.into_iter().filter(|window| (window.0 as usize) < taken);
+        assert_eq!(seen, wanted.collect::<Vec<_>>(), "{}", method.name());
     }
 }
 
