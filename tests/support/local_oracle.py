@@ -179,6 +179,8 @@ def edges(window: LocalWindow, times: Iterable[int], kind: pa.DataType) -> set[i
             found |= {start, end, last, landmark(window, last)[1]}
             # The edge before the row.
             low, high = start, time * per
+            if isinstance(window.every, wk.Duration) and window.every.nanoseconds % DAY:
+                low = high = high - (high - start) % window.every.nanoseconds
             while low < high:
                 # Whatever lies after that edge has the same next one.
                 middle = (low + high) // 2
