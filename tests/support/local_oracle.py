@@ -68,6 +68,7 @@ def segments(name: str | None, day: int) -> tuple[tuple[int, int, int], ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=100_000)
 def instant(name: str | None, local: int) -> int:
     """Return the first instant at which the clock shows a local time or a later one, both in nanoseconds."""
     for start, end, offset in segments(name, local // DAY):
@@ -126,6 +127,7 @@ def numbered(window: wk.Tumbling | wk.Sliding, time: int) -> list[tuple[int, Ext
     return list(Calendar(window, slide).containing(time, units(window.size)))
 
 
+@lru_cache(maxsize=100_000)
 def landmark(window: wk.Landmark, time: int) -> Extent:
     """Return the first window to end after a time."""
     calendar = Calendar(window, window.period)
