@@ -68,6 +68,7 @@ def segments(name: str | None, day: int) -> tuple[tuple[int, int, int], ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=100_000)
 def instant(name: str | None, local: int) -> int:
     """Return the first instant at which the clock shows a local time or a later one, both in nanoseconds."""
     for start, end, offset in segments(name, local // DAY):
@@ -126,6 +127,7 @@ def numbered(window: wk.Tumbling | wk.Sliding, time: int) -> list[tuple[int, Ext
     return list(Calendar(window, slide).containing(time, units(window.size)))
 
 
+@lru_cache(maxsize=100_000)
 def landmark(window: wk.Landmark, time: int) -> Extent:
     """Return the first window to end after a time."""
     calendar = Calendar(window, window.period)
@@ -145,7 +147,8 @@ def landmark(window: wk.Landmark, time: int) -> Extent:
         first = next(number for number, (begin, _) in days.containing(start, 1) if begin == start)
         ends = [days.unit(day) for day in range(first + offset, first + 40 * calendar.count, offset)]
     else:
-        ends = range(start, last, window.every.nanoseconds)
+        every = window.every.nanoseconds
+        ends = [start + ((time - start) // every + 1) * every]
     return start, min([end for end in ends if end > time] + [last])
 
 
@@ -177,10 +180,14 @@ def edges(window: LocalWindow, times: Iterable[int], kind: pa.DataType) -> set[i
             last = last_end(window, time, kind) * per
             found |= {start, end, last, landmark(window, last)[1]}
             # The edge before the row.
-            before = start
-            while (following := landmark(window, before)[1]) <= time * per:
-                before = following
-            found.add(before)
+            low, high = start, time * per
+            if isinstance(window.every, wk.Duration) and window.every.nanoseconds % DAY:
+                low = high = high - (high - start) % window.every.nanoseconds
+            while low < high:
+                # Whatever lies after that edge has the same next one.
+                middle = (low + high) // 2
+                low, high = (low, middle) if landmark(window, middle)[1] == end else (middle + 1, high)
+            found.add(low)
             continue
         slide = window.slide if isinstance(window, wk.Sliding) else window.size
         calendar, size = Calendar(window, slide), units(window.size)

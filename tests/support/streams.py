@@ -163,7 +163,7 @@ def time_window(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
 def local_window(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
     """Draw a window of calendar periods near the first days, or the first units of time, of 1970."""
     if pa.types.is_integer(kind) or pa.types.is_duration(kind):
-        return wk.tumbling(scaled(draw(st.integers(1, 25)), kind))
+        return wk.tumbling(5 if pa.types.is_integer(kind) else wk.Duration(5 * nanoseconds_per_unit(kind)))
     zone, is_date = None, pa.types.is_date(kind)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         zone = draw(st.sampled_from([None, "UTC", "Europe/Berlin", "-03:30"]))
@@ -184,7 +184,7 @@ def local_window(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
             period = f"{few * (more + 1)} months"
             return wk.landmark(f"{few} months", period=period, start_time=start, zone=zone)
         case "every" if not is_date:
-            every = scaled(draw(st.integers(1, 25)), kind)
+            every = wk.Duration(draw(st.integers(1, 25)) * nanoseconds_per_unit(kind))
             return wk.landmark(every, period=f"{few} months", start_time=start, zone=zone)
     return wk.landmark(f"{few} days", period=f"{more + 1} months", start_time=start, zone=zone)
 
