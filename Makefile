@@ -26,6 +26,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 CLIPPY = $(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo clippy --locked --features windowkit/python
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
+DEVELOP = $(WITH_RUST) $(WITH_VENV) maturin develop --locked
 
 .PHONY: help demo test check hunt miri cross fuzz bench bench-full lint format wheel clean java
 .DEFAULT_GOAL := help
@@ -39,7 +40,7 @@ help:  ## list the targets
 demo: java $(QUICK)  ## New York's flights of 2013 in windows: windowkit beside Spark's own functions
 	@$(BIN)/python examples/flights.py
 
-test: java $(QUICK)  ## all tests of the Rust core, the Python package and Spark
+test: java $(QUICK) $(STAMPS)/spark.jsa  ## all tests of the Rust core, the Python package and Spark
 	$(WITH_RUST) cargo test --locked --workspace
 	$(BIN)/python -m pytest $(PARALLEL)
 
@@ -79,6 +80,7 @@ bench: java $(RELEASE) $(STAMPS)/bench  ## a quick run of the benchmarks, some t
 	$(BIN)/python benchmarks/local_grid.py --keys 16,1024 --output target/bench/local.md
 	$(WITH_RUST) $(BIN)/python benchmarks/kernels.py --quick --output target/bench/kernels.md
 	$(WITH_RUST) $(BIN)/python benchmarks/slicing.py --quick --output target/bench/slicing.md
+	$(WITH_RUST) $(BIN)/python benchmarks/disorder.py --quick --output target/bench/disorder.md
 	$(BIN)/python benchmarks/spark_grid.py --cells '16 keys*' '1024 keys*' --sides spark windowkit --repeats 1 \
 		--skip-spark-over 10 --output target/bench/spark.md
 
@@ -86,6 +88,7 @@ bench-full: java $(RELEASE) $(STAMPS)/bench  ## every cell of the Python benchma
 	$(BIN)/python benchmarks/local_grid.py
 	$(WITH_RUST) $(BIN)/python benchmarks/kernels.py
 	$(WITH_RUST) $(BIN)/python benchmarks/slicing.py
+	$(WITH_RUST) $(BIN)/python benchmarks/disorder.py
 	$(BIN)/python benchmarks/partition.py
 	$(BIN)/python benchmarks/spark_grid.py
 	$(BIN)/python benchmarks/spark_stages.py
@@ -130,12 +133,24 @@ $(STAMPS):
 	done; \
 	echo "error: no Python 3.10 or newer is among: $(PYTHONS); make PYTHON=/path/to/python3 names one" >&2; exit 1
 
-# maturin tells pip what windowkit and its extras need, which compiles nothing; then the tools, so that they fit it.
-$(STAMPS)/python: pyproject.toml | $(STAMPS)/toolchain
+$(STAMPS)/maturin: pyproject.toml | $(STAMPS)/toolchain
 	$(PIP) --upgrade 'pip>=26.2'
-	$(WITH_RUST) $(PIP) --only-deps '.[spark,plot]'
-	$(PIP) --group dev
+	$(PIP) --group build
 	@touch $@
+
+# maturin tells pip what windowkit and its extras need, which compiles nothing; then the tools, so that they fit it.
+# Compiling needs maturin alone: where a target wants a PROFILE, that is compiled meanwhile. What fails there fails
+# again, and is reported, in the recipe of the target.
+$(STAMPS)/python: pyproject.toml | $(STAMPS)/maturin
+	@$(if $(PROFILE),$(DEVELOP) $(PROFILE) --skip-install &) \
+	echo "$(PIP) ..."; \
+	$(WITH_RUST) $(WITH_VENV) $(PIP) --no-build-isolation --only-deps '.[spark,plot]' && $(PIP) --group dev; \
+	installed=$$?; wait; exit $$installed
+	@touch $@
+
+# Classes of Spark as JVMs of the tests load them, many of which run a query or two: they start in two thirds of the time.
+$(STAMPS)/spark.jsa: tests/support/spark_classes.py | $(STAMPS)/python
+	$(BIN)/python $< $@
 
 $(STAMPS)/bench: $(STAMPS)/python
 	$(PIP) --group bench
@@ -173,19 +188,22 @@ $(STAMPS)/toolchain: rust-toolchain.toml | $(STAMPS)
 		exit 1; \
 	fi
 
+$(RELEASE): PROFILE = --release
 $(RELEASE): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
-	$(WITH_RUST) $(WITH_VENV) maturin develop --locked --release
+	$(DEVELOP) $(PROFILE)
 	@touch $@ $(QUICK) $(ANY)
 
+$(QUICK): PROFILE = --profile quick
 $(QUICK): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
 	@rm -f $(RELEASE)
-	$(WITH_RUST) $(WITH_VENV) maturin develop --locked --profile quick
+	$(DEVELOP) $(PROFILE)
 	@touch $@ $(ANY)
 
 # Compiled in a tenth of the time, and slow.
+$(ANY): PROFILE = --profile dev
 $(ANY): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
 	@rm -f $(RELEASE) $(QUICK)
-	$(WITH_RUST) $(WITH_VENV) maturin develop --locked
+	$(DEVELOP) $(PROFILE)
 	@touch $@
 
 java:

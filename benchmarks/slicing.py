@@ -19,6 +19,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +91,15 @@ def machine_values(path: Path) -> list[int]:
 
 def measured(figure: str, machine: Path | None, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run one figure and return its records."""
-    command = ["cargo", "bench", "--locked", "--package", "windowkit-baselines", "--bench", "slicing"]
+    more = ["--batch", str(options.batch), *(["--machine", str(machine)] if machine else [])]
+    return run("slicing", figure, options, more)
+
+
+def run(bench: str, figure: str, options: argparse.Namespace, more: Sequence[str]) -> list[dict[str, Any]]:
+    """Run one figure of a benchmark in Rust, and return its records."""
+    command = ["cargo", "bench", "--locked", "--package", "windowkit-baselines", "--bench", bench]
     command += ["--", "--json", "--figures", figure]
-    command += ["--seconds", str(options.seconds), "--repeats", str(options.repeats)]
-    command += ["--batch", str(options.batch)]
-    command += ["--machine", str(machine)] if machine else []
+    command += ["--seconds", str(options.seconds), "--repeats", str(options.repeats), *more]
     command += ["--quick"] if options.quick else []
     records = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

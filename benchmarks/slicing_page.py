@@ -141,7 +141,7 @@ def page(output: Path, facts: Record, records: Sequence[Record]) -> str:
     for name, figure in FIGURES.items():
         own = [record for record in records if record["figure"] == name]
         if own:
-            parts.append(section(name, figure, own, output))
+            parts.append(section(name, figure, own, output, name in DRAWN))
     return "\n\n".join(parts) + "\n"
 
 
@@ -172,8 +172,8 @@ def head(facts: Record, records: Sequence[Record], output: Path) -> str:
     )
 
 
-def section(name: str, figure: Figure, records: Sequence[Record], output: Path) -> str:
-    """Return the table and the picture of a figure."""
+def section(name: str, figure: Figure, records: Sequence[Record], output: Path, is_drawn: bool) -> str:
+    """Return the tables of a figure, and its picture if it has one: of what is in the first table."""
     units = list(dict.fromkeys(record["unit"] for record in records))
     parts = [f"## Fig. {name}: {figure.title}", figure.differs]
     for unit in units:
@@ -188,7 +188,7 @@ def section(name: str, figure: Figure, records: Sequence[Record], output: Path) 
         lines = [pages.header(f"{figure.x} ({shown})", *sides)]
         lines += [pages.row(x, *(number(scaled.get((x, side))) for side in sides)) for x in xs]
         parts.append("\n".join(lines))
-        if name in DRAWN and unit == units[0]:
+        if is_drawn and unit == units[0]:
             path = output.with_name(f"{output.stem}_{name}.png")
             draw(xs, sides, scaled, figure, shown, path)
             parts.append(f"![Fig. {name}: {figure.title}]({path.name})")

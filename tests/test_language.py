@@ -15,6 +15,7 @@ import windowkit as wk
 from support.programs import program
 from windowkit import aggregates, windows
 from windowkit.aggregation import FORMS
+from windowkit.durations import Months
 
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12
@@ -39,7 +40,9 @@ def any_window(draw: st.DrawFn) -> wk.Window:
     unit = draw(st.sampled_from([1, 1_000, 10**9, 60 * 10**9]))
     size = draw(st.integers(1, 10**6))
     kind = draw(
-        st.sampled_from(["tumbling", "sliding", "session", "rows", "mixed", "band", "landmark", "other"])
+        st.sampled_from(
+            ["tumbling", "sliding", "session", "rows", "mixed", "band", "landmark", "local", "other"]
+        )
     )
     slide = size if kind == "tumbling" else draw(st.integers(1, size))
     offset = draw(st.none() | st.integers(-slide + 1, slide - 1))
@@ -57,7 +60,10 @@ def any_window(draw: st.DrawFn) -> wk.Window:
         window = draw(st.sampled_from([sliding, wk.tumbling(rows=size, partial=partial)]))
     elif kind == "mixed":
         by_rows = wk.sliding(wk.rows(size), scaled(slide), start_time=start_time)
-        window = draw(st.sampled_from([by_rows, wk.sliding(scaled(size), wk.rows(slide))]))
+        order = draw(st.sampled_from(["time", "arrival"]))
+        window = draw(st.sampled_from([by_rows, wk.sliding(scaled(size), wk.rows(slide), order=order)]))
+    elif kind == "local":
+        window = local_window(draw)
     elif kind == "band":
         start = draw(st.datetimes()) if not integers else draw(st.integers(-(10**6), 10**6))
         window = wk.band(start, start + size if integers else datetime.max)
@@ -75,6 +81,26 @@ def any_window(draw: st.DrawFn) -> wk.Window:
         window = draw(st.sampled_from([wk.global_window(), marks, between, own, long]))
     name = draw(st.none() | NAMES)
     return window if name is None else window.alias(name)
+
+
+def local_window(draw: st.DrawFn) -> wk.Window:
+    zone = draw(st.none() | st.sampled_from(["UTC", "+05:45", "America/Port-au-Prince", "Etc/GMT+5"]))
+    few, more = draw(st.integers(1, 500)), draw(st.integers(1, 9))
+    start = draw(
+        st.none() | st.just(Months(few - 1)) | st.just(wk.Duration(draw(st.integers(-(10**15), 10**15))))
+    )
+    week_start = draw(st.sampled_from(["monday", "sunday"]))
+    return draw(
+        st.sampled_from(
+            [
+                wk.tumbling(Months(few), zone=zone, start_time=start),
+                wk.sliding(Months(few * more), Months(few), zone=zone, start_time=start),
+                wk.tumbling(f"{few} weeks", zone=zone, week_start=week_start),
+                wk.landmark(Months(few), period=Months(few * more), zone=zone, start_time=start),
+                wk.landmark("1 hour", period=Months(few), zone=zone, start_time=start),
+            ]
+        )
+    )
 
 
 @st.composite

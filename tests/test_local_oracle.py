@@ -16,12 +16,15 @@ import windowkit as wk
 from support.oracle import assert_equal, assert_types, evaluate, rows_of
 from support.oracle_types import functions_of
 from support.plain import nanoseconds_per_unit
+from support.streams import local_window
 from support.tables import INTEGERS, KEYS, NUMBERS, OTHERS, TIMES, columns_of
 from windowkit.moments import Moment
 
 # Windows that are cut in advance come twice as often as the others: both kinds of operator get their share.
-BY_MEASURE = ["tumbling", "sliding", "session", "band", "landmark", "landmarks", "global"]
-BY_ROWS = ["tumbling rows", "sliding rows", "last rows", "last time", "punctuation", "between", "long"]
+BY_MEASURE = ["tumbling", "sliding", "session", "band", "landmark", "landmarks", "local", "global"]
+BY_ROWS = [
+    *("tumbling rows", "sliding rows", "last rows", "last time", "arrivals", "punctuation", "between", "long")
+]
 KINDS = [*BY_MEASURE, *BY_MEASURE, *BY_ROWS]
 
 
@@ -69,6 +72,8 @@ def window_lists(draw: st.DrawFn, time_type: pa.DataType, base: int) -> list[wk.
                 window = wk.sliding(wk.rows(rows), scaled(slide), start_time=start_time)
             case "last time":
                 window = wk.sliding(scaled(size), wk.rows(rows))
+            case "arrivals":
+                window = wk.sliding(scaled(size), wk.rows(rows), order="arrival")
             case "punctuation":
                 window = wk.punctuation("m", at=draw(st.sampled_from(["end", "start"])))
             case "between":
@@ -83,6 +88,8 @@ def window_lists(draw: st.DrawFn, time_type: pa.DataType, base: int) -> list[wk.
             case "landmarks":
                 period = scaled(size * draw(st.integers(1, 4)))
                 window = wk.landmark(scaled(size), period=period, start_time=start_time)
+            case "local" if base == 0:
+                window = local_window(draw, time_type)
             case _:
                 window = wk.global_window()
         drawn.append(window.alias(f"w{number}"))

@@ -166,6 +166,7 @@ EVERY = {
     "sliding rows": [wk.sliding("3 rows", "1 row")],
     "rows by time": [wk.sliding("2 rows", 5)],
     "time by rows": [wk.sliding(5, "2 rows")],
+    "time by arrivals": [wk.sliding(5, "2 rows", order="arrival")],
     "punctuation": [wk.punctuation("m")],
     "between": [wk.between("m", "m")],
     "long session": [wk.session(5, at_most=6)],

@@ -141,6 +141,7 @@ def test_rows_are_kept_only_for_queries_that_need_them() -> None:
         wk.sliding("20 rows", "3 rows"),
         wk.sliding("10 rows", 15),
         wk.sliding(40, "6 rows"),
+        wk.sliding(40, "6 rows", order="arrival"),
         wk.punctuation("done"),
         wk.punctuation("done", at="start"),
         wk.between("done", "done"),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support import local_oracle
 from support.oracle import extents
 from support.plain import in_units, plain
 from support.stream_oracle import assert_same, results
@@ -114,6 +115,8 @@ def edges_of(window: wk.Window, times: list[int], time: pa.DataType) -> set[int]
     # Windows without rows have edges too, where rows lie on both sides.
     if isinstance(window, wk.Band):
         edges |= {in_units(window.start, time), in_units(window.end, time)}
+    elif window.is_local:
+        edges |= local_oracle.edges(window, times, time)
     elif isinstance(window, wk.Landmark):
         every = in_units(window.every, time)
         first = None if window.start is None else in_units(window.start, time)

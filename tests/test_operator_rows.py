@@ -64,7 +64,8 @@ def cases(draw: st.DrawFn, order: str | None = None) -> Case:
     calls, now = [], draw(st.integers(-30, 30))
     for _ in range(draw(st.integers(1, 8))):
         if draw(st.integers(0, 3)) == 0:
-            calls.append(Call(None, draw(st.integers(0, 30)), draw(st.booleans())))
+            of = draw(st.none() | st.integers(0, 20))
+            calls.append(Call(None, draw(st.integers(0, 30)), draw(st.booleans()), of))
             continue
         delays = [0] if order == "in-order" else [0, 0, 0, 1, 2, 4, 11, 30]
         batch, now = draw(batches(schema, kinds, now, [0, 0, 1, 1, 2, 5, 12], delays))
@@ -85,14 +86,14 @@ def step(op: wk.Operator, oracle: Both, call: Call, time: pa.DataType) -> None:
         step_by_rows(op, oracle, call, time)
         return
     at = reached(oracle) + (call.advance - 15 if oracle.order == "out-of-order" else 0)
-    if not oracle.cutoff_of(at):
-        return
     table = oracle.parts[True].table
     given: Any = None
     query, *_ = op.queries.values()  # All of an operator have the same keys.
     if query.by and call.advance % 2 and table.num_rows:
         given = {name: table[name][call.advance % table.num_rows].as_py() for name in query.by}
     group = None if given is None else tuple(key(plain_of(table, given, name)) for name in query.by)
+    if not oracle.cutoff_of(at, group):
+        return
     expected = oracle.punctuate(at, group)
     oracle.check(op, op.punctuate(scalar(at, time), given), expected)
 

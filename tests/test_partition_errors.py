@@ -34,7 +34,7 @@ from windowkit.partition import Partitioner, Statistics, candidates, choose, cos
         ({"bias": "1"}, wk.InvalidType, "bias: '1' is a str"),
         ({"seed": -1}, wk.InvalidValue, "seed: -1"),
         ({"seed": 2**64}, wk.InvalidValue, "seed: 18446744073709551616"),
-        ({"window": "1 month"}, wk.InvalidValue, "size: '1 month'"),
+        ({"window": "1 month"}, wk.InvalidType, "1 month"),
         ({"window": 0}, wk.InvalidValue, "size"),
         ({"window": wk.sliding(10, 5)}, wk.InvalidType, "window: sliding"),
         ({"window": wk.session(10)}, wk.InvalidType, "window: session"),

@@ -45,6 +45,11 @@ def rolling(over: Any, **changed: Any) -> wk.Rolling:
         (wk.sum("v").over(before="2 rows", closed="right"), "sum(v) OVER (2 rows)"),
         (wk.sum("v").over(after="1 day", closed="right"), "sum(v) OVER (1 day after, closed right)"),
         (wk.sum("v").over("unbounded"), "sum(v) OVER (unbounded)"),
+        (wk.sum("v").over("30 days", tail="1 hour"), "sum(v) OVER (30 days, tail 1 hour)"),
+        (
+            wk.sum("v").over(before=9, after=1, closed="left", tail=4),
+            "sum(v) OVER (9 before, 1 after, tail 4, closed left)",
+        ),
         (wk.sum("v").over(" Unbounded  ROWS "), "sum(v) OVER (unbounded rows)"),
         (wk.max("v").over(before=5, after="unbounded"), "max(v) OVER (5 before, unbounded after)"),
         (wk.sum("v").where("ok").over(1), "sum(v) FILTER (WHERE ok) OVER (1)"),
@@ -68,9 +73,15 @@ ROWS = st.sampled_from(["1 row", "20 rows", "unbounded rows", "unbounded"])
     st.sampled_from(["before", "after", "both", "size"]),
     st.sampled_from([None, "both", "left", "right", "neither"]),
     st.none() | st.just("x"),
+    st.sampled_from([None, None, 7, "90 minutes"]),
 )
 def test_what_is_written_down_is_read_back(
-    aggregate: wk.Aggregate, lengths: tuple[Any, Any], sides: str, closed: str | None, alias: str | None
+    aggregate: wk.Aggregate,
+    lengths: tuple[Any, Any],
+    sides: str,
+    closed: str | None,
+    alias: str | None,
+    tail: Any,
 ) -> None:
     given = {
         "before": {"before": lengths[0]},
@@ -78,7 +89,8 @@ def test_what_is_written_down_is_read_back(
         "both": {"before": lengths[0], "after": lengths[1]},
         "size": {"size": lengths[0]},
     }[sides]
-    over = aggregate.over(**given, closed=closed)
+    start = str(given.get("size", given.get("before", "unbounded")))
+    over = aggregate.over(**given, closed=closed, tail=None if "row" in start or "un" in start else tail)
     value = rolling(over if alias is None else over.alias(alias))
     again = wk.Rolling.from_dict(json.loads(json.dumps(value.to_dict())))
     assert again == value
@@ -166,15 +178,46 @@ class TestRefusals:
         ("arguments", "kind", "says"),
         [
             ({}, wk.InvalidValue, "over: no length is given; write .over"),
-            ({"size": "0 seconds"}, wk.InvalidValue, "size: 0 seconds is no length"),
-            ({"size": 0}, wk.InvalidValue, "size: 0 is no length"),
-            ({"before": "0 rows", "after": "0 rows"}, wk.InvalidValue, "before: 0 rows is no length"),
+            ({"size": "0 seconds"}, wk.InvalidValue, "size: 0 seconds is given; a frame reaches"),
+            ({"size": 0}, wk.InvalidValue, "size: 0 is given; a frame reaches"),
+            (
+                {"before": "0 rows", "after": "0 rows"},
+                wk.InvalidValue,
+                "before: 0 rows is given; a frame reaches",
+            ),
             ({"size": "-1 second"}, wk.InvalidValue, "size: -1 second is negative"),
             ({"after": -5}, wk.InvalidValue, "after: -5 is negative"),
             ({"size": "1 month"}, wk.InvalidValue, "'1 month' has the calendar unit 'month'"),
             ({"size": "1 hour", "after": "1 hour"}, wk.InvalidValue, "after: it is given beside a size"),
-            ({"before": "3 rows", "after": "1 hour"}, wk.InvalidType, "after: 1 hour is no number of rows"),
+            (
+                {"before": "3 rows", "after": "1 hour"},
+                wk.InvalidType,
+                "after: 1 hour is not a number of rows",
+            ),
             ({"size": 1.5}, wk.InvalidType, "size: 1.5 is a float"),
+            (
+                {"size": "5 rows", "tail": "1 hour"},
+                wk.InvalidType,
+                "tail: 1 hour is given for a frame by rows",
+            ),
+            (
+                {"size": "1 day", "tail": "5 rows"},
+                wk.InvalidType,
+                "tail: 5 rows is given for a frame by time",
+            ),
+            ({"size": "1 day", "tail": "0 hours"}, wk.InvalidValue, "tail: 0 .* is no length"),
+            ({"size": "1 day", "tail": -5}, wk.InvalidValue, "tail: -5 is no length"),
+            ({"size": "1 day", "tail": "1 month"}, wk.InvalidValue, "calendar unit 'month'"),
+            (
+                {"size": "unbounded", "tail": 5},
+                wk.InvalidValue,
+                "tail: 5 is given for a frame that has no start",
+            ),
+            (
+                {"after": 9, "tail": 5},
+                wk.InvalidValue,
+                "tail: 5 is given for a frame that does not reach back",
+            ),
             ({"size": "1 hour", "closed": "start"}, wk.InvalidValue, "closed: 'start' is unknown"),
             ({"size": "1 hour", "closed": 1}, wk.InvalidType, "closed: 1 is an int"),
         ],
@@ -212,6 +255,16 @@ class TestRefusals:
                 "it is an integer, but column 'ts' counts seconds",
             ),
             ({"time": "n"}, wk.InvalidType, "it is a duration, but column 'n' is an integer"),
+            (
+                {"aggs": wk.sum("v").over("1 hour", tail=5)},
+                wk.InvalidType,
+                "it is an integer, but column 'ts' counts seconds",
+            ),
+            (
+                {"aggs": wk.sum("v").over("1 hour", tail="1 millisecond")},
+                wk.InvalidValue,
+                "finer than column",
+            ),
             (
                 {"aggs": wk.sum("v").over("1.5 seconds")},
                 wk.InvalidValue,

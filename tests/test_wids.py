@@ -233,6 +233,7 @@ class Any(wk.ContextFree):
         wk.sliding("10 rows", "5 rows"),
         wk.sliding("10 rows", "5 seconds"),
         wk.sliding("10 seconds", "5 rows"),
+        wk.sliding("10 seconds", "5 rows", order="arrival"),
         wk.punctuation("done"),
         wk.between("hot", "cold"),
         wk.global_window(),

@@ -86,6 +86,45 @@ def test_the_last_time_every_row_equals_a_range_frame() -> None:
     assert_equal(wanted, got)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("slide", [1, 7])
+def test_the_last_time_every_few_arrivals_equals_a_range_frame(slide: int, threads: int) -> None:
+    # Enough rows that several threads take part, and times without ties, as above.
+    table = many_rows(40_000, keys=20, span=10)
+    table = table.set_column(1, "t", pa.array(np.random.default_rng(6).permutation(60_000)[: len(table)]))
+    window = wk.sliding(2_000, wk.rows(slide), order="arrival")
+    query = wk.query(by="k", time="t", windows=window, aggs=AGGS)
+    wanted = sql(
+        table,
+        f"""
+        SELECT k, t - 2000, t, rank, n, s, m, f FROM (
+            SELECT k, t, row_number() OVER w AS rank,
+                   row_number() OVER (PARTITION BY k ORDER BY "row") AS arrived,
+                   count(*) OVER f AS n, sum(v) OVER f AS s, max(v) OVER f AS m,
+                   first_value("row") OVER f AS f
+            FROM data
+            WINDOW w AS ({ORDER}),
+                   f AS (PARTITION BY k ORDER BY t RANGE BETWEEN 1999 PRECEDING AND CURRENT ROW)
+        ) WHERE arrived % {slide} = 0
+        """,
+    )
+    reader = pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=9_000)))
+    result = query.run(reader, threads=threads)
+    got = {(*at[:3], at[3][1]): values for at, values in rows_of(query, result).items()}
+    assert_equal(wanted, got)
+
+
+def test_rows_in_order_end_the_same_windows_in_either_order() -> None:
+    """Also where times are equal: rows of one time are in the order of arrival."""
+    table = many_rows(5_000, keys=7, span=900)
+    table = table.take(pa.array(np.argsort(table["t"].to_numpy(), kind="stable")))
+    in_time, arrived = (
+        wk.query(by="k", time="t", windows=wk.sliding(40, "5 rows", order=order), aggs=AGGS)  # type: ignore[arg-type]
+        for order in ("time", "arrival")
+    )
+    assert in_time.run(table) == arrived.run(table)
+
+
 @pytest.mark.parametrize("at", ["end", "start"])
 def test_punctuation_equals_groups_by_counted_marks(at: str) -> None:
     table = many_rows(30_000, keys=30, span=100_000)
@@ -112,6 +151,7 @@ ALL_WINDOWS = [
     wk.sliding("20 rows", "3 rows", partial=True),
     wk.sliding("10 rows", 15),
     wk.sliding(40, "6 rows"),
+    wk.sliding(40, "5 rows", order="arrival"),
     wk.punctuation("m"),
     wk.punctuation("m", at="start"),
     wk.between("m", "m"),

@@ -47,6 +47,27 @@ from windowkit.moments import Moment, place
             "slide: 6 rows is greater than size 5 rows",
         ),
         (lambda: wk.sliding("5 rows", "1 second", partial=True), wk.InvalidValue, "partial: True is given"),
+        (
+            lambda: wk.sliding("5 seconds", "2 rows", order="late"),  # type: ignore[arg-type]
+            wk.InvalidValue,
+            "order: 'late' is unknown; order is 'time' or 'arrival'",
+        ),
+        (lambda: wk.sliding(5, "2 rows", order=1), wk.InvalidType, "order: 1 is an int"),  # type: ignore[arg-type]
+        (
+            lambda: wk.sliding("5 seconds", "1 second", order="arrival"),
+            wk.InvalidValue,
+            "order: 'arrival' is given for windows of '5 seconds' every '1 second'; rows are counted as they",
+        ),
+        (
+            lambda: wk.sliding("5 rows", "1 row", order="arrival"),
+            wk.InvalidValue,
+            "order: 'arrival' is given for windows of 5 rows every 1 row; ",
+        ),
+        (
+            lambda: wk.sliding("5 rows", "1 second", order="arrival"),
+            wk.InvalidValue,
+            "order: 'arrival' is given for windows of 5 rows every '1 second'; ",
+        ),
         (lambda: wk.tumbling("1 second", partial=True), wk.InvalidValue, "partial: True is given"),
         (lambda: wk.tumbling("1 row", partial=1), wk.InvalidType, "partial: 1 is an int"),  # type: ignore[arg-type]
         (lambda: wk.session("5 rows"), wk.InvalidType, "gap: 5 rows is a number of rows"),

@@ -392,7 +392,7 @@ def test_explain_of_windows_that_depend_on_time_alone() -> None:
         ("out-of-order", "  slices would do for users' own windows that depend on time alone"),
         (
             "in-order",
-            "  in order slices would do for windows of a number of rows, between marks, and users' own",
+            "  in order, slices would do for windows of a number of rows, between marks, and for users' own",
         ),
     ):
         assert line in query.operator(order=order, schema=schema).explain()

@@ -1,6 +1,6 @@
 //! Baselines: the techniques of window aggregation that general stream slicing is compared with.
 //!
-//! Traub et al. 2019, §3 and Table 1. Each technique is behind [`Technique`], which is shaped like windowkit's stream operator:
+//! Traub et al. 2019, §3 and Table 1; Li 2008, §6.1 and §8.2. Each technique is behind [`Technique`], which is shaped like windowkit's stream operator:
 //! it takes rows with dense keys and times; a watermark makes windows final; late rows within the allowed lateness cause
 //! updates. All use windowkit's [`Partials`], so that a function means the same everywhere, and give a reason for what they
 //! do not support.
@@ -11,11 +11,14 @@
 //! | [`aggregate_tree`](Method::AggregateTree) | a binary tree of partials over rows in order | functions whose partials grow with their rows |
 //! | [`aggregate_buckets`](Method::AggregateBuckets) | a partial per window | with rows out of order: functions that do not commute, and windows of a number of rows |
 //! | [`tuple_buckets`](Method::TupleBuckets) | a list of rows per window | |
+//! | [`wid`](Method::Wid) | a hash table of partials by key and window id; bins at both ends of each row's windows where arrivals end them | sessions, windows of a number of rows; with rows out of order: functions that do not commute |
+//! | [`buffering`](Method::Buffering) | rows are held back and sorted, then processed in order | late rows: it takes none |
 //! | [`pairs`](Method::Pairs) | slices at starts and ends of windows | rows out of order; all but tumbling and sliding windows |
 //! | [`cutty`](Method::Cutty) | slices at starts of windows, a tree over them | rows out of order; windows whose edges depend on rows; functions whose partials grow with their rows |
 //!
-//! All support tumbling and sliding windows, over time and over the number of a key's rows; those that keep rows or windows
-//! also support sessions. No technique supports other windows: the paper's experiments have none. The README has a table.
+//! All support tumbling and sliding windows over time, and most those over the number of a key's rows; those that keep rows
+//! or windows also support sessions, and `wid` windows that every so many arrivals end (Li 2008, §6.1.4). No technique
+//! supports other windows: the papers' experiments have none. The README has a table.
 //!
 //! # Which windows are emitted, and when
 //! A window over time is final when its end is not after the watermark; a session `[first, last + gap)` when the
@@ -28,12 +31,19 @@
 //! in which they came; it expires with that row. A late row shifts all rows behind it, so that every later window of its key
 //! changes, and is emitted again if it is final.
 //!
+//! A window of the last stretch of time that every so many arrivals end is final when the watermark is at the time of the row
+//! that ends it, and expires with it. A row is too late for it where no window that has not expired reaches back to it.
+//!
+//! `buffering` has a rule of its own: it holds rows back for as long as the allowed lateness, and processes the stream as if
+//! the watermark were that far behind and no row could come late.
+//!
 //! This is the rule of windowkit's operator: whether a row is too late depends on its time alone. A row that is not too late
 //! may therefore join a session that has expired; that session is emitted again if the row extends it past that point.
 
 mod aggregate_buckets;
 mod aggregate_tree;
 mod buckets;
+mod buffering;
 mod by_rows;
 mod cutty;
 mod edges;
@@ -51,6 +61,8 @@ mod stream;
 mod tests;
 mod tuple_buckets;
 mod tuple_buffer;
+mod wid;
+mod wid_bins;
 
 use std::sync::Arc;
 
@@ -104,7 +116,8 @@ pub struct Windows {
     pub starts: Vec<i64>,
     /// End of each window.
     pub ends: Vec<i64>,
-    /// Ranks of its rows, `[lo, hi)`, of windows of a number of rows.
+    /// Ranks of its rows, `[lo, hi)`, of windows of a number of rows; of windows that arrivals end, ranks in the order of
+    /// arrival of the rows counted for it.
     pub ranks: Vec<Option<(u64, u64)>>,
     /// Whether it was emitted before, with another result.
     pub updates: Vec<bool>,
@@ -121,6 +134,23 @@ impl Windows {
     /// Whether there is no window.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    /// No windows, of partials like these.
+    fn none(partials: &[Box<dyn Partials>]) -> Self {
+        Self::new(Vec::new(), partials.iter().map(|partials| partials.empty()).collect())
+    }
+
+    /// These windows, and then others.
+    fn and(mut self, other: Self) -> Self {
+        self.keys.extend(other.keys);
+        self.windows.extend(other.windows);
+        self.starts.extend(other.starts);
+        self.ends.extend(other.ends);
+        self.ranks.extend(other.ranks);
+        self.updates.extend(other.updates);
+        self.partials.iter_mut().zip(other.partials).for_each(|(own, other)| own.append(other));
+        self
     }
 
     /// Names and extents of these windows, with the aggregates of all.
@@ -144,7 +174,7 @@ struct Emitted {
     window: u32,
     start: i64,
     end: i64,
-    /// Of a window of a number of rows.
+    /// As [`Windows::ranks`].
     ranks: Option<(u64, u64)>,
     update: bool,
 }
@@ -193,6 +223,10 @@ pub enum Method {
     AggregateBuckets,
     /// A list of rows per window.
     TupleBuckets,
+    /// A hash table of partials by window id, and bins at both ends of a row's windows.
+    Wid,
+    /// A buffer that sorts rows, before an operator of rows in order.
+    Buffering,
     /// Slices at starts and ends of windows over time, of streams in order.
     Pairs,
     /// Slices at starts of windows, of streams in order, and a tree over them.
@@ -200,19 +234,29 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them, in the order of Table 1, slicing ones last.
-    pub const ALL: [Method; 6] = [
+    /// All of them: those of Table 1 in its order, those of Li 2008, and slicing ones.
+    pub const ALL: [Method; 8] = [
         Method::TupleBuffer,
         Method::AggregateTree,
         Method::AggregateBuckets,
         Method::TupleBuckets,
+        Method::Wid,
+        Method::Buffering,
         Method::Pairs,
         Method::Cutty,
     ];
 
     /// Their names.
-    pub const NAMES: [&'static str; 6] =
-        ["tuple_buffer", "aggregate_tree", "aggregate_buckets", "tuple_buckets", "pairs", "cutty"];
+    pub const NAMES: [&'static str; 8] = [
+        "tuple_buffer",
+        "aggregate_tree",
+        "aggregate_buckets",
+        "tuple_buckets",
+        "wid",
+        "buffering",
+        "pairs",
+        "cutty",
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -229,6 +273,8 @@ impl Method {
             Method::AggregateTree => aggregate_tree::make(setting),
             Method::AggregateBuckets => aggregate_buckets::make(setting),
             Method::TupleBuckets => tuple_buckets::make(setting),
+            Method::Wid => wid::make(setting),
+            Method::Buffering => buffering::make(setting),
             Method::Pairs => pairs::make(setting),
             Method::Cutty => cutty::make(setting),
         }

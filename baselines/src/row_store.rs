@@ -139,7 +139,11 @@ impl RowStore {
     }
 
     /// Calls `each` with what each partial reads of these rows.
-    fn gather(&self, places: &[u64], mut each: impl FnMut(usize, &Input) -> Result<()>) -> Result<()> {
+    pub(crate) fn gather(
+        &self,
+        places: &[u64],
+        mut each: impl FnMut(usize, &Input) -> Result<()>,
+    ) -> Result<()> {
         let mut chunks: Vec<u64> = places.iter().map(|place| (place >> 32) - self.first).collect();
         chunks.sort_unstable();
         chunks.dedup();

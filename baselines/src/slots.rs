@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use windowkit::Result;
-use windowkit::aggregate::{Input, Partials, Rows};
+use windowkit::aggregate::{Input, Partials, Rows, Upkeep};
 
 /// Columns of partials with a list of slots that are free.
 pub(crate) struct Slots {
@@ -178,7 +178,9 @@ impl Anew {
                     targets.push(to);
                 }
             }
-            let made = self.partials.regroup(&places, &groups)?;
+            // Values that it points to would otherwise be there once more with each combination.
+            let mut made = self.partials.regroup(&places, &groups)?;
+            made.keep_up(Upkeep::Shrink)?;
             self.partials.append(made);
             for to in targets {
                 self.at[to as usize] = self.places as u32;
@@ -197,6 +199,7 @@ impl Anew {
         let mut live: Vec<u32> = self.at.iter().copied().filter(|&at| at != NOWHERE).collect();
         live.sort_unstable();
         self.partials = self.partials.regroup(&live, &(0..live.len() as u32).collect::<Vec<_>>())?;
+        self.partials.keep_up(Upkeep::Shrink)?;
         for at in self.at.iter_mut().filter(|at| **at != NOWHERE) {
             *at = live.partition_point(|&other| other < *at) as u32;
         }

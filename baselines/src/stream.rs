@@ -4,7 +4,7 @@ use crate::{Emitted, Setting, Stats, refused};
 use windowkit::aggregate::{Input, Partials};
 use windowkit::slice::Edges;
 use windowkit::slice::strategy::Order;
-use windowkit::window::{Counted, Session, Sliding, Window};
+use windowkit::window::{Arrivals, Counted, Session, Sliding, Window};
 use windowkit::{Error, Result};
 
 /// A stream's windows, and how far it has come.
@@ -16,6 +16,8 @@ pub(crate) struct Stream {
     pub(crate) sessions: Vec<(u32, Session)>,
     /// Windows of a number of rows, each with its number in the query.
     pub(crate) counted: Vec<(u32, Counted)>,
+    /// Windows that every so many arrivals end, each with its number in the query; only `wid` takes them.
+    pub(crate) arrivals: Vec<(u32, Arrivals)>,
     order: Order,
     lateness: i64,
     watermark: i64,
@@ -72,11 +74,13 @@ impl Stream {
             ));
         }
         let (mut sliding, mut sessions, mut counted) = (Vec::new(), Vec::new(), Vec::new());
+        let mut arrivals = Vec::new();
         for (number, window) in windows.iter().enumerate() {
             match window {
                 Window::Sliding(window) => sliding.push((number as u32, *window)),
                 Window::Session(session) => sessions.push((number as u32, *session)),
                 Window::Counted(counts) => counted.push((number as u32, *counts)),
+                Window::Arrivals(window) if name == "wid" => arrivals.push((number as u32, *window)),
                 other => {
                     let why = match other.needs_rows() {
                         true => "its start depends on later rows, and a technique sees only times and values",
@@ -96,6 +100,7 @@ impl Stream {
             sliding,
             sessions,
             counted,
+            arrivals,
             order,
             lateness,
             watermark: i64::MIN,
@@ -196,7 +201,8 @@ impl Stream {
         let sessions = self.sessions.iter().map(|(_, session)| horizon.saturating_sub(session.gap()));
         // Windows of a number of rows expire with their last row.
         let counted = self.counted.iter().map(|_| horizon);
-        sliding.chain(sessions).chain(counted).min().unwrap_or(horizon)
+        let arrivals = self.arrivals.iter().map(|(_, window)| horizon.saturating_sub(window.size() - 1));
+        sliding.chain(sessions).chain(counted).chain(arrivals).min().unwrap_or(horizon)
     }
 
     /// The final windows over time that a late row at `t` changes: which of [`Stream::sliding`], and the start.

@@ -217,6 +217,7 @@ fn window(at: usize, kind: u8) -> WindowSpec {
         sliding(rows(4), rows(2)),
         sliding(rows(3), units(5)),
         sliding(units(9), rows(2)),
+        WindowKind::Arrivals { size: units(9), slide: rows(2) },
         WindowKind::Landmark { every: units(5), start: None, period: Some(units(40)), start_time: None },
         WindowKind::Punctuation { column: "b".into(), mark: Mark::End },
         WindowKind::Punctuation { column: "b".into(), mark: Mark::Start },

@@ -28,7 +28,8 @@ def is_a(data: object, library: str, *names: str) -> bool:
 
 def is_spark(data: object) -> bool:
     """Whether `data` is a Spark DataFrame, classic or Connect."""
-    return not isinstance(data, pa.RecordBatch | pa.Table) and any(
+    # Small pushes ask this, and a union of classes would be made each time.
+    return not isinstance(data, (pa.RecordBatch, pa.Table)) and any(
         each.__name__ == "DataFrame" and each.__module__.split(".")[:2] == ["pyspark", "sql"]
         for each in type(data).__mro__
     )

@@ -323,6 +323,7 @@ class Aggregate:
         before: Length | None = None,
         after: Length | None = None,
         closed: str | None = None,
+        tail: Length | None = None,
     ) -> Framed:
         """Return the aggregate over a frame of each row, for `windowkit.rolling`.
 
@@ -337,11 +338,15 @@ class Aggregate:
             units of an integer time column, ``"100 rows"`` for the row and the 99 before it. ``"unbounded"``
             (or ``"unbounded rows"``) for all rows up to it.
         before, after : optional
-            As `size`, instead of it; one that is not given is none. By rows, they do not count the row.
+            As `size`, and instead of it; 0 if not given. By rows, they do not count the row itself.
         closed : {"both", "left", "right", "neither"}, optional
-            Which of its two ends are in the frame. By default both, as in SQL; of a `size` in rows the right
-            one, as `size` rows then are in it. ``"left"`` leaves out rows at the time of the row, and the row
-            itself.
+            Which of its two ends are in the frame. By default both, as in SQL; but with a `size` in rows
+            only the right one, so that the frame has `size` rows. In a frame that ends with its row,
+            ``"left"`` leaves out the row and, by time, all others at its time.
+        tail : optional
+            By time, the frame begins at the last multiple of so much time (counted from 1970, or from 0) that
+            is not after ``t - before``: it is longer than `before` by less than `tail`, and its start moves
+            in hops.
 
         Returns
         -------
@@ -351,8 +356,8 @@ class Aggregate:
         Raises
         ------
         InvalidType, InvalidValue
-            A length is none, negative, or of a calendar (a month has no fixed length), one end is by rows and
-            the other by time, or no length is given.
+            A length is not one, is negative, or is not fixed, as a month is not; one end is by rows and the
+            other by time; no length is given; or a tail is given for a frame by rows or without start.
 
         Examples
         --------
@@ -364,7 +369,7 @@ class Aggregate:
         >>> wk.count().alias("so far").over("unbounded").name
         'so far'
         """
-        return Framed(self, frame(size, before, after, closed))
+        return Framed(self, frame(size, before, after, closed, tail))
 
     def __str__(self) -> str:
         """Return the text form: the call, ``where`` its filter, ``as`` its alias, where there are any."""

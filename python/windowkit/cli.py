@@ -176,7 +176,7 @@ def parser() -> Parser:
     add(
         "--format",
         choices=["parquet", "csv", "arrow"],
-        help="of paths whose ending does not say, and of stdout (default: csv)",
+        help="of paths whose extension does not tell, and of stdout (default: csv)",
     )
     add(
         "--window-columns",
@@ -366,7 +366,9 @@ def dataset(paths: Sequence[Path], kind: str) -> pyarrow.dataset.Dataset:
     own = INPUTS[kind]
     fragments = [
         own.make_fragment(
-            file.path, source.filesystem, partition_expression=files.said(file, source.partitioned)
+            file.path,
+            source.filesystem,
+            partition_expression=files.partition_expression(file, source.partitioned),
         )
         for file in source.files
     ]

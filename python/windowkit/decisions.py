@@ -9,14 +9,14 @@ from windowkit import _native
 from windowkit.query import Query
 from windowkit.windows import quoted
 
-__all__ = ["Decisions", "decided", "described", "said"]
+__all__ = ["Decisions", "decisions_of", "described", "summary"]
 
 LAZILY: Final = "their slices are combined when a window is ready, whatever store= says"
 KEPT: Final = {
     "in-order": (
         "as long as a window that is not final may need them, in the order of time and arrival",
-        "in order slices would do for windows of a number of rows, between marks, and users' own that depend "
-        "on time alone",
+        "in order, slices would do for windows of a number of rows, between marks, and for users' own that "
+        "depend on time alone",
         LAZILY,
     ),
     "out-of-order": (
@@ -36,12 +36,12 @@ class Decisions(NamedTuple):
     stores: list[tuple[str, str]]
 
 
-def decided(core: _native.Operator) -> Decisions:
+def decisions_of(core: _native.Operator) -> Decisions:
     """Return what a core decided."""
     return Decisions(core.strategy(), core.keeping_rows(), core.stores())
 
 
-def said(query: Query) -> str:
+def summary(query: Query) -> str:
     """Return what distinguishes a query from others of the same keys and time."""
     windows, aggs = (", ".join(map(str, each)) for each in (query.windows, query.aggs))
     policy = "" if query.emit is None else f"; {query.emit}"
@@ -54,7 +54,7 @@ def described(order: str, queries: Mapping[str, Query], decisions: Decisions | N
     orders = "in order" if order == "in-order" else "out of order"
     lines = [f"stream operator, rows {orders}, by {', '.join(first.by) or 'nothing'} over {first.time}"]
     lines += ["queries"]
-    lines += [f"  {quoted(name)}: {said(query)}" for name, query in queries.items()]
+    lines += [f"  {quoted(name)}: {summary(query)}" for name, query in queries.items()]
     if decisions is None:
         return "\n".join([*lines, "decisions", "  none before the schema is known"])
     lines.append("decisions (Traub et al. 2019)")

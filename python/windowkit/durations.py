@@ -1,4 +1,4 @@
-"""Lengths of windows: Spark interval strings, ``timedelta`` of Python and numpy, integers, numbers of rows.
+"""Lengths of windows: Spark interval strings, ``timedelta``s, integers, numbers of rows and of months.
 
 All arithmetic is on integers; a duration is an exact number of nanoseconds, and nothing here rounds.
 """
@@ -20,7 +20,18 @@ from windowkit.triggers import Term, Trigger
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Duration", "Length", "Measure", "Rows", "duration", "length", "rows"]
+__all__ = [
+    "Duration",
+    "Length",
+    "Measure",
+    "Months",
+    "Period",
+    "Rows",
+    "duration",
+    "length",
+    "period",
+    "rows",
+]
 
 NANOSECONDS: Final = {
     "week": 7 * 86_400 * 10**9,
@@ -34,7 +45,8 @@ NANOSECONDS: Final = {
 }
 # Weeks are understood but not written: "10 days", not "1 week 3 days".
 WRITTEN: Final = [unit for unit in NANOSECONDS if unit != "week"]
-CALENDAR: Final = frozenset({"year", "quarter", "month"})
+CALENDAR: Final = {"year": 12, "quarter": 3, "month": 1}
+MOST_MONTHS: Final = 120_000
 LARGEST: Final = 2**63 - 1
 MOST_ROWS: Final = 2**32 - 1
 
@@ -132,12 +144,31 @@ class Rows(Trigger):
             raise InvalidValue(f"{argument}: {self!r} is given; as a trigger, allowed are numbers from 1")
 
 
-Length: TypeAlias = Union[str, timedelta, int, Duration, Rows, "np.timedelta64"]
-"""What a user may give for a length: a duration, an integer in the units of an integer time column, or a
-number of rows."""
+@dataclass(frozen=True, slots=True)
+class Months:
+    """A number of months of a calendar, of which a quarter has three and a year twelve; made by `period`."""
+
+    count: int
+
+    def __str__(self) -> str:
+        """Return the text form, in years where they are whole."""
+        years, months = divmod(self.count, 12)
+        count, unit = (self.count, "month") if months or not self.count else (years, "year")
+        return f"{count} {unit}{'' if count == 1 else 's'}"
+
+    def __repr__(self) -> str:
+        return f"Months({str(self)!r})"
+
+
+Length: TypeAlias = Union[str, timedelta, int, Duration, Rows, Months, "np.timedelta64"]
+"""What a user may give for a length: a duration, an integer in the units of an integer time column, a number
+of rows, or for some windows a number of months."""
 
 Measure: TypeAlias = Duration | int | Rows
-"""What a window keeps of it."""
+"""A length that is fixed."""
+
+Period: TypeAlias = Duration | int | Rows | Months
+"""What a window keeps of a length."""
 
 
 def rows(count: int) -> Rows:
@@ -251,11 +282,65 @@ def length(argument: str, value: Length) -> Measure:
         return duration(argument, value)
     if is_a(value, "numpy", "timedelta64"):
         return duration(argument, cast("np.timedelta64", value))
+    if isinstance(value, Months):
+        raise InvalidValue(f"{argument}: {value} has no fixed length; {ALLOWED}")
     allowed = (
         "a length is a string like '10 minutes' or a datetime.timedelta, or an int below 2**63 if the time "
         "column holds integers"
     )
     return integer(argument, value, allowed, -LARGEST, LARGEST)
+
+
+def period(argument: str, value: Length) -> Period:
+    """Read a length that may be a number of months, as those of windows over a calendar.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        See `length`; months, quarters and years come in whole numbers, without other units beside them, and
+        are at most 10,000 years.
+
+    Examples
+    --------
+    >>> period("size", "1 quarter"), period("size", "1 year 6 months"), period("size", "1 day")
+    (Months('3 months'), Months('18 months'), Duration('1 day'))
+    >>> period("size", "1 month 2 days")
+    Traceback (most recent call last):
+    ...
+    windowkit.errors.InvalidValue: size: '1 month 2 days' mixes months with units of a fixed length; a \
+length is of months, quarters and years, or of units from week to nanosecond
+    """
+    if isinstance(value, Months):
+        return value
+    months = _months(argument, value) if isinstance(value, str) else None
+    return length(argument, value) if months is None else months
+
+
+def _months(argument: str, text: str) -> Months | None:
+    """Return the number of months that a text states, or None if it is something else."""
+    rest = single_spaced(text).lower().removeprefix("interval ")
+    pairs = list(PAIR.finditer(rest))
+    units = [pair["unit"].removesuffix("s") for pair in pairs]
+    is_whole = sum(len(pair[0]) for pair in pairs) == len(rest)
+    if not is_whole or not any(unit in CALENDAR for unit in units):
+        return None
+    if not all(unit in CALENDAR for unit in units):
+        raise InvalidValue(
+            f"{argument}: {text!r} mixes months with units of a fixed length; a length is of months, "
+            "quarters and years, or of units from week to nanosecond"
+        )
+    total = 0
+    for pair, unit in zip(pairs, units, strict=True):
+        if not pair["whole"] or pair["fraction"] is not None:
+            raise InvalidValue(
+                f"{argument}: {text!r} is not a whole number of {unit}s; allowed are whole ones"
+            )
+        # A number of twenty digits is out of range, whichever they are.
+        count = int(pair["whole"][:20]) * CALENDAR[unit]
+        total += -count if pair["sign"] == "-" else count
+    if abs(total) > MOST_MONTHS:
+        raise InvalidValue(f"{argument}: {text!r} is out of range; a length is at most 10,000 years")
+    return Months(total)
 
 
 def _from_timedelta(value: timedelta) -> Duration:

@@ -147,12 +147,14 @@ def every(length: Length, of: str = EVENT) -> Every:
         )
     if of == PROCESSING and not isinstance(measure, Duration):
         raise InvalidType(
-            f"length: {length!r} is an int; of processing time it is a duration such as '5 seconds'"
+            f"length: {length!r} is an int; a length of processing time is a duration such as '5 seconds'"
         )
     if units(measure) <= 0:
         raise InvalidValue(f"length: {length!r} is given; allowed are lengths above zero")
     if of == PROCESSING and units(measure) % 1000:
-        raise InvalidValue(f"length: {length!r} is given; of processing time, allowed are whole microseconds")
+        raise InvalidValue(
+            f"length: {length!r} is given; a length of processing time is a whole number of microseconds"
+        )
     return Every(measure, of)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,11 +16,25 @@ from windowkit.local import OTHERWISE, plan, schema_of, shaped_schema
 from windowkit.moments import Moment
 from windowkit.panes import pane_costs
 from windowkit.query import Query
-from windowkit.windows import Assembly, Between, Punctuation, Session, Sliding, bare, quoted, time_type, units
+from windowkit.windows import (
+    WEEKDAYS,
+    Assembly,
+    Between,
+    Punctuation,
+    Session,
+    Sliding,
+    Window,
+    bare,
+    quoted,
+    time_type,
+    units,
+)
 
 __all__ = ["explain", "sizes"]
 
 SLIDING: Final = "O(1) per window, by Subtract-on-Evict for what is invertible, else by Two-Stacks"
+EPOCH: Final = date(1970, 1, 1)
+WEEKDAY_OF_1970: Final = EPOCH.weekday()
 UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 
@@ -63,22 +78,24 @@ def explain(query: Query, data: Any = None) -> str:
         partial(kind, () if columns == every else columns, where, size)
         for (kind, columns, where), size in zip(planned.partials, sizes(query.aggs, planned), strict=True)
     ]
-    unit = nanoseconds_per_unit(schema.field(query.time).type)
+    kind = schema.field(query.time).type
+    unit = nanoseconds_per_unit(kind)
     lines = [
         f"query by {', '.join(query.by) or 'nothing'} over {query.time}",
         "windows",
         *(
-            f"  {window}: {window.character(context)}{f'; rows are kept ({source})' if needs_rows else ''}"
+            f"  {window}: {window.character(context)}{days_of_utc(window, kind) if bound else ''}"
+            f"{f'; rows are kept ({source})' if needs_rows else ''}"
             for window, (context, _, needs_rows, source) in zip(query.windows, planned.windows, strict=True)
         ),
         *slices(query, planned, unit),
-        f"  store {', '.join(stored)}",
+        f"  store {', '.join(stored)}{twice(query)}",
         *panes(query, planned),
         "windows from slices",
         *answers(query, planned.needs_rows),
         "aggregates from what slices store",
         *(
-            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {said(*properties)}"
+            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {properties_of(*properties)}"
             for each, sources, properties in zip(query.aggs, planned.sources, planned.properties, strict=True)
         ),
     ]
@@ -88,6 +105,22 @@ def explain(query: Query, data: Any = None) -> str:
         output = shaped_schema(pa.schema(planned.output_schema), query)
         lines += ["output", *(f"  {field.name}: {field.type}" for field in output)]
     return "\n".join(lines)
+
+
+def twice(query: Query) -> str:
+    """Return what is said of slices where rows take back others."""
+    return (
+        "" if query.weight is None else f", each of rows with {quoted(query.weight)} 1 and of those with -1"
+    )
+
+
+def days_of_utc(window: Window, kind: pa.DataType) -> str:
+    """Say that days without a zone are those of UTC, where times have a zone."""
+    lengths = [each for each in window.lengths().values() if isinstance(each, Duration)]
+    is_daily = any(each.nanoseconds and each.nanoseconds % NANOSECONDS["day"] == 0 for each in lengths)
+    if window.is_local or not is_daily or getattr(kind, "tz", None) in (None, "UTC"):
+        return ""
+    return f"; days are those of UTC, not of {kind.tz}, unless zone={kind.tz!r} is given"
 
 
 def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[str]:
@@ -100,6 +133,7 @@ def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[st
         yield "  begin and end where a window does, and nowhere else"
         return
     begin = [cut(period, offset, unit) for period, offset in planned.edges]
+    begin += [calendar_cut(timetable, unit) for timetable in planned.timetables]
     begin += [f"every {amount(period, unit)} from {at(first, unit)} on" for period, first in planned.rays]
     if planned.points:
         begin.append(f"at {' and '.join(at(point, unit) for point in planned.points)}")
@@ -115,6 +149,7 @@ def panes(query: Query, planned: _native.Plan) -> Iterator[str]:
     overlapping = [
         window for window in query.windows if isinstance(window, Sliding) and not window.counts_rows
     ]
+    overlapping = [window for window in overlapping if not window.is_local]
     overlapping = [window for window in overlapping if units(window.slide) < units(window.size)]
     if planned.needs_rows or not overlapping:
         return
@@ -147,6 +182,7 @@ def assumed(query: Query) -> pa.Schema:
     fields |= {aggregate.filter: pa.bool_() for aggregate in query.aggs if aggregate.filter is not None}
     marks = [window.columns for window in query.windows if isinstance(window, Punctuation | Between)]
     fields |= {column: pa.bool_() for columns in marks for column in columns}
+    fields |= {} if query.weight is None else {query.weight: pa.int8()}
     fields[query.time] = time_type(query.windows)
     gap = pa.int64() if fields[query.time] == pa.int64() else pa.duration("us")
     sessions = [window for window in query.windows if isinstance(window, Session)]
@@ -166,6 +202,29 @@ def nanoseconds_per_unit(time_type: pa.DataType) -> int | None:
 def cut(period: int, offset: int, unit: int | None) -> str:
     """Describe where a family of edges ``{offset + k * period}`` lies."""
     return f"every {amount(period, unit)}" + (f" shifted by {amount(offset, unit)}" if offset else "")
+
+
+def calendar_cut(
+    timetable: tuple[str, int, int, int, str | None, int | None, int | None], unit: int | None
+) -> str:
+    """Describe where the edges of a calendar lie."""
+    what, count, first, shift, zone, days, time = timetable
+    nth = f"every {count} {what}s" if count > 1 else f"each {what}"
+    if what == "day" and count % 7 == 0:
+        weekday = WEEKDAYS[(first + WEEKDAY_OF_1970) % 7].capitalize()
+        nth = f"{'each week' if count == 7 else f'every {count // 7} weeks'} from {weekday} on"
+    elif count > 1:
+        nth += f" from {EPOCH + timedelta(days=first)}" if what == "day" else f" from {month(first)}"
+    late = f", {amount(shift, unit)} after midnight" if shift else ""
+    inner = None if days is None else counted("day", days)
+    inner = inner if time is None else amount(time, unit)
+    within = "" if inner is None else f", and {inner} apart from there on"
+    return f"{nth}{late}, by the calendar of {zone or 'the times as they are'}{within}"
+
+
+def month(number: int) -> str:
+    """Return a month of the year 1970, or later, by its number."""
+    return f"{1970 + number // 12}-{number % 12 + 1:02}"
 
 
 def amount(length: int, unit: int | None) -> str:
@@ -196,7 +255,7 @@ def answers(query: Query, needs_rows: bool) -> Iterator[str]:
             yield f"  {' and '.join(types)}: {text}"
 
 
-def said(associative: bool, commutative: bool, invertible: bool, kind: str) -> str:
+def properties_of(associative: bool, commutative: bool, invertible: bool, kind: str) -> str:
     """Describe the properties of a function (Traub et al. 2019, §4.2)."""
     holds = {"associative": associative, "commutative": commutative, "invertible": invertible}
     return ", ".join([kind, *(name for name, is_so in holds.items() if is_so)])

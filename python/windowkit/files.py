@@ -23,7 +23,7 @@ from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = [
     *("NULL", "File", "Part", "Source", "check_unchanged", "constants"),
-    *("found", "is_hidden", "listed", "opened", "parts", "plain", "said"),
+    *("found", "is_hidden", "listed", "opened", "partition_expression", "parts", "plain"),
 ]
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -285,7 +285,7 @@ def constants(file: File, partitioned: pa.Schema) -> dict[str, pa.Scalar]:
     return {field.name: pa.scalar(value, field.type) for field, value in values}
 
 
-def said(file: File, partitioned: pa.Schema) -> ds.Expression:
+def partition_expression(file: File, partitioned: pa.Schema) -> ds.Expression:
     """Return what holds of all rows of a file, as its directories say it."""
     holds = ds.scalar(True)
     for name, value in constants(file, partitioned).items():

@@ -26,8 +26,8 @@ WRITE: Final = (
 )
 
 Reach: TypeAlias = tuple[str, int] | None
-Bound: TypeAlias = tuple[Reach, Reach, str, bool]
-"""``(before, after, closed, by_rows)`` as the native core takes a frame; a reach is ``(unit, count)``."""
+Bound: TypeAlias = tuple[Reach, Reach, str, bool, Reach]
+"""``(before, after, closed, by_rows, tail)``, as the core takes a frame; a reach is ``(unit, count)``."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,15 @@ class Frame:
         Which of its two ends are in it.
     by_rows : bool
         Whether it counts rows rather than time.
+    tail : Duration, int or None
+        It begins where `before` says, or earlier: at a multiple of so much time.
     """
 
     before: Measure | None
     after: Measure | None
     closed: str
     by_rows: bool
+    tail: Measure | None = None
 
     def __str__(self) -> str:
         """Return it as names of results show it, as in ``10 minutes, closed left``."""
@@ -58,6 +61,8 @@ class Frame:
             sides = ((self.before, "before"), (self.after, "after"))
             each = (f"{shown(reach, self.by_rows)} {side}" for reach, side in sides if not zero(reach))
             named, usual = ", ".join(each), "both"
+        if self.tail is not None:
+            named += f", tail {self.tail}"
         return named if self.closed == usual else f"{named}, closed {self.closed}"
 
     @property
@@ -67,17 +72,28 @@ class Frame:
         start = (
             here if zero(self.before) else "the first row" if self.before is None else f"{self.before} before"
         )
+        if self.tail is not None:
+            start = f"the last multiple of {self.tail} at or before {start}"
         end = here if zero(self.after) else "the last row" if self.after is None else f"{self.after} after"
         shared = "" if self.by_rows else "; rows at one time have the same"
         return f"from {start} to {end}, {ENDS[self.closed]}{shared}"
 
     def bound(self) -> Bound:
         """Return the frame as the native core takes it."""
-        return reach(self.before), reach(self.after), self.closed, self.by_rows
+        return reach(self.before), reach(self.after), self.closed, self.by_rows, reach(self.tail)
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether it reaches beyond the time of its row."""
+        return not zero(self.after)
 
 
 def frame(
-    size: Length | None, before: Length | None = None, after: Length | None = None, closed: str | None = None
+    size: Length | None,
+    before: Length | None = None,
+    after: Length | None = None,
+    closed: str | None = None,
+    tail: Length | None = None,
 ) -> Frame:
     """Return a frame of what ``over`` of an aggregate takes: see `windowkit.Aggregate.over`."""
     if size is None and before is None and after is None:
@@ -94,21 +110,41 @@ def frame(
     for side, each in lengths.items():
         if by_rows and not (isinstance(each, Rows) or each in (UNBOUNDED, UNBOUNDED_ROWS)):
             raise InvalidType(
-                f"{side}: {each} is no number of rows, as the other end of the frame is; a frame is by rows "
-                "or by time"
+                f"{side}: {each} is not a number of rows, but the other end of the frame is; a frame is "
+                "either by rows or by time"
             )
     if all(zero(each) for each in lengths.values()):
         first = next(iter(lengths))
-        raise InvalidValue(f"{first}: {lengths[first]} is no length; a frame reaches before a row, or after")
+        raise InvalidValue(
+            f"{first}: {lengths[first]} is given; a frame reaches back or ahead by more than 0"
+        )
     none: Measure = Rows(0) if by_rows else 0
     ends = {side: None if isinstance(each, str) else each for side, each in lengths.items()}
     usual = "right" if by_rows and size is not None else "both"
+    start = ends.get("size", ends.get("before", none))
     return Frame(
-        ends.get("size", ends.get("before", none)),
+        start,
         ends.get("after", none),
         usual if closed is None else one_of("closed", closed, tuple(ENDS)),
         by_rows,
+        None if tail is None else hop(tail, start, by_rows),
     )
+
+
+def hop(tail: Length, start: Measure | None, by_rows: bool) -> Measure:
+    """Return the time at whose multiples a frame begins that reaches back by `start`."""
+    found = length("tail", tail)
+    if isinstance(found, Rows) or by_rows:
+        raise InvalidType(
+            f"tail: {found} is given for a frame by {'rows' if by_rows else 'time'}; a tail is cut at "
+            "multiples of a time, of a frame by time"
+        )
+    if count(found) <= 0:
+        raise InvalidValue(f"tail: {found} is no length; a tail is cut at multiples of more than 0")
+    if start is None or zero(start):
+        reaches = "has no start" if start is None else "does not reach back"
+        raise InvalidValue(f"tail: {found} is given for a frame that {reaches}; a tail is that of a length")
+    return found
 
 
 def read(argument: str, value: Length) -> Measure | str:

@@ -20,7 +20,7 @@ from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, UnknownColumn
 from windowkit.query import Query
 from windowkit.results import flat, flat_schema, form_of, formed
-from windowkit.validation import checked, from_elsewhere
+from windowkit.validation import TABLES, checked, from_elsewhere
 
 __all__ = ["OTHERWISE", "aggregates", "batches", "plan", "run", "schema", "schema_of"]
 __all__ += ["shaped", "shaped_schema"]
@@ -106,7 +106,7 @@ def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native
     UnknownColumn, InvalidType, InvalidValue
         The query does not fit.
     """
-    policy = [query.emit.given()] if of_stream and query.emit is not None else []
+    policy = query.emit.given() if of_stream and query.emit is not None else None
     query = query.resolved(schema.names)
     try:
         return _native.Plan(
@@ -116,7 +116,8 @@ def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native
             [window.bound() for window in query.windows],
             aggregates(query.aggs),
             query.max_windows,
-            *policy,
+            policy,
+            query.weight,
         )
     except UnknownColumn as error:
         # The core says which column there is not; which one is probably meant is a matter of language.
@@ -141,8 +142,8 @@ def schema_of(data: Any) -> pa.Schema:
     return reader_of(data).schema
 
 
-def reader_of(data: Any) -> pa.RecordBatchReader:
-    """Return the batches of `data`, none of them read yet.
+def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
+    """Return the batches of `data`, none of them read yet; errors call it `argument`.
 
     Raises
     ------
@@ -152,6 +153,8 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
     # What small pushes bring comes first: looking through an object's classes takes microseconds.
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, pa.Table):
+        return data.to_reader()
     if is_spark(data):
         raise InvalidType(
             "data: a Spark DataFrame has no batches or schema in this process; use query.run(data), or "
@@ -163,7 +166,9 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
             why = "has no Arrow interface"
             if hasattr(data, "__arrow_c_stream__"):
                 why = "would be collected into this process"
-            raise InvalidType(f"data: a {kind.__module__.split('.')[0]} {kind.__name__} {why}; {instead}")
+            raise InvalidType(
+                f"{argument}: a {kind.__module__.split('.')[0]} {kind.__name__} {why}; {instead}"
+            )
     if isinstance(data, pa.RecordBatchReader):
         return data
     if is_a(data, "pyarrow", "MetadataRecordBatchReader"):
@@ -182,8 +187,10 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
         # Only what pyarrow says of arrays that are not tables; the data's own failures pass.
         if re.search("non-struct type|imported as RecordBatch", str(error)) is None:
             raise
-        raise InvalidType(f"data: {a_type(data)} is a column, not a table ({error}); {ACCEPTED}") from None
-    raise InvalidType(f"data: {a_type(data)} has no Arrow interface; {ACCEPTED}")
+        raise InvalidType(
+            f"{argument}: {a_type(data)} is a column, not a table ({error}); {ACCEPTED}"
+        ) from None
+    raise InvalidType(f"{argument}: {a_type(data)} has no Arrow interface; {ACCEPTED}")
 
 
 def without_index(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
@@ -284,15 +291,17 @@ class Source:
         schema: pa.Schema | None = None,
     ) -> None:
         self._argument, self._full = argument, from_elsewhere(data, validate)
-        is_arrow = isinstance(data, pa.Table | pa.RecordBatch)
+        is_arrow = isinstance(data, TABLES)
         if is_arrow:
             checked(argument, data, self._full)
         elif schema is not None:
             data = narrowed(data, schema.names)
         elif columns is not None:
             data = narrowed(data, columns)
-        self._reader = reader_of(data)
-        self._schema: pa.Schema = self._reader.schema
+        self._data: pa.Table | pa.RecordBatch | pa.RecordBatchReader = (
+            data if is_arrow else reader_of(data, argument if schema is None else "data")
+        )
+        self._schema: pa.Schema = self._data.schema
         self._align = None if schema is None else aligned(argument, self._schema, schema)
         if schema is not None and self._align is not None:
             # Whether values may be null, and what else fields say, is up to each batch.
@@ -305,15 +314,21 @@ class Source:
         """The schema of the batches."""
         return self._schema
 
+    @property
+    def shortest(self) -> Any:
+        """What has the same rows and an Arrow interface: the data itself, if that cannot fail."""
+        return self if self._may_fail else self._data
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        stream = self._reader
         if self._may_fail:
             stream = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        else:
+            stream = reader_of(self._data)
         return stream.__arrow_c_stream__(requested_schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in self._reader:
+            for batch in reader_of(self._data):
                 # What casts columns trusts them.
                 own = checked(self._argument, batch, self._full or self._align is not None)
                 yield own if self._align is None else self._align(own)

@@ -1,4 +1,4 @@
-"""Evaluate rolling aggregates in this process: Arrow data in, the same rows with more columns out."""
+"""Evaluate rolling aggregates in this process: Arrow data in, its rows, or labels, with more columns out."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit._columns import is_spark
 from windowkit.aggregation import Framed
 from windowkit.engines import Engine, register
-from windowkit.explain import partial, said, sizes
+from windowkit.errors import InvalidType
+from windowkit.explain import partial, properties_of, sizes
 from windowkit.local import OTHERWISE, Source, aggregates, checked_threads, reader_of, schema_of
 from windowkit.results import form_of, widened
 from windowkit.rolling import Rolling
 
-__all__ = ["bound", "explain", "results", "run", "schema"]
+__all__ = ["at", "bound", "explain", "results", "run", "schema"]
 
 
 def run(
@@ -35,9 +37,38 @@ def run(
     return widened(results(planned, table, count), form, data, own)
 
 
-def results(planned: _native.Rolling, table: pa.Table, threads: int) -> pa.Table:
-    """Return a table with the results of its rows."""
-    columns = pa.RecordBatchReader.from_stream(planned.run(table, threads)).read_all()
+def at(
+    rolling: Rolling,
+    labels: Any,
+    *,
+    events: Any,
+    by: tuple[str, ...],
+    time: str,
+    threads: int | None = None,
+    validate: bool | None = None,
+    result: str | None = None,
+) -> Any:
+    """Evaluate `rolling` for labels; see `windowkit.Rolling.at`."""
+    count, form = checked_threads(threads), form_of(labels, result)
+    if is_spark(events):
+        raise InvalidType(
+            "events: a Spark DataFrame is given; labels and events both are Spark DataFrames, or neither is"
+        )
+    read = None if rolling.reads_all else rolling.inputs
+    source = Source("events", events, read, validate=validate)
+    own = Source("labels", labels, validate=validate)
+    planned = bound(rolling, source.schema, (own.schema, list(by), time))
+    with own:
+        table = pa.Table.from_batches(reader_of(own), own.schema)
+    with source:
+        table = results(planned, source, count, table)
+    return widened(table, form, labels, {each.name: each.aggregate for each in rolling.aggs}, events)
+
+
+def results(planned: _native.Rolling, data: Any, threads: int, labels: pa.Table | None = None) -> pa.Table:
+    """Return a table with the results of its rows; or labels with theirs, of the rows of `data`."""
+    table = data if labels is None else labels
+    columns = pa.RecordBatchReader.from_stream(planned.run(data, threads, labels)).read_all()
     for field, column in zip(columns.schema, columns.columns, strict=True):
         table = table.append_column(field, column)
     return table
@@ -51,8 +82,10 @@ def schema(rolling: Rolling, data: Any) -> pa.Schema:
     return pa.schema([*given, *list(result)[len(given) :]], given.metadata)
 
 
-def bound(rolling: Rolling, schema: pa.Schema) -> _native.Rolling:
-    """Check `rolling` against the schema of its input.
+def bound(
+    rolling: Rolling, schema: pa.Schema, labels: tuple[pa.Schema, list[str], str] | None = None
+) -> _native.Rolling:
+    """Check `rolling` against the schema of its input; and that of labels, with their keys and time, if any.
 
     Raises
     ------
@@ -60,9 +93,8 @@ def bound(rolling: Rolling, schema: pa.Schema) -> _native.Rolling:
         It does not fit.
     """
     own = [each.aggregate.resolved(schema.names).alias(each.name) for each in rolling.aggs]
-    return _native.Rolling(
-        schema, list(rolling.by), rolling.time, aggregates(own), [each.frame.bound() for each in rolling.aggs]
-    )
+    frames = [each.frame.bound() for each in rolling.aggs]
+    return _native.Rolling(schema, list(rolling.by), rolling.time, aggregates(own), frames, labels)
 
 
 def explain(rolling: Rolling, data: Any = None) -> str:
@@ -115,7 +147,7 @@ def described(rolling: Rolling, planned: _native.Plan) -> list[str]:
         *(f"  {frame}: {frame.meaning}" for frame in frames),
         "aggregates from partials of frames",
         *(
-            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {said(*properties)}"
+            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {properties_of(*properties)}"
             for each, sources, properties in zip(
                 rolling.aggs, planned.sources, planned.properties, strict=True
             )
@@ -135,7 +167,8 @@ def assumed(rolling: Rolling) -> pa.Schema:
 
 def counts_units(framed: Framed) -> bool:
     """Return whether a frame fits integer times only."""
-    return any(isinstance(each, int) and each > 0 for each in (framed.frame.before, framed.frame.after))
+    frame = framed.frame
+    return any(isinstance(each, int) and each > 0 for each in (frame.before, frame.after, frame.tail))
 
 
 register(
@@ -143,6 +176,14 @@ register(
         takes=lambda _: True,
         calls={"roll": run, "roll_schema": schema, "explain_rolling": explain},
         options=("threads", "validate", "result"),
+        otherwise=OTHERWISE,
+    )
+)
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"at": at},
+        options=("events", "by", "time", "threads", "validate", "result"),
         otherwise=OTHERWISE,
     )
 )

@@ -69,7 +69,7 @@ def pane_costs(
     Raises
     ------
     InvalidType, InvalidValue
-        Not 0 < `slide` <= `size`, or another argument is no number of at least 0.
+        Not 0 < `slide` <= `size`, or another argument is not a number of at least 0.
 
     Notes
     -----

@@ -75,6 +75,8 @@ class Query:
         What streams say besides final results.
     window_columns : {"struct", "flat"}
         Whether a window is one column of results, or two.
+    weight : str or None
+        The column of weights, if rows may take back others.
     """
 
     by: tuple[str, ...]
@@ -84,6 +86,7 @@ class Query:
     max_windows: int | None = MAX_WINDOWS
     emit: Emission | None = None
     window_columns: str = "struct"
+    weight: str | None = None
 
     def __post_init__(self) -> None:
         if not self.windows:
@@ -101,6 +104,12 @@ class Query:
                     f"emit: {self.emit!r:.60} is {a_type(self.emit)}; it is what windowkit.emit(...) returns"
                 )
             self.emit.check(self.windows)
+            if self.weight is not None and self.emit.refinement != "retracting":
+                raise InvalidValue(
+                    f"emit: {self.emit!r} is given for a query with weight={self.weight!r}, whose windows "
+                    "may lose all their rows; only refinement='retracting' can say that of a window that was "
+                    "emitted"
+                )
 
     def __str__(self) -> str:
         """Return keys, time, windows and aggregates on a line.
@@ -114,7 +123,8 @@ class Query:
         keys = ", ".join(map(quoted, self.by)) or "nothing"
         time = self.time if isinstance(self.time, ProcessingTime) else quoted(self.time)
         windows, aggs = (", ".join(map(str, several)) for several in (self.windows, self.aggs))
-        return f"by {keys} over {time}: {windows}; {aggs}"
+        weight = "" if self.weight is None else f", weighed by {quoted(self.weight)}"
+        return f"by {keys} over {time}{weight}: {windows}; {aggs}"
 
     def __repr__(self) -> str:
         return f"<windowkit.Query {self}>"
@@ -122,7 +132,8 @@ class Query:
     def _repr_html_(self) -> str:
         rows = [("by", self.by), ("time", [self.time]), ("windows", self.windows), ("aggregates", self.aggs)]
         emit = [] if self.emit is None else [("emit", [self.emit])]
-        return facts("windowkit query", [*rows, *emit, ("columns of the result", self.columns)])
+        weight = [] if self.weight is None else [("weight", [self.weight])]
+        return facts("windowkit query", [*rows, *weight, *emit, ("columns of the result", self.columns)])
 
     @property
     def nested(self) -> Query:
@@ -170,7 +181,8 @@ class Query:
         """Names of the input columns that the query names, each once, in order of first use."""
         windowed = (column for window in self.windows for column in window.columns)
         aggregated = (column for aggregate in self.aggs for column in aggregate.inputs)
-        return list(dict.fromkeys([*self.by, self.time, *windowed, *aggregated]))
+        weight = [] if self.weight is None else [self.weight]
+        return list(dict.fromkeys([*self.by, self.time, *windowed, *aggregated, *weight]))
 
     @property
     def inputs(self) -> list[str]:
@@ -223,8 +235,8 @@ class Query:
             ``version`` (1), ``by`` (a list of names), ``time`` (a name; None for
             `windowkit.PROCESSING_TIME`), ``windows`` and ``aggs`` (lists of text forms, as on the command
             line), ``max_windows`` (an int or None); and ``emit`` if it has an emission policy: ``early``
-            (None, or a mapping such as ``{"rows": 10}`` or ``{"or": [...]}``) and ``refinement``; and
-            ``window_columns`` if these are ``"flat"``.
+            (None, or a mapping such as ``{"rows": 10}`` or ``{"or": [...]}``) and ``refinement``;
+            ``window_columns`` if these are ``"flat"``; and ``weight`` if rows have weights.
 
         Raises
         ------
@@ -241,7 +253,14 @@ class Query:
         True
         """
         return written.write(
-            self.by, self.time, self.windows, self.aggs, self.max_windows, self.emit, self.window_columns
+            self.by,
+            self.time,
+            self.windows,
+            self.aggs,
+            self.max_windows,
+            self.emit,
+            self.window_columns,
+            self.weight,
         )
 
     @staticmethod
@@ -343,6 +362,7 @@ class Query:
         output_mode: str | None = None,
         allowed_lateness: Length | None = None,
         buckets: int | None = None,
+        metrics_name: str | None = None,
     ) -> Any: ...
 
     def run(
@@ -360,6 +380,7 @@ class Query:
         output_mode: str | None = None,
         allowed_lateness: Length | None = None,
         buckets: int | None = None,
+        metrics_name: str | None = None,
     ) -> Any:
         """Evaluate the query.
 
@@ -380,7 +401,7 @@ class Query:
         rows_per_slice : float, optional
             A hint for that planner; see `windowkit.spark.aggregate`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
-            Counts rows, slices and windows while the result is computed. Only for Spark.
+            Counts rows, slices and windows while the result is computed. Only for Spark, not for streams.
         partitioner : str or windowkit.spark.Partitioning, optional
             Partition the rows first, by a method such as ``"waterfill"``, so that no task waits for a hot
             key; see `windowkit.spark.aggregate`. Only for Spark.
@@ -389,8 +410,8 @@ class Query:
         result : {"pyarrow", "pandas", "polars"}, optional
             The library whose table is returned. By default it is that of `data`: pandas for a pandas
             DataFrame, Polars for a Polars DataFrame, and pyarrow for all else. Not for Spark.
-        output_mode, allowed_lateness, buckets : optional
-            Of a streaming DataFrame, for which `metrics` is a name; see `windowkit.spark.stream`.
+        output_mode, allowed_lateness, buckets, metrics_name : optional
+            Only for streaming Spark DataFrames; see `windowkit.spark.stream`.
 
         Returns
         -------
@@ -412,7 +433,8 @@ class Query:
         ------
         UnknownColumn, InvalidType, InvalidValue
             The data is not Arrow data, or malformed, or the query does not fit its schema, or makes more
-            windows than its `max_windows`; or `result` is no form, or one whose library is not installed.
+            windows than its `max_windows`; or `result` is not one of those above, or the library that it
+            names is not installed.
         Overflow
             The sum or mean of integers, decimals or durations in a window does not fit its type, or a time is
             too close to the limit of its type for its windows.
@@ -452,6 +474,7 @@ class Query:
             output_mode=output_mode,
             allowed_lateness=allowed_lateness,
             buckets=buckets,
+            metrics_name=metrics_name,
         )
 
     def batches(
@@ -660,6 +683,7 @@ def query(
     max_windows: int | None = MAX_WINDOWS,
     emit: Emission | None = None,
     window_columns: str = "struct",
+    weight: str | None = None,
 ) -> Query:
     """Describe a window aggregation.
 
@@ -689,6 +713,11 @@ def query(
         How results hold windows. By default as Spark's do, in one column, a struct of ``start`` and ``end``.
         ``"flat"`` is two columns, ``window_start`` and ``window_end``, to sort, join and group by, or to
         write as CSV; ``window_rows`` becomes ``window_rows_start`` and ``window_rows_end``.
+    weight : str, optional
+        A column of signed integers, which are 1, and -1 where a row takes back an earlier one with the same
+        key, time and values, as results of a retracting query do. Results are those of the rows that remain,
+        and a window without any is not there. Allowed are windows whose extent no row changes, and functions
+        that can take a row back; see "Rows that take back others" in the document "Semantics".
 
     Returns
     -------
@@ -698,7 +727,8 @@ def query(
     ------
     InvalidType, InvalidValue
         An argument has the wrong type or is empty, two windows or two output columns share a name, or the
-        windows cannot be emitted as `emit` says.
+        windows cannot be emitted as `emit` says. Whether windows and functions allow `weight` is checked with
+        the schema, as columns are.
 
     Examples
     --------
@@ -728,6 +758,7 @@ def query(
         max_windows=limit("max_windows", max_windows),
         emit=emit,
         window_columns=window_columns,
+        weight=None if weight is None else checked_name("weight", weight),
     )
 
 

@@ -38,7 +38,7 @@ def form_of(data: Any, result: str | None = None) -> str:
     Raises
     ------
     InvalidType, InvalidValue
-        `result` is no form, or its library is not installed.
+        `result` is not one of `FORMS`, or its library is not installed.
     """
     if result is None:
         return next((form for form in FORMS[1:] if is_a(data, form, "DataFrame")), FORMS[0])
@@ -113,10 +113,11 @@ def categories(schema: pa.Schema, aggs: Mapping[str, Aggregate]) -> dict[str, st
     }
 
 
-def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate]) -> Any:
+def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate], events: Any = None) -> Any:
     """Return the rows of `data` with the columns of `aggs`, as `table` has them, in a form.
 
-    If `data` is of the library of that form, its own columns stay as they are, and so does its index.
+    If `data` is of the library of that form, its own columns stay as they are, and so does its index. What is
+    aggregated are columns of `events`, if there are any, and else of `data`.
     """
     if form == "pyarrow":
         return table
@@ -126,14 +127,18 @@ def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate]
         import polars as pl
 
         frame = data if is_a(data, "polars", "DataFrame") else polars_frame(table.drop_columns(list(aggs)))
-        kinds = {name: frame.schema[column] for name, column in of.items()}
+        source = frame if events is None else events
+        if not is_a(source, "polars", "DataFrame"):
+            of = {}
+        kinds = {name: source.schema[column] for name, column in of.items()}
         new = polars_frame(results).with_columns(pl.col(name).cast(kind) for name, kind in kinds.items())
         return frame.hstack(new)
     import pandas as pd
 
     frame = data if is_a(data, "pandas", "DataFrame") else table.drop_columns(list(aggs)).to_pandas()
-    given = frame.dtypes.to_dict()
-    on_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in given.values())
+    source = frame if events is None else events
+    given = source.dtypes.to_dict() if is_a(source, "pandas", "DataFrame") else {}
+    on_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in [*given.values(), *frame.dtypes])
     columns = {
         name: pandas_array(values, given.get(of.get(name, "")), on_arrow)
         for name, values in zip(results.column_names, results.columns, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from windowkit import engines
@@ -16,12 +16,12 @@ from windowkit.windows import checked_name
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Rolling", "rolling"]
+__all__ = ["Rolling", "labels_of", "rolling"]
 
 VERSION: Final = 1
 """Of the form of `Rolling.to_dict`."""
 FIELDS: Final = ("version", "by", "time", "rolling")
-PARTS: Final = ("agg", "before", "after", "closed", "alias")
+PARTS: Final = ("agg", "before", "after", "closed", "tail", "alias")
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,23 @@ class Rolling:
         aggregated = (column for each in self.aggs for column in each.inputs)
         return list(dict.fromkeys([*self.by, self.time, *aggregated]))
 
+    @property
+    def reads_all(self) -> bool:
+        """Whether it reads all columns of its input, as `windowkit.collect_rows` may ask for."""
+        return any(each.aggregate.reads_all for each in self.aggs)
+
+    def resolved(self, names: Sequence[str]) -> Rolling:
+        """Return the same where what reads all columns names these."""
+        aggs = (replace(each, aggregate=each.aggregate.resolved(names)) for each in self.aggs)
+        return replace(self, aggs=tuple(aggs))
+
     def run(
         self,
         data: Any,
         threads: int | None = None,
         *,
         validate: bool | None = None,
+        split: bool | None = None,
         metrics: Any = None,
         result: str | None = None,
     ) -> Any:
@@ -73,6 +84,8 @@ class Rolling:
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         validate : bool, optional
             Look at every value that is read, as for `windowkit.Query.run`. Not for Spark.
+        split : bool, optional
+            Cut keys with too many rows for one task by time: see `windowkit.spark.roll`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
             Counts rows while the result is computed. Only for Spark.
         result : {"pyarrow", "pandas", "polars"}, optional
@@ -110,7 +123,92 @@ class Rolling:
         {'t': [12, 1, 5], 'k': ['a', 'a', 'b'], 'v': [1, 2, 4], 'recent': [1, 2, 4]}
         """
         return engines.evaluate(
-            "roll", self, data, threads=threads, validate=validate, metrics=metrics, result=result
+            "roll",
+            self,
+            data,
+            threads=threads,
+            validate=validate,
+            split=split,
+            metrics=metrics,
+            result=result,
+        )
+
+    def at(
+        self,
+        labels: Any,
+        events: Any,
+        *,
+        by: str | Sequence[str] | None = None,
+        time: str | None = None,
+        threads: int | None = None,
+        validate: bool | None = None,
+        metrics: Any = None,
+        result: str | None = None,
+    ) -> Any:
+        """Return aggregates as of moments: of each label, those of the events before it, for training sets.
+
+        Parameters
+        ----------
+        labels : as the data of `run`
+            Rows with a key and a time. They are in no frame.
+        events : as the data of `run`
+            What is aggregated; a Spark DataFrame if `labels` is one.
+        by : str or sequence of str, optional
+            The key columns of `labels`, in the order of those of the events; by default those of the same
+            names. They have the same types.
+        time : str, optional
+            The time column of `labels`, by default that of the name that it has in the events. It has the
+            same unit and zone.
+        threads, validate, metrics, result
+            As for `run`. A result is of the library of `labels`.
+
+        Returns
+        -------
+        pyarrow.Table, pandas.DataFrame, polars.DataFrame or pyspark.sql.DataFrame
+            Every label, with all its columns, in its order (of a Spark DataFrame in any), and a column per
+            aggregate after them. By time, a label at t has the frame of an event at t. By rows, it has that
+            of the last event that is not after it: ``"100 rows"`` are the last hundred events at or before
+            t. Where `closed` leaves out the end, events at t are not in the frame, and ``"100 rows"`` are the
+            last hundred before t.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            As `run`; or keys or times of the labels have other types than those of the events, a label has a
+            column with the name of an aggregate, or a frame reaches beyond its row.
+        Overflow
+            As `run`.
+
+        Notes
+        -----
+        A label whose key has no events gets the aggregates of no rows: 0 if they count, else null. Keys are
+        equal as in `run`: null keys are a group of their own. Nobody knows when events without time happened,
+        so that they are in no frame, and frames of labels without time are empty.
+
+        Time and memory as of `run`, with labels in place of the rows that have results.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> features = wk.rolling(by="user", time="t", aggs=wk.sum("paid").over(10).alias("recent"))
+        >>> paid = pa.table({"user": ["a", "a", "b"], "t": [1, 5, 7], "paid": [10, 20, 40]})
+        >>> loans = pa.table({"who": ["a", "b", "c"], "asked": [13, 6, 9], "repaid": [True, False, True]})
+        >>> features.at(loans, paid, by="who", time="asked")["recent"].to_pylist()
+        [20, None, None]
+        """
+        keys, moment = labels_of(self, by, time)
+        return engines.evaluate(
+            "at",
+            self,
+            labels,
+            events=events,
+            by=keys,
+            time=moment,
+            threads=threads,
+            validate=validate,
+            metrics=metrics,
+            result=result,
         )
 
     def schema(self, data: Any) -> pyarrow.Schema:
@@ -166,7 +264,7 @@ class Rolling:
         >>> import windowkit as wk
         >>> rolling = wk.rolling(by="k", time="ts", aggs=wk.sum("v").over("1 hour", closed="left"))
         >>> rolling.to_dict()["rolling"]
-        [{'agg': 'sum(v)', 'before': '1 hour', 'after': 0, 'closed': 'left', 'alias': None}]
+        [{'agg': 'sum(v)', 'before': '1 hour', 'after': 0, 'closed': 'left', 'tail': None, 'alias': None}]
         >>> wk.Rolling.from_dict(rolling.to_dict()) == rolling
         True
         """
@@ -240,7 +338,7 @@ def rolling(*, by: str | Sequence[str], time: str, aggs: Framed | Sequence[Frame
     ['count(DISTINCT shop) OVER (1 day, closed left)', 'peak']
     """
     return Rolling(
-        by=tuple(checked_name("by", name) for name in items("by", by, str, "a str or a sequence of str")),
+        by=names("by", by),
         time=checked_name("time", time),
         aggs=items(
             "aggs",
@@ -249,6 +347,37 @@ def rolling(*, by: str | Sequence[str], time: str, aggs: Framed | Sequence[Frame
             "an aggregate over a frame like windowkit.sum('v').over('10 minutes'), or a sequence of them",
         ),
     )
+
+
+def names(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of columns."""
+    each = items(argument, given, str, "a str or a sequence of str")
+    return tuple(checked_name(argument, name) for name in each)
+
+
+def labels_of(
+    rolling: Rolling, by: str | Sequence[str] | None, time: str | None
+) -> tuple[tuple[str, ...], str]:
+    """Return the keys and the time of labels; see `Rolling.at`.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        A name is none, there are too few of them or too many, or a frame reaches beyond its row.
+    """
+    for each in rolling.aggs:
+        if each.frame.looks_ahead:
+            raise InvalidValue(
+                f"aggs: {each} reaches beyond its row; what happens after a label is not known at its time, "
+                "so that frames of at have no after"
+            )
+    keys = rolling.by if by is None else names("by", by)
+    if len(keys) != len(rolling.by):
+        raise InvalidValue(
+            f"by: {', '.join(keys) or '()'} is given; labels have as many keys as events, whose keys are "
+            f"{', '.join(rolling.by) or '()'}"
+        )
+    return keys, rolling.time if time is None else checked_name("time", time)
 
 
 def written(framed: Framed) -> dict[str, Any]:
@@ -264,7 +393,14 @@ def written(framed: Framed) -> dict[str, Any]:
         side: unbounded if end is None else end if isinstance(end, int) else str(end)
         for side, end in ends.items()
     }
-    return {"agg": str(framed.aggregate), **reaches, "closed": frame.closed, "alias": framed.label}
+    tail = frame.tail if frame.tail is None or isinstance(frame.tail, int) else str(frame.tail)
+    return {
+        "agg": str(framed.aggregate),
+        **reaches,
+        "closed": frame.closed,
+        "tail": tail,
+        "alias": framed.label,
+    }
 
 
 def read(form: object) -> Framed:
@@ -272,14 +408,16 @@ def read(form: object) -> Framed:
     part = mapping("rolling", form, PARTS)
     if not isinstance(part["agg"], str):
         raise InvalidType(f"agg: {part['agg']!r} is {a_type(part['agg'])}; in a form it is a text")
-    over = parse(part["agg"]).over(before=part["before"], after=part["after"], closed=part["closed"])
+    over = parse(part["agg"]).over(
+        before=part["before"], after=part["after"], closed=part["closed"], tail=part["tail"]
+    )
     return over if part["alias"] is None else over.alias(part["alias"])
 
 
-def mapping(argument: str, form: object, names: Sequence[str]) -> Mapping[str, Any]:
+def mapping(argument: str, form: object, keys: Sequence[str]) -> Mapping[str, Any]:
     """Return a mapping that has these keys and no others."""
     if not isinstance(form, Mapping):
         raise InvalidType(f"{argument}: {form!r:.60} is {a_type(form)}; in a form it is a mapping")
-    if form.keys() != set(names):
-        raise InvalidValue(f"{argument}: it has {sorted(map(str, form))}; it has {', '.join(names)}")
+    if form.keys() != set(keys):
+        raise InvalidValue(f"{argument}: it has {sorted(map(str, form))}; it has {', '.join(keys)}")
     return form

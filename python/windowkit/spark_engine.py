@@ -10,7 +10,7 @@ from windowkit.errors import InvalidValue
 from windowkit.query import Query
 from windowkit.rolling import Rolling
 
-__all__ = ["explain", "explain_roll", "explain_stream", "roll", "run", "stream"]
+__all__ = ["at", "explain", "explain_roll", "explain_stream", "roll", "run", "stream"]
 
 
 def run(query: Query, data: Any, **options: Any) -> Any:
@@ -40,6 +40,13 @@ def roll(rolling: Rolling, data: Any, **options: Any) -> Any:
     return spark.roll(data, rolling, **options)
 
 
+def at(rolling: Rolling, data: Any, *, events: Any, **options: Any) -> Any:
+    """Evaluate `rolling` for labels in Spark; see `windowkit.spark.as_of`."""
+    from windowkit import spark
+
+    return spark.as_of(data, events, rolling, **options)
+
+
 def explain_roll(rolling: Rolling, data: Any) -> str:
     """Describe how Spark evaluates `rolling`; see `windowkit.spark.explain_roll`."""
     from windowkit import spark
@@ -65,8 +72,16 @@ register(
     Engine(
         takes=is_spark,
         calls={"roll": roll, "explain_rolling": explain_roll},
-        options=("metrics",),
+        options=("split", "metrics"),
         otherwise="with a Spark DataFrame; Spark has its own tasks",
+    )
+)
+register(
+    Engine(
+        takes=is_spark,
+        calls={"at": at},
+        options=("events", "by", "time", "metrics"),
+        otherwise="with labels in a Spark DataFrame; Spark has its own tasks",
     )
 )
 register(
@@ -81,7 +96,8 @@ register(
     Engine(
         takes=lambda data: is_spark(data) and getattr(data, "isStreaming", False),
         calls={"run": stream, "explain": explain_stream},
-        options=("output_mode", "allowed_lateness", "buckets", "metrics"),
-        otherwise="with a streaming DataFrame; allowed are output_mode, allowed_lateness, buckets, metrics",
+        options=("output_mode", "allowed_lateness", "buckets", "metrics_name"),
+        otherwise="with a streaming DataFrame; allowed are output_mode, allowed_lateness, buckets and "
+        "metrics_name",
     )
 )

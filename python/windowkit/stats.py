@@ -27,6 +27,9 @@ class Stats:
     late_dropped, late_bytes : int
         Late rows that were dropped because ``late_limit`` of them were held, and the memory of those that
         are, until `Operator.take_late` returns them.
+    keys_ahead : int
+        Keys that are complete further than the stream, by ``advance(..., key=...)``; see
+        `Operator.keys_ahead`.
     """
 
     keys: int
@@ -43,3 +46,4 @@ class Stats:
     updates: int
     late_dropped: int
     late_bytes: int
+    keys_ahead: int

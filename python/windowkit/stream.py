@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -13,7 +13,7 @@ from windowkit import _native
 from windowkit._columns import is_spark
 from windowkit.calls import Calls, State, has_clock, released
 from windowkit.checks import a_type, one_of
-from windowkit.decisions import decided, described, said
+from windowkit.decisions import decisions_of, described, summary
 from windowkit.display import Lines, facts
 from windowkit.durations import Length
 from windowkit.emission import Emission
@@ -108,7 +108,7 @@ class Operator:
                 "progress: it is given for order='in-order', where each row is a watermark; it is for "
                 "order='out-of-order'"
             )
-        query = speaking(query, emit)
+        query = with_policy(query, emit)
         self._is_idle = progress is not None and progress.idle is not None
         self._stamps = stamps_of([query], clock, is_idle=self._is_idle)
         self._clock = Stamps(clock)
@@ -123,6 +123,9 @@ class Operator:
             given = schema_of(schema)
             schema = given if self._stamps is None else self._stamps.schema(given)
             self._calls = Calls(self._bound(self._state, schema))
+
+    _nothing: tuple[object, pa.Table] = (None, pa.table({}))
+    """Queries, and the table of their results without rows."""
 
     @property
     def _state(self) -> State:
@@ -143,7 +146,7 @@ class Operator:
     def __repr__(self) -> str:
         # Of what Python knows alone, as another thread may be in a call.
         state, leader = self._state, self._leader
-        queries = "; ".join(f"{name}: {said(query)}" for name, query in state.queries.items())
+        queries = "; ".join(f"{name}: {summary(query)}" for name, query in state.queries.items())
         ended = ", released" if state.released else ", closed" if state.closed else ""
         keys = ", ".join(leader.by) or "nothing"
         return f"<windowkit.Operator {self._order} by {keys} over {leader.time}; {queries}{ended}>"
@@ -155,7 +158,7 @@ class Operator:
             ("by", leader.by),
             ("time", [leader.time]),
             ("order", [self._order]),
-            *((name, [said(query)]) for name, query in state.queries.items()),
+            *((name, [summary(query)]) for name, query in state.queries.items()),
             ("stream", [ended]),
         ]
         return facts("windowkit operator", rows)
@@ -264,8 +267,8 @@ class Operator:
 
         return self._calls.make("push", push)
 
-    def advance(self, watermark: Any = None) -> pa.Table:
-        """Declare the stream complete up to a time: rows before it are late.
+    def advance(self, watermark: Any = None, key: Any = None) -> pa.Table:
+        """Declare the stream, or one of its keys, complete up to a time: rows before it are late.
 
         Parameters
         ----------
@@ -276,6 +279,10 @@ class Operator:
             units of the time column, whatever its type: microseconds since 1970 for ``timestamp("us")``. For
             `windowkit.PROCESSING_TIME`, omit it; the clock is used. With ``progress``, omit it to move on to
             the watermark of the sources that are not idle by now.
+        key : object or mapping of str to object, optional
+            The only key that is complete up to then; a mapping by column if there are several. It need not
+            have had rows. From then on it is ahead of the others, until the watermark of the stream gets
+            there: see `keys_ahead`. All keys by default.
 
         Returns
         -------
@@ -286,26 +293,101 @@ class Operator:
         Raises
         ------
         InvalidType, InvalidValue
-            It is not a time of the column's type, or before the last one; the schema is not known yet; or
-            the operator is closed.
+            It is not a time of the column's type, or before the last one, of the key if one is given; the key
+            does not fit the query's, or the query has none; the schema is not known yet; or the operator is
+            closed.
         Overflow
             A result does not fit its type.
+
+        Notes
+        -----
+        With a key, O(windows of the key that are emitted, and window types). This is the group-wise
+        punctuation of Li (2008, §2.1).
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(order="out-of-order")
+        >>> op.push(pa.table({"k": ["a", "b"], "t": [1, 2]})).num_rows
+        0
+        >>> op.advance(10, key="a").to_pylist()
+        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 1, 'update': False}]
+        >>> op.advance(10).to_pylist()
+        [{'k': 'b', 'window': {'start': 0, 'end': 10}, 'n': 1, 'update': False}]
         """
 
         def advance(core: _native.Operator, schema: pa.Schema) -> pa.Table:
+            if key is not None:
+                return self._advanced(core, schema, watermark, key)
             self._look_at_clock(core)
             if watermark is None and core.follows:
-                return self._table(core.follow())
+                return self._emitted(core, core.follow)
             if self._stamps is None:
-                return self._table(core.advance(in_time("watermark", watermark, self._time_type(schema))))
+                at = in_time("watermark", watermark, self._time_type(schema))
+                return self._emitted(core, core.advance, at)
             if watermark is not None:
                 raise InvalidValue(
                     f"watermark: {watermark!r} is given over PROCESSING_TIME, where it is the time of the "
                     "clock; no argument is allowed"
                 )
-            return self._table(core.advance(self._stamps.now(core.watermark)))
+            return self._emitted(core, core.advance, self._stamps.now(core.watermark))
 
         return self._ask("advance", advance)
+
+    def _advanced(self, core: _native.Operator, schema: pa.Schema, watermark: Any, key: Any) -> pa.Table:
+        """Return what becomes ready as one key is complete up to a time."""
+        if self._stamps is not None:
+            raise InvalidValue(
+                f"key: {key!r} is given over PROCESSING_TIME, where rows get the time of the clock, whatever "
+                "their key; allowed are watermarks of keys over a column of times"
+            )
+        if not self._leader.by:
+            raise InvalidValue(
+                f"key: {key!r} is given, but the queries group by nothing (by=[]); advance(watermark) "
+                "without a key moves the watermark of the stream"
+            )
+        if watermark is None:
+            raise InvalidValue(
+                f"watermark: none is given for the key {key!r}; a key is complete up to a time, as in "
+                "advance(time, key=...)"
+            )
+        at = in_time("watermark", watermark, self._time_type(schema))
+        self._look_at_clock(core)
+        return self._emitted(core, core.advance_key, at, one_key(key, self._leader.by, schema))
+
+    def keys_ahead(self) -> pa.Table:
+        """Return the keys that are complete further than the stream, by ``advance(..., key=...)``.
+
+        Returns
+        -------
+        pyarrow.Table
+            The key columns, and ``watermark``: up to when the key is complete. A key that the watermark of
+            the stream has reached is no longer among them.
+
+        Raises
+        ------
+        InvalidValue
+            The schema is not known yet.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> schema = pa.schema({"k": pa.string(), "t": pa.int64()})
+        >>> op = query.operator(order="out-of-order", schema=schema)
+        >>> op.advance(10, key="a").num_rows
+        0
+        >>> op.keys_ahead().to_pylist()
+        [{'k': 'a', 'watermark': 10}]
+        >>> op.advance(10).num_rows, op.keys_ahead().num_rows
+        (0, 0)
+        """
+
+        def keys_ahead(core: _native.Operator, _: pa.Schema) -> pa.Table:
+            return pa.Table.from_batches([pa.record_batch(core.keys_ahead())])
+
+        return self._ask("keys_ahead", keys_ahead, closed=True)
 
     def progress(self) -> pa.Table:
         """Return what is known of each source of the stream, if ``progress`` was given.
@@ -333,7 +415,7 @@ class Operator:
         """End the stream, and return all windows that are left."""
 
         def close(state: State) -> tuple[State, pa.Table]:
-            rest = pa.table({}) if state.core is None else self._table(state.core.close())
+            rest = pa.table({}) if state.core is None else self._emitted(state.core, state.core.close)
             return replace(state, closed=True), rest
 
         return self._calls.make("close", close)
@@ -375,7 +457,7 @@ class Operator:
         """
 
         def peek(core: _native.Operator, schema: pa.Schema) -> pa.Table:
-            return self._table(core.peek(self._one_key(key, schema)))
+            return self._emitted(core, core.peek, self._one_key(key, schema))
 
         return self._ask("peek", peek)
 
@@ -421,7 +503,7 @@ class Operator:
 
         def fire(core: _native.Operator, schema: pa.Schema) -> pa.Table:
             self._look_at_clock(core)
-            return self._table(core.fire(self._one_key(key, schema)))
+            return self._emitted(core, core.fire, self._one_key(key, schema))
 
         return self._ask("fire", fire)
 
@@ -469,7 +551,7 @@ class Operator:
             kind = self._time_type(schema)
             self._look_at_clock(core)
             at = in_time("time", time, kind) if stamps is None else stamps.now(core.watermark)
-            return self._table(core.punctuate(at, self._one_key(key, schema)))
+            return self._emitted(core, core.punctuate, at, self._one_key(key, schema))
 
         return self._ask("punctuate", punctuate)
 
@@ -529,7 +611,7 @@ class Operator:
         """
         lateness = None if allowed_lateness is None else self._given_lateness(allowed_lateness)
         return self._calls.make(
-            "add", lambda state: self._entered(state, speaking(query, emit), name, lateness)
+            "add", lambda state: self._entered(state, with_policy(query, emit), name, lateness)
         )
 
     def remove(self, query: Query | str) -> None:
@@ -565,7 +647,7 @@ class Operator:
     def stats(self) -> Stats:
         """Return what the operator holds and has done."""
         if not self._is_bound("stats"):
-            return Stats(*[0] * 14)
+            return Stats(*[0] * len(fields(Stats)))
         return Stats(*self._ask("stats", lambda core, _: core.stats(), closed=True))
 
     def slices(self) -> pa.Table:
@@ -604,7 +686,7 @@ class Operator:
         is_bound, queries = self._is_bound("explain"), self.queries
         if not is_bound:
             return Lines(described(self._order, queries, None))
-        decisions = self._ask("explain", lambda core, _: decided(core), closed=True)
+        decisions = self._ask("explain", lambda core, _: decisions_of(core), closed=True)
         return Lines(described(self._order, queries, decisions))
 
     def snapshot(self) -> bytes:
@@ -766,9 +848,10 @@ class Operator:
         with source:
             self._look_at_clock(core)
             if self._stamps is None:
-                return self._table(core.push(source))
+                return self._emitted(core, core.push, source.shortest)
             now = self._stamps.now(core.watermark)
-            return self._table(core.push(self._stamps.stamped(pa.RecordBatchReader.from_stream(source), now)))
+            stamped = self._stamps.stamped(pa.RecordBatchReader.from_stream(source), now)
+            return self._emitted(core, core.push, stamped)
 
     def _is_bound(self, call: str) -> bool:
         """Whether the schema of rows is known, so that there is a core."""
@@ -791,9 +874,16 @@ class Operator:
         """A query, which has the keys, the time column and the form of windows that all of them have."""
         return next(iter(self._state.queries.values()))
 
-    def _table(self, stream: Any) -> pa.Table:
-        """Return windows as a table, in the columns that the queries ask for."""
-        return shaped(table(stream), self._leader)
+    def _emitted(self, core: _native.Operator, step: Callable[..., Any], *arguments: Any) -> pa.Table:
+        """Return the windows that a step of the core emits, in the columns that the queries ask for."""
+        queries, (known, nothing) = self._state.queries, self._nothing
+        if known is not queries:
+            # Before the step: the core would commit it when asked.
+            nothing = shaped_schema(pa.schema(core.schema), self._leader).empty_table()
+            self._nothing = (queries, nothing)
+        stream = step(*arguments)
+        # Most small pushes emit nothing, and take less time than making a table does.
+        return nothing if stream is None else shaped(table(stream), self._leader)
 
     def _one_key(self, key: Any, schema: pa.Schema) -> pa.RecordBatch | None:
         return None if key is None else one_key(key, self._leader.by, schema)
@@ -827,7 +917,7 @@ def stamps_of(queries: Sequence[object], clock: Clock | None, *, is_idle: bool) 
     return None
 
 
-def speaking(query: Query, emit: Emission | None) -> Query:
+def with_policy(query: Query, emit: Emission | None) -> Query:
     """Return the query with this emission policy in place of its own, if one is given."""
     # What is no query is refused where it is entered.
     return query if emit is None or not isinstance(query, Query) else replace(query, emit=emit)

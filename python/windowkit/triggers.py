@@ -109,7 +109,7 @@ def trigger(argument: str, given: object) -> Trigger:
     Raises
     ------
     InvalidType, InvalidValue
-        It is none.
+        It is not a trigger.
     """
     if not isinstance(given, Trigger):
         raise InvalidType(f"{argument}: {given!r:.60} is {a_type(given)}; {ALLOWED}")

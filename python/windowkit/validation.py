@@ -9,7 +9,7 @@ many digits: a full validation, for data whose producer is not trusted.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -17,7 +17,10 @@ from windowkit._columns import is_a
 from windowkit.checks import boolean
 from windowkit.errors import InvalidValue
 
-__all__ = ["checked", "foreign_column", "from_elsewhere"]
+__all__ = ["TABLES", "checked", "foreign_column", "from_elsewhere"]
+
+TABLES: Final = (pa.Table, pa.RecordBatch)
+"""Classes of data that is there as a whole."""
 
 Data = TypeVar("Data", pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
 
@@ -73,7 +76,10 @@ def from_elsewhere(data: Any, validate: bool | None) -> bool:
     """
     if validate is not None:
         return boolean("validate", validate)
-    return isinstance(data, pa.RecordBatchReader) or is_a(data, "pyarrow", "MetadataRecordBatchReader")
+    # Looking through an object's classes takes longer than small pushes should.
+    return not isinstance(data, TABLES) and (
+        isinstance(data, pa.RecordBatchReader) or is_a(data, "pyarrow", "MetadataRecordBatchReader")
+    )
 
 
 def foreign_column(argument: str, data: Any, validate: bool) -> Any:

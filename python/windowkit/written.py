@@ -27,7 +27,7 @@ VERSION: Final = 1
 """Of the form. A later one reads all earlier ones."""
 
 FIELDS: Final = ("by", "time", "windows", "aggs", "max_windows")
-OPTIONAL: Final = ("emit", "window_columns")
+OPTIONAL: Final = ("emit", "window_columns", "weight")
 POLICY: Final = ("early", "refinement")
 WAITS: Final = ("at_most", "later")
 LEAVES: Final[Mapping[str, Callable[..., Trigger]]] = {"rows": rows, "every": every, "on": on, "at": at}
@@ -49,6 +49,7 @@ def write(
     max_windows: int | None,
     emit: Emission | None,
     window_columns: str,
+    weight: str | None,
 ) -> dict[str, Any]:
     """Return a query as a dict; see `windowkit.Query.to_dict`."""
     own = [window for window in windows if isinstance(window, Custom)]
@@ -67,6 +68,7 @@ def write(
         # Absent by default: such forms are those that earlier releases read.
         **({} if emit is None else {"emit": emit.form()}),
         **({} if window_columns == "struct" else {"window_columns": window_columns}),
+        **({} if weight is None else {"weight": weight}),
     }
 
 
@@ -93,6 +95,7 @@ def read(form: Mapping[str, Any]) -> dict[str, Any]:
         "max_windows": form["max_windows"],
         "emit": None if form.get("emit") is None else emission_of(form["emit"]),
         "window_columns": form.get("window_columns", "struct"),
+        "weight": form.get("weight"),
     }
 
 
@@ -127,7 +130,8 @@ def trigger_of(form: object) -> Trigger:
     named = {name: value for name, value in form.items() if not (name == "of" and "every" in form)}
     if len(named) != 1 or (kind := next(iter(named))) not in TRIGGERS:
         raise InvalidValue(
-            f"early: {form!r:.60} is no trigger; it has one of {', '.join(TRIGGERS)} (and of beside every)"
+            f"early: {form!r:.60} is not a trigger; it has one of the keys {', '.join(TRIGGERS)} "
+            "(every also takes of)"
         )
     given = named[kind]
     if kind == "repeat":

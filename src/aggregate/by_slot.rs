@@ -7,14 +7,14 @@ use crate::interrupt::stretches;
 /// Entries by slot, in the order in which they came: those of slot s are `offsets[s]..offsets[s + 1]` in `order`, or
 /// these themselves.
 #[derive(Debug, Clone)]
-pub(super) struct BySlot {
+pub(crate) struct BySlot {
     pub(super) offsets: Vec<usize>,
     order: Option<Vec<u32>>,
 }
 
 impl BySlot {
     /// Of entries with these slots, of which there are `len`.
-    pub(super) fn new(slots: &[u32], len: usize) -> Self {
+    pub(crate) fn new(slots: &[u32], len: usize) -> Self {
         let mut offsets = vec![0; len + 1];
         for some in stretches(slots.len()) {
             slots[some].iter().for_each(|&slot| offsets[slot as usize + 1] += 1);
@@ -38,7 +38,7 @@ impl BySlot {
     }
 
     /// The entries of some slots, slot by slot.
-    pub(super) fn entries(&self, slots: Range<usize>) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn entries(&self, slots: Range<usize>) -> impl Iterator<Item = u32> + '_ {
         let places = self.offsets[slots.start]..self.offsets[slots.end];
         places.map(|at| self.order.as_ref().map_or(at as u32, |order| order[at]))
     }

@@ -253,6 +253,32 @@ proptest! {
         }
     }
 
+    /// What is subtracted leaves what was there without it.
+    #[test]
+    fn what_is_taken_back_leaves_the_rest(rows in rows(24), filtered in any::<bool>()) {
+        // But for NaN and infinities, which stay in sums of floats.
+        let plain = |number: Option<i8>| number.map(|number| number.rem_euclid(6) + 1);
+        let rows: Vec<Row> = rows.into_iter().map(|row| (plain(row.0), plain(row.1), row.2, row.3)).collect();
+        let slots: Vec<u32> = (0..rows.len() as u32).map(|row| row % 2).collect();
+        let mut subtracting = 0;
+        for (name, mut case) in cases() {
+            if !case.partials.iter().all(|partials| partials.subtracts()) {
+                continue;
+            }
+            subtracting += 1;
+            case.push(&rows, &slots, 2, filtered);
+            let has_value = |row: &Row| (!filtered || row.3) && (row.0.is_some() || case.function.columns() == 0);
+            let left = [rows.iter().step_by(2).any(has_value)];
+            let (whole, lost) = (case.regroup(&[&[0, 1]]), case.regroup(&[&[1]]));
+            let rest = whole.partials.iter().zip(&lost.partials);
+            let rest = rest.map(|(whole, lost)| whole.without(&**lost, &left).unwrap()).collect();
+            let rest = Case { partials: rest, function: case.function.clone(), inputs: case.inputs.clone() };
+            let wanted = case.regroup(&[&[0]]);
+            prop_assert!(equal(&rest.lower(), &wanted.lower()), "{name}: {:?} {:?}", rest.lower(), wanted.lower());
+        }
+        prop_assert!(subtracting > 100, "{subtracting}");
+    }
+
     /// Slices can be sent: their states, merged elsewhere, give the same results.
     #[test]
     fn states_come_back(mut rows in rows(40), filtered in any::<bool>()) {

@@ -43,6 +43,7 @@ mod user;
 
 pub use crate::algebra::Monoid;
 pub use arrays::{ArrayFunction, Arrays};
+pub(crate) use by_slot::BySlot;
 pub use column::Column;
 pub use function::{Function, Operand};
 pub use input::Input;

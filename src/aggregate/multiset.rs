@@ -234,6 +234,36 @@ impl<C: Codes> Multiset<C> {
         Ranked { runs: Runs { distinct: codes.len(), offsets, ranks, counts, total }, codes }
     }
 
+    /// The values of a slot less those of the slot `slots` further on, ascending, and how often each occurs.
+    ///
+    /// # Errors
+    /// `InvalidValue` if some of these are not there.
+    fn difference(&self, slot: usize, slots: usize) -> Result<Vec<(C::Key, u64)>> {
+        let (mut whole, mut lost) = (Vec::new(), Vec::new());
+        for (at, counted) in [(slot, &mut whole), (slot + slots, &mut lost)] {
+            self.visit(at, |code, count| counted.push((self.codes.rank_key(code), u64::from(count))));
+            interrupt::sort_by_key(counted, |item| item.0);
+            counted.dedup_by(|next, known| {
+                let is_same = next.0 == known.0;
+                known.1 += if is_same { next.1 } else { 0 };
+                is_same
+            });
+        }
+        let mut lost = lost.into_iter().peekable();
+        for (key, count) in &mut whole {
+            if let Some((_, taken)) = lost.next_if(|item| item.0 == *key) {
+                match count.checked_sub(taken) {
+                    Some(left) => *count = left,
+                    None => return unmatched(),
+                }
+            }
+        }
+        match lost.next() {
+            None => Ok(whole.into_iter().filter(|item| item.1 > 0).collect()),
+            Some(_) => unmatched(),
+        }
+    }
+
     /// The runs, and which of them make up each slot.
     fn view(&self) -> View<C::Key> {
         let each = |slots: usize| (0..slots as u32).map(|slot| (slot, slot + 1)).collect();
@@ -274,6 +304,15 @@ impl<C: Codes> Multiset<C> {
         let values = take(&self.codes.values(&ranked.codes, None)?, &UInt32Array::from(ranks), None)?;
         listed(values, counted.then_some(counts), &ends)
     }
+}
+
+/// What is said where a value is taken back that is not there.
+fn unmatched<T>() -> Result<T> {
+    Err(Error::InvalidValue(
+        "weight: a row of weight -1 takes a value back that no row of weight 1 in the same window has; each takes back a row \
+         that came before, or comes in the same call, with the same key, time and values"
+            .into(),
+    ))
 }
 
 /// Lists of values that end here and, if they are there, of counts.
@@ -420,6 +459,38 @@ impl<C: Codes> Partials for Multiset<C> {
         Ok(Box::new(
             self.with(Held::View(ranked, ranges.iter().map(|(lo, hi)| (lo as u32, hi as u32)).collect())),
         ))
+    }
+
+    fn subtracts(&self) -> bool {
+        true
+    }
+
+    /// O(n log n) for n values of both.
+    fn without(&self, lost: &dyn Partials, left: &[bool]) -> Result<Box<dyn Partials>> {
+        let lost: &Self = lost.alike();
+        let as_rows = |sets: &Self| {
+            let mut entries = Entries::new();
+            entries.len = sets.len();
+            (0..entries.len)
+                .for_each(|slot| sets.visit(slot, |code, count| entries.push(slot as u32, code, count)));
+            sets.with(Held::Rows(entries))
+        };
+        within(|| {
+            // In one column, equal values have equal codes.
+            let mut both = as_rows(self);
+            both.append(Box::new(as_rows(lost)));
+            let mut rest = Entries::new();
+            rest.len = left.len();
+            let mut pace = Pace::new();
+            for slot in (0..left.len()).filter(|&slot| left[slot]) {
+                let difference = both.difference(slot, left.len())?;
+                pace.check(8 + difference.len())?;
+                for (key, count) in difference {
+                    in_parts(count, |count| rest.push(slot as u32, both.codes.of_key(key), count));
+                }
+            }
+            Ok(Box::new(both.with(Held::Rows(rest))) as Box<dyn Partials>)
+        })
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {

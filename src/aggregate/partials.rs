@@ -6,8 +6,8 @@ use arrow_array::ArrayRef;
 
 use super::properties::Properties;
 use super::rows::{Rows, Run};
-use crate::Result;
 use crate::kernels::Ranges;
+use crate::{Error, Result};
 
 /// A column of partial aggregates, one per slot.
 ///
@@ -72,6 +72,25 @@ pub trait Partials: Any + Send + Sync {
     fn take_out(&mut self, slots: &[u32], lost: &dyn Partials, left: &[bool]) -> Result<Vec<bool>> {
         let _ = (lost, left);
         Ok(vec![false; slots.len()])
+    }
+
+    /// Whether [`Partials::without`] can subtract any other column of the kind.
+    fn subtracts(&self) -> bool {
+        self.takes_out()
+    }
+
+    /// The slots less the contents of the same slots of another column; `left` says in which of them a value remains.
+    ///
+    /// # Errors
+    /// `InvalidValue` if a slot does not contain what is taken from it, as far as that is known, or the kind does not
+    /// subtract; errors of a user-defined function.
+    fn without(&self, lost: &dyn Partials, left: &[bool]) -> Result<Box<dyn Partials>> {
+        let each: Vec<u32> = (0..left.len() as u32).collect();
+        let mut rest = self.regroup(&each, &each)?;
+        match rest.take_out(&each, lost, left)?.contains(&false) {
+            false => Ok(rest),
+            true => Err(Error::Internal("values are taken back from a partial that has no inverse".into())),
+        }
     }
 
     /// Maintains the data held besides the slots.

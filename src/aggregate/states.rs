@@ -9,10 +9,10 @@ use super::partials::{Partials, States, Totals, Upkeep};
 use super::properties::Properties;
 use super::rows::{Rows, Run};
 use super::totals::RunningTotals;
-use crate::Result;
 use crate::algebra::ExactSum;
 use crate::interrupt::{Pace, stretches, within};
 use crate::kernels::{Ranges, over_any_ranges, over_ranges};
+use crate::{Error, Result};
 
 impl<A: Aggregate> Partials for Column<A> {
     fn properties(&self) -> Properties {
@@ -127,6 +127,25 @@ impl<A: Aggregate> Partials for Column<A> {
             done.push(rest.is_some());
         }
         Ok(done)
+    }
+
+    fn subtracts(&self) -> bool {
+        self.monoid().subtracts()
+    }
+
+    fn without(&self, lost: &dyn Partials, left: &[bool]) -> Result<Box<dyn Partials>> {
+        let lost: &Self = lost.alike();
+        let sees = |seen: &Option<Vec<bool>>, slot: usize| seen.as_ref().is_none_or(|seen| seen[slot]);
+        let rest = |slot: usize| match (left[slot], sees(&lost.seen, slot)) {
+            (false, _) => Some(self.monoid.identity()),
+            (true, false) => Some(self.states[slot]),
+            (true, true) => self.monoid.subtract(self.states[slot], lost.states[slot]),
+        };
+        let Some(states) = (0..left.len()).map(rest).collect::<Option<Vec<A::State>>>() else {
+            return Err(Error::Internal("values are taken back from a partial that has no inverse".into()));
+        };
+        let seen = (0..left.len()).map(|slot| left[slot] && sees(&self.seen, slot)).collect();
+        Ok(Box::new(Self::with(self.monoid.clone(), states, Some(seen))))
     }
 
     fn keep_up(&mut self, what: Upkeep) -> Result<()> {

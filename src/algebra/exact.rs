@@ -113,6 +113,18 @@ impl<T: Total> Monoid for ExactSum<T> {
     fn evict(&self, whole: T, part: T) -> Option<T> {
         (self.fits && self.inverts).then(|| whole.minus(part))
     }
+
+    fn subtracts(&self) -> bool {
+        self.inverts
+    }
+
+    fn subtract(&self, whole: T, part: T) -> Option<T> {
+        // The least integer, which marks sums that do not fit, is its own negative.
+        self.inverts.then(|| match self.fits {
+            true => whole.minus(part),
+            false => whole.plus_or_overflown(T::ZERO.minus(part)),
+        })
+    }
 }
 
 impl<T: Total> Lift<T> for ExactSum<T> {

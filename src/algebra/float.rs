@@ -3,7 +3,8 @@
 //! The rounding error of each addition is computed exactly (Knuth's TwoSum) and these errors are added up plainly. So
 //! the sum of n values errs by at most `u |sum| + (n u)² Σ|x|` with `u = 2⁻⁵³` (Ogita, Rump, Oishi, *Accurate sum and dot
 //! product*, 2005, Prop. 4.5, which does not depend on the order of additions), where Kahan's errs by up to `2u Σ|x|`.
-//! Nothing is ever subtracted, so an evicted value leaves no trace.
+//! A sum that slides never subtracts, so that a value which leaves it leaves no trace. Only what rows of weight -1 take
+//! back is subtracted, once for each result.
 
 use super::{BULK, Lift, Monoid};
 use crate::kernels::simd;
@@ -61,6 +62,14 @@ impl Monoid for FloatSum {
     #[inline]
     fn combine(&self, earlier: Twofold, later: Twofold) -> Twofold {
         earlier.plus(later)
+    }
+
+    fn subtracts(&self) -> bool {
+        true
+    }
+
+    fn subtract(&self, whole: Twofold, part: Twofold) -> Option<Twofold> {
+        Some(whole.plus(Twofold { high: -part.high, low: -part.low }))
     }
 }
 

@@ -30,6 +30,14 @@ macro_rules! monoid_of {
         fn evict(&self, whole: Self::State, part: Self::State) -> Option<Self::State> {
             self.$field.evict(whole, part)
         }
+
+        fn subtracts(&self) -> bool {
+            self.$field.subtracts()
+        }
+
+        fn subtract(&self, whole: Self::State, part: Self::State) -> Option<Self::State> {
+            self.$field.subtract(whole, part)
+        }
     };
 }
 pub(crate) use monoid_of;
@@ -88,6 +96,17 @@ pub trait Monoid: Clone {
     fn evict(&self, whole: Self::State, part: Self::State) -> Option<Self::State> {
         let _ = (whole, part);
         None
+    }
+
+    /// Whether [`Monoid::subtract`] always returns a result.
+    fn subtracts(&self) -> bool {
+        self.inverts()
+    }
+
+    /// `whole` without `part`, perhaps with a rounding error: done once for a result, and never again and again on a state
+    /// as [`Monoid::evict`] is, so that no error accumulates.
+    fn subtract(&self, whole: Self::State, part: Self::State) -> Option<Self::State> {
+        self.evict(whole, part)
     }
 
     /// The same for a function with an inverse.

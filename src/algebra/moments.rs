@@ -19,6 +19,14 @@ impl Monoid for Variance {
     fn combine(&self, earlier: Moments, later: Moments) -> Moments {
         earlier.join(later)
     }
+
+    fn subtracts(&self) -> bool {
+        true
+    }
+
+    fn subtract(&self, whole: Moments, part: Moments) -> Option<Moments> {
+        Some(whole.without(part))
+    }
 }
 
 impl Lift<f64> for Variance {

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 pub fn row_ending(times: &[i64], segments: &Segments, size: i64, closed: Closed) -> Result<Ranges> {
     positive("size", size)?;
     ascending(times, segments)?;
-    let frame = RowFrame { unit: Unit::Time, before: Some(size as u64), after: Some(0), closed };
+    let frame = RowFrame { unit: Unit::Time, before: Some(size as u64), after: Some(0), closed, hop: None };
     let mut ranges = Ranges::with_capacity(times.len());
     for (from, to) in segments.iter() {
         frame.list(times, from..to, 0, &mut ranges);

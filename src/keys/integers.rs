@@ -106,6 +106,8 @@ impl IntegerKeys {
                 if *entry != NONE {
                     return *entry;
                 }
+                // First of all: a key that was added half-way would remain if there were no memory for the rest.
+                values.reserve(1);
                 *entry = id;
                 values.push(value);
             }
@@ -115,6 +117,7 @@ impl IntegerKeys {
                 if let Some(&id) = table.find(hash, |&id| values[id as usize] == value && Some(id) != null) {
                     return id;
                 }
+                values.reserve(1);
                 table.insert_unique(hash, id, |&id| hasher.hash_one(values[id as usize]));
                 values.push(value);
                 (*low, *high) = (value.min(*low), value.max(*high));

@@ -59,6 +59,9 @@ impl RowKeys {
                 Some(&id) => id,
                 None => {
                     let id = distinct.num_rows() as u32;
+                    // First of all: a key that was added half-way would remain if there were no memory for the rest.
+                    distinct.reserve(1, row.data().len());
+                    table.reserve(1, |&id| hasher.hash_one(distinct.row(id as usize).data()));
                     distinct.push(row);
                     table.insert_unique(hash, id, |&id| hasher.hash_one(distinct.row(id as usize).data()));
                     id

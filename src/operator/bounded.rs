@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{DataType, Schema};
 
@@ -28,6 +28,8 @@ pub struct Bounded {
     slice_types: Vec<DataType>,
     first_compaction: usize,
     compact_at: usize,
+    /// How many rows were pushed, where they are weighed.
+    weighed: usize,
 }
 
 /// What is stored of the rows.
@@ -66,6 +68,7 @@ impl Bounded {
             slice_types: Vec::new(),
             first_compaction: FIRST_COMPACTION,
             compact_at: FIRST_COMPACTION,
+            weighed: 0,
         })
     }
 
@@ -80,6 +83,12 @@ impl Bounded {
     }
 
     fn add(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
+        if let Some(weights) = self.plan.weights() {
+            for batch in batches {
+                weights.check(batch, self.weighed)?;
+                self.weighed += batch.num_rows();
+            }
+        }
         let worker = match &mut self.held {
             Held::Rows(gathered) => return gathered.push(batches, threads),
             Held::Slices(worker) => worker,
@@ -249,15 +258,13 @@ impl Worker {
                 check()?;
             }
             let rows = CHUNK_ROWS.min(columns.times.len() - from);
-            let slice = |array: &ArrayRef| array.slice(from, rows);
-            let times = &columns.times[from..from + rows];
+            let chunk = columns.slice(from, rows);
             self.ids.clear();
-            self.keys.assign(&columns.keys.iter().map(slice).collect::<Vec<_>>(), rows, &mut self.ids)?;
+            self.keys.assign(&chunk.keys, rows, &mut self.ids)?;
             self.slicer
-                .assign(times, &self.ids, self.keys.len(), &mut self.table, &mut self.slots)
+                .assign(&chunk.times, &self.ids, self.keys.len(), &mut self.table, &mut self.slots)
                 .map_err(|t| out_of_bounds(plan, t))?;
-            let inputs: Vec<Input> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
-            self.table.update(&inputs, Rows::all(&self.slots, times))?;
+            self.table.update(&chunk.inputs, Rows::all(&self.slots, &chunk.times))?;
         }
         Ok(())
     }
@@ -267,13 +274,17 @@ impl Columns {
     /// What `plan` reads of its keys and times, and what `partials` do.
     pub(crate) fn of(plan: &Plan, partials: &[Stored], batch: &RecordBatch) -> Result<Self> {
         let batch = Timed::of(plan, batch)?;
-        let inputs = partials.iter().map(|stored| {
-            let taken = stored.filter.map(|position| batch.column(position)).transpose()?;
-            let columns =
-                stored.inputs.iter().map(|&position| batch.column(position)).collect::<Result<_>>()?;
-            Ok(Input { columns, taken: taken.map(|taken| taken.as_boolean().clone()) })
-        });
+        let inputs = partials.iter().map(|stored| stored.input(|position| batch.column(position)));
         Ok(Self { keys: batch.keys()?, times: batch.times()?, inputs: inputs.collect::<Result<_>>()? })
+    }
+
+    /// The same for `rows` rows from row `from`.
+    pub(crate) fn slice(&self, from: usize, rows: usize) -> Self {
+        Self {
+            keys: self.keys.iter().map(|key| key.slice(from, rows)).collect(),
+            times: self.times.slice(from, rows),
+            inputs: self.inputs.iter().map(|input| input.slice(from, rows)).collect(),
+        }
     }
 }
 
@@ -282,7 +293,7 @@ mod tests {
     use super::*;
     use crate::operator::{AggregateSpec, Length, WindowKind, WindowSpec};
     use crate::window::{Session, Sliding};
-    use arrow_array::{Int64Array, StringArray, types::Int64Type};
+    use arrow_array::{Int64Array, StringArray, cast::AsArray, types::Int64Type};
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 

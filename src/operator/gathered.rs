@@ -101,31 +101,35 @@ impl Gathered {
                 Ok((keys, parts?))
             },
         )?;
-        for (keys, parts) in others {
+        for (keys, mut parts) in others {
             check()?;
-            let translate = self.keys.absorb(&keys)?;
-            for mut part in parts {
-                check()?;
-                part.ids.iter_mut().for_each(|id| *id = translate[*id as usize]);
-                self.parts.push(part);
-            }
+            renumber(&mut parts, &self.keys.absorb(&keys)?)?;
+            self.parts.append(&mut parts);
         }
         Ok(())
     }
 
     /// The keys, the rows, and their order by key.
-    pub(super) fn finish(mut self) -> Result<(KeyIndex, Ordered, KeyOrder)> {
-        self.parts.retain(|part| !part.ids.is_empty());
-        let parts = joined(self.parts)?;
-        let columns = parts.iter().map(|part| (&part.ids[..], &part.times[..]));
-        let order = KeyOrder::of(columns, self.keys.len());
-        let mut firsts = vec![0];
-        for part in &parts {
-            firsts.push(firsts[firsts.len() - 1] + part.ids.len());
-        }
-        firsts.pop();
-        Ok((self.keys, Ordered { plan: self.plan, read: self.read, parts, firsts }, order))
+    pub(super) fn finish(self) -> Result<(KeyIndex, Ordered, KeyOrder)> {
+        let (ordered, order) = Ordered::of(self.plan, self.read, self.parts, self.keys.len())?;
+        Ok((self.keys, ordered, order))
     }
+
+    /// These rows and others, each in their order by the keys of both.
+    pub(super) fn finish_with(mut self, mut other: Self) -> Result<[(Ordered, KeyOrder); 2]> {
+        renumber(&mut other.parts, &self.keys.absorb(&other.keys)?)?;
+        let own = Ordered::of(self.plan, self.read, self.parts, self.keys.len())?;
+        Ok([own, Ordered::of(other.plan, other.read, other.parts, self.keys.len())?])
+    }
+}
+
+/// Gives the keys of rows the numbers that theirs have elsewhere.
+fn renumber(parts: &mut [Part], translate: &[u32]) -> Result<()> {
+    for part in parts {
+        check()?;
+        part.ids.iter_mut().for_each(|id| *id = translate[*id as usize]);
+    }
+    Ok(())
 }
 
 impl Part {
@@ -207,6 +211,25 @@ fn joined(parts: Vec<Part>) -> Result<Vec<Part>> {
 }
 
 impl Ordered {
+    /// The rows of these parts, and their order by key.
+    fn of(
+        plan: Arc<Plan>,
+        read: Vec<usize>,
+        mut parts: Vec<Part>,
+        key_count: usize,
+    ) -> Result<(Self, KeyOrder)> {
+        parts.retain(|part| !part.ids.is_empty());
+        let parts = joined(parts)?;
+        let columns = parts.iter().map(|part| (&part.ids[..], &part.times[..]));
+        let order = KeyOrder::of(columns, key_count);
+        let mut firsts = vec![0];
+        for part in &parts {
+            firsts.push(firsts[firsts.len() - 1] + part.ids.len());
+        }
+        firsts.pop();
+        Ok((Self { plan, read, parts, firsts }, order))
+    }
+
     /// What the rows are aggregated by.
     pub(super) fn plan(&self) -> &Plan {
         &self.plan
@@ -303,11 +326,7 @@ impl Ordered {
                 }
                 Ok(taken[at].clone().expect("it was taken"))
             };
-            let inputs = self.plan.partials().iter().map(|stored| {
-                let filter = stored.filter.as_ref().map(&mut column).transpose()?;
-                let columns = stored.inputs.iter().map(&mut column).collect::<Result<_>>()?;
-                Ok(Input { columns, taken: filter.map(|filter| filter.as_boolean().clone()) })
-            });
+            let inputs = self.plan.partials().iter().map(|stored| stored.input(|position| column(&position)));
             let inputs = inputs.collect::<Result<Vec<Input>>>()?;
             let slots = &into.slots[chunk.clone()];
             // Slices ascend and have no gaps, so their number so far is that of the last row's slice plus one.

@@ -17,7 +17,9 @@ mod policy;
 mod ranked;
 mod rolling;
 mod schema;
+mod stored;
 mod stream;
+mod weights;
 mod wids;
 mod window_spec;
 
@@ -30,6 +32,7 @@ pub use policy::{Flush, Policy, Term};
 pub use rolling::{FrameSpec, Rolling, RollingRows};
 #[cfg(feature = "python")]
 pub(crate) use schema::find;
+pub use stored::Sign;
 pub use stream::{By, Contents, Delay, Operator, Options, Stats, Step, StoreKind};
 pub use wids::Wids;
-pub use window_spec::{GapSpec, Length, Moment, WindowKind, WindowSpec};
+pub use window_spec::{GapSpec, Length, LocalTime, Moment, WindowKind, WindowSpec};

@@ -12,6 +12,7 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::SchemaRef;
+use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take;
 
 use super::gathered::Ordered;
@@ -19,6 +20,7 @@ use super::parts::each;
 use super::plan::Plan;
 use super::ranked::{self, RankedLists};
 use super::schema::{extent_fields, rank_fields};
+use super::weights::Left;
 use crate::aggregate::Partials;
 use crate::interrupt::{check, within};
 use crate::keys::KeyIndex;
@@ -286,19 +288,39 @@ impl Output {
         let answers: Vec<Box<dyn Partials>> =
             partials.iter().map(|partials| partials.answer(&windows.ranges)).collect::<Result<_>>()?;
         let answers: Vec<&dyn Partials> = answers.iter().map(AsRef::as_ref).collect();
-        columns.extend(lowered(&self.plan, &answers)?);
+        let Lowered { columns: own, rows: of_windows } = lowered(&self.plan, &answers)?;
+        columns.extend(own);
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(self.schema().clone(), columns, &options)?)
+        let batch = RecordBatch::try_new_with_options(self.schema().clone(), columns, &options)?;
+        match of_windows {
+            None => Ok(batch),
+            Some(rows) => {
+                Ok(filter_record_batch(&batch, &rows.iter().map(|&rows| Some(rows > 0)).collect())?)
+            }
+        }
     }
 }
 
+/// The results of windows.
+pub(crate) struct Lowered {
+    /// The query's aggregates.
+    pub(crate) columns: Vec<ArrayRef>,
+    /// How many rows each window has, where rows are weighed: one without any is not there.
+    pub(crate) rows: Option<Vec<i64>>,
+}
+
 /// The query's aggregates, from the partials of windows.
-pub(crate) fn lowered(plan: &Plan, answers: &[&dyn Partials]) -> Result<Vec<ArrayRef>> {
-    let lowered = plan.aggregates().iter().map(|aggregate| {
-        let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i]).collect();
-        aggregate.lower(&own, plan.time_type())
-    });
-    lowered.collect()
+pub(crate) fn lowered(plan: &Plan, answers: &[&dyn Partials]) -> Result<Lowered> {
+    let of = |answers: &[&dyn Partials]| {
+        let lowered = plan.aggregates().iter().map(|aggregate| {
+            let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i]).collect();
+            aggregate.lower(&own, plan.time_type())
+        });
+        lowered.collect::<Result<Vec<ArrayRef>>>()
+    };
+    let Some(weights) = plan.weights() else { return Ok(Lowered { columns: of(answers)?, rows: None }) };
+    let Left { partials, rows } = weights.difference(answers)?;
+    Ok(Lowered { columns: of(&partials.iter().map(AsRef::as_ref).collect::<Vec<_>>())?, rows: Some(rows) })
 }
 
 impl Iterator for Output {
@@ -325,17 +347,17 @@ fn blocks(plan: &Plan, order: &KeyOrder) -> Vec<usize> {
     // No type by rows has more windows than rows, unless a user's has.
     let per_span = |window: &Window| window.by_time().map_or(1, |rules| rules.windows_per_span());
     let windows = plan.windows().iter().map(|(_, window)| per_span(window)).fold(0, i64::saturating_add);
-    cut(order, (4 * BATCH_ROWS as i64 / windows.max(1)).clamp(64, BATCH_ROWS as i64) as usize)
+    cut(&[order], (4 * BATCH_ROWS as i64 / windows.max(1)).clamp(64, BATCH_ROWS as i64) as usize)
 }
 
-/// Blocks of keys of at least so many slots each, but for the last: their first keys, and the end.
-pub(super) fn cut(order: &KeyOrder, slots: usize) -> Vec<usize> {
-    let keys = order.bounds.len() - 1;
+/// Blocks of keys of at least so many slots each in all of these orders of the same keys, but for the last: their first
+/// keys, and the end.
+pub(super) fn cut(orders: &[&KeyOrder], slots: usize) -> Vec<usize> {
+    let keys = orders[0].bounds.len() - 1;
     let mut blocks = vec![0];
+    let before = |key: usize| orders.iter().map(|order| order.bounds[key]).sum::<usize>();
     for key in 0..keys {
-        if order.bounds[key + 1] - order.bounds[*blocks.last().expect("begins with 0")] >= slots
-            || key + 1 == keys
-        {
+        if before(key + 1) - before(*blocks.last().expect("begins with 0")) >= slots || key + 1 == keys {
             blocks.push(key + 1);
         }
     }

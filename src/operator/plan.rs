@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::policy::Policy;
-use super::schema::{find, output_schema};
+use super::schema::{find, output_schema, with_results};
+use super::stored::Planned;
+pub use super::stored::Stored;
+use super::weights::Weights;
 use super::window_spec::{WindowSpec, bind_window};
-use crate::aggregate::{Function, Operand, Partial, Partials, Properties, User};
+use crate::aggregate::{Function, Operand, Partials, Properties, User};
+use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
 use crate::window::{GapColumn, Measure, Window};
@@ -45,37 +48,6 @@ impl AggregateSpec {
     }
 }
 
-/// A partial aggregate that slices store, bound to its columns.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stored {
-    /// Its kind.
-    pub partial: Partial,
-    /// Positions of the columns it reads.
-    pub inputs: Vec<usize>,
-    /// Position of the boolean column that says which rows it takes.
-    pub filter: Option<usize>,
-}
-
-/// An aggregate bound to its column.
-#[derive(Debug, Clone)]
-pub(super) struct Planned {
-    pub(super) name: String,
-    pub(super) function: Function,
-    /// Which of the plan's partials it is lowered from.
-    pub(super) partials: Vec<usize>,
-    pub(super) inputs: Vec<DataType>,
-}
-
-impl Planned {
-    /// The results, from columns of its partials.
-    pub(super) fn lower(&self, partials: &[&dyn Partials], time: &DataType) -> Result<ArrayRef> {
-        self.function.lower(partials, &self.inputs, time).map_err(|error| match error {
-            Error::Overflow(why) => Error::Overflow(format!("{}: {why}", self.name)),
-            other => other,
-        })
-    }
-}
-
 /// Windows that a query may make in one call, unless it says otherwise.
 pub const MAX_WINDOWS: u64 = 1_000_000_000;
 
@@ -93,6 +65,7 @@ pub struct Plan {
     output: SchemaRef,
     max_windows: Option<u64>,
     policy: Option<Arc<Policy>>,
+    weights: Option<Weights>,
     spec: Spec,
 }
 
@@ -103,6 +76,7 @@ struct Spec {
     time: String,
     windows: Vec<WindowSpec>,
     aggregates: Vec<AggregateSpec>,
+    weight: Option<String>,
 }
 
 impl Plan {
@@ -120,7 +94,7 @@ impl Plan {
         if windows.is_empty() {
             return Err(Error::InvalidValue("windows: none given; at least one is needed".into()));
         }
-        Self::bind(input, Spec { by, time, windows, aggregates })
+        Self::bind(input, Spec { by, time, windows, aggregates, weight: None }, true)
     }
 
     /// Binds aggregates of rows without windows, as those over frames are: the result has all rows, those without time
@@ -134,10 +108,64 @@ impl Plan {
         time: String,
         aggregates: Vec<AggregateSpec>,
     ) -> Result<Self> {
-        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates })
+        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates, weight: None }, true)
     }
 
-    fn bind(input: SchemaRef, spec: Spec) -> Result<Self> {
+    /// The same for aggregates of which other rows are asked: see [`Plan::of_labels`]. The result has only them.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn of_events(
+        input: SchemaRef,
+        by: Vec<String>,
+        time: String,
+        aggregates: Vec<AggregateSpec>,
+    ) -> Result<Self> {
+        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates, weight: None }, false)
+    }
+
+    /// The plan of the rows that this one's aggregates are asked for, which are read for their keys and times: the
+    /// result has all their columns, then the aggregates.
+    ///
+    /// # Errors
+    /// `UnknownColumn` for a column that they do not have; `InvalidType` if keys or times have other types than those of
+    /// this plan; `InvalidValue` for a column with the name of an aggregate, or another number of keys.
+    pub fn of_labels(&self, labels: SchemaRef, by: Vec<String>, time: String) -> Result<Self> {
+        if by.len() != self.by.len() {
+            return Err(Error::InvalidValue(format!(
+                "by: {} keys of the labels are given; the events have {}, and each has its own",
+                by.len(),
+                self.by.len()
+            )));
+        }
+        let keys: Vec<usize> = by.iter().map(|name| find(&labels, "by", name)).collect::<Result<_>>()?;
+        for (&key, &own) in keys.iter().zip(&self.by) {
+            let (key, own) = (labels.field(key), self.input.field(own));
+            if widened(key.data_type()) != widened(own.data_type()) {
+                return Err(unlike("key", key, own));
+            }
+        }
+        let at = find(&labels, "time", &time)?;
+        let measure = Measure::new(&time, labels.field(at).data_type())?;
+        if measure.data_type() != self.measure.data_type() {
+            return Err(unlike("time", labels.field(at), self.input.field(self.time)));
+        }
+        let results = self.output.fields().iter().map(|field| field.as_ref().clone()).collect();
+        Ok(Self {
+            output: with_results(&labels, results)?,
+            input: labels,
+            by: keys,
+            time: at,
+            measure,
+            partials: Vec::new(),
+            aggregates: Vec::new(),
+            spec: Spec { by, time, aggregates: Vec::new(), ..self.spec.clone() },
+            ..self.clone()
+        })
+    }
+
+    /// Binds a query; `with_input` says whether the result has the columns of the input, where there are no windows.
+    fn bind(input: SchemaRef, spec: Spec, with_input: bool) -> Result<Self> {
         let by: Vec<usize> = spec.by.iter().map(|name| find(&input, "by", name)).collect::<Result<_>>()?;
         KeyIndex::new(by.iter().map(|&column| input.field(column).data_type().clone()).collect())?;
         let time = find(&input, "time", &spec.time)?;
@@ -160,7 +188,14 @@ impl Plan {
             planned.push(bound);
             results.push(field);
         }
-        let output = output_schema(&input, &by, &measure, &windows, results)?;
+        let weights =
+            spec.weight.as_deref().map(|name| Weights::bind(name, &input, &windows, &planned, &mut partials));
+        let weights = weights.transpose()?;
+        let output = match windows[..] {
+            [] if with_input => with_results(&input, results)?,
+            [] => with_results(&Schema::empty(), results)?,
+            _ => output_schema(&input, &by, &measure, &windows, results)?,
+        };
         let max_windows = Some(MAX_WINDOWS);
         let (aggregates, policy) = (planned, None);
         Ok(Self {
@@ -175,8 +210,27 @@ impl Plan {
             output,
             max_windows,
             policy,
+            weights,
             spec,
         })
+    }
+
+    /// The same plan for rows with weights in a column of this name: 1, and -1 where a row takes back an earlier one.
+    ///
+    /// # Errors
+    /// `UnknownColumn`, `InvalidType` or `InvalidValue` if there is no such column of signed integers, or if windows or
+    /// functions do not allow it.
+    pub fn with_weight(self, weight: Option<String>) -> Result<Self> {
+        if weight == self.spec.weight {
+            return Ok(self);
+        }
+        let bound = Self::bind(self.input.clone(), Spec { weight, ..self.spec.clone() }, true)?;
+        Ok(Self { max_windows: self.max_windows, policy: self.policy, ..bound })
+    }
+
+    /// How rows are weighed, if they are.
+    pub(super) fn weights(&self) -> Option<&Weights> {
+        self.weights.as_ref()
     }
 
     /// The same plan, allowed to make so many windows in one call; any number if `None`.
@@ -276,8 +330,7 @@ impl Plan {
 
     /// Positions of the columns that partials or windows read, each once.
     pub(super) fn read(&self) -> Vec<usize> {
-        let of_partials =
-            self.partials.iter().flat_map(|stored| stored.inputs.iter().copied().chain(stored.filter));
+        let of_partials = self.partials.iter().flat_map(Stored::reads);
         let of_windows = self.windows.iter().flat_map(|(_, window)| window.columns());
         let mut all: Vec<usize> = of_partials.chain(of_windows).collect();
         all.sort_unstable();
@@ -341,7 +394,7 @@ impl Plan {
 
     /// A fingerprint that distinguishes queries and stays the same across releases.
     pub fn signature(&self) -> String {
-        let Spec { by, time, aggregates, .. } = &self.spec;
+        let Spec { by, time, aggregates, weight, .. } = &self.spec;
         let mut lines = vec![format!("by {by:?} time {time:?}")];
         lines.extend(self.windows.iter().map(|(name, window)| format!("{name:?} {window:?}")));
         lines.extend(aggregates.iter().map(
@@ -354,6 +407,7 @@ impl Plan {
             },
         ));
         lines.extend(self.policy.as_ref().map(|policy| format!("{policy:?}")));
+        lines.extend(weight.as_ref().map(|weight| format!("weight {weight:?}")));
         lines.join("\n")
     }
 
@@ -389,8 +443,22 @@ impl Plan {
             }
             position += width;
         }
-        Ok(Self::bind(Arc::new(Schema::new(fields)), self.spec.clone())?.with_max_windows(self.max_windows))
+        let plan = Self::bind(Arc::new(Schema::new(fields)), self.spec.clone(), true)?;
+        Ok(plan.with_max_windows(self.max_windows))
     }
+}
+
+/// The error for a column of labels that cannot be compared with that of the events.
+fn unlike(role: &str, label: &Field, event: &Field) -> Error {
+    Error::InvalidType(format!(
+        "{}: column '{}' of the labels is {}, and {role} '{}' of the events is {}; both must have one type: cast one of \
+         them to that of the other",
+        if role == "key" { "by" } else { "time" },
+        label.name(),
+        label.data_type(),
+        event.name(),
+        event.data_type()
+    ))
 }
 
 /// Rows without a gap are in no window of a query, so that no row lies in the midst of a window that it is not in.
@@ -464,7 +532,7 @@ fn bind_aggregate(
             Operand::Column(at) => columns[at],
             Operand::Time => time,
         };
-        let stored = Stored { partial, inputs: operands.iter().map(column).collect(), filter };
+        let stored = Stored { partial, inputs: operands.iter().map(column).collect(), filter, weight: None };
         partials.iter().position(|known| *known == stored).unwrap_or_else(|| {
             partials.push(stored);
             partials.len() - 1

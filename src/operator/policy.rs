@@ -202,6 +202,11 @@ impl Policy {
         self.events.iter().any(|event| matches!(event, Event::Ticked(_)))
     }
 
+    /// Whether boundaries of event time matter.
+    pub(super) fn has_boundaries(&self) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::Passed(_)))
+    }
+
     /// Whether triggers have stages, which begin again once a window is final.
     pub(super) fn has_stages(&self) -> bool {
         self.chains > 0

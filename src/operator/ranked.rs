@@ -107,7 +107,8 @@ fn list(
             let columns: Vec<ArrayRef> = columns.iter().map(|column| column.slice(lo, hi - lo)).collect();
             listed.clear();
             pace.check(hi - lo)?;
-            by_rows.list(&KeyRows { times: &times[lo..hi], columns: &columns }, &mut listed)?;
+            let rows = KeyRows { times: &times[lo..hi], columns: &columns, arrivals: &rows[lo..hi] };
+            by_rows.list(&rows, &mut listed)?;
             for window in &mut listed {
                 pace.check(1)?;
                 (window.lo, window.hi) = (window.lo + lo as u32, window.hi + lo as u32);

@@ -1,4 +1,4 @@
-//! Aggregates over frames: for every row, those of the rows around it.
+//! Aggregates over frames: for every row, those of the rows around it, or of the rows before other rows.
 //!
 //! | | |
 //! |---|---|
@@ -10,6 +10,9 @@
 //! A frame is a window of one row, and so a range of the rows of its key in order: each row is a slice of its own, and
 //! the kernels that compute windows from slices compute frames. All frames share one sort, and each distinct partial is
 //! computed once per distinct frame.
+//!
+//! The rows that ask need not be those that are aggregated: labels ask for the aggregates of events at their times. They
+//! are put in order by the same keys, and their frames are ranges of the events.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,6 +43,8 @@ pub struct FrameSpec {
     pub before: Option<Length>,
     /// How far it reaches ahead.
     pub after: Option<Length>,
+    /// It begins where `before` says or earlier, at a multiple of so much time.
+    pub tail: Option<Length>,
     /// Whether it includes its ends.
     pub closed: Closed,
 }
@@ -47,6 +52,8 @@ pub struct FrameSpec {
 /// Aggregates over frames, bound to a schema.
 pub struct Rolling {
     plan: Arc<Plan>,
+    /// The plan of the rows that ask, if they are not those that are aggregated.
+    labels: Option<Arc<Plan>>,
     /// The distinct frames.
     frames: Vec<RowFrame>,
     /// The frame of each aggregate.
@@ -61,7 +68,11 @@ pub struct Rolling {
 pub struct RollingRows {
     rolling: Arc<Rolling>,
     gathered: Gathered,
+    labels: Option<Gathered>,
 }
+
+/// Rows, and their order by key.
+type Sorted = (Ordered, KeyOrder);
 
 /// The results of a block of keys.
 #[derive(Default)]
@@ -84,26 +95,56 @@ impl Rolling {
         aggregates: Vec<(AggregateSpec, FrameSpec)>,
     ) -> Result<Self> {
         let (aggregates, specs): (Vec<AggregateSpec>, Vec<FrameSpec>) = aggregates.into_iter().unzip();
-        let names: Vec<String> = aggregates.iter().map(|aggregate| aggregate.name.clone()).collect();
         let plan = Plan::of_rows(input, by, time, aggregates)?;
+        let results = plan.output().fields()[plan.input().fields().len()..].to_vec();
+        Self::bind(plan, None, &specs, Schema::new(results))
+    }
+
+    /// Binds aggregates of events, over frames of labels: rows with keys and times of their own, which are in no frame.
+    /// A frame by time holds the events of a label's key around the time of the label; one by rows is that of the last
+    /// event which is not after the label or, without its end, that of an event right before those at the label's time.
+    /// Events without time are in no frame, and labels without time have empty ones.
+    ///
+    /// # Errors
+    /// Those of [`Rolling::new`] and [`Plan::of_labels`].
+    pub fn at(
+        input: SchemaRef,
+        by: Vec<String>,
+        time: String,
+        aggregates: Vec<(AggregateSpec, FrameSpec)>,
+        (labels, label_by, label_time): (SchemaRef, Vec<String>, String),
+    ) -> Result<Self> {
+        let (aggregates, specs): (Vec<AggregateSpec>, Vec<FrameSpec>) = aggregates.into_iter().unzip();
+        let plan = Plan::of_events(input, by, time, aggregates)?;
+        let labels = plan.of_labels(labels, label_by, label_time)?;
+        let results = plan.output().as_ref().clone();
+        Self::bind(plan, Some(Arc::new(labels)), &specs, results)
+    }
+
+    fn bind(plan: Plan, labels: Option<Arc<Plan>>, specs: &[FrameSpec], results: Schema) -> Result<Self> {
+        let names = plan.aggregates().iter().map(|aggregate| &aggregate.name);
         let mut frames = Vec::new();
         let mut of = Vec::with_capacity(specs.len());
-        for (spec, name) in specs.iter().zip(&names) {
+        for (spec, name) in specs.iter().zip(names) {
             let frame = spec.bind(name, plan.measure())?;
             of.push(frames.iter().position(|known| *known == frame).unwrap_or_else(|| {
                 frames.push(frame);
                 frames.len() - 1
             }));
         }
-        let fields = &plan.output().fields()[plan.input().fields().len()..];
-        let results = Arc::new(Schema::new(fields.to_vec()));
-        let varies = fields.iter().any(|field| varies(field.data_type()));
-        Ok(Self { plan: Arc::new(plan), frames, of, results, varies })
+        let varies = results.fields().iter().any(|field| varies(field.data_type()));
+        Ok(Self { plan: Arc::new(plan), labels, frames, of, results: Arc::new(results), varies })
     }
 
-    /// The aggregates; its output schema is that of the input with the results.
+    /// The aggregates; its output schema is that of the input with the results, or that of the results alone if labels ask
+    /// for them.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
+    }
+
+    /// What labels are read for, if there are labels; its output schema is theirs with the results.
+    pub fn labels(&self) -> Option<&Arc<Plan>> {
+        self.labels.as_ref()
     }
 
     /// The schema of the batches of [`RollingRows::finish`].
@@ -111,15 +152,27 @@ impl Rolling {
         &self.results
     }
 
-    /// The results of keys `from..to`, in the order of keys and times.
-    fn answer(&self, ordered: &Ordered, order: &KeyOrder, from: usize, to: usize) -> Result<Answered> {
-        let InOrder { ends, times, rows } = ordered.sorted(order, from, to);
+    /// The results of keys `from..to`, in the order of keys and times, of the labels if there are any.
+    fn answer(
+        &self,
+        (ordered, order): &Sorted,
+        labels: Option<&Sorted>,
+        from: usize,
+        to: usize,
+    ) -> Result<Answered> {
+        let labels = labels.map(|(labels, order)| labels.sorted(order, from, to));
+        if labels.as_ref().is_some_and(|labels| labels.rows.is_empty()) {
+            return Ok(Answered::default());
+        }
+        let events = ordered.sorted(order, from, to);
+        let ranges = self.ranges(&events, labels.as_ref());
+        let InOrder { times, rows, .. } = events;
         // Each row is its own slice, and its own group: the partials themselves sort their contents.
         let slots: Vec<u32> = (0..rows.len() as u32).collect();
         let (partials, _) = ordered.fold(&rows, &slots, &times)?;
         let partials = partials.iter().map(|partials| partials.regroup(&slots, &slots));
         let partials = partials.collect::<Result<Vec<_>>>()?;
-        let ranges = self.ranges(&ends, &times);
+        let rows = labels.map_or(rows, |labels| labels.rows);
         let (mut chunks, mut size, mut done) = (Vec::new(), Size::new(), 0);
         while done < rows.len() {
             check()?;
@@ -137,15 +190,22 @@ impl Rolling {
         Ok(Answered { rows, chunks })
     }
 
-    /// The rows of each frame of each row.
-    fn ranges(&self, ends: &[usize], times: &[i64]) -> Vec<Ranges> {
+    /// The events of each frame of each label or, without labels, of each event.
+    fn ranges(&self, events: &InOrder, labels: Option<&InOrder>) -> Vec<Ranges> {
         let mut pace = Pace::new();
+        let (times, asking) = (&events.times[..], labels.unwrap_or(events));
         let frames = self.frames.iter().map(|frame| {
-            let mut ranges = Ranges::with_capacity(times.len());
-            for own in ends.windows(2) {
-                pace.tick(own[1] - own[0]);
+            let mut ranges = Ranges::with_capacity(asking.times.len());
+            for (own, of) in events.ends.windows(2).zip(asking.ends.windows(2)) {
+                pace.tick(own[1] - own[0] + of[1] - of[0]);
                 let timeless = times[own[0]..own[1]].partition_point(|&time| time == TIMELESS);
-                frame.list(times, own[0]..own[1], timeless, &mut ranges);
+                match labels {
+                    None => frame.list(times, own[0]..own[1], timeless, &mut ranges),
+                    Some(labels) => {
+                        let moments = &labels.times[of[0]..of[1]];
+                        frame.list_at(times, own[0] + timeless..own[1], moments, &mut ranges);
+                    }
+                }
             }
             ranges
         });
@@ -199,7 +259,14 @@ impl FrameSpec {
             reach.transpose()
         };
         let (before, after) = (bind(self.before)?, bind(self.after)?);
-        Ok(RowFrame { unit: self.unit, before, after, closed: self.closed })
+        let hop = bind(self.tail)?.map(|hop| hop as i64);
+        if hop.is_some_and(|hop| hop <= 0 || self.unit == Unit::Rows || before.is_none()) {
+            return Err(Error::InvalidValue(format!(
+                "aggs: {name}: the tail of its frame is cut; allowed are hops above 0, of frames by time that have a \
+                 start"
+            )));
+        }
+        Ok(RowFrame { unit: self.unit, before, after, closed: self.closed, hop })
     }
 }
 
@@ -211,7 +278,8 @@ fn bound(name: &str, measure: &Measure, count: i128, is_time: bool) -> Result<u6
 impl RollingRows {
     /// No rows.
     pub fn new(rolling: Arc<Rolling>) -> Result<Self> {
-        Ok(Self { gathered: Gathered::new(rolling.plan.clone())?, rolling })
+        let labels = rolling.labels.clone().map(Gathered::new).transpose()?;
+        Ok(Self { gathered: Gathered::new(rolling.plan.clone())?, labels, rolling })
     }
 
     /// Adds rows, on up to `threads` threads.
@@ -220,30 +288,56 @@ impl RollingRows {
     /// `InvalidType` or `InvalidValue` for a batch that the aggregates were not bound to; `Overflow` for a time at the
     /// limit of int64.
     pub fn push(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
-        // To read integer keys takes less time than to join the columns of several threads again.
-        let plan = &self.rolling.plan;
-        let is_quick = |&column: &usize| plan.input().field(column).data_type().is_integer();
-        self.gathered.push(batches, if plan.by().iter().all(is_quick) { 1 } else { threads })
+        push(&mut self.gathered, &self.rolling.plan, batches, threads)
     }
 
-    /// The aggregates of every row, in the order in which rows were pushed, computed on up to `threads` threads.
+    /// Adds labels, on up to `threads` threads.
+    ///
+    /// # Errors
+    /// As [`RollingRows::push`]; `InvalidValue` if there are none.
+    pub fn push_labels(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
+        match (&mut self.labels, &self.rolling.labels) {
+            (Some(labels), Some(plan)) => push(labels, plan, batches, threads),
+            _ => Err(Error::InvalidValue("labels: the aggregates were bound without labels".into())),
+        }
+    }
+
+    /// The aggregates of every row, or label, in the order in which these were pushed, computed on up to `threads`
+    /// threads.
     ///
     /// # Errors
     /// `Overflow` if a result does not fit its type; those of users' own functions.
     pub fn finish(self, threads: usize) -> Result<Vec<RecordBatch>> {
-        let Self { rolling, gathered } = self;
-        let (_, ordered, order) = gathered.finish()?;
-        let blocks = cut(&order, BATCH_ROWS);
+        let Self { rolling, gathered, labels } = self;
+        let (events, labels) = match labels {
+            Some(labels) => {
+                let [events, labels] = gathered.finish_with(labels)?;
+                (events, Some(labels))
+            }
+            None => {
+                let (_, ordered, order) = gathered.finish()?;
+                ((ordered, order), None)
+            }
+        };
+        let orders: Vec<&KeyOrder> = labels.iter().chain([&events]).map(|(_, order)| order).collect();
+        let blocks = cut(&orders, BATCH_ROWS);
         let mut answered: Vec<Answered> = Vec::new();
         answered.resize_with(blocks.len() - 1, Answered::default);
         let work = blocks.windows(2).zip(&mut answered).collect();
         each(work, threads, |(keys, answered)| {
-            *answered = within(|| rolling.answer(&ordered, &order, keys[0], keys[1]))?;
+            *answered = within(|| rolling.answer(&events, labels.as_ref(), keys[0], keys[1]))?;
             Ok(())
         })?;
-        drop((ordered, order));
+        drop((events, labels));
         rolling.put_back(answered, threads)
     }
+}
+
+/// Adds rows, on up to `threads` threads.
+fn push(rows: &mut Gathered, plan: &Plan, batches: &[RecordBatch], threads: usize) -> Result<()> {
+    // To read integer keys takes less time than to join the columns of several threads again.
+    let is_quick = |&column: &usize| plan.input().field(column).data_type().is_integer();
+    rows.push(batches, if plan.by().iter().all(is_quick) { 1 } else { threads })
 }
 
 impl Rolling {

@@ -40,7 +40,7 @@ pub(super) fn rank_fields() -> Fields {
     Fields::from(vec![Field::new("start", DataType::Int64, false), Field::new("end", DataType::Int64, false)])
 }
 
-/// The schema of results. Without windows, all columns of the input come before the aggregates.
+/// The schema of results over windows.
 pub(super) fn output_schema(
     input: &Schema,
     by: &[usize],
@@ -48,10 +48,6 @@ pub(super) fn output_schema(
     windows: &[(String, Window)],
     results: Vec<Field>,
 ) -> Result<SchemaRef> {
-    if windows.is_empty() {
-        let own = input.fields().iter().map(|field| field.as_ref().clone()).collect();
-        return joined(own, results, true);
-    }
     let mut fields: Vec<Field> = by
         .iter()
         .map(|&column| input.field(column))
@@ -68,6 +64,11 @@ pub(super) fn output_schema(
         fields.push(Field::new("window_rows", DataType::Struct(rank_fields()), ranked < windows.len()));
     }
     joined(fields, results, false)
+}
+
+/// The schema of rows with all their columns, and then of results.
+pub(super) fn with_results(rows: &Schema, results: Vec<Field>) -> Result<SchemaRef> {
+    joined(rows.fields().iter().map(|field| field.as_ref().clone()).collect(), results, true)
 }
 
 /// The schema of these columns and then of aggregates, whose names must differ from all others; the columns may repeat

@@ -6,10 +6,13 @@ use arrow_schema::{DataType, Schema};
 
 use super::schema::find;
 use crate::window::{
-    Band, Between, Counted, Gap, GapColumn, Global, Landmark, LastRows, LastTime, Mark, Measure, Punctuation,
-    RowSession, Session, Sliding, User, UserWindow, Window,
+    Arrivals, Band, Between, Counted, Gap, GapColumn, Global, Landmark, LastRows, LastTime, Local,
+    LocalLandmark, Mark, Measure, Periods, Punctuation, RowSession, Session, Sliding, Unit, User, UserWindow,
+    Window, Zone,
 };
 use crate::{Error, Result};
+
+const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 
 /// A length as a query states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +23,17 @@ pub enum Length {
     Units(i128),
     /// Of ranks.
     Rows(i128),
+    /// Of a calendar.
+    Months(i128),
+}
+
+/// By which calendar the periods of windows are counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LocalTime {
+    /// The time zone; without one, times are as they are in the column, those with a zone in UTC.
+    pub zone: Option<String>,
+    /// The day with which weeks begin, from 0 for Monday on.
+    pub week_start: Option<u8>,
 }
 
 /// A place on the measure as a query states it.
@@ -70,6 +84,13 @@ pub enum WindowKind {
         /// As of tumbling windows.
         partial: bool,
     },
+    /// The last stretch of time whenever so many rows have arrived.
+    Arrivals {
+        /// The length of the stretch.
+        size: Length,
+        /// How many rows.
+        slide: Length,
+    },
     /// Windows closed by a gap without rows.
     Session {
         /// The gap.
@@ -99,6 +120,28 @@ pub enum WindowKind {
         period: Option<Length>,
         /// Offset of landmarks.
         start_time: Option<Length>,
+    },
+    /// Tumbling or sliding windows over periods of a calendar: days, weeks or months.
+    Local {
+        /// Length of a window.
+        size: Length,
+        /// Distance of starts.
+        slide: Length,
+        /// Offset of starts.
+        start_time: Option<Length>,
+        /// The calendar.
+        calendar: LocalTime,
+    },
+    /// Windows that begin with periods of a calendar and grow.
+    LocalLandmark {
+        /// Distance of ends.
+        every: Length,
+        /// Distance of landmarks.
+        period: Length,
+        /// Offset of landmarks.
+        start_time: Option<Length>,
+        /// The calendar.
+        calendar: LocalTime,
     },
     /// Runs of rows between marked ones.
     Punctuation {
@@ -182,6 +225,117 @@ impl Binder<'_> {
         }
     }
 
+    /// A length in units of a calendar; `None` if it is no whole number of days or months.
+    fn units(&self, what: &str, length: Length) -> Result<Option<(Unit, i64)>> {
+        let (unit, count) = match length {
+            Length::Months(count) => (Unit::Months, count),
+            Length::Nanoseconds(count) if count % NANOS_PER_DAY == 0 => (Unit::Days, count / NANOS_PER_DAY),
+            Length::Nanoseconds(_) => return Ok(None),
+            // The measure is one of times, so that these are errors.
+            Length::Units(_) | Length::Rows(_) => return self.length(what, length).map(|_| None),
+        };
+        match i64::try_from(count) {
+            Ok(count) if count <= 0 => {
+                self.refused(format!("the {what} of {} is {count}; it must be above zero", self.name))
+            }
+            Ok(count) if count < 1 << 40 => Ok(Some((unit, count))),
+            _ => self.refused(format!(
+                "the {what} of {} is too long; allowed are lengths that fit the column",
+                self.name
+            )),
+        }
+    }
+
+    /// The same; other lengths are refused.
+    fn whole_units(&self, what: &str, length: Length) -> Result<(Unit, i64)> {
+        let refused = || {
+            self.refused(format!(
+                "the {what} of {} is no whole number of days, weeks, months, quarters or years, which alone depend on a \
+                 zone; give other lengths without zone, and shift them by start_time where its hours begin at other \
+                 minutes",
+                self.name
+            ))
+        };
+        self.units(what, length)?.map_or_else(refused, Ok)
+    }
+
+    /// Refuses measures that have no calendar, and zones where they have no meaning.
+    fn calendar(&self, calendar: &LocalTime) -> Result<Option<Arc<Zone>>> {
+        let (name, column, given) = (self.name, self.measure.column(), self.measure.data_type());
+        if !self.measure.is_calendar() {
+            return Err(Error::InvalidType(format!(
+                "windows: {name} is of periods of a calendar, but column '{column}' is {given}; allowed are timestamps \
+                 and dates"
+            )));
+        }
+        let Some(zone) = &calendar.zone else { return Ok(None) };
+        match given {
+            DataType::Timestamp(_, Some(_)) => Zone::named(zone).map(Some),
+            DataType::Timestamp(_, None) => Err(Error::InvalidType(format!(
+                "windows: {name} has the zone {zone:?}, but column '{column}' is {given}, whose times are local as they \
+                 are; allowed is a column of timestamps with a zone, or no zone"
+            ))),
+            _ => Err(Error::InvalidType(format!(
+                "windows: {name} has the zone {zone:?}, but column '{column}' is {given}, and dates are the same in \
+                 every zone; allowed is no zone"
+            ))),
+        }
+    }
+
+    /// The periods of a calendar of `count` units, such as weeks that begin with their first day.
+    fn periods(
+        &self,
+        (unit, count): (Unit, i64),
+        start_time: Option<Length>,
+        calendar: &LocalTime,
+    ) -> Result<Periods> {
+        let zone = self.calendar(calendar)?;
+        let day = NANOS_PER_DAY / i128::from(self.measure.nanos_per_unit().unwrap_or(1));
+        let is_weeks = unit == Unit::Days && count % 7 == 0;
+        if calendar.week_start.is_some() && !is_weeks {
+            return self.refused(format!(
+                "{} has a week_start; only windows that begin every week, or every few weeks, have one",
+                self.name
+            ));
+        }
+        // 1970-01-01 was a Thursday.
+        let of_week = |start: u8| i64::from(start) - if start <= 3 { 3 } else { 10 };
+        let mut phase = if is_weeks { of_week(calendar.week_start.unwrap_or(0)) } else { 0 };
+        let mut shift = 0;
+        match start_time {
+            Some(Length::Months(months)) if unit == Unit::Months => {
+                phase = i64::try_from(months).unwrap_or(i64::MAX);
+            }
+            Some(length) => shift = self.length("start_time", length)?,
+            None => {}
+        }
+        let shortest = match unit {
+            Unit::Days => i128::from(count) * day,
+            Unit::Months => i128::from(count) * 28 * day,
+        };
+        let is_far = unit == Unit::Months && phase.unsigned_abs() >= count as u64;
+        if is_far || i128::from(shift.unsigned_abs()) >= shortest {
+            return self.refused(format!(
+                "the start_time of {} is not less than the distance of its windows, forwards or backwards",
+                self.name
+            ));
+        }
+        Ok(Periods::new(zone, unit, count, phase, shift, day as i64))
+    }
+
+    /// Refuses windows so long that no time has room for them.
+    fn fitting(&self, window: Window) -> Result<Window> {
+        match window.reach() < 1 << 61 {
+            true => Ok(window),
+            false => self.refused(format!(
+                "the windows of {} are too long for column '{}'; allowed are lengths below 2^61 {}",
+                self.name,
+                self.measure.column(),
+                self.measure.unit_name()
+            )),
+        }
+    }
+
     /// A length in units of the measure.
     fn length(&self, what: &str, length: Length) -> Result<i64> {
         let (is_time, count) = match length {
@@ -193,6 +347,13 @@ impl Binder<'_> {
                     self.name,
                     self.measure.column()
                 )));
+            }
+            Length::Months(count) => {
+                return self.refused(format!(
+                    "the {what} of {} is {count} months, which are periods of a calendar; allowed is a fixed length such as \
+                     '30 days'",
+                    self.name
+                ));
             }
         };
         self.check_kind(what, is_time)?;
@@ -334,6 +495,17 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
         WindowKind::Sliding { size, slide, start_time, partial } => {
             return bind_sliding(&binder, *size, *slide, *start_time, *partial);
         }
+        WindowKind::Arrivals { size, slide } => match (size, slide) {
+            (Length::Nanoseconds(_) | Length::Units(_), Length::Rows(slide)) => Window::Arrivals(
+                Arrivals::new(binder.positive("size", *size)?, binder.rows("slide", *slide)?),
+            ),
+            _ => {
+                return binder.refused(format!(
+                    "{name} counts rows in the order of arrival; allowed are windows whose size is a length of time \
+                     or integers and whose slide is a number of rows"
+                ));
+            }
+        },
         WindowKind::Band { start, end } => {
             let (start, end) = (binder.moment("start", *start)?, binder.moment("end", *end)?);
             if start >= end {
@@ -364,6 +536,62 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
                     ));
                 }
             }
+        }
+        WindowKind::Local { size, slide, start_time, calendar } => {
+            binder.calendar(calendar)?;
+            let (unit, size) = binder.whole_units("size", *size)?;
+            let (other, slide) = binder.whole_units("slide", *slide)?;
+            if unit != other {
+                return binder.refused(format!(
+                    "the size of {name} is a number of {} and its slide of {}; allowed are two numbers of days or weeks, or \
+                     two of months, quarters or years",
+                    unit_name(unit),
+                    unit_name(other)
+                ));
+            }
+            if slide > size {
+                return binder.refused(format!(
+                    "the slide of {name} is greater than its size; rows between two windows would belong to none"
+                ));
+            }
+            let periods = binder.periods((unit, slide), *start_time, calendar)?;
+            return binder.fitting(Window::Local(Local::new(&periods, size, slide, periods.phase())));
+        }
+        WindowKind::LocalLandmark { every, period, start_time, calendar } => {
+            binder.calendar(calendar)?;
+            let (unit, count) = binder.whole_units("period", *period)?;
+            let periods = binder.periods((unit, count), *start_time, calendar)?;
+            let shortest = periods.day() * count * if unit == Unit::Months { 28 } else { 1 };
+            let longer = || {
+                binder.refused(format!(
+                    "the every of {name} is longer than its period; allowed are lengths up to the shortest period"
+                ))
+            };
+            return binder.fitting(Window::LocalLandmark(match binder.units("every", *every)? {
+                Some((other, every)) if other == unit => {
+                    if count % every != 0 {
+                        return binder.refused(format!(
+                            "the period of {name} is not a multiple of every; allowed are multiples, so that a window \
+                             ends with its period"
+                        ));
+                    }
+                    LocalLandmark::of_units(periods, every)
+                }
+                Some((Unit::Months, _)) => return longer(),
+                Some((Unit::Days, every)) => {
+                    if every > count * 28 {
+                        return longer();
+                    }
+                    LocalLandmark::of_days(periods, every)
+                }
+                None => {
+                    let every = binder.positive("every", *every)?;
+                    if every > shortest {
+                        return longer();
+                    }
+                    LocalLandmark::of_time(periods, every)
+                }
+            }));
         }
         WindowKind::Punctuation { column, mark } => {
             Window::Punctuation(Punctuation::new(binder.marks(input, column)?, *mark))
@@ -396,7 +624,8 @@ pub(super) fn bind_numbered(spec: &WindowSpec, measure: &Measure) -> Result<(Win
     let start_time = match &spec.kind {
         WindowKind::Tumbling { start_time, .. } | WindowKind::Sliding { start_time, .. } => *start_time,
         WindowKind::Landmark { start_time, .. } => *start_time,
-        WindowKind::Band { .. } => None,
+        // Those of a calendar number their windows themselves.
+        WindowKind::Band { .. } | WindowKind::Local { .. } | WindowKind::LocalLandmark { .. } => None,
         _ => return Err(refused()),
     };
     // None of these reads a column besides the time.
@@ -405,6 +634,13 @@ pub(super) fn bind_numbered(spec: &WindowSpec, measure: &Measure) -> Result<(Win
         return Err(refused());
     }
     Ok((window, Binder { name: &spec.name, measure }.offset(start_time)?))
+}
+
+fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Days => "days",
+        Unit::Months => "months",
+    }
 }
 
 /// Windows over one measure, or over two.

@@ -14,6 +14,7 @@ mod stream_window;
 mod user;
 mod wids;
 mod window;
+mod zone;
 
 use mimalloc::MiMalloc;
 use pyo3::prelude::*;
@@ -42,6 +43,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::explain_sliding_by, module)?)?;
     module.add_function(wrap_pyfunction!(wids::wids, module)?)?;
     module.add_function(wrap_pyfunction!(wids::extent, module)?)?;
+    module.add_function(wrap_pyfunction!(zone::crosses_midnight, module)?)?;
     module.add_class::<sketch::PyHyperLogLog>()?;
     partition::register(module)
 }

@@ -127,8 +127,8 @@ impl PyOperator {
     }
 
     /// Adds rows. This and the next four leave their step attempted: the next call commits it, unless that is
-    /// `roll_back`.
-    fn push(&self, py: Python<'_>, stream: Given<AnyRecordBatch>) -> PyResult<PyRecordBatchReader> {
+    /// `roll_back`. Where no window is emitted, there is no table either, as making one takes longer than few rows do.
+    fn push(&self, py: Python<'_>, stream: Given<AnyRecordBatch>) -> PyResult<Option<PyRecordBatchReader>> {
         let reader = stream.0.into_reader()?;
         detached(py, move || {
             let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
@@ -137,12 +137,30 @@ impl PyOperator {
     }
 
     /// Moves the watermark.
-    fn advance(&self, py: Python<'_>, watermark: i64) -> PyResult<PyRecordBatchReader> {
+    fn advance(&self, py: Python<'_>, watermark: i64) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || self.attempt(Step::Advance(watermark)))
     }
 
+    /// Moves the watermark of the key in a batch of one row.
+    fn advance_key(
+        &self,
+        py: Python<'_>,
+        watermark: i64,
+        key: Given<PyRecordBatch>,
+    ) -> PyResult<Option<PyRecordBatchReader>> {
+        detached(py, || {
+            let key = key.batch("key")?;
+            self.attempt(Step::AdvanceKey(watermark, key.columns()))
+        })
+    }
+
+    /// Keys that are ahead of the stream, and in the last column up to when each is complete.
+    fn keys_ahead(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
+        detached(py, || self.with(|stream| Ok(PyRecordBatch::new(stream.keys_ahead()?))))
+    }
+
     /// Moves the watermark on to that of the sources that are not idle.
-    fn follow(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
+    fn follow(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || self.attempt(Step::Follow))
     }
 
@@ -177,12 +195,16 @@ impl PyOperator {
     }
 
     /// Ends the stream.
-    fn close(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
+    fn close(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || self.attempt(Step::Close))
     }
 
     /// All open windows as they stand, of the key in a batch of one row or of all keys.
-    fn peek(&self, py: Python<'_>, key: Option<Given<PyRecordBatch>>) -> PyResult<PyRecordBatchReader> {
+    fn peek(
+        &self,
+        py: Python<'_>,
+        key: Option<Given<PyRecordBatch>>,
+    ) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || {
             let key = key.map(|key| key.batch("key")).transpose()?;
             self.attempt(Step::Peek(key.as_ref().map(RecordBatch::columns)))
@@ -190,7 +212,11 @@ impl PyOperator {
     }
 
     /// Fires the key in a batch of one row, or all keys.
-    fn fire(&self, py: Python<'_>, key: Option<Given<PyRecordBatch>>) -> PyResult<PyRecordBatchReader> {
+    fn fire(
+        &self,
+        py: Python<'_>,
+        key: Option<Given<PyRecordBatch>>,
+    ) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || {
             let key = key.map(|key| key.batch("key")).transpose()?;
             self.attempt(Step::Fire(key.as_ref().map(RecordBatch::columns)))
@@ -203,7 +229,7 @@ impl PyOperator {
         py: Python<'_>,
         time: i64,
         key: Option<Given<PyRecordBatch>>,
-    ) -> PyResult<PyRecordBatchReader> {
+    ) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || {
             let key = key.map(|key| key.batch("key")).transpose()?;
             self.attempt(Step::Punctuate(time, key.as_ref().map(RecordBatch::columns)))
@@ -314,11 +340,11 @@ impl PyOperator {
 }
 
 impl PyOperator {
-    /// Attempts a step, and returns the windows that it emits.
-    fn attempt(&self, step: Step<'_>) -> Result<PyRecordBatchReader> {
+    /// Attempts a step, and returns the windows that it emits, if there are any.
+    fn attempt(&self, step: Step<'_>) -> Result<Option<PyRecordBatchReader>> {
         self.tried(|stream| {
             let results = stream.attempt(step)?;
-            Ok(table(results, stream.schema().clone()))
+            Ok((!results.is_empty()).then(|| table(results, stream.schema().clone())))
         })
     }
 
@@ -387,7 +413,7 @@ fn bound(plan: &Plan, argument: &str, given: Length) -> Result<i64> {
 fn numbers(s: Stats) -> Vec<u64> {
     let held = [s.keys, s.slices, s.rows_kept, s.bytes].map(|number| number as u64);
     let done = [s.rows, s.splits, s.merges, s.shifts, s.recomputations, s.late, s.windows, s.updates];
-    [&held[..], &done, &[s.late_dropped, s.late_bytes as u64]].concat()
+    [&held[..], &done, &[s.late_dropped, s.late_bytes as u64, s.keys_ahead as u64]].concat()
 }
 
 fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {

@@ -16,10 +16,10 @@ use super::window::{WindowTuple, window};
 use crate::Result;
 use crate::aggregate::{Arrays, Partial, User};
 use crate::operator::{
-    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Flush, Output, Plan, Policy, Stored, Term, WindowSpec, length,
-    split_rows,
+    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Flush, Output, Plan, Policy, Sign, Stored, Term, WindowSpec,
+    length, split_rows,
 };
-use crate::window::Measure;
+use crate::window::{Measure, Timetable, Unit};
 
 /// Rows read from a stream before they are distributed to threads.
 const ROUND_ROWS: usize = 4 << 20;
@@ -37,7 +37,7 @@ type PolicyTuple = (Vec<Term>, String, Option<u64>, Option<(i128, bool)>);
 #[pymethods]
 impl PyPlan {
     #[new]
-    #[pyo3(signature = (schema, by, time, windows, aggregates, max_windows = None, policy = None))]
+    #[pyo3(signature = (schema, by, time, windows, aggregates, max_windows = None, policy = None, weight = None))]
     #[allow(clippy::too_many_arguments, reason = "as many as a query has parts")]
     fn new(
         py: Python<'_>,
@@ -48,6 +48,7 @@ impl PyPlan {
         aggregates: Vec<AggregateTuple>,
         max_windows: Option<u64>,
         policy: Option<PolicyTuple>,
+        weight: Option<String>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
         let schema: SchemaRef = schema.0.into_inner();
@@ -58,7 +59,7 @@ impl PyPlan {
         let windows: Vec<Result<WindowSpec>> = windows.collect::<PyResult<_>>()?;
         detached(py, move || {
             let windows = windows.into_iter().collect::<Result<_>>()?;
-            let plan = Plan::new(schema, by, time, windows, aggregates)?;
+            let plan = Plan::new(schema, by, time, windows, aggregates)?.with_weight(weight)?;
             let policy = policy.map(|(terms, refinement, at_most, later)| {
                 let later = later.map(|(later, is_time)| length(plan.measure(), "later", later, is_time));
                 let flush = Flush { at_most, later: later.transpose()? };
@@ -75,12 +76,14 @@ impl PyPlan {
         PySchema::new(self.0.output().clone())
     }
 
-    /// The distinct partials that slices store: kind, columns, filter.
+    /// The distinct partials that slices store: kind, columns, filter. Where rows have weights, all are stored once for each
+    /// weight, and here once.
     #[getter]
     fn partials(&self) -> Vec<(String, Vec<String>, Option<String>)> {
         let column = |position: usize| self.0.input().field(position).name().clone();
         let columns = |stored: &Stored| stored.inputs.iter().map(|&at| column(at)).collect();
-        let partials = self.0.partials().iter();
+        let is_minus = |stored: &&Stored| matches!(stored.weight, Some((_, Sign::Minus)));
+        let partials = self.0.partials().iter().filter(|stored| !is_minus(stored));
         partials.map(|stored| (kind(&stored.partial), columns(stored), stored.filter.map(column))).collect()
     }
 
@@ -109,6 +112,29 @@ impl PyPlan {
         self.0.edges().rays().to_vec()
     }
 
+    /// Edges of calendars: the unit, number and first of their periods, how long after midnight they begin, their zone,
+    /// and by how many days, or else how much time, they are cut.
+    #[getter]
+    #[allow(clippy::type_complexity)]
+    fn timetables(&self) -> Vec<(&'static str, i64, i64, i64, Option<String>, Option<i64>, Option<i64>)> {
+        let timetables = self.0.edges().timetables().iter();
+        timetables
+            .map(|(table, _)| {
+                let (periods, days, time) = match table {
+                    Timetable::Periods(periods) => (periods, None, None),
+                    Timetable::Days { periods, every } => (periods, Some(*every), None),
+                    Timetable::Within { periods, every } => (periods, None, Some(*every)),
+                };
+                let unit = match periods.unit() {
+                    Unit::Days => "day",
+                    Unit::Months => "month",
+                };
+                let zone = periods.zone().map(|zone| zone.name().to_owned());
+                (unit, periods.count(), periods.phase(), periods.shift(), zone, days, time)
+            })
+            .collect()
+    }
+
     /// Slice edges of no family.
     #[getter]
     fn points(&self) -> Vec<i64> {
@@ -120,6 +146,12 @@ impl PyPlan {
     #[getter]
     fn pane_edges(&self) -> Option<Vec<(i64, i64)>> {
         self.0.edges().panes()
+    }
+
+    /// Whether every slice has a start.
+    #[getter]
+    fn slices_have_starts(&self) -> bool {
+        self.0.edges().have_starts()
     }
 
     /// Whether a window needs rows in order.

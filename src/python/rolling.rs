@@ -18,8 +18,10 @@ use crate::{Error, Result};
 /// A length: its unit, and how many.
 type LengthTuple = (String, i128);
 /// How far it reaches before and after a row, `None` without a bound; which of its ends it includes; whether it is by
-/// rows.
-type FrameTuple = (Option<LengthTuple>, Option<LengthTuple>, String, bool);
+/// rows; at multiples of which time it begins, if at any.
+type FrameTuple = (Option<LengthTuple>, Option<LengthTuple>, String, bool, Option<LengthTuple>);
+/// The schema of labels, their keys, and their time.
+type LabelsTuple = (Given<PySchema>, Vec<String>, String);
 
 /// Aggregates over frames, bound to a schema.
 #[pyclass(name = "Rolling", module = "windowkit._native", frozen)]
@@ -28,6 +30,7 @@ pub(super) struct PyRolling(Arc<Rolling>);
 #[pymethods]
 impl PyRolling {
     #[new]
+    #[pyo3(signature = (schema, by, time, aggregates, frames, labels = None))]
     fn new(
         py: Python<'_>,
         schema: Given<PySchema>,
@@ -35,43 +38,64 @@ impl PyRolling {
         time: String,
         aggregates: Vec<AggregateTuple>,
         frames: Vec<FrameTuple>,
+        labels: Option<LabelsTuple>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
         let schema: SchemaRef = schema.0.into_inner();
         detached(py, move || {
             let frames = frames.into_iter().map(frame).collect::<Result<Vec<_>>>()?;
             let over = aggregates.into_iter().zip(frames).collect();
-            Ok(Self(Arc::new(Rolling::new(schema, by, time, over)?)))
+            let rolling = match labels {
+                None => Rolling::new(schema, by, time, over)?,
+                Some((labels, label_by, label_time)) => {
+                    Rolling::at(schema, by, time, over, (labels.0.into_inner(), label_by, label_time))?
+                }
+            };
+            Ok(Self(Arc::new(rolling)))
         })
     }
 
     /// The aggregates as a plan without windows: what is stored, and how rows are split. Its output schema is that of
-    /// the input with the results.
+    /// the input with the results, or that of the results alone if labels ask for them.
     #[getter]
     fn plan(&self) -> PyPlan {
         PyPlan(self.0.plan().clone())
     }
 
-    /// The results of all rows of a stream, in its order, on `threads` threads; without the columns of the input.
+    /// The plan of the labels, if there are any. Its output schema is theirs with the results.
+    #[getter]
+    fn labels(&self) -> Option<PyPlan> {
+        self.0.labels().cloned().map(PyPlan)
+    }
+
+    /// The results of all rows of a stream, or of all labels, in their order, on `threads` threads; without the columns of
+    /// the input.
+    #[pyo3(signature = (stream, threads, labels = None))]
     fn run(
         &self,
         py: Python<'_>,
         stream: Given<AnyRecordBatch>,
         threads: usize,
+        labels: Option<Given<AnyRecordBatch>>,
     ) -> PyResult<PyRecordBatchReader> {
         let reader = stream.0.into_reader()?;
         let mut rows = detached(py, || RollingRows::new(self.0.clone()))?;
         pushed(py, &self.0.plan().columns(), reader, |round| rows.push(round, threads))?;
+        if let (Some(labels), Some(plan)) = (labels, self.0.labels()) {
+            let reader = labels.0.into_reader()?;
+            pushed(py, &plan.columns(), reader, |round| rows.push_labels(round, threads))?;
+        }
         let batches = detached(py, move || rows.finish(threads))?;
         let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), self.0.results().clone());
         Ok(PyRecordBatchReader::new(Box::new(batches)))
     }
 }
 
-fn frame((before, after, closed, by_rows): FrameTuple) -> Result<FrameSpec> {
+fn frame((before, after, closed, by_rows, tail): FrameTuple) -> Result<FrameSpec> {
     let unit = if by_rows { Unit::Rows } else { Unit::Time };
     let (before, after) = (before.map(length).transpose()?, after.map(length).transpose()?);
-    Ok(FrameSpec { unit, before, after, closed: Closed::parse(&closed)? })
+    let tail = tail.map(length).transpose()?;
+    Ok(FrameSpec { unit, before, after, tail, closed: Closed::parse(&closed)? })
 }
 
 fn length((unit, count): LengthTuple) -> Result<Length> {

@@ -10,7 +10,7 @@ use pyo3_arrow::PyArray;
 use super::errors::py_bytes;
 use super::user::array;
 use crate::error::Cause;
-use crate::operator::{GapSpec, Length, Moment, WindowKind, WindowSpec};
+use crate::operator::{GapSpec, Length, LocalTime, Moment, WindowKind, WindowSpec};
 use crate::window::{
     Calendar, Class, Context, ContextFree, Edit, KeyRows, Listed, Mark, Measure, UserWindow, WindowTraits,
 };
@@ -73,6 +73,7 @@ fn built_in(
                 "nanoseconds" => Ok(Length::Nanoseconds(*count)),
                 "units" => Ok(Length::Units(*count)),
                 "rows" => Ok(Length::Rows(*count)),
+                "months" => Ok(Length::Months(*count)),
                 _ => Err(Error::InvalidValue(format!("windows: the {what} of {name} is in '{unit}'"))),
             })
             .transpose()
@@ -90,12 +91,36 @@ fn built_in(
     };
     let needed = |what: &str| length(what)?.ok_or_else(|| missing(what));
     let option = |what: &str| options.iter().any(|option| option == what);
+    let value = |what: &str| options.iter().find_map(|option| option.strip_prefix(what)?.strip_prefix('='));
+    let week_start = value("week_start").map(|day| {
+        day.parse().map_err(|_| Error::InvalidValue(format!("windows: the week_start of {name} is {day:?}")))
+    });
+    let calendar = LocalTime { zone: value("zone").map(str::to_owned), week_start: week_start.transpose()? };
+    let is_local = calendar != LocalTime::default() || lengths.iter().any(|(_, unit, _)| unit == "months");
     let kind = match kind.as_str() {
+        "tumbling" | "sliding" if is_local => {
+            let size = needed("size")?;
+            let slide = if kind == "sliding" { needed("slide")? } else { size };
+            WindowKind::Local { size, slide, start_time: length("start_time")?, calendar }
+        }
+        "landmark" if is_local => WindowKind::LocalLandmark {
+            every: needed("every")?,
+            period: length("period")?.ok_or_else(|| {
+                Error::InvalidValue(format!(
+                    "windows: {name} counts periods of a calendar from one start; allowed is a period instead of start"
+                ))
+            })?,
+            start_time: length("start_time")?,
+            calendar,
+        },
         "tumbling" => WindowKind::Tumbling {
             size: needed("size")?,
             start_time: length("start_time")?,
             partial: option("partial"),
         },
+        "sliding" if option("arrival") => {
+            WindowKind::Arrivals { size: needed("size")?, slide: needed("slide")? }
+        }
         "sliding" => WindowKind::Sliding {
             size: needed("size")?,
             slide: needed("slide")?,

@@ -2,12 +2,13 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | families `{offset + k·period}` of edges, some of which begin at a first edge |
+//! | needs | families `{offset + k·period}` of edges, some of which begin at a first edge; timetables of local time |
 //! | time | O(log f) per edge passed, of f families, by sorting about f edges at a time; O(log n) to find a slice among the n edges remembered; O(f) for a time far from them |
 //! | space | 2^17 edges |
 //! | first appeared | the cached next edge of Cutty (Carbone et al., CIKM 2016) and of general stream slicing (Traub et al. 2019, §5.3.1); listing ahead is ours |
 
 use super::Edges;
+use crate::window::Timetable;
 
 /// Edges cached behind the current time.
 const REMEMBERED: usize = 1 << 16;
@@ -40,29 +41,47 @@ pub struct Calendar {
     unsorted: Vec<i64>,
 }
 
-/// Edges `offset + k·period`, possibly with a first one.
-#[derive(Debug, Clone, Copy)]
-struct Family {
-    period: i64,
-    offset: i64,
-    first: Option<i64>,
+/// Edges of one kind, possibly with a first one.
+#[derive(Debug, Clone)]
+enum Family {
+    /// `offset + k·period`.
+    Regular { period: i64, offset: i64, first: Option<i64> },
+    /// Those of a timetable after a time, if one is given.
+    Timetable(Timetable, Option<i64>),
 }
 
 impl Family {
     /// The last edge at or before `t`, if there is one, and the next.
     #[inline]
     fn around(&self, t: i64) -> (Option<i64>, i64) {
-        match self.first {
-            Some(first) if t < first => (None, first),
-            Some(first) => {
+        match self {
+            Family::Regular { first: Some(first), .. } if t < *first => (None, *first),
+            Family::Regular { first: Some(first), period, .. } => {
                 // The distance fits 64 bits, though maybe not 63.
-                let from = t - (t.wrapping_sub(first) as u64 % self.period as u64) as i64;
-                (Some(from), from + self.period)
+                let from = t - (t.wrapping_sub(*first) as u64 % *period as u64) as i64;
+                (Some(from), from + period)
             }
-            None => {
-                let from = t - (t - self.offset).rem_euclid(self.period);
-                (Some(from), from + self.period)
+            Family::Regular { first: None, period, offset } => {
+                let from = t - (t - offset).rem_euclid(*period);
+                (Some(from), from + period)
             }
+            Family::Timetable(table, since) => table.around_since(*since, t),
+        }
+    }
+
+    /// The edge after one of its own.
+    fn after(&self, edge: i64) -> i64 {
+        match self {
+            Family::Regular { period, .. } => edge + period,
+            Family::Timetable(table, since) => table.around_since(*since, edge).1,
+        }
+    }
+
+    /// About how far its edges lie apart.
+    fn distance(&self) -> i64 {
+        match self {
+            Family::Regular { period, .. } => *period,
+            Family::Timetable(table, _) => table.distance(),
         }
     }
 }
@@ -82,11 +101,13 @@ impl Calendar {
         let mut cuts = [edges.points(), cuts].concat();
         cuts.sort_unstable();
         cuts.dedup();
-        let whole = families.iter().map(|&(period, offset)| Family { period, offset, first: None });
+        let whole = families.iter().map(|&(period, offset)| Family::Regular { period, offset, first: None });
         let rays = edges.rays().iter();
-        let rays = rays.map(|&(period, first)| Family { period, offset: first, first: Some(first) });
-        let families: Vec<Family> = whole.chain(rays).collect();
-        let density: f64 = families.iter().map(|family| 1.0 / family.period as f64).sum();
+        let rays = rays.map(|&(period, first)| Family::Regular { period, offset: first, first: Some(first) });
+        let tables = edges.timetables().iter();
+        let tables = tables.map(|(table, since)| Family::Timetable(table.clone(), *since));
+        let families: Vec<Family> = whole.chain(rays).chain(tables).collect();
+        let density: f64 = families.iter().map(|family| 1.0 / family.distance() as f64).sum();
         Self {
             // As a float this may exceed int64, and the cast then saturates.
             stretch: ((families.len() + AHEAD) as f64 / density) as i64,
@@ -199,7 +220,7 @@ impl Calendar {
             for (next, family) in self.next.iter_mut().zip(&self.families) {
                 while *next <= until {
                     self.unsorted.push(*next);
-                    *next += family.period;
+                    *next = family.after(*next);
                 }
             }
             self.unsorted.sort_unstable();
@@ -216,7 +237,7 @@ impl Calendar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::{Band, Landmark, Session, Sliding, Window};
+    use crate::window::{Band, Landmark, LocalLandmark, Periods, Session, Sliding, Unit, Window};
     use proptest::prelude::*;
 
     proptest! {
@@ -226,6 +247,7 @@ mod tests {
             families in prop::collection::vec((1i64..40, 0i64..40), 0..8),
             rays in prop::collection::vec((1i64..40, -200i64..200), 0..3),
             bands in prop::collection::vec((-300i64..300, 1i64..90), 0..2),
+            days in prop::collection::vec((1i64..6, 1i64..90), 0..3),
             gap in prop::option::of(1i64..40),
             times in prop::collection::vec(prop_oneof![-300i64..300, -20_000i64..20_000], 1..60),
             cuts in prop::collection::vec(-300i64..300, 0..3),
@@ -233,20 +255,27 @@ mod tests {
             let tumbling = |&(size, offset): &(i64, i64)| Window::Sliding(Sliding::new(size, size, offset));
             let landmark = |&(every, start): &(i64, i64)| Window::Landmark(Landmark::at(every, start));
             let band = |&(start, size): &(i64, i64)| Window::Band(Band::new(start, start + size));
+            // Days of seven units, of which some are cut.
+            let table = |&(count, every): &(i64, i64)| {
+                LocalLandmark::of_time(Periods::new(None, Unit::Days, count, 0, 3, 7), every)
+            };
+            let tables: Vec<LocalLandmark> = days.iter().map(table).collect();
             let windows: Vec<Window> = families.iter().map(tumbling)
                 .chain(rays.iter().map(landmark))
                 .chain(bands.iter().map(band))
+                .chain(tables.iter().cloned().map(Window::LocalLandmark))
                 .chain(gap.map(|gap| Window::Session(Session::new(gap))))
                 .collect();
             let edges = Edges::of(&windows);
             let mut calendar = Calendar::with_gap(&edges, &cuts);
             let is_edge = |t: i64| cuts.contains(&t)
                 || families.iter().chain(&gap.map(|gap| (gap, 0))).any(|&(p, o)| (t - o).rem_euclid(p) == 0)
+                || tables.iter().any(|table| table.edges(t).0 == t)
                 || rays.iter().any(|&(p, first)| t >= first && (t - first).rem_euclid(p) == 0)
                 || bands.iter().any(|&(start, size)| t == start || t == start + size);
             for t in times {
                 let (start, end) = calendar.slice_of(t);
-                let reach = if families.is_empty() && gap.is_none() { 30_000 } else { 40 };
+                let reach = if families.is_empty() && days.is_empty() && gap.is_none() { 30_000 } else { 40 };
                 let before = (t - reach..=t).rev().find(|&at| is_edge(at));
                 let after = (t + 1..=t + reach).find(|&at| is_edge(at));
                 let bounds = edges.bounds();

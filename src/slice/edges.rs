@@ -1,6 +1,6 @@
 //! Where slices are cut: the union of all windows' edges, shared by every window of a query.
 
-use crate::window::{Cuts, Window};
+use crate::window::{Cuts, Timetable, Window};
 
 /// Families `{offset + k·period}` of slice edges, none contained in another.
 ///
@@ -11,6 +11,8 @@ pub struct Edges {
     families: Vec<(i64, i64)>,
     /// Families `{from + k·period}` for k >= 0 only, as (period, from).
     rays: Vec<(i64, i64)>,
+    /// Edges of calendars, those after a time if one is given.
+    timetables: Vec<(Timetable, Option<i64>)>,
     /// Single edges, ascending.
     points: Vec<i64>,
     /// Gaps of sessions, and the time from which on each matters.
@@ -37,7 +39,7 @@ impl Edges {
                 window.cut(since, &mut cuts);
             }
         }
-        let Cuts { families, mut rays, mut points, gaps } = cuts;
+        let Cuts { families, mut rays, timetables: cut, mut points, gaps } = cuts;
         // At least 1, so that the end of the last slice is still a valid time.
         let reach = reach.max(1);
         let families = without_contained(families);
@@ -54,6 +56,14 @@ impl Edges {
                     .iter()
                     .any(|&other| other != (period, from) && period % other.0 == 0 && of_ray(from, other))
         });
+        let mut timetables: Vec<(Timetable, Option<i64>)> = Vec::new();
+        for (table, since) in cut {
+            // None is before any time.
+            match timetables.iter_mut().find(|(other, _)| *other == table) {
+                Some((_, earlier)) => *earlier = (*earlier).min(since),
+                None => timetables.push((table, since)),
+            }
+        }
         points.sort_unstable();
         points.dedup();
         points.retain(|&point| {
@@ -61,7 +71,8 @@ impl Edges {
                 && !rays.iter().any(|&ray| of_ray(point, ray))
         });
         let gap = gaps.iter().map(|&(_, gap)| gap).min();
-        Self { families, rays, points, gaps, gap, bounds: (i64::MIN + 2 * reach, i64::MAX - 2 * reach) }
+        let bounds = (i64::MIN + 2 * reach, i64::MAX - 2 * reach);
+        Self { families, rays, timetables, points, gaps, gap, bounds }
     }
 
     /// Periods and offsets of the families.
@@ -72,6 +83,11 @@ impl Edges {
     /// Periods and first edges of the families that have a first edge.
     pub fn rays(&self) -> &[(i64, i64)] {
         &self.rays
+    }
+
+    /// Calendars whose edges are edges, after a time if one is given.
+    pub fn timetables(&self) -> &[(Timetable, Option<i64>)] {
+        &self.timetables
     }
 
     /// Edges that belong to no family, ascending.
@@ -100,8 +116,12 @@ impl Edges {
     /// Families for an engine that can only cut at fixed times, if there are no other edges: each session's gap becomes
     /// a period, because two rows in one pane as wide as the gap are always closer than the gap.
     pub fn panes(&self) -> Option<Vec<(i64, i64)>> {
-        let unbounded = self.gap == Some(i64::MAX);
-        (self.rays.is_empty() && self.points.is_empty() && !unbounded).then(|| self.families_with_gap())
+        (self.have_starts() && self.timetables.is_empty()).then(|| self.families_with_gap())
+    }
+
+    /// Whether every slice has a start, as there is an edge before any time.
+    pub fn have_starts(&self) -> bool {
+        self.rays.is_empty() && self.points.is_empty() && self.gap != Some(i64::MAX)
     }
 
     /// Families, including one as wide as the gap if there is a gap.
@@ -133,6 +153,11 @@ impl Edges {
             let from = t - (t.wrapping_sub(first) as u64 % period as u64) as i64;
             start = start.max(from);
             end = end.min(from + period);
+        }
+        for (table, since) in &self.timetables {
+            let (from, to) = table.around_since(*since, t);
+            start = from.map_or(start, |from| start.max(from));
+            end = end.min(to);
         }
         if !self.points.is_empty() {
             let later = self.points.partition_point(|&point| point <= t);
@@ -175,7 +200,7 @@ fn without_contained(mut families: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::{Band, Global, Landmark, Session, Sliding};
+    use crate::window::{Band, Global, Landmark, Local, LocalLandmark, Periods, Session, Sliding, Unit};
     use proptest::prelude::*;
 
     fn sliding(size: i64, slide: i64, offset: i64) -> Window {
@@ -237,6 +262,11 @@ mod tests {
         }
     }
 
+    /// Days of seven units.
+    fn days() -> Periods {
+        Periods::new(None, Unit::Days, 1, 0, 2, 7)
+    }
+
     fn any_window() -> impl Strategy<Value = Window> {
         let (length, offset) = (1i64..30, -30i64..30);
         prop_oneof![
@@ -245,6 +275,11 @@ mod tests {
                 .prop_map(|(start, size)| Window::Band(Band::new(start, start + size))),
             (length.clone(), offset.clone())
                 .prop_map(|(every, start)| Window::Landmark(Landmark::at(every, start))),
+            (length.clone(), length.clone(), offset.clone())
+                .prop_map(|(a, b, phase)| { Window::Local(Local::new(&days(), a.max(b), b, phase)) }),
+            (length.clone(), length.clone()).prop_map(|(every, n)| {
+                Window::LocalLandmark(LocalLandmark::of_time(days().of(n, 0), every))
+            }),
             (length, 1i64..4, offset).prop_map(|(every, n, offset)| Window::Landmark(Landmark::each(
                 every,
                 every * n,
@@ -267,6 +302,8 @@ mod tests {
                     let (every, offset) = w.edges();
                     (t - offset).rem_euclid(every) == 0 && w.first().is_none_or(|first| first <= t)
                 }
+                Window::Local(w) => (-90..90).filter_map(|at| w.extent(at)).any(|(from, to)| t == from || t == to),
+                Window::LocalLandmark(w) => w.edges(t).0 == t,
                 _ => unreachable!("`any_window` does not make it"),
             });
             let start = (-400..=t).rev().find(|&at| is_edge(at)).unwrap_or(i64::MIN);

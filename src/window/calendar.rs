@@ -226,7 +226,7 @@ mod tests {
             for mut times in keys {
                 times.sort_unstable();
                 let mut listed = Vec::new();
-                calendar.list(&KeyRows { times: &times, columns: &[] }, since, &mut listed).unwrap();
+                calendar.list(&KeyRows { times: &times, columns: &[], arrivals: &[] }, since, &mut listed).unwrap();
                 let mut wanted = Vec::new();
                 for (start, end) in windows() {
                     let inside: Vec<usize> =
@@ -248,7 +248,7 @@ mod tests {
     fn what_is_known_is_not_requested_again() {
         let calendar = Calendar::new(Triangles(AtomicUsize::new(0)));
         let calls = |times: &[i64]| {
-            calendar.list(&KeyRows { times, columns: &[] }, 0, &mut Vec::new()).unwrap();
+            calendar.list(&KeyRows { times, columns: &[], arrivals: &[] }, 0, &mut Vec::new()).unwrap();
             calendar.source().0.load(Ordering::Relaxed)
         };
         assert_eq!(calls(&[0, 1, 2, 100]), 1);
@@ -279,7 +279,8 @@ mod tests {
         }
         let error = |step, windows: &[(i64, i64)]| {
             let calendar = Calendar::new(Wrong(step, windows.to_vec()));
-            let error = calendar.list(&KeyRows { times: &[5], columns: &[] }, 0, &mut Vec::new());
+            let error =
+                calendar.list(&KeyRows { times: &[5], columns: &[], arrivals: &[] }, 0, &mut Vec::new());
             error.map_or_else(|error| error.to_string(), |()| String::new())
         };
         assert!(error(0, &[]).starts_with("wrong: next_edge(0) is 0"));

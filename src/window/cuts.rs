@@ -1,5 +1,7 @@
 //! The edges at which a window type needs slices cut, as far as they are known before any row.
 
+use super::timetable::Timetable;
+
 /// Edges that window types require.
 #[derive(Debug, Default)]
 pub struct Cuts {
@@ -7,6 +9,8 @@ pub struct Cuts {
     pub families: Vec<(i64, i64)>,
     /// Families `{from + k·period}` for k >= 0 only, as (period, from).
     pub rays: Vec<(i64, i64)>,
+    /// Edges that a calendar determines, after a time if one is given.
+    pub timetables: Vec<(Timetable, Option<i64>)>,
     /// Single edges.
     pub points: Vec<i64>,
     /// How far apart the rows of one slice may be, and the time from which on that matters.

@@ -12,6 +12,7 @@
 
 use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
+use super::growing::{self, Growing, Stretch};
 use super::rules::{ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
@@ -93,21 +94,20 @@ impl Landmark {
         std::iter::successors(first, move |&end| end.checked_add(every))
             .take_while(move |&end| last.is_none_or(|last| end <= last))
     }
+}
 
-    /// The next window of a landmark to end after the span `at`, which advances to the first span outside the window;
-    /// spans before the first landmark are skipped. `lo` is the place of the first span of the landmark `of`.
-    fn window_at(&self, spans: Spans<'_>, at: &mut usize, of: &mut Option<(i64, usize)>) -> Option<Listed> {
-        if let Some(first) = self.first() {
-            *at = spans.advance(*at, first);
-        }
-        let (start, end) = self.first_wid(*spans.firsts.get(*at)?)?;
-        let lo = match *of {
-            Some((landmark, lo)) if landmark == start => lo,
-            _ => spans.firsts[..*at].partition_point(|&first| first < start),
-        };
-        *of = Some((start, lo));
-        *at = spans.advance(*at, end);
-        Some(Listed::new(lo, *at, (start, end)))
+impl Growing for Landmark {
+    fn only(&self) -> Option<i64> {
+        self.first()
+    }
+
+    #[inline]
+    fn around(&self, t: i64) -> Option<Stretch> {
+        self.first_wid(t).map(|(landmark, to)| Stretch { landmark, from: to - self.every, to })
+    }
+
+    fn last_end(&self, landmark: i64) -> Option<i64> {
+        self.period.map(|period| landmark.saturating_add(period))
     }
 }
 
@@ -161,56 +161,15 @@ impl ByTime for Landmark {
         most: usize,
         out: &mut Vec<Listed>,
     ) {
-        let mut of = cursor.resume.map(|start| (start, cursor.lo));
-        let mut at = match (of, ending.after) {
-            (None, Some(after)) => {
-                // The window that `after` lies in is the first to end after it.
-                let after = ending.within(after);
-                let from = self.first_wid(after).map_or(after, |(_, end)| end - self.every);
-                spans.before(from, cursor.hi)
-            }
-            _ => cursor.hi,
-        };
-        let full = out.len().saturating_add(most);
-        while out.len() < full {
-            let mut next = at;
-            let Some(window) = self.window_at(spans, &mut next, &mut of) else { break };
-            if window.end > ending.upto {
-                break;
-            }
-            at = next;
-            if ending.holds(window.start, window.end) {
-                out.push(window);
-            }
-        }
-        *cursor = Cursor { resume: of.map(|of| of.0), lo: of.map_or(0, |of| of.1), hi: at };
+        growing::list(self, spans, ending, cursor, most, out);
     }
 
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
-        let (mut at, mut of) = (0, None);
-        for &t in changed {
-            let Some((start, end)) = self.first_wid(t) else { continue };
-            at += spans.firsts[at..].partition_point(|&first| first < end - self.every);
-            // All later windows of the landmark contain it, too; those that are listed already lie before `at`.
-            loop {
-                let mut next = at;
-                match self.window_at(spans, &mut next, &mut of) {
-                    Some(window) if window.start == start && window.end <= ending.upto => {
-                        if ending.holds(window.start, window.end) {
-                            out.push(window);
-                        }
-                        at = next;
-                    }
-                    _ => break,
-                }
-            }
-        }
+        growing::list_changed(self, spans, changed, ending, out);
     }
 
     fn may_end(&self, ending: &Ending) -> bool {
-        let within = |after: &i64| ending.within(*after) == *after;
-        let next = ending.after.filter(within).and_then(|after| self.first_wid(after));
-        next.is_none_or(|(_, end)| end <= ending.upto)
+        growing::may_end(self, ending)
     }
 
     fn windows_per_span(&self) -> i64 {
@@ -222,16 +181,8 @@ impl ByTime for Landmark {
         true
     }
 
-    fn keeps_apart(&self, (earlier, later): (i64, i64), since: Option<i64>, horizon: i64) -> bool {
-        let lies_between = |edge: i64| earlier < edge && edge <= later;
-        // The window exists if it has rows that the previous one does not; the last edge before its end decides that.
-        let next = self.first_wid(later);
-        let has_more = next.is_some_and(|(_, end)| end > horizon && lies_between(end - self.every));
-        let begins = self.landmark(later).is_some_and(|start| {
-            let expired = self.period.is_some_and(|period| start.saturating_add(period) <= horizon);
-            lies_between(start) && !expired && since.is_none_or(|since| start > since)
-        });
-        has_more || begins
+    fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool {
+        growing::keeps_apart(self, times, since, horizon)
     }
 }
 

@@ -12,6 +12,7 @@
 //! known before any row; a session's edges depend on the rows (*context aware*), but its fragments merge, so no
 //! tuples are kept for it either. These are [`ByTime`]. Types that need rows in order are [`ByRows`].
 
+mod arrivals;
 mod band;
 mod between;
 mod calendar;
@@ -20,27 +21,35 @@ mod counted;
 mod cuts;
 mod gap_column;
 mod global;
+mod growing;
 mod ids;
 mod landmark;
 mod last_rows;
 mod last_time;
+mod local;
+mod local_landmark;
 pub mod measure;
 mod memory;
 mod numbered;
 mod observed;
+mod periods;
 mod punctuation;
 mod row_session;
 mod rules;
 mod runs;
+mod series;
 mod session;
 mod sliding;
 mod spans;
+mod timetable;
 mod user;
 mod user_window;
 mod view;
+mod zone;
 
 use std::ops::Deref;
 
+pub use arrivals::Arrivals;
 pub use band::Band;
 pub use between::Between;
 pub use calendar::{Calendar, ContextFree};
@@ -53,19 +62,24 @@ pub use ids::{Beyond, Ids, Range, Ranges};
 pub use landmark::Landmark;
 pub use last_rows::LastRows;
 pub use last_time::LastTime;
+pub use local::Local;
+pub use local_landmark::LocalLandmark;
 pub use measure::Measure;
 pub use memory::{Memory, Saved};
 pub use numbered::Emitted;
 pub use observed::Observed;
+pub use periods::{Periods, Unit};
 pub use punctuation::{Mark, Punctuation};
 pub use row_session::{Gap, RowSession};
 pub use rules::{Accepts, ByRows, ByTime, Rules};
 pub use session::Session;
 pub use sliding::Sliding;
 pub use spans::{Cursor, Ending, Listed, Spans, gallop, place};
+pub use timetable::Timetable;
 pub use user::User;
 pub use user_window::{Context, Edit, UserWindow};
 pub use view::{Call, Emission, KeyRows, New, Point, ReadRows, Ready, RowCuts, View, earlier, place_from};
+pub use zone::Zone;
 
 use crate::Result;
 
@@ -80,6 +94,10 @@ pub enum Window {
     Band(Band),
     /// Windows that all begin at a landmark.
     Landmark(Landmark),
+    /// Sliding windows over periods of a calendar, such as local days.
+    Local(Local),
+    /// Windows that begin with such periods and grow.
+    LocalLandmark(LocalLandmark),
     /// All rows.
     Global(Global),
     /// Sliding windows over ranks.
@@ -88,6 +106,8 @@ pub enum Window {
     LastRows(LastRows),
     /// The last time at every n-th row.
     LastTime(LastTime),
+    /// The last time at every n-th row to arrive.
+    Arrivals(Arrivals),
     /// Runs of rows between marked ones.
     Punctuation(Punctuation),
     /// Runs of rows between predicates.
@@ -107,10 +127,13 @@ impl Deref for Window {
             Window::Session(window) => window,
             Window::Band(window) => window,
             Window::Landmark(window) => window,
+            Window::Local(window) => window,
+            Window::LocalLandmark(window) => window,
             Window::Global(window) => window,
             Window::Counted(window) => window,
             Window::LastRows(window) => window,
             Window::LastTime(window) => window,
+            Window::Arrivals(window) => window,
             Window::Punctuation(window) => window,
             Window::Between(window) => window,
             Window::RowSession(window) => window,
@@ -132,7 +155,8 @@ impl Window {
         match self {
             Window::Sliding(window) => Some(window),
             Window::Session(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
-            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
+            Window::Local(_) | Window::LocalLandmark(_) => None,
+            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
     }
@@ -142,7 +166,8 @@ impl Window {
         match self {
             Window::Session(window) => Some(window),
             Window::Sliding(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
-            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
+            Window::Local(_) | Window::LocalLandmark(_) => None,
+            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
     }
@@ -153,8 +178,10 @@ impl Window {
             Window::Sliding(window) => Some(window),
             Window::Band(window) => Some(window),
             Window::Landmark(window) => Some(window),
+            Window::Local(window) => Some(window),
+            Window::LocalLandmark(window) => window.numbers().map(|_| -> &dyn Ids { window }),
             Window::Session(_) | Window::Global(_) => None,
-            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) => None,
+            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }
     }
@@ -180,6 +207,14 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
 
+    /// Days or months of a zone in which an unlike day or month is near the given times, which are hours there.
+    fn months() -> impl Strategy<Value = Periods> {
+        // A zone so fast that 24 units of time are a day is that of no column: without a zone there is any.
+        (prop_oneof![Just(Unit::Days), Just(Unit::Months)], -3i64..3).prop_map(|(unit, shift)| {
+            Periods::new(None, unit, 1, 0, shift, 1 + i64::from(unit == Unit::Days) * 4)
+        })
+    }
+
     fn any_window() -> impl Strategy<Value = Window> {
         let (length, offset) = (1i64..12, -20i64..20);
         prop_oneof![
@@ -193,6 +228,17 @@ mod tests {
             (length.clone(), 1i64..4, offset.clone()).prop_map(|(every, times, offset)| Window::Landmark(
                 Landmark::each(every, every * times, offset)
             )),
+            (months(), length.clone(), length.clone(), offset.clone()).prop_map(|(calendar, a, b, phase)| {
+                Window::Local(Local::new(&calendar, a.max(b), b, phase))
+            }),
+            (months(), length.clone(), 1i64..4, 0..4).prop_map(|(calendar, every, times, kind)| {
+                let periods = calendar.of(every * times, 3);
+                Window::LocalLandmark(match kind {
+                    0 => LocalLandmark::of_units(periods, every),
+                    1 => LocalLandmark::of_time(periods, every),
+                    _ => LocalLandmark::of_days(periods, every),
+                })
+            }),
             Just(Window::Global(Global)),
             (1usize..9, 1usize..9, any::<bool>()).prop_map(|(a, b, partial)| Window::Counted(Counted::new(
                 a.max(b),
@@ -201,7 +247,8 @@ mod tests {
             ))),
             (1usize..9, length.clone(), offset)
                 .prop_map(|(n, every, o)| Window::LastRows(LastRows::new(n, every, o))),
-            (length, 1usize..9).prop_map(|(size, n)| Window::LastTime(LastTime::new(size, n))),
+            (length.clone(), 1usize..9).prop_map(|(size, n)| Window::LastTime(LastTime::new(size, n))),
+            (length, 1usize..9).prop_map(|(size, n)| Window::Arrivals(Arrivals::new(size, n))),
             prop_oneof![Just(Mark::Start), Just(Mark::End)]
                 .prop_map(|mark| Window::Punctuation(Punctuation::new(0, mark))),
             any::<bool>().prop_map(|exclusive| Window::Between(Between::new(0, 1, exclusive))),
@@ -213,7 +260,7 @@ mod tests {
     }
 
     /// The definition: the ranks that each possible window contains, found by looking at all rows.
-    fn oracle(window: &Window, times: &[i64], marks: &[Option<bool>]) -> Vec<Listed> {
+    fn oracle(window: &Window, times: &[i64], marks: &[Option<bool>], arrivals: &[u32]) -> Vec<Listed> {
         let rows = times.len();
         let within = |(start, end): (i64, i64)| {
             let inside: Vec<usize> =
@@ -237,6 +284,13 @@ mod tests {
                 let new = |end: &i64| times.iter().any(|&t| end - every <= t && t < *end);
                 ends.filter(new).filter_map(|end| within(w.extent(end)?)).collect()
             }
+            Window::Local(w) => (-90..90).filter_map(|number| within(w.extent(number)?)).collect(),
+            Window::LocalLandmark(w) => {
+                // Rows between an end and the edge before it are new.
+                let ends = (-150..150).filter(|&end| w.edges(end).0 == end);
+                let new = |end: &i64| times.iter().any(|&t| w.edges(end - 1).0 <= t && t < *end);
+                ends.filter(new).filter_map(|end| within(w.extent(end))).collect()
+            }
             Window::Global(_) => (rows > 0).then(|| by_rows(0, rows)).into_iter().collect(),
             Window::Counted(w) => {
                 let ranges = (0..w.windows(rows)).map(|k| w.extent(k));
@@ -253,6 +307,15 @@ mod tests {
                     (lo, hi, (times[last] - w.size(), times[last]))
                 })
                 .collect(),
+            Window::Arrivals(w) => {
+                // A row is the n-th to arrive if n - 1 others arrived before it.
+                let arrived = |row: usize| arrivals.iter().filter(|&&other| other <= arrivals[row]).count();
+                let extent = |last: usize| {
+                    let older = times.iter().filter(|&&t| t <= times[last] - w.size()).count();
+                    (older, last + 1, (times[last] - w.size(), times[last]))
+                };
+                (0..rows).filter(|&row| arrived(row).is_multiple_of(w.rows())).map(extent).collect()
+            }
             Window::Punctuation(w) => {
                 let marked = |row: usize| marks[row] == Some(true);
                 let edge = |row: &usize| match w.mark() {
@@ -305,15 +368,16 @@ mod tests {
             window in any_window(),
             rows in prop::collection::vec((-40i64..40, prop::option::of(any::<bool>())), 0..40),
         ) {
-            let mut times: Vec<i64> = rows.iter().map(|row| row.0).collect();
-            times.sort_unstable();
+            let mut arrived: Vec<(i64, u32)> = rows.iter().map(|row| row.0).zip(0..).collect();
+            arrived.sort_unstable();
+            let (times, arrivals): (Vec<i64>, Vec<u32>) = arrived.into_iter().unzip();
             let marks: Vec<Option<bool>> = rows.iter().map(|row| row.1).collect();
             let column: ArrayRef = Arc::new(BooleanArray::from(marks.clone()));
             let nulls: ArrayRef = Arc::new(marks.iter().map(|mark| Some(mark.is_none())).collect::<BooleanArray>());
-            let rows = KeyRows { times: &times, columns: &[column, nulls] };
+            let rows = KeyRows { times: &times, columns: &[column, nulls], arrivals: &arrivals };
             let mut listed = Vec::new();
             window.list(&rows, &mut listed).unwrap();
-            prop_assert_eq!(&listed, &oracle(&window, &times, &marks));
+            prop_assert_eq!(&listed, &oracle(&window, &times, &marks, &arrivals));
             prop_assert!(listed.is_sorted_by(|a, b| a.lo <= b.lo && a.hi <= b.hi));
         }
 
@@ -337,7 +401,7 @@ mod tests {
                 _ => each.end,
             };
             let is_asked = |each: &Listed| after.is_none_or(|after| final_at(each) > after) && final_at(each) <= ending.upto;
-            let mut wanted = oracle(&window, &times, &[]);
+            let mut wanted = oracle(&window, &times, &[], &[]);
             wanted.retain(is_asked);
             let (mut listed, mut cursor) = (Vec::new(), Cursor::default());
             loop {

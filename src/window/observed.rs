@@ -304,7 +304,11 @@ impl Observed {
         if self.context.is_none() {
             let (times, mut listed) = (&view.times[..rows], Vec::new());
             let columns = read(0, rows)?;
-            kind.listed_so_far(&KeyRows { times, columns: &columns }, view.call.closing, &mut listed)?;
+            kind.listed_so_far(
+                &KeyRows { times, columns: &columns, arrivals: &[] },
+                view.call.closing,
+                &mut listed,
+            )?;
             for each in listed {
                 self.put((each.lo as usize, each.hi as usize), true);
             }
@@ -314,7 +318,7 @@ impl Observed {
         while self.rows < rows {
             let (from, to) = (self.rows, rows.min(self.rows + PIECE));
             let columns = read(from, to)?;
-            let piece = KeyRows { times: &view.times[from..to], columns: &columns };
+            let piece = KeyRows { times: &view.times[from..to], columns: &columns, arrivals: &[] };
             let Some(context) = &mut self.context else { break };
             let edits = context.notify(from, &piece)?;
             self.edit(kind.name(), "notify", edits, to)?;

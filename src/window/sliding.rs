@@ -3,6 +3,7 @@
 use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
 use super::rules::{Accepts, ByTime, Rules};
+use super::series::{self, Series};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// Sliding windows of `size`, one starting every `slide`, aligned to `offset`.
@@ -99,20 +100,36 @@ impl Rules for Sliding {
     }
 }
 
-impl Sliding {
-    /// Start of the first requested window among those that cover `first` or begin later.
-    fn first_start(&self, ending: &Ending, first: i64) -> i64 {
-        let mut start = self.first_covering(first);
-        if let Some(after) = ending.after {
-            start = start.max(self.first_covering(ending.within(after)));
-        }
-        self.begins_since(ending, start)
+/// Numbered by their starts.
+impl Series for Sliding {
+    #[inline]
+    fn step(&self) -> i64 {
+        self.slide
     }
 
-    /// The same, or the start of the first window that begins after `since`, if that is later.
-    fn begins_since(&self, ending: &Ending, start: i64) -> i64 {
-        let since = ending.since.map(|since| self.last_start(ending.within(since)) + self.slide);
-        since.map_or(start, |since| start.max(since))
+    #[inline]
+    fn extent_at(&self, start: i64) -> (i64, i64) {
+        self.extent(start)
+    }
+
+    #[inline]
+    fn first_after(&self, t: i64) -> i64 {
+        self.first_covering(t)
+    }
+
+    #[inline]
+    fn last_begun(&self, t: i64) -> i64 {
+        self.last_start(t)
+    }
+
+    #[inline]
+    fn last_ended(&self, t: i64) -> i64 {
+        self.last_start(t - self.size)
+    }
+
+    #[inline]
+    fn is_tumbling(&self) -> bool {
+        self.size == self.slide
     }
 }
 
@@ -133,61 +150,11 @@ impl ByTime for Sliding {
         most: usize,
         out: &mut Vec<Listed>,
     ) {
-        let Cursor { mut lo, mut hi, .. } = *cursor;
-        let Some(&first) = spans.firsts.first() else { return };
-        let mut start = match cursor.resume {
-            Some(start) => self.begins_since(ending, start),
-            None => self.first_start(ending, first),
-        };
-        let mut near = lo;
-        let full = out.len().saturating_add(most);
-        let mut is_first = true;
-        while out.len() < full {
-            let end = start + self.size;
-            if end > ending.upto {
-                break;
-            }
-            lo = if is_first { spans.before(start, lo) } else { spans.advance(lo, start) };
-            let Some(&next) = spans.firsts.get(lo) else {
-                near = lo;
-                break;
-            };
-            if next >= end {
-                // Nothing in this window: skip to the first one with rows.
-                start = self.first_covering(next);
-                continue;
-            }
-            hi = hi.max(lo);
-            hi = match is_first {
-                // Any of a few spans: a branchless search.
-                true => hi + spans.firsts[hi..].partition_point(|&first| first < end),
-                false => spans.advance(hi, end),
-            };
-            is_first = false;
-            near = if self.size == self.slide { hi } else { lo };
-            if ending.holds(start, end) {
-                out.push(Listed::new(lo, hi, (start, end)));
-            }
-            start += self.slide;
-        }
-        *cursor = Cursor { resume: Some(start), lo: near, hi };
+        series::list(self, spans, ending, cursor, most, out);
     }
 
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
-        let (mut lo, mut hi, mut next) = (0, 0, i64::MIN);
-        for &t in changed {
-            let mut start = self.first_start(ending, t).max(next);
-            while start <= t && start + self.size <= ending.upto {
-                let end = start + self.size;
-                if ending.holds(start, end) {
-                    lo = spans.advance(lo, start);
-                    hi = spans.advance(hi.max(lo), end);
-                    out.push(Listed::new(lo, hi, (start, end)));
-                }
-                start += self.slide;
-            }
-            next = next.max(start);
-        }
+        series::list_changed(self, spans, changed, ending, out);
     }
 
     fn windows_per_span(&self) -> i64 {
@@ -202,20 +169,7 @@ impl ByTime for Sliding {
     }
 
     fn count(&self, spans: Spans<'_>, ending: &Ending) -> u64 {
-        let (mut count, mut next) = (0u64, i64::MIN);
-        for &first in spans.firsts {
-            // Each span lies between edges: all its rows are in the same windows.
-            let from = self.first_start(ending, first).max(next);
-            let mut last = self.last_start(first);
-            if last + self.size > ending.upto && from + self.size <= ending.upto {
-                last = last.min(self.last_start(ending.upto - self.size));
-            }
-            if from <= last && from + self.size <= ending.upto {
-                count = count.saturating_add(((last - from) / self.slide + 1) as u64);
-                next = last + self.slide;
-            }
-        }
-        count
+        series::count(self, spans, ending)
     }
 
     fn is_long(&self) -> bool {

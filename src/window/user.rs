@@ -33,7 +33,11 @@ impl User {
     /// Lists the windows of a calendar with rows from `since` on.
     fn listed(&self, view: &View<'_>, since: usize) -> Result<Vec<Listed>> {
         let (columns, mut listed) = (view.reader.read(&self.columns, view.ats)?, Vec::new());
-        self.window.listed(&KeyRows { times: view.times, columns: &columns }, since, &mut listed)?;
+        self.window.listed(
+            &KeyRows { times: view.times, columns: &columns, arrivals: &[] },
+            since,
+            &mut listed,
+        )?;
         Ok(listed)
     }
 

@@ -13,6 +13,8 @@ pub struct KeyRows<'a> {
     pub times: &'a [i64],
     /// The columns of [`Rules::columns`](super::Rules::columns), in that order, one entry per row.
     pub columns: &'a [ArrayRef],
+    /// The number of each row in the order of arrival, where windows are listed over all rows of a key; otherwise empty.
+    pub arrivals: &'a [u32],
 }
 
 /// The parameters of a call.
@@ -59,6 +61,15 @@ impl New<'_> {
             New::From(from) => *from,
             New::At(places) => places.first().copied().unwrap_or(rows),
         }
+    }
+
+    /// All of `rows` rows that are new.
+    fn places(&self, rows: usize) -> impl Iterator<Item = usize> + use<'_> {
+        let (from, these) = match self {
+            New::From(from) => (*from, &[][..]),
+            New::At(places) => (rows, *places),
+        };
+        (from..rows).chain(these.iter().copied())
     }
 
     /// How many lie before this place.
@@ -131,6 +142,11 @@ impl View<'_> {
     /// The place of the first new row.
     pub fn changed(&self) -> usize {
         self.new.first(self.len())
+    }
+
+    /// The places of the new rows, ascending.
+    pub fn new_places(&self) -> impl Iterator<Item = usize> + '_ {
+        self.new.places(self.len())
     }
 
     /// Whether some of these rows are new.
@@ -237,8 +253,13 @@ pub struct Ready {
 impl Ready {
     /// Adds the window of rows `lo..hi`.
     pub fn emit(&mut self, lo: usize, hi: usize, extent: (i64, i64), update: bool) {
+        self.emit_numbered(lo, hi, extent, 0, update);
+    }
+
+    /// Adds the window of rows `lo..hi` that has this number.
+    pub fn emit_numbered(&mut self, lo: usize, hi: usize, extent: (i64, i64), number: i64, update: bool) {
         tick_at(self.windows.len());
-        self.windows.push(Emission { lo, hi, extent, number: 0, update });
+        self.windows.push(Emission { lo, hi, extent, number, update });
     }
 
     /// Records that edges from this place on may have changed.

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -20,9 +21,12 @@ from support.spark import assert_equal, readings_table, rows_of
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
 # JVMs here run each query once or twice: the second compiler and G1's threads cost a third of all the time.
-os.environ["JDK_JAVA_OPTIONS"] = (
-    f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-)
+# Thousands of queries fill the 48 MiB that are reserved for compiled code without that compiler.
+OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m"]
+# `make test` has kept Spark's classes, so that a JVM need not read and verify them; another JVM ignores them.
+if (CLASSES := Path(sys.prefix) / ".stamps" / "spark.jsa").exists():
+    OPTIONS += [f"-XX:SharedArchiveFile={CLASSES}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+os.environ["JDK_JAVA_OPTIONS"] = " ".join([os.environ.get("JDK_JAVA_OPTIONS", ""), *OPTIONS])
 
 Check = Callable[..., None]
 Settings = Callable[[dict[str, str]], AbstractContextManager[None]]
@@ -40,6 +44,10 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "Europe/Berlin",
+        # The server of Spark Connect, in the same JVM, for the tests that are its clients.
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -47,6 +55,14 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def remote(spark: SparkSession) -> str:
+    """The address at which the session's JVM serves Spark Connect."""
+    package = spark.sparkContext._jvm.org.apache.spark.sql.connect.service
+    service = getattr(getattr(package, "SparkConnectService$"), "MODULE$")
+    return f"sc://127.0.0.1:{service.localPort()}"
 
 
 @pytest.fixture

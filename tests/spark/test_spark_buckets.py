@@ -80,7 +80,7 @@ def test_a_worker_hands_out_a_bucket_before_it_takes_the_next_but_one(spark, lar
             taken += batch.num_rows
             yield batch
 
-    made = worker.Slices(checked.query, checked.schema)(batches())
+    made = panes.stage_2(checked)(batches())
     first = next(made)
     assert first.num_rows > 0
     assert taken < slices.num_rows / 8

@@ -28,6 +28,11 @@ REFUSED = {
     "integers over timestamps": (query(windows=wk.tumbling(10)), wk.InvalidType, "'ts'"),
     "finer than timestamps": (query(windows=wk.tumbling("1500 nanoseconds")), wk.InvalidValue, "finer|unit"),
     "finer than dates": (query(time="day", windows=wk.tumbling("1 hour")), wk.InvalidValue, "'day'"),
+    "rows as they arrive": (
+        query(windows=wk.sliding("1 minute", "5 rows", order="arrival")),
+        wk.InvalidValue,
+        "counts rows in the order of arrival",
+    ),
     "variant": (query(aggs=wk.max("json")), wk.InvalidType, "'json' has type variant"),
     "months": (query(by="months"), wk.InvalidType, "'months' has type interval"),
     "other orders of text": (query(by="folded"), wk.InvalidType, "'folded' has type string collate"),

@@ -3,15 +3,15 @@
 from support.programs import program
 
 
-def test_connect():
+def test_connect(remote):
     printed = program(
         """
+        import sys
         from pyspark.sql import SparkSession, functions as sf
         import windowkit as wk
 
         spark = (
-            SparkSession.builder.remote("local[2]")
-            .config("spark.ui.enabled", "false")
+            SparkSession.builder.remote(sys.argv[1])
             .config("spark.sql.shuffle.partitions", "4")
             .getOrCreate()
         )
@@ -34,6 +34,7 @@ def test_connect():
         assert result.exceptAll(wk.spark.reference(frame, query)).count() == 0
         print("equal", result.count())
         spark.stop()
-        """
+        """,
+        remote,
     )
     assert printed.count("equal") == 5

@@ -1,4 +1,4 @@
-"""What needs a process of its own: what imports what, pyspark missing, and Spark Connect."""
+"""What needs a process of its own: what imports what, pyspark missing, and a client of Spark Connect."""
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -54,16 +54,16 @@ def test_what_is_shipped_to_workers_is_small():
         assert cloudpickle.loads(pickled) == shipped
 
 
-def test_connect():
+def test_connect(remote):
     printed = program(
         """
+        import sys
         from pyspark.sql import SparkSession, functions as sf
         import windowkit as wk
         import windowkit.spark
 
         spark = (
-            SparkSession.builder.remote("local[2]")
-            .config("spark.ui.enabled", "false")
+            SparkSession.builder.remote(sys.argv[1])
             .config("spark.sql.shuffle.partitions", "4")
             .config("spark.sql.session.timeZone", "Europe/Berlin")
             .getOrCreate()
@@ -117,7 +117,8 @@ def test_connect():
         except wk.InvalidValue as error:
             print("refused", error)
         spark.stop()
-        """
+        """,
+        remote,
     )
     assert printed.count("equal") == 13
     assert printed.count("refused") == 2

@@ -1,13 +1,11 @@
 """Scans through Spark Connect, which use the same public interface of Spark."""
 
-import os
-import subprocess
-import sys
-import textwrap
+from support.programs import program
 
 
-def test_connect(tmp_path):
-    program = """
+def test_connect(remote, tmp_path):
+    printed = program(
+        """
         import sys
         from pathlib import Path
 
@@ -17,14 +15,13 @@ def test_connect(tmp_path):
         import windowkit.spark
 
         spark = (
-            SparkSession.builder.remote("local[2]")
-            .config("spark.ui.enabled", "false")
+            SparkSession.builder.remote(sys.argv[1])
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "Europe/Berlin")
             .getOrCreate()
         )
         assert "connect" in type(spark).__module__
-        root = Path(sys.argv[1])
+        root = Path(sys.argv[2])
         for number, at in enumerate(("2024-03-31 03:30:00", "2024-05-02", "__HIVE_DEFAULT_PARTITION__")):
             (root / "table" / f"at={at}").mkdir(parents=True)
             times = pa.array([row * 10**6 for row in range(20)], pa.timestamp("us", "UTC"))
@@ -51,17 +48,11 @@ def test_connect(tmp_path):
         except wk.InvalidValue as error:
             print("refused", error)
         spark.stop()
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
-        check=False,
+        """,
+        remote,
+        tmp_path,
     )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert "equal" in done.stdout
-    assert "  directories rule out 2 of 3 files" in done.stdout
-    assert "refused paths: Spark does not read" in done.stdout
-    assert "PATH_NOT_FOUND" in done.stdout
+    assert "equal" in printed
+    assert "  directories rule out 2 of 3 files" in printed
+    assert "refused paths: Spark does not read" in printed
+    assert "PATH_NOT_FOUND" in printed

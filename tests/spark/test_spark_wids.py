@@ -129,13 +129,14 @@ def test_an_older_pyspark_is_refused(monkeypatch):
         wk.spark.wids(wk.tumbling("1 minute"), "ts")
 
 
-def test_connect():
+def test_connect(remote):
     printed = program(
         """
+        import sys
         from pyspark.sql import SparkSession, functions as sf
         import windowkit as wk
 
-        builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
+        builder = SparkSession.builder.remote(sys.argv[1])
         spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
         assert "connect" in type(spark).__module__
         frame = spark.range(-90, 90).select(sf.timestamp_seconds("id").alias("ts"))
@@ -143,7 +144,8 @@ def test_connect():
         tagged = ranges.select(sf.explode(sf.sequence("w.first", "w.last")).alias("id"))
         print([tuple(row) for row in tagged.groupBy("id").count().orderBy("id").collect()])
         spark.stop()
-        """
+        """,
+        remote,
     )
     counts = [(k, sum(20 * k <= t < 20 * k + 60 for t in range(-90, 90))) for k in range(-10, 10)]
     assert printed == f"{[(k, n) for k, n in counts if n]}\n"

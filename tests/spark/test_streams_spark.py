@@ -107,7 +107,7 @@ def test_windows_are_those_of_sparks_append(source, tmp_path):
     gap = "4500 milliseconds"
     windows = [wk.tumbling("30 seconds"), wk.sliding("1 minute", "20 seconds"), wk.session(gap)]
     aggs = [wk.sum("v"), wk.count(), wk.count("v"), wk.min("v"), wk.max("v"), wk.mean("v")]
-    ours = wk.query(by="k", time="ts", windows=windows, aggs=aggs).run(frame, metrics="counted")
+    ours = wk.query(by="k", time="ts", windows=windows, aggs=aggs).run(frame, metrics_name="counted")
     own = [
         sf.window("ts", "30 seconds"),
         sf.window("ts", "1 minute", "20 seconds"),
@@ -133,6 +133,31 @@ def test_windows_are_those_of_sparks_append(source, tmp_path):
     assert sum(each["counted, in"]["rows in"] for each in counts) == given
     assert sum(each["counted, out"]["windows out"] for each in counts) == len(everything(found))
     assert sum(each["counted, out"]["late"] for each in counts) > 0
+
+
+def test_local_time_is_that_of_a_batch(source, settings, tmp_path):
+    """Windows are final once their period is over by the clock of their zone, whatever the session's."""
+    day = 86_400
+    start = 19_790 * day  # Two days before clocks are set forward in New York.
+    batches = [
+        [(["a", "b"][at % 2], start + number * day + at * 7_001 % day, float(at)) for at in range(24)]
+        for number in range(6)
+    ]
+    windows = [
+        wk.tumbling("1 day", zone="America/New_York"),
+        wk.sliding("3 days", "1 day", zone="Asia/Kolkata"),
+        wk.landmark("6 hours", period="1 day", zone="America/New_York"),
+    ]
+    query = wk.query(by="k", time="ts", windows=windows, aggs=[wk.sum("v"), wk.count()])
+    frame = source(*batches, delay="1 day")
+    with settings({"spark.sql.session.timeZone": "Asia/Tokyo"}):
+        found, _ = run_stream(query.run(frame), tmp_path / "ours")
+    result = query.run(pa.concat_tables([table(batch) for batch in batches]))
+    watermark = (max(at for batch in batches for _, at, _ in batch) - day) * SECOND
+    ends = pc.struct_field(result["window"], "end").cast(pa.int64())
+    final = result.filter(pc.less_equal(ends, watermark))
+    assert everything(found) == sorted(repr(row) for row in zip(*map(plain, final.columns), strict=True))
+    assert len(everything(found)) > 30
 
 
 def test_update_mode_is_sparks(source, tmp_path):
@@ -260,6 +285,7 @@ class TestRefusals:
         self.refused("buckets: 0 is out of range", frame, buckets=0)
         self.refused("allowed_lateness: '-1 second' is below zero", frame, allowed_lateness="-1 second")
         self.refused("metrics: ", frame, metrics=wk.spark.Metrics())
+        self.refused("metrics_name: 3 is an int; it is a name", frame, metrics_name=3)
         self.refused("route: 'rows' is given with a streaming DataFrame", frame, route="rows")
         self.refused("threads: 2 is given with a streaming DataFrame", frame, threads=2)
 
@@ -271,14 +297,19 @@ class TestRefusals:
 
     def test_windows_that_would_never_be_returned(self, source):
         query = wk.query(by="k", time="ts", windows=wk.global_window(), aggs=wk.sum("v"))
-        self.refused("which one of Spark does not", source(), query)
+        self.refused("but streams in Spark do not end", source(), query)
         assert query.run(source(), output_mode="update").isStreaming
+
+    def test_windows_by_the_order_of_arrival(self, source):
+        window = wk.sliding("10 seconds", "2 rows", order="arrival")
+        query = wk.query(by="k", time="ts", windows=window, aggs=wk.count())
+        self.refused("counts rows in the order of arrival", source(), query)
 
     def test_policies(self, source):
         self.refused(
             "depends on the clock", source(), with_policy(wk.emit(wk.every("1 second", of="processing time")))
         )
-        self.refused("at_most is of a call", source(), with_policy(wk.emit(at_most=3)))
+        self.refused("at_most limits the calls", source(), with_policy(wk.emit(at_most=3)))
         self.refused("emit: no column 'nowhere'", source(), with_policy(wk.emit(wk.on("nowhere"))))
 
     def test_a_pyspark_that_is_too_old(self, source, monkeypatch):

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import windowkit as wk
+from support.oracle import counts_arrivals
 from support.plain import key, plain
 from support.rows_oracle import by_ranks, edge_after, numbered
 
@@ -30,7 +31,7 @@ def replace(last: Held, emitted: pa.Table, queries: Mapping[str, wk.Query], time
         group = tuple(key(columns[by][row]) for by in query.by)
         ranks = columns["window_rows"][row] if "window_rows" in columns else None
         values = [columns[each.name][row] for each in query.aggs]
-        if numbered(kind):
+        if numbered(kind) or counts_arrivals(kind):
             identity: Any = columns["window_number"][row]
         elif kind.counts_rows:
             identity = identity_of(kind, span, ranks, time)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import reduce
 from typing import Any, NamedTuple
@@ -25,6 +25,8 @@ from support.stream_oracle import Result, Stream, over
 
 Spec = tuple[Any, ...]
 Group = tuple[Any, ...]
+Before = Callable[[Group], int | None]
+"""Up to when keys were complete."""
 
 
 class Policy(NamedTuple):
@@ -147,7 +149,7 @@ class Emitter:
         return None if self.policy is None else self.policy.early
 
     def push(self, batch: pa.Table, clock: int) -> Results:
-        before = self.stream.watermark
+        before = self.stream.all_reached()
         finals = self.stream.push(batch)
         columns = self.columns()
         for row in self.stream.fresh:
@@ -156,9 +158,9 @@ class Emitter:
             own.held |= {leaf for leaf in leaves(self.early) if leaf[0] == "on" and columns[leaf[1]][row]}
         return self.results(finals, before, clock)
 
-    def advance(self, watermark: int, clock: int) -> Results:
-        before = self.stream.watermark
-        return self.results(self.stream.advance(watermark), before, clock)
+    def advance(self, watermark: int, clock: int, group: Group | None = None) -> Results:
+        before = self.stream.all_reached()
+        return self.results(self.stream.advance(watermark, group), before, clock)
 
     def fire(self, group: Group | None) -> Results:
         """Fire by hand; neither watermark nor clock are looked at."""
@@ -177,7 +179,7 @@ class Emitter:
                     emitted[(self.name, *group, window, start, end, False, "retraction", -1)] = values
         return emitted
 
-    def results(self, finals: dict[Result, list[Any]], before: int | None, clock: int) -> Results:
+    def results(self, finals: dict[Result, list[Any]], before: Before, clock: int) -> Results:
         emitted: Results = {}
         self.emit_final(finals, emitted)
         if self.policy is not None:
@@ -191,24 +193,25 @@ class Emitter:
         self.clock = clock
         return emitted
 
-    def hold_every(self, before: int | None, clock: int) -> None:
+    def hold_every(self, before: Before, clock: int) -> None:
         """Latch what watermark and clock passed, for the keys that have pending rows."""
         for leaf in leaves(self.early):
             if leaf[0] == "every":
-                event = leaf[2] == "event time"
-                old, new = (before, self.stream.watermark) if event else (self.clock, clock)
-                if old is not None and new is not None and old // leaf[1] < new // leaf[1]:
-                    for own in self.keys.values():
+                event, now = leaf[2] == "event time", self.stream.all_reached()
+                for group, own in self.keys.items():
+                    old, new = (before(group), now(group)) if event else (self.clock, clock)
+                    if old is not None and new is not None and old // leaf[1] < new // leaf[1]:
                         own.held |= {leaf} if own.pending else set()
 
-    def reached(self, before: int | None) -> dict[tuple[Any, ...], None]:
+    def reached(self, before: Before) -> dict[tuple[Any, ...], None]:
         """Return the windows that the watermark came through by a share of them."""
-        now, shares = self.stream.watermark, [leaf[1] for leaf in leaves(self.early) if leaf[0] == "at"]
+        shares = [leaf[1] for leaf in leaves(self.early) if leaf[0] == "at"]
         found: dict[tuple[Any, ...], None] = {}
-        for each in self.windows() if shares and now is not None else []:
+        for each in self.windows() if shares else []:
+            was, now = before(each.group), self.stream.reached(each.group)
             for share in shares:
                 at = each.start + math.ceil(Fraction(str(share)) * (each.end - each.start))
-                if at <= now and (before is None or before < at):
+                if now is not None and at <= now and (was is None or was < at):
                     found[each.group, each.of.name, each.start, each.end] = None
         return found
 
@@ -226,7 +229,7 @@ class Emitter:
 
     def emit_early(self, fired: list[Group], reached: dict[tuple[Any, ...], None], emitted: Results) -> None:
         for each in self.windows():
-            watermark = self.stream.watermark
+            watermark = self.stream.reached(each.group)
             if watermark is not None:
                 end = over(each.of, each.end)
                 if end < watermark or (end == watermark and not isinstance(each.of, wk.Session)):

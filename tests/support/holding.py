@@ -31,18 +31,21 @@ class Definition(Kept):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        # The watermark when a row came.
+        # Up to when its key was complete when a row came.
         self.watermarks: dict[int, int | None] = {}
 
     def copy(self) -> Definition:
         other = copy.copy(self)
         other.queries, other.watermarks = dict(self.queries), dict(self.watermarks)
+        other.ahead = dict(self.ahead)
         other.taken = defaultdict(dict, {window: dict(rows) for window, rows in self.taken.items()})
         other.late, other.points = list(self.late), list(self.points)
         return other
 
     def emit(self, is_final: Any, fresh: set[int] | None, update: bool) -> dict[Any, list[Any]]:
-        self.watermarks |= dict.fromkeys(fresh or (), self.watermark)
+        columns = {name: plain(self.table[name]) for name in self.any_query().by} if fresh else {}
+        for row in fresh or ():
+            self.watermarks[row] = self.reached(self.group_of(row, columns))
         return {}
 
     def changes(self, _: int | None) -> dict[Any, list[Any]]:
@@ -82,7 +85,7 @@ class Definition(Kept):
                 for start, end, inside, _ in extents(window, rows, counted, self.time_type, columns):
                     if since is not None and start <= since:
                         continue
-                    if not self.is_final(window, over(window, end)):
+                    if not self.is_final(window, over(window, end), group):
                         growing[at] += [(start, end)] if isinstance(window, wk.Session) else []
                         continue
                     within = [row for row in inside if self.came_in_time(row, window, end, lateness)]
@@ -95,10 +98,11 @@ class Definition(Kept):
         ]
         return wanted, growing
 
-    def is_final(self, window: wk.Window, end: int) -> bool:
-        if self.watermark is None:
+    def is_final(self, window: wk.Window, end: int, group: tuple[Any, ...]) -> bool:
+        reached = self.reached(group)
+        if reached is None:
             return False
-        return end < self.watermark or (end == self.watermark and not isinstance(window, wk.Session))
+        return end < reached or (end == reached and not isinstance(window, wk.Session))
 
     def windows_of(
         self, window: wk.Window, rows: list[int], times: list[Any], columns: dict[str, list[Any]]

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 import windowkit as wk
+from support import local_oracle
 from support.oracle_aggregates import aggregate, same
 from support.oracle_types import decoded, output_type, span_type
 from support.plain import in_units, key, plain
@@ -82,6 +83,9 @@ def extents(
         inside = [row for row in rows if start <= times[row] < end]
         if inside:
             yield start, end, inside, None
+    elif window.is_local:
+        for start, end in local_oracle.extents(window, {times[row] for row in rows}, time_type):
+            yield start, end, [row for row in rows if start <= times[row] < end], None
     elif isinstance(window, wk.Landmark):
         yield from landmarks(window, rows, times, time_type)
     elif isinstance(window, wk.Punctuation):
@@ -93,6 +97,8 @@ def extents(
             yield start, end, ranked[lo:hi], None
     elif isinstance(window, wk.Custom):
         yield from calendar(window.implementation, rows, times)
+    elif counts_arrivals(window):
+        yield from arrivals(window, rows, times, time_type)
     elif window.counts_rows:
         for lo, hi, extent in by_rows(window, [times[row] for row in ranked], time_type):
             start, end = extent or (times[ranked[lo]], times[ranked[hi - 1]])
@@ -224,6 +230,27 @@ def by_rows(
         for last in range(slide.count - 1, len(times), slide.count):
             inside = [rank for rank in range(last + 1) if times[last] - length < times[rank]]
             yield inside[0], last + 1, (times[last] - length, times[last])
+
+
+def counts_arrivals(window: wk.Window) -> bool:
+    return isinstance(window, wk.Sliding) and window.order == "arrival"
+
+
+def arrivals(
+    window: wk.Window, rows: Sequence[int], times: Sequence[int], time_type: pa.DataType
+) -> Iterable[tuple[int, int, list[int], Ranks]]:
+    """Yield the windows that every n-th row ends, by their numbers (Li 2008, Eq. 5.13-5.14).
+
+    Rows have the numbers in which they arrived. Li assumes unique times: of rows with the time of the one
+    that ends a window, those that arrive after it are not in it.
+    """
+    assert isinstance(window, wk.Sliding), f"{window} counts no arrivals"
+    length, ranked = in_units(window.size, time_type), sorted(rows, key=lambda row: (times[row], row))
+    for last in sorted(rows)[window.slide.count - 1 :: window.slide.count]:
+        start, end = times[last] - length, times[last]
+        inside = [row for row in ranked if start < times[row] and (times[row], row) <= (end, last)]
+        lo = ranked.index(inside[0])
+        yield start, end, inside, (lo, lo + len(inside))
 
 
 def by_time(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
-from support.oracle import consecutive, taken
+from support.oracle import arrivals, consecutive, counts_arrivals, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
 from support.stream_oracle import Registered, Stream, by_ranks, by_rows, edge_after
@@ -59,9 +59,9 @@ class Kept(Stream):
         emitted = super().push(batch)
         return emitted | self.changes(before)
 
-    def advance(self, watermark: int) -> dict[Any, list[Any]]:
+    def advance(self, watermark: int, group: Group | None = None) -> dict[Any, list[Any]]:
         before = self.watermark
-        return super().advance(watermark) | self.changes(before)
+        return super().advance(watermark, group) | self.changes(before)
 
     def close(self) -> dict[Any, list[Any]]:
         self.closing = True
@@ -75,17 +75,23 @@ class Kept(Stream):
         self.latest = max(time, self.latest or time) if self.order == "in-order" else self.latest
         return emitted | self.changes(before)
 
-    def changes(self, _: int | None) -> dict[Any, list[Any]]:
-        """Return final windows determined by rows that differ from what was emitted."""
+    def changes(self, before: int | None) -> dict[Any, list[Any]]:
+        """Return final windows determined by rows that differ from what was emitted.
+
+        `before` is the watermark before the call. Where a window's end is the time of one row, whatever
+        others come, it may have expired before that row came.
+        """
         times = self.times()
         columns = {name: plain(self.table[name]) for name in self.schema.names}
         result: dict[Any, list[Any]] = {}
-        for name, (query, *_) in self.queries.items():
+        for name, (query, _, lateness) in self.queries.items():
             for window in filter(by_rows, query.windows):
+                least = None if before is None or not counts_arrivals(window) else before - lateness
                 for group, rows in self.groups(name, window, columns).items():
                     ranked = sorted(rows, key=lambda row: (times[row], row))
                     known = self.final[(name, window.name, group)]
-                    now = {each.identity: each for each in self.finals(window, ranked, times, columns, group)}
+                    finals = self.finals(window, ranked, times, columns, group)
+                    now = {each.identity: each for each in finals if least is None or each.end >= least}
                     for identity, each in now.items():
                         if known.get(identity) == each:
                             continue
@@ -108,7 +114,7 @@ class Kept(Stream):
         group: Group,
     ) -> Iterator[FinalWindow]:
         ascending = [times[row] for row in ranked]
-        reached = None if self.closing else self.watermark
+        reached = None if self.closing else self.reached(group)
 
         def emitted(identity: Any, lo: int, hi: int, extent: tuple[int, int] | None = None) -> FinalWindow:
             start, end = extent or (ascending[lo], ascending[hi - 1])
@@ -152,6 +158,12 @@ class Kept(Stream):
                 hi = sum(time < edge for time in ascending)
                 if final(edge):
                     yield emitted(edge, max(0, hi - window.size.count), hi)
+        elif counts_arrivals(window):
+            windows = arrivals(window, ranked, times, self.time_type)
+            for number, (start, end, _, ranks) in enumerate(windows):
+                if final(end):
+                    assert ranks is not None
+                    yield emitted(number, *ranks, (start, end))
         else:
             length = in_units(window.size, self.time_type)
             for hi in range(window.slide.count, len(ranked) + 1, window.slide.count):
@@ -225,6 +237,7 @@ class Both:
         lateness = part.lateness if allowed_lateness is None else allowed_lateness
         part.queries[name] = Registered(query, max(so_far) if so_far else None, lateness)
         part.watermark, part.latest = self.watermark, self.latest
+        part.ahead = {key: at for other in self.parts.values() for key, at in other.ahead.items()}
         self.parts[kept] = part
 
     def remove(self, name: str) -> None:
@@ -245,8 +258,8 @@ class Both:
         self.rows += len(fresh)
         return self.moved(result)
 
-    def advance(self, watermark: int) -> dict[Any, list[Any]]:
-        return self.each(lambda part: part.advance(watermark))
+    def advance(self, watermark: int, group: Group | None = None) -> dict[Any, list[Any]]:
+        return self.each(lambda part: part.advance(watermark, group))
 
     def close(self) -> dict[Any, list[Any]]:
         return self.each(lambda part: part.close())
@@ -270,13 +283,20 @@ class Both:
         self.watermark, self.latest = part.watermark, part.latest
         return result
 
-    def cutoff_of(self, time: int) -> bool:
+    def reached(self, group: Group) -> int | None:
+        return next(iter(self.parts.values())).reached(group)
+
+    def cutoff_of(self, time: int, group: Group | None = None) -> bool:
         """Whether a punctuation at this time is not too late."""
+        ahead = next(iter(self.parts.values())).ahead
+        if group is None and any(time < mark for mark in ahead.values()):
+            return False
+        watermark = self.watermark if group is None else self.reached(group)
         if self.order == "in-order":
-            reached = [t for t in (self.latest, self.watermark) if t is not None]
+            reached = [t for t in (self.latest, watermark) if t is not None]
             return all(t <= time for t in reached)
         return any(
-            (since is None or time > since) and (self.watermark is None or time >= self.watermark - lateness)
+            (since is None or time > since) and (watermark is None or time >= watermark - lateness)
             for query, since, lateness in self.parts[True].queries.values()
             if any(isinstance(window, wk.Punctuation) for window in query.windows)
         )
@@ -353,7 +373,7 @@ class Both:
             values = [columns[each.name][row] for each in query.aggs]
             number = columns["window_number"][row] if "window_number" in columns else None
             update = columns["update"][row]
-            assert (number is not None) == numbered(kind)
+            assert (number is not None) == (numbered(kind) or counts_arrivals(kind))
             assert (ranks[row] is not None) == (kind.counts_rows and span is not None)
             at = (name, *group, window)
             if numbered(kind):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 import windowkit as wk
-from support.oracle import by_row_sessions, extents, has_gap, taken
+from support import local_oracle
+from support.oracle import by_row_sessions, counts_arrivals, extents, has_gap, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
 
@@ -57,6 +59,8 @@ class Stream:
         self.time_type = schema.field(query.time).type
         self.watermark: int | None = None
         self.latest: int | None = None
+        # Keys that are complete further than the stream, and up to when.
+        self.ahead: dict[tuple[Any, ...], int] = {}
         # Rows that each window accepted, with the time at which they count for it.
         self.taken: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
         self.late: list[tuple[str, int, str]] = []
@@ -80,10 +84,10 @@ class Stream:
         before = self.table.num_rows
         self.table = pa.concat_tables([self.table, batch])
         times = self.times()
-        watermark = self.watermark
+        watermark, reached = self.watermark, self.all_reached()
         self.fresh = set()
-        gaps = [name for window in self.any_query().windows for name in window.columns]
-        given = {name: plain(self.table[name]) for name in gaps}
+        read = [name for window in self.any_query().windows for name in window.columns]
+        given = {name: plain(self.table[name]) for name in [*read, *self.any_query().by]}
         for row, name in itertools.product(range(before, self.table.num_rows), self.queries):
             why = self.offer(name, row, times[row], given)
             if why is None:
@@ -94,7 +98,12 @@ class Stream:
         seen = [t for t in times[before:] if t is not None]
         if seen:
             self.latest = max([*seen] if self.latest is None else [*seen, self.latest])
-        result = self.emit(lambda end, past: watermark is not None and past(end, watermark), self.fresh, True)
+
+        def was_final(end: int, past: Any, group: tuple[Any, ...]) -> bool:
+            of_group = reached(group)
+            return of_group is not None and past(end, of_group)
+
+        result = self.emit(was_final, self.fresh, True)
         if self.latest is not None:
             if self.order == "in-order":
                 result |= self.move(max(self.latest, self.latest if watermark is None else watermark))
@@ -103,8 +112,8 @@ class Stream:
                 result |= self.move(moved if watermark is None else max(moved, watermark))
         return result
 
-    def advance(self, watermark: int) -> dict[Result, list[Any]]:
-        return self.move(watermark)
+    def advance(self, watermark: int, group: tuple[Any, ...] | None = None) -> dict[Result, list[Any]]:
+        return self.move(watermark, group)
 
     def close(self) -> dict[Result, list[Any]]:
         return self.move(NEVER)
@@ -128,7 +137,8 @@ class Stream:
             return "no gap"
         if since is not None and t <= since:
             return "before the query"
-        horizon = None if self.watermark is None else self.watermark - lateness
+        reached = self.reached(self.group_of(row, given))
+        horizon = None if reached is None else reached - lateness
         why: str | None = "too late"
         for window in query.windows:
             if horizon is None or self.is_open(window, t, horizon):
@@ -141,6 +151,9 @@ class Stream:
         """Whether windows have not come so far, or one that a row alone would open has not expired."""
         if t >= horizon:
             return True
+        if isinstance(window, wk.Sliding) and counts_arrivals(window):
+            # A window that ends at the horizon has not expired.
+            return t > horizon - in_units(window.size, self.time_type)
         if isinstance(window, wk.Landmark):
             return last_end(window, t, self.time_type) > horizon
         if isinstance(window, wk.Sliding) and isinstance(window.size, wk.Rows) and not by_ranks(window):
@@ -164,13 +177,34 @@ class Stream:
         )
         return isinstance(window, wk.Landmark) and not ordered
 
-    def move(self, watermark: int) -> dict[Result, list[Any]]:
-        before = self.watermark
+    def group_of(self, row: int, columns: dict[str, list[Any]]) -> tuple[Any, ...]:
+        return tuple(key(columns[by][row]) for by in self.any_query().by)
 
-        def is_final(end: int, past: Any) -> bool:
-            return past(end, watermark) and (before is None or not past(end, before))
+    def reached(self, group: tuple[Any, ...]) -> int | None:
+        """Return up to when a key is complete."""
+        return self.all_reached()(group)
 
-        self.watermark = watermark
+    def all_reached(self) -> Callable[[tuple[Any, ...]], int | None]:
+        """Return the same of all keys, as it is now."""
+        watermark, ahead = self.watermark, dict(self.ahead)
+
+        def reached(group: tuple[Any, ...]) -> int | None:
+            return max([t for t in (watermark, ahead.get(group)) if t is not None], default=None)
+
+        return reached
+
+    def move(self, watermark: int, group: tuple[Any, ...] | None = None) -> dict[Result, list[Any]]:
+        before = self.all_reached()
+
+        def is_final(end: int, past: Any, of: tuple[Any, ...]) -> bool:
+            was, now = before(of), after(of)
+            return now is not None and past(end, now) and (was is None or not past(end, was))
+
+        if group is None:
+            self.watermark = watermark
+        else:
+            self.ahead[group] = watermark
+        after = self.all_reached()
         return self.emit(is_final, None, False)
 
     def emit(self, is_final: Any, fresh: set[int] | None, update: bool) -> dict[Result, list[Any]]:
@@ -188,11 +222,14 @@ class Stream:
 
                 for group, rows in groups.items():
                     for start, end, inside, _ in extents(window, rows, counted, self.time_type, columns):
-                        if not is_final(over(window, end), past) or (since is not None and start <= since):
+                        if not is_final(over(window, end), past, group):
+                            continue
+                        if since is not None and start <= since:
                             continue
                         if fresh is not None:
-                            assert self.watermark is not None
-                            expired = past(over(window, end), self.watermark - lateness)
+                            reached = self.reached(group)
+                            assert reached is not None
+                            expired = past(over(window, end), reached - lateness)
                             if expired or fresh.isdisjoint(inside):
                                 # It ended before it could be emitted: a longer one will be an update too.
                                 self.emitted[(name, window.name, group)].update(inside if session else ())
@@ -244,6 +281,8 @@ def last_end(window: wk.Landmark, t: int, kind: pa.DataType) -> int:
     """Return where the last window of a landmark ends that contains a time; that of none is over."""
     if window.period is None:
         return NEVER if in_units(window.start, kind) <= t else -NEVER
+    if window.is_local:
+        return local_oracle.last_end(window, t, kind)
     offset, period = in_units(window.start_time or 0, kind), in_units(window.period, kind)
     return t - (t - offset) % period + period
 

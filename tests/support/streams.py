@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
 import windowkit as wk
-from support.plain import column, nanoseconds_per_unit, plain
+from support.plain import column, key, nanoseconds_per_unit, plain
 from support.rows_oracle import Both
 from support.stream_oracle import Stream, assert_same, results
 from windowkit.moments import Moment
@@ -85,6 +85,7 @@ KINDS = [
     "band",
     "landmark",
     "landmarks",
+    "local",
     "global",
 ]
 
@@ -154,7 +155,38 @@ def time_window(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
         case "landmarks":
             period = scaled(size * draw(st.integers(1, 4)), kind)
             return wk.landmark(scaled(size, kind), period=period, start_time=start_time)
+        case "local":
+            return local_window(draw, kind)
     return wk.global_window()
+
+
+def local_window(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
+    """Draw a window of calendar periods near the first days, or the first units of time, of 1970."""
+    if pa.types.is_integer(kind) or pa.types.is_duration(kind):
+        return wk.tumbling(5 if pa.types.is_integer(kind) else wk.Duration(5 * nanoseconds_per_unit(kind)))
+    zone, is_date = None, pa.types.is_date(kind)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        zone = draw(st.sampled_from([None, "UTC", "Europe/Berlin", "-03:30"]))
+    # Where 1970 begins by the clock.
+    begins = {"Europe/Berlin": 3_600, "-03:30": -12_600}.get(zone or "", 0) * 10**9
+    late = draw(st.integers(-6, 6) if is_date else st.integers(-60, 100))
+    start = wk.Duration(begins + late * nanoseconds_per_unit(kind))
+    few, more = draw(st.integers(1, 3)), draw(st.integers(0, 3))
+    week_start = draw(st.sampled_from(["monday", "thursday", "sunday"]))
+    match draw(st.sampled_from(["months", "weeks", "days", "so far", "every", "every days"])):
+        case "months":
+            return wk.sliding(f"{few + more} months", f"{few} months", start_time=start, zone=zone)
+        case "weeks":
+            return wk.tumbling(f"{few} weeks", start_time=start, zone=zone, week_start=week_start)
+        case "days" if zone is not None:
+            return wk.sliding(f"{few + more} days", f"{few} days", start_time=start, zone=zone)
+        case "so far":
+            period = f"{few * (more + 1)} months"
+            return wk.landmark(f"{few} months", period=period, start_time=start, zone=zone)
+        case "every" if not is_date:
+            every = wk.Duration(draw(st.integers(1, 25)) * nanoseconds_per_unit(kind))
+            return wk.landmark(every, period=f"{few} months", start_time=start, zone=zone)
+    return wk.landmark(f"{few} days", period=f"{more + 1} months", start_time=start, zone=zone)
 
 
 def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
@@ -162,7 +194,10 @@ def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
     size, rows = draw(st.integers(1, 25)), draw(st.integers(1, 7))
     match draw(
         st.sampled_from(
-            ["count", "count", "count", "last rows", "last time", "marks", "marks", "between", "long", "own"]
+            [
+                *("count", "count", "count", "last rows", "last time", "arrivals", "arrivals"),
+                *("marks", "marks", "between", "long", "own"),
+            ]
         )
     ):
         case "count":
@@ -173,6 +208,8 @@ def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
             return wk.sliding(wk.rows(rows), scaled(size, kind), start_time=scaled(start, kind))
         case "last time":
             return wk.sliding(scaled(size, kind), wk.rows(rows))
+        case "arrivals":
+            return wk.sliding(scaled(size, kind), wk.rows(rows), order="arrival")
         case "marks":
             return wk.punctuation(
                 draw(st.sampled_from(["m", "n"])), at=draw(st.sampled_from(["start", "end"]))
@@ -193,11 +230,12 @@ def windows(draw: st.DrawFn, kind: pa.DataType) -> list[wk.Window]:
 
 
 class Call(NamedTuple):
-    """A batch to push, or how far to move the watermark on, or a punctuation."""
+    """A batch to push, or how far to move the watermark on, or a punctuation; perhaps of a row's key."""
 
     batch: pa.Table | None
     advance: int = 0
     mark: bool = False
+    of: int | None = None
 
 
 class Case(NamedTuple):
@@ -257,7 +295,7 @@ def cases(draw: st.DrawFn, order: str | None = None) -> Case:
     calls, now = [], draw(st.integers(-30, 30))
     for _ in range(draw(st.integers(1, 8))):
         if draw(st.integers(0, 3)) == 0:
-            calls.append(Call(None, draw(st.integers(0, 30))))
+            calls.append(Call(None, draw(st.integers(0, 30)), of=draw(st.none() | st.integers(0, 20))))
             continue
         delays = [0] if order == "in-order" else [0, 0, 0, 1, 4, 11, 30]
         batch, now = draw(batches(schema, kinds, now, [0, 0, 1, 1, 2, 5, 12, 40], delays))
@@ -310,10 +348,30 @@ def call(op: wk.Operator, oracle: Stream | Both, what: Call, time: pa.DataType) 
     """Push, or move the watermark; return what must be returned, and what is."""
     if what.batch is not None:
         return oracle.push(what.batch), op.push(what.batch)
+    given = a_key(op, oracle, what)
+    if given is not None:
+        group = group_of(oracle.schema, given)
+        least = oracle.reached(group)
+        target = max(-40 if least is None else least, reached(oracle) - 15 + what.advance)
+        return oracle.advance(target, group), op.advance(scalar(target, time), key=given)
     least = oracle.watermark if oracle.watermark is not None else -40
     # In order the watermark is where rows are; out of order mostly somewhere behind the latest row.
     target = max(least, reached(oracle) - 15 + what.advance) if oracle.order == "out-of-order" else least
     return oracle.advance(target), op.advance(scalar(target, time))
+
+
+def group_of(schema: pa.Schema, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return a key as oracles have it."""
+    return tuple(key(plain(column([value], schema.field(name).type))[0]) for name, value in given.items())
+
+
+def a_key(op: wk.Operator, oracle: Stream | Both, what: Call) -> dict[str, Any] | None:
+    """Return the key that a call is for, if it is for one: that of some row."""
+    part = next(iter(oracle.parts.values())) if isinstance(oracle, Both) else oracle
+    query, table = next(iter(op.queries.values())), part.table
+    if what.of is None or not query.by or not table.num_rows or part.order == "in-order":
+        return None
+    return {name: table[name][what.of % table.num_rows].as_py() for name in query.by}
 
 
 def step(op: wk.Operator, oracle: Stream, what: Call, time: pa.DataType) -> None:

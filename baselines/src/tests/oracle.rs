@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windowkit::window::Window;
+use windowkit::window::{Arrivals, Window};
 
 use super::functions::Tested;
 use super::{Answers, Row};
@@ -20,6 +20,10 @@ pub(super) struct Oracle<'a> {
     emitted: BTreeSet<(usize, usize)>,
     /// Rows of the windows of a number of rows that are final, by key, window and first rank.
     counted: BTreeMap<(u32, usize, usize), Vec<usize>>,
+    /// Rows that each window which arrivals end accepted, in the order of arrival.
+    arrived: BTreeMap<usize, Vec<usize>>,
+    /// Rows of those windows that are final, by key, window and number.
+    ended: BTreeMap<(u32, usize, usize), Vec<usize>>,
     late: u64,
 }
 
@@ -37,6 +41,8 @@ impl<'a> Oracle<'a> {
             rows: Vec::new(),
             emitted: BTreeSet::new(),
             counted: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+            ended: BTreeMap::new(),
             late: 0,
         }
     }
@@ -111,6 +117,7 @@ impl<'a> Oracle<'a> {
         let alive = |window: &Window| match window {
             // It ends with its last row, whichever that will be.
             Window::Counted(_) => t >= horizon,
+            Window::Arrivals(window) => t > horizon.saturating_sub(window.size()),
             _ => Self::extents(window, &[t]).into_iter().any(|(_, end)| !past(window, end, horizon)),
         };
         self.windows.iter().any(alive)
@@ -128,7 +135,7 @@ impl<'a> Oracle<'a> {
         for (key, own) in self.keys() {
             let times: Vec<i64> = own.iter().map(|&at| self.rows[at].1).collect();
             for (number, window) in self.windows.iter().enumerate() {
-                if matches!(window, Window::Counted(_)) {
+                if matches!(window, Window::Counted(_) | Window::Arrivals(_)) {
                     continue;
                 }
                 let session = matches!(window, Window::Session(_));
@@ -160,10 +167,60 @@ impl<'a> Oracle<'a> {
         answers
     }
 
+    /// Windows that arrivals end that are final and were not emitted with these rows, and had not expired before the call:
+    /// all of a key's rows in the stretch of time up to the row that ends it, and of those at that time the earlier ones.
+    fn emit_arrivals(&mut self, horizon: Option<i64>, closing: bool, functions: &[Tested]) -> Answers {
+        let mut answers = Answers::new();
+        let keys: BTreeSet<u32> = self.rows.iter().map(|row| row.0).collect();
+        for (number, window) in self.windows.iter().enumerate() {
+            let Window::Arrivals(kind) = window else { continue };
+            for &key in &keys {
+                let all = self.arrived.get(&number).map_or(&[][..], Vec::as_slice);
+                let own: Vec<usize> = all.iter().copied().filter(|&at| self.rows[at].0 == key).collect();
+                for (k, counted) in own.chunks_exact(kind.rows()).enumerate() {
+                    let last = counted[kind.rows() - 1];
+                    let end = self.rows[last].1;
+                    let is_final = closing || self.watermark.is_some_and(|watermark| end <= watermark);
+                    if !is_final || horizon.is_some_and(|horizon| end < horizon) {
+                        continue;
+                    }
+                    let rows = Self::up_to(kind, &own, &self.rows, last);
+                    let known = self.ended.insert((key, number, k), rows.clone());
+                    if known.as_ref() != Some(&rows) {
+                        let ranks = Some(((k * kind.rows()) as u64, ((k + 1) * kind.rows()) as u64));
+                        let name = (key, number as u32, end - kind.size(), end, ranks, known.is_some());
+                        answers.insert(name, self.texts(&rows, functions));
+                    }
+                }
+            }
+        }
+        answers
+    }
+
+    /// The rows of the window that a row ends, in the order of time and arrival.
+    fn up_to(kind: &Arrivals, own: &[usize], rows: &[Row], last: usize) -> Vec<usize> {
+        let end = rows[last].1;
+        let is_inside = |&at: &usize| end - kind.size() < rows[at].1 && (rows[at].1, at) <= (end, last);
+        let mut inside: Vec<usize> = own.iter().copied().filter(is_inside).collect();
+        inside.sort_by_key(|&at| (rows[at].1, at));
+        inside
+    }
+
+    /// The time before which windows have expired.
+    fn horizon(&self) -> Option<i64> {
+        self.watermark.map(|watermark| watermark.saturating_sub(self.lateness))
+    }
+
     pub(super) fn push(&mut self, rows: &[Row], functions: &[Tested]) -> Answers {
         let fresh = self.rows.len();
         for &row in rows {
             if self.waits_for(row.1) {
+                for (number, window) in self.windows.iter().enumerate() {
+                    let Window::Arrivals(kind) = window else { continue };
+                    if self.horizon().is_none_or(|horizon| row.1 > horizon.saturating_sub(kind.size())) {
+                        self.arrived.entry(number).or_default().push(self.rows.len());
+                    }
+                }
                 self.rows.push(row);
             } else {
                 self.late += 1;
@@ -174,6 +231,7 @@ impl<'a> Oracle<'a> {
             |window: &Window, end: i64| watermark.is_some_and(|watermark| past(window, end, watermark));
         let mut answers = self.emit(ready, Some(fresh), functions);
         answers.extend(self.emit_counted(false, functions));
+        answers.extend(self.emit_arrivals(self.horizon(), false, functions));
         answers
     }
 
@@ -186,12 +244,14 @@ impl<'a> Oracle<'a> {
     }
 
     fn reach(&mut self, watermark: i64, closing: bool, functions: &[Tested]) -> Answers {
+        let horizon = self.horizon();
         let before = self.watermark.replace(watermark);
         let ready = |window: &Window, end: i64| {
             past(window, end, watermark) && before.is_none_or(|before| !past(window, end, before))
         };
         let mut answers = self.emit(ready, None, functions);
         answers.extend(self.emit_counted(closing, functions));
+        answers.extend(self.emit_arrivals(horizon, closing, functions));
         answers
     }
 }

@@ -50,6 +50,9 @@ fn workload(name: &str) -> (Vec<Window>, Tested) {
         "the last rows at times, or the last time at rows" => {
             (vec![Window::LastRows(LastRows::new(3, 5, 0))], sum())
         }
+        "the last time, each time so many rows have arrived" => {
+            (vec![Window::Arrivals(Arrivals::new(9, 2))], sum())
+        }
         "windows between punctuations, and user-defined windows" => {
             (vec![Window::Punctuation(Punctuation::new(0, Mark::End))], sum())
         }
@@ -67,7 +70,7 @@ fn the_table_has_every_technique_and_workload_in_both_orders() {
     let techniques: BTreeSet<_> = cells.iter().map(|cell| cell.2).collect();
     assert_eq!(techniques, Method::NAMES.into_iter().collect());
     let workloads: BTreeSet<_> = cells.iter().map(|cell| cell.1).collect();
-    assert_eq!((workloads.len(), cells.len()), (10, 2 * 10 * Method::ALL.len()));
+    assert_eq!((workloads.len(), cells.len()), (11, 2 * 11 * Method::ALL.len()));
     let said: BTreeSet<String> = cells.iter().map(|cell| cell.3.to_owned()).collect();
     let known = reasons().into_keys().map(|letter| format!("no *{letter}*"));
     assert_eq!(said, known.chain(["yes".into()]).collect());

@@ -147,6 +147,10 @@ def window_tuple(window: Tumbling | Length | Rows | None) -> WindowTuple | None:
         )
     if not isinstance(window, Tumbling):
         window = tumbling(window)
+    if window.is_local:
+        raise InvalidType(
+            f"window: {window} is of a calendar; allowed are tumbling windows of a fixed length"
+        )
     _, _, size, _, offset, is_time = window.specification()
     if isinstance(window.size, RowCount):
         return "rows", rows(size).size, 0

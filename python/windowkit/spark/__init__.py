@@ -11,7 +11,7 @@ from windowkit.spark.ids import wids
 from windowkit.spark.jobs import reference
 from windowkit.spark.parquet import explain_scan, options, register, scan
 from windowkit.spark.partition import Partitioning, partition_id, partitioning, repartition
-from windowkit.spark.routes import aggregate, explain, explain_roll, roll
+from windowkit.spark.routes import aggregate, as_of, explain, explain_roll, roll
 from windowkit.spark.shipping import Metrics
 from windowkit.spark.streams import explain as explain_stream
 from windowkit.spark.streams import stream
@@ -21,6 +21,7 @@ __all__ = [
     "MissingPySparkError",
     "Partitioning",
     "aggregate",
+    "as_of",
     "explain",
     "explain_roll",
     "explain_scan",

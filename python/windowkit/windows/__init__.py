@@ -11,6 +11,7 @@ from windowkit.windows.between import Between, between
 from windowkit.windows.everything import Global, global_window
 from windowkit.windows.grammar import Call, bare, checked_name, quoted, read_call, split, unquoted
 from windowkit.windows.landmark import Landmark, landmark
+from windowkit.windows.local import WEEKDAYS, ZoneLike
 from windowkit.windows.punctuation import Punctuation, punctuation
 from windowkit.windows.session import Session, session
 from windowkit.windows.sliding import Sliding, sliding
@@ -28,6 +29,7 @@ from windowkit.windows.user import (
 )
 
 __all__ = [
+    "WEEKDAYS",
     "WINDOW_FORMS",
     "Add",
     "Assembly",
@@ -47,6 +49,7 @@ __all__ = [
     "Sliding",
     "Tumbling",
     "Window",
+    "ZoneLike",
     "band",
     "bare",
     "between",

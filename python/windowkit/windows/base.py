@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar, final
 import pyarrow as pa
 
 from windowkit.checks import article, boolean
-from windowkit.durations import Duration, Length, Measure, Rows, length
+from windowkit.durations import Duration, Length, Measure, Months, Period, Rows, length, period
 from windowkit.durations import rows as number_of_rows
 from windowkit.engines import find
 from windowkit.errors import InvalidType, InvalidValue
@@ -100,7 +100,7 @@ class Window(ABC):
     def assembly(self) -> Assembly:
         """Of which slices a window is made where no rows are stored."""
 
-    def lengths(self) -> Mapping[str, Measure | Moment | None]:
+    def lengths(self) -> Mapping[str, Period | Moment | None]:
         """Return the lengths and moments by argument; None for those not given."""
         return {}
 
@@ -114,6 +114,16 @@ class Window(ABC):
         return []
 
     @property
+    def is_local(self) -> bool:
+        """Whether its lengths are periods of a calendar, such as days of a time zone, or months."""
+        return False
+
+    @property
+    def local_zone(self) -> str | None:
+        """The time zone whose periods its lengths are, where one is given."""
+        return None
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the window reads besides the time."""
         return ()
@@ -122,6 +132,11 @@ class Window(ABC):
     def counts_rows(self) -> bool:
         """Whether one of its lengths is a number of rows: results then have the column ``window_rows``."""
         return any(isinstance(each, Rows) for each in self.lengths().values())
+
+    @property
+    def counts_arrivals(self) -> bool:
+        """Whether the order in which rows arrive determines its windows, even where their times differ."""
+        return False
 
     @final
     def bound(self) -> Bound:
@@ -213,7 +228,7 @@ class Window(ABC):
         Raises
         ------
         InvalidType, InvalidValue
-            As `wids`; or `ids` are not integers, or `time_type` is no Arrow type.
+            As `wids`; or `ids` are not integers, or `time_type` is not an Arrow type.
         Overflow
             The type cannot hold an edge.
 
@@ -230,12 +245,14 @@ class Window(ABC):
         return find("extent")(self, ids, time_type, validate)
 
 
-def counted(measure: Measure | Moment) -> tuple[str, int]:
+def counted(measure: Period | Moment) -> tuple[str, int]:
     """Return unit and count of a length or moment."""
     if isinstance(measure, Duration):
         return "nanoseconds", measure.nanoseconds
     if isinstance(measure, Rows):
         return "rows", measure.count
+    if isinstance(measure, Months):
+        return "months", measure.count
     if isinstance(measure, Moment):
         return "instant" if measure.zoned else "local", measure.nanoseconds
     return "units", measure
@@ -251,17 +268,17 @@ def time_type(windows: Collection[Window]) -> pa.DataType:
     unit = "ns" if any(each.nanoseconds % 1_000 for each in timed) else "us"
     if any(isinstance(window.lengths().get("start"), Duration) for window in windows):
         return pa.duration(unit)
-    return pa.timestamp(
-        unit, "UTC" if any(isinstance(each, Moment) and each.zoned for each in timed) else None
-    )
+    zoned = any(isinstance(each, Moment) and each.zoned for each in timed)
+    zoned |= any(window.local_zone is not None for window in windows)
+    return pa.timestamp(unit, "UTC" if zoned else None)
 
 
-def units(measure: Measure | Moment | None) -> int:
-    """Return nanoseconds, units of an integer column, or rows; 0 for none."""
+def units(measure: Period | Moment | None) -> int:
+    """Return nanoseconds, units of an integer column, rows, or months; 0 for none."""
     return 0 if measure is None else counted(measure)[1]
 
 
-def shown(measure: Measure) -> str:
+def shown(measure: Period) -> str:
     """Return `measure` for a message, as the user wrote it."""
     return repr(measure.text) if isinstance(measure, Duration) else str(measure)
 
@@ -270,14 +287,18 @@ def optional_length(argument: str, value: Length | None) -> Measure | None:
     return None if value is None else length(argument, value)
 
 
-def require_positive(argument: str, measure: Measure) -> None:
+def optional_period(argument: str, value: Length | None) -> Period | None:
+    return None if value is None else period(argument, value)
+
+
+def require_positive(argument: str, measure: Period) -> None:
     if units(measure) <= 0:
         raise InvalidValue(
             f"{argument}: {shown(measure)} is not positive; {article(argument)} must be greater than zero"
         )
 
 
-def require_no_rows(argument: str, measure: Measure | None) -> None:
+def require_no_rows(argument: str, measure: Period | None) -> None:
     """Refuse a number of rows where a stretch of the time column is meant."""
     if isinstance(measure, Rows):
         raise InvalidType(
@@ -286,21 +307,23 @@ def require_no_rows(argument: str, measure: Measure | None) -> None:
         )
 
 
-def require_same_kind(argument: str, measure: Measure, other: str, reference: Measure) -> None:
+def require_same_kind(argument: str, measure: Period, other: str, reference: Period) -> None:
     if kind_of(measure) != kind_of(reference):
         raise InvalidType(
             f"{argument}: {shown(measure)} is {kind_of(measure)} where {other} {shown(reference)} is "
-            f"{kind_of(reference)}; the lengths of a window are all durations or all integers"
+            f"{kind_of(reference)}; the lengths of a window are all of one kind"
         )
 
 
-def kind_of(measure: Measure) -> str:
+def kind_of(measure: Period) -> str:
     if isinstance(measure, Rows):
         return "a number of rows"
+    if isinstance(measure, Months):
+        return "a number of months"
     return "a duration" if isinstance(measure, Duration) else "an integer"
 
 
-def require_start_time(start_time: Measure | None, other: str, period: Measure) -> None:
+def require_start_time(start_time: Period | None, other: str, period: Period) -> None:
     if start_time is None:
         return
     require_no_rows("start_time", start_time)

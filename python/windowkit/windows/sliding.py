@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from windowkit.durations import Duration, Length, Measure, Rows, length
-from windowkit.errors import InvalidValue
+from windowkit.checks import a_type
+from windowkit.durations import Duration, Length, Period, Rows, period
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.base import (
     Assembly,
-    Window,
-    optional_length,
+    optional_period,
     require_partial,
     require_positive,
     require_same_kind,
@@ -19,22 +19,38 @@ from windowkit.windows.base import (
     shown,
     units,
 )
+from windowkit.windows.local import Localised, ZoneLike, checked_week_start, checked_zone
 from windowkit.windows.tumbling import Specification, trailing
 
 
 @dataclass(frozen=True, repr=False)
-class Sliding(Window):
+class Sliding(Localised):
     """Windows ``[start_time + k * slide, start_time + k * slide + size)``; see `sliding`."""
 
     kind: ClassVar[str] = "sliding"
-    size: Measure
-    slide: Measure
-    start_time: Measure | None = None
+    size: Period
+    slide: Period
+    start_time: Period | None = None
     partial: bool = False
+    order: Literal["time", "arrival"] = "time"
 
     def __post_init__(self) -> None:
         require_positive("size", self.size)
         require_positive("slide", self.slide)
+        if not isinstance(self.order, str):
+            raise InvalidType(f"order: {self.order!r} is {a_type(self.order)}; order is 'time' or 'arrival'")
+        if self.order not in ("time", "arrival"):
+            raise InvalidValue(f"order: {self.order!r} is unknown; order is 'time' or 'arrival'")
+        if self.counts_arrivals and not self.slides_by_rows:
+            raise InvalidValue(
+                f"order: 'arrival' is given for windows of {shown(self.size)} every {shown(self.slide)}; "
+                "rows are counted as they arrive only by windows whose size is a length of time or "
+                "integers and whose slide is a number of rows"
+            )
+        if self.is_local:
+            self.require_periods("size", self.size)
+            self.require_periods("slide", self.slide)
+            self.require_same_unit("slide", self.slide, "size", self.size)
         if not self.is_multi_measure:
             require_same_kind("slide", self.slide, "size", self.size)
             if units(self.slide) > units(self.size):
@@ -42,7 +58,11 @@ class Sliding(Window):
                     f"slide: {shown(self.slide)} is greater than size {shown(self.size)}; a sliding window's "
                     "slide is at most its size"
                 )
-        require_start_time(self.start_time, "slide", self.slide)
+        if self.is_local:
+            self.require_local_start(self.start_time, "slide", self.slide)
+            self.require_week_start("slide", self.slide)
+        else:
+            require_start_time(self.start_time, "slide", self.slide)
         require_partial(self.partial, isinstance(self.size, Rows) and isinstance(self.slide, Rows))
 
     @property
@@ -50,31 +70,45 @@ class Sliding(Window):
         """Whether one of size and slide is a number of rows and the other is not."""
         return isinstance(self.size, Rows) != isinstance(self.slide, Rows)
 
+    @property
+    def slides_by_rows(self) -> bool:
+        """Whether a window ends every so many rows, and begins at a time."""
+        return isinstance(self.slide, Rows) and not isinstance(self.size, Rows)
+
+    @property
+    def counts_arrivals(self) -> bool:
+        """Whether a key's rows are counted as they arrive."""
+        return self.order == "arrival"
+
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
-        return [str(self.size), str(self.slide), *trailing(self.start_time, self.partial)]
+        order = ["order=arrival"] if self.counts_arrivals else []
+        return [str(self.size), str(self.slide), *trailing(self, self.start_time, self.partial), *order]
 
     def character(self, context: str) -> str:
         """Describe how many windows a row is in, or which rows are in one."""
         if self.is_multi_measure:
             end, begin = ("a time", "rank") if isinstance(self.size, Rows) else ("a row", "time")
-            return f"{context}: {end} ends it, and determines the {begin} that begins it"
+            counted = ", counted in the order of arrival," if self.counts_arrivals else ""
+            return f"{context}: {end}{counted} ends it, and determines the {begin} that begins it"
         count, rest = divmod(units(self.size), units(self.slide))
         several = f"{count} or {count + 1}" if rest else str(count)
-        return f"{context}; a row is in {several} of them" + (", by its rank" if self.counts_rows else "")
+        ranked = ", by its rank" if self.counts_rows else ""
+        return f"{context}; a row is in {several} of them{ranked}{self.calendar()}"
 
     @property
     def assembly(self) -> Assembly:
         """Of which slices a window is made."""
         return "range"
 
-    def lengths(self) -> Mapping[str, Measure | None]:
+    def lengths(self) -> Mapping[str, Period | None]:
         """Return size, slide and start_time."""
         return {"size": self.size, "slide": self.slide, "start_time": self.start_time}
 
     def options(self) -> list[str]:
-        """Return ``partial`` if unfinished windows count."""
-        return ["partial"] if self.partial else []
+        """Return ``partial``, ``arrival`` and the calendar, as far as the window has them."""
+        flags = {"partial": self.partial, "arrival": self.counts_arrivals}
+        return [*(name for name, is_set in flags.items() if is_set), *self.calendar_options()]
 
     @property
     def is_time(self) -> bool:
@@ -87,15 +121,22 @@ class Sliding(Window):
 
 
 def sliding(
-    size: Length, slide: Length, *, start_time: Length | None = None, partial: bool = False
+    size: Length,
+    slide: Length,
+    *,
+    start_time: Length | None = None,
+    partial: bool = False,
+    order: Literal["time", "arrival"] = "time",
+    zone: ZoneLike | None = None,
+    week_start: str | None = None,
 ) -> Sliding:
     """Windows of one size that start every `slide`; each row is in about size / slide of them.
 
     Parameters
     ----------
     size : str, datetime.timedelta, int or Rows
-        Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, or a
-        number of rows as in ``"100 rows"``.
+        Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, a
+        number of rows as in ``"100 rows"``, or a number of months, quarters or years of a calendar.
     slide : str, datetime.timedelta, int or Rows
         Distance of one start to the next, greater than zero, at most `size`; need not divide it. If its
         measure differs from that of `size`, it is the distance of one end to the next.
@@ -105,6 +146,17 @@ def sliding(
     partial : bool, default False
         For windows whose size and slide are numbers of rows: whether those at the end of a key that have
         fewer rows are included.
+    order : str, default "time"
+        For windows of a length of time every so many rows: whether a key's rows are counted in the order of
+        ``"time"``, or of their ``"arrival"``, the order in which the data has them. Spark cannot say the
+        latter.
+    zone : str or datetime.tzinfo, optional
+        The time zone whose days, weeks, months, quarters and years the lengths are: a name such as
+        ``"America/New_York"``, or an offset such as ``"+02:00"``. For columns of timestamps with a zone,
+        whichever that is; without `zone`, their days are those of UTC.
+    week_start : str, optional
+        The day with which weeks begin, such as ``"sunday"``; Monday by default where there is a `zone`.
+        Without both, weeks are seven days from a Thursday, as Spark's are.
 
     Returns
     -------
@@ -120,14 +172,20 @@ def sliding(
         ``sliding("10 rows", "5 seconds")``: at each edge ``start_time + k * slide`` the last 10 rows of a key
         before it, or fewer while a key has fewer rows, if one of them came since the previous edge (Traub et
         al. 2019, §4.4). ``sliding("10 seconds", "100 rows")``: after each 100th row of a key, at a time t,
-        the rows up to it with times in ``(t - 10 seconds, t]`` (Li 2008, Eq. 5.16-5.18).
+        the rows up to it with times in ``(t - 10 seconds, t]`` (Li 2008, Eq. 5.16-5.18). With
+        ``order="arrival"`` it is the 100th, 200th, ... row of the key to arrive that ends a window (Eq.
+        5.13-5.15): a row that comes late moves no window's end.
 
         All but the first keep rows until all have arrived.
+
+        With a calendar: a number of its periods by a number of them, of one unit, as in
+        ``sliding("1 week", "1 day", zone="Europe/Paris")``; see `tumbling`.
 
     Raises
     ------
     InvalidType, InvalidValue
-        A length is invalid or not positive, `slide` is greater than `size`, or `start_time` is too large.
+        A length is invalid or not positive, `slide` is greater than `size`, or `start_time` is too large; or
+        `order` is not one of these, or is ``"arrival"`` for other windows.
 
     Examples
     --------
@@ -137,6 +195,9 @@ def sliding(
     sliding(600, 60)
     >>> print(sliding("10 rows", "5 seconds"))
     sliding(10 rows, 5 seconds)
+    >>> print(sliding("10 seconds", "100 rows", order="arrival"))
+    sliding(10 seconds, 100 rows, order=arrival)
     """
-    start = optional_length("start_time", start_time)
-    return Sliding(length("size", size), length("slide", slide), start, partial)
+    start, zone = optional_period("start_time", start_time), checked_zone(zone)
+    size, slide = period("size", size), period("slide", slide)
+    return Sliding(size, slide, start, partial, order, zone=zone, week_start=checked_week_start(week_start))

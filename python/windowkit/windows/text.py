@@ -23,20 +23,25 @@ __all__ = ["WINDOW_FORMS", "parse"]
 
 WINDOW_FORMS: Final = (
     "windows are tumbling(10 minutes), sliding(10 minutes, 1 minute), session(30 seconds), with lengths like "
-    "'10 minutes', '100 rows' or whole numbers, start_time=... last, or the word partial for rows; "
+    "'10 minutes', '100 rows' or whole numbers, start_time=..., zone=America/New_York "
+    "or week_start=monday last, or the word partial for rows, or order=arrival for "
+    "sliding(10 seconds, 100 rows); "
     "session(column), and either session with an optional at_most=4 hours; "
     "band(2024-01-31 12:00:00, 2024-02-01 12:00:00), landmark(1 hour, period=1 day) or landmark(1 hour, "
     "start=...), punctuation(column) with an optional at=start, between(column, column) with an optional "
     "exclusive, and global_window(); and optionally 'as name'"
 )
 
+CALENDAR: Final = ("zone", "week_start")
+"""Arguments that are never lengths."""
+
 # How many arguments, which named ones, and which words.
 FORMS: Final[dict[str, tuple[int, tuple[str, ...], tuple[str, ...], Callable[..., Window]]]] = {
-    "tumbling": (1, ("start_time",), ("partial",), tumbling),
-    "sliding": (2, ("start_time",), ("partial",), sliding),
+    "tumbling": (1, ("start_time", *CALENDAR), ("partial",), tumbling),
+    "sliding": (2, ("start_time", "order", *CALENDAR), ("partial",), sliding),
     "session": (1, ("at_most",), (), session),
     "band": (2, (), (), band),
-    "landmark": (1, ("start", "period", "start_time"), (), landmark),
+    "landmark": (1, ("start", "period", "start_time", *CALENDAR), (), landmark),
     "punctuation": (1, ("at",), (), punctuation),
     "between": (2, (), ("exclusive",), between),
     "global_window": (0, (), (), global_window),
@@ -87,7 +92,9 @@ def parse(text: str) -> Window:
         name, equals, value = (part.strip() for part in option.partition("="))
         if name in given or not (name in names if equals else name in words):
             raise refused
-        given[name] = read(call.function, value) if equals else True
+        given[name] = True
+        if equals:
+            given[name] = value if name in CALENDAR else read(call.function, value)
     if len(arguments) != count or any(
         "=" in argument for argument in call.arguments[:count] if "`" not in argument
     ):

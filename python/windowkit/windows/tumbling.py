@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windowkit.durations import Duration, Length, Measure, Rows, length
+from windowkit.durations import Duration, Length, Period, Rows, period
 from windowkit.windows.base import (
     Assembly,
-    Window,
-    optional_length,
+    optional_period,
     refuse_both,
     require_partial,
     require_positive,
@@ -18,45 +17,52 @@ from windowkit.windows.base import (
     row_count,
     units,
 )
+from windowkit.windows.local import Localised, ZoneLike, checked_week_start, checked_zone
 
 Specification = tuple[str, str, int, int, int, bool]
 """``(kind, name, size, slide, offset, is_time)``."""
 
 
 @dataclass(frozen=True, repr=False)
-class Tumbling(Window):
+class Tumbling(Localised):
     """Windows ``[start_time + k * size, start_time + (k + 1) * size)``; see `tumbling`."""
 
     kind: ClassVar[str] = "tumbling"
-    size: Measure
-    start_time: Measure | None = None
+    size: Period
+    start_time: Period | None = None
     partial: bool = False
 
     def __post_init__(self) -> None:
         require_positive("size", self.size)
-        require_start_time(self.start_time, "size", self.size)
+        if self.is_local:
+            self.require_periods("size", self.size)
+            self.require_local_start(self.start_time, "size", self.size)
+            self.require_week_start("size", self.size)
+        else:
+            require_start_time(self.start_time, "size", self.size)
         require_partial(self.partial, isinstance(self.size, Rows))
 
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
-        return [str(self.size), *trailing(self.start_time, self.partial)]
+        return [str(self.size), *trailing(self, self.start_time, self.partial)]
 
     def character(self, context: str) -> str:
         """Describe how many windows a row is in, or which rows are in one."""
-        return f"{context}; a row is in one of them" + (", by its rank" if self.counts_rows else "")
+        ranked = ", by its rank" if self.counts_rows else ""
+        return f"{context}; a row is in one of them{ranked}{self.calendar()}"
 
     @property
     def assembly(self) -> Assembly:
         """Of which slices a window is made."""
         return "own"
 
-    def lengths(self) -> Mapping[str, Measure | None]:
+    def lengths(self) -> Mapping[str, Period | None]:
         """Return size and start_time."""
         return {"size": self.size, "start_time": self.start_time}
 
     def options(self) -> list[str]:
-        """Return ``partial`` if unfinished windows count."""
-        return ["partial"] if self.partial else []
+        """Return ``partial`` if unfinished windows count, and the calendar if there is one."""
+        return [*(["partial"] if self.partial else []), *self.calendar_options()]
 
     @property
     def is_time(self) -> bool:
@@ -68,10 +74,10 @@ class Tumbling(Window):
         return self.kind, self.name, units(self.size), 0, units(self.start_time), self.is_time
 
 
-def trailing(start_time: Measure | None, partial: bool) -> list[str]:
+def trailing(window: Localised, start_time: Period | None, partial: bool) -> list[str]:
     """Return the last arguments of a text form."""
     started = [] if start_time is None else [f"start_time={start_time}"]
-    return [*started, *(["partial"] if partial else [])]
+    return [*started, *window.calendar_arguments(), *(["partial"] if partial else [])]
 
 
 def tumbling(
@@ -80,21 +86,30 @@ def tumbling(
     rows: int | None = None,
     start_time: Length | None = None,
     partial: bool = False,
+    zone: ZoneLike | None = None,
+    week_start: str | None = None,
 ) -> Tumbling:
     """Windows one after the other; each row is in exactly one.
 
     Parameters
     ----------
     size : str, datetime.timedelta, int or Rows
-        Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, or a
-        number of rows as in ``"100 rows"``.
+        Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, a
+        number of rows as in ``"100 rows"``, or a number of months, quarters or years of a calendar.
     rows : int, optional
         The same as a `size` of that many rows.
     start_time : str, datetime.timedelta or int, optional
         Distance of a window's start from 1970-01-01 00:00:00 UTC (from 0 for an integer column); less than
-        `size` either way. Not for rows.
+        `size` either way. Not for rows. With a calendar it is a distance on the clock, from midnight.
     partial : bool, default False
         For windows by rows: whether the last window of a key is included if it has fewer rows.
+    zone : str or datetime.tzinfo, optional
+        The time zone whose days, weeks, months, quarters and years the lengths are: a name such as
+        ``"America/New_York"``, or an offset such as ``"+02:00"``. For columns of timestamps with a zone,
+        whichever that is; without `zone`, their days are those of UTC.
+    week_start : str, optional
+        The day with which weeks begin, such as ``"sunday"``; Monday by default where there is a `zone`.
+        Without both, weeks are seven days from a Thursday, as Spark's are.
 
     Returns
     -------
@@ -102,21 +117,30 @@ def tumbling(
         The windows ``[start_time + k * size, start_time + (k + 1) * size)`` for all integers k. Context
         free: O(1) work per row, O(1) memory per window (Li 2008, §5.1.2; Traub et al. 2019, §4.4). By rows:
         ranks ``[k * rows, (k + 1) * rows)`` of a key's rows in the order of time, then of arrival (Li 2008,
-        Eq. 5.4-5.6), for which rows are kept until all have arrived.
+        Eq. 5.4-5.6), for which rows are kept until all have arrived. With a calendar: its periods, which
+        begin with the first instant of a day by the clock, so that days have 23 or 25 hours where clocks are
+        set; as Spark's ``date_trunc`` in a session of that zone.
 
     Raises
     ------
     InvalidType, InvalidValue
-        A length is not one, is not positive, or `start_time` is too large.
+        A length is not one, is not positive, or `start_time` is too large; or a zone is given for lengths
+        that are no whole days or months.
 
     Examples
     --------
+    >>> print(tumbling("1 day", zone="America/New_York"))
+    tumbling(1 day, zone=America/New_York)
+    >>> print(tumbling("1 week", week_start="sunday"), tumbling("1 quarter"))
+    tumbling(7 days, week_start=sunday) tumbling(3 months)
     >>> print(tumbling("1 hour", start_time="15 minutes"))
     tumbling(1 hour, start_time=15 minutes)
     >>> print(tumbling(rows=100))
     tumbling(100 rows)
     """
     refuse_both("size", size, rows)
-    # Without either `length` says what it takes.
-    measure = length("size", size) if rows is None else row_count("rows", rows)  # type: ignore[arg-type]
-    return Tumbling(measure, optional_length("start_time", start_time), partial)
+    # Without either `period` says what it takes.
+    measure = period("size", size) if rows is None else row_count("rows", rows)  # type: ignore[arg-type]
+    start = optional_period("start_time", start_time)
+    zone, week_start = checked_zone(zone), checked_week_start(week_start)
+    return Tumbling(measure, start, partial, zone=zone, week_start=week_start)

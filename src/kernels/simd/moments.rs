@@ -436,6 +436,26 @@ impl Moments {
         Self { count, mean: self.mean + apart * share, m2: self.m2 + other.m2 + between, ..self }
     }
 
+    /// Those of the values that are not `part`'s, which are some of these: the inverse of [`Moments::join`]. It cancels where
+    /// most of the deviations are those of `part`.
+    pub fn without(self, part: Self) -> Self {
+        let count = self.count - part.count;
+        if part.count == 0.0 {
+            return self;
+        }
+        if count <= 0.0 {
+            return Self::NONE;
+        }
+        // How far the mean of `part` is from that of all, and from that of the rest.
+        let from_all = (part.reference - self.reference) + (part.mean - self.mean);
+        let from_rest = from_all * (self.count / count);
+        let between = from_rest * from_rest * (count * (part.count / self.count));
+        let m2 = self.m2 - part.m2 - between;
+        // Less than nothing by rounding; a value by itself has no deviation.
+        let m2 = if m2 < 0.0 || count == 1.0 && m2.is_finite() { 0.0 } else { m2 };
+        Self { count, mean: self.mean - from_all * (part.count / count), m2, ..self }
+    }
+
     /// The variance, or its root, with `ddof` degrees of freedom subtracted; `None` for at most `ddof` values.
     #[inline]
     pub fn variance(self, ddof: f64, root: bool) -> Option<f64> {

@@ -68,11 +68,13 @@ impl Operator {
         // Everything that can fail comes first.
         let known: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
         let mut changes = Vec::new();
+        let ahead = self.engines().next().map_or(Ok(None), Engine::marks)?;
         for (place, shared) in Shared::of(classes(&entries), &known) {
             let queries = Queries::among(&entries, &shared, several)?;
             let change = match place.map(|at| (at, &self.engines[at].1)) {
                 None => {
-                    let engine = Engine::new(queries, self.options, &shared, self.watermark)?;
+                    let mut engine = Engine::new(queries, self.options, &shared, self.watermark)?;
+                    ahead.as_ref().map_or(Ok(()), |marks| engine.set_marks(marks))?;
                     Change::New(Box::new(engine))
                 }
                 Some((at, engine)) if engine.queries.names().eq(queries.names()) => Change::Same(at, queries),
@@ -118,6 +120,20 @@ impl Operator {
 }
 
 impl Operator {
+    /// The first engine of which these rows are not alike for all windows: as `differs` says, or as keys are ahead.
+    fn first_divided(
+        &mut self,
+        rows: &[Accepted],
+        differs: impl Fn(&(Shared, Engine)) -> bool,
+    ) -> Result<Option<usize>> {
+        for (at, own) in self.engines.iter_mut().enumerate() {
+            if differs(own) || own.1.has_ahead() && own.1.divides(&own.0, rows)? {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
     /// Divides engines of which these rows are not alike for all windows. Both sides have seen the same rows up to here,
     /// so this changes no result, whether or not the rows are accepted in the end.
     ///
@@ -130,7 +146,7 @@ impl Operator {
             let is_between = |t: &i64| cutoff <= *t && *t < before;
             rows.iter().any(|rows| rows.least < before && rows.times.iter().any(is_between))
         };
-        while let Some(at) = self.engines.iter().position(differs) {
+        while let Some(at) = self.first_divided(rows, differs)? {
             let (shared, engine) = &self.engines[at];
             let parts = shared.apart().map(|own| {
                 let queries = Queries::among(&self.entries, &own, self.several)?;

@@ -151,7 +151,7 @@ impl Gate {
 }
 
 /// Which row of a column is row `row` of those that are not null.
-fn nth_valid(column: &ArrayRef, row: usize) -> usize {
+pub(super) fn nth_valid(column: &ArrayRef, row: usize) -> usize {
     match column.logical_nulls() {
         Some(nulls) => nulls.inner().set_indices().nth(row).unwrap_or(row),
         None => row,

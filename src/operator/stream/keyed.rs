@@ -51,6 +51,11 @@ impl Keyed {
         Ok(columns)
     }
 
+    /// The same, but not as dictionaries.
+    pub(in crate::operator) fn plain_columns(&self) -> Result<Vec<ArrayRef>> {
+        self.index.plain_values()
+    }
+
     /// The same keys, with the same numbers.
     pub(in crate::operator) fn copied(&self) -> Result<Self> {
         let all: Vec<u32> = (0..self.index.len() as u32).collect();

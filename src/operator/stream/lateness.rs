@@ -1,5 +1,7 @@
 //! Which rows are late, query by query: those that no window of the query accepts. The other queries do not matter.
 
+use std::collections::BTreeMap;
+
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::ArrowError;
@@ -58,24 +60,54 @@ impl Operator {
         limits
     }
 
+    /// Which rows each query accepts of a key that is ahead, and complete up to `mark`.
+    fn limits_at(&self, mark: i64) -> Vec<Limit> {
+        let limit = |entry: &Entry| Limit { from: i64::MAX, since: entry.since, expired: None };
+        let mut limits: Vec<Limit> = self.entries.iter().map(limit).collect();
+        for engine in self.engines() {
+            let (bounds, horizon) = (engine.queries.edges().bounds(), engine.horizon_at(mark));
+            for (query, registered) in engine.queries.registered().iter().enumerate() {
+                let limit = &mut limits[registered.entry];
+                limit.from = limit.from.min(engine.queries.takes_from(query, horizon));
+                limit.expired = Some((horizon, bounds));
+            }
+        }
+        limits
+    }
+
+    /// Rows before the marks of their keys, by the mark, each with what queries accept of such keys.
+    fn of_keys_ahead(&mut self, rows: &Accepted) -> Result<Vec<(Vec<Limit>, Vec<usize>)>> {
+        let mut by_mark = BTreeMap::<i64, Vec<usize>>::new();
+        if let Some((_, engine)) = self.engines.first_mut() {
+            for (row, mark) in engine.behind(rows)? {
+                by_mark.entry(mark).or_default().push(row);
+            }
+        }
+        Ok(by_mark.into_iter().map(|(mark, own)| (self.limits_at(mark), own)).collect())
+    }
+
     /// Adds the rows that are late to `refused`, once for each query that they are late for; returns how many are late
     /// for all, and of each query with an emission policy which are, if any are late.
     pub(super) fn refuse(
-        &self,
+        &mut self,
         rows: &Accepted,
         limits: &[Limit],
         refused: &mut Vec<RecordBatch>,
     ) -> Result<(usize, Vec<Option<BooleanBuffer>>)> {
+        let of_ahead = self.of_keys_ahead(rows)?;
         let of_all = || self.entries.iter().zip(limits);
-        if of_all().all(|(entry, limit)| limit.safe(entry) <= rows.least) {
+        if of_ahead.is_empty() && of_all().all(|(entry, limit)| limit.safe(entry) <= rows.least) {
             return Ok((0, Vec::new()));
         }
         let mut late_for_all = BooleanBuffer::new_set(rows.times.len());
         let mut of_emitters = Vec::new();
-        for (entry, limit) in of_all() {
+        for (at, (entry, limit)) in of_all().enumerate() {
             let mut reasons: Vec<Option<Reason>> = rows.times.iter().map(|&t| limit.reason(t)).collect();
             if entry.plan.needs_rows() {
                 look_closer(entry, limit, rows, &mut reasons)?;
+            }
+            for (limits, own) in &of_ahead {
+                look_at_ahead(entry, &limits[at], (rows, own), &mut reasons)?;
             }
             let is_late = BooleanBuffer::collect_bool(reasons.len(), |row| reasons[row].is_some());
             late_for_all = &late_for_all & &is_late;
@@ -90,6 +122,25 @@ impl Operator {
         }
         Ok((late_for_all.count_set_bits(), of_emitters))
     }
+}
+
+/// Refuses those rows of keys that are ahead, at these places, that are late for a query.
+fn look_at_ahead(
+    entry: &Entry,
+    limit: &Limit,
+    (rows, own): (&Accepted, &[usize]),
+    reasons: &mut [Option<Reason>],
+) -> Result<()> {
+    let these = BooleanBuffer::collect_bool(rows.times.len(), |row| own.binary_search(&row).is_ok());
+    let rows = rows.only(&BooleanArray::new(these, None))?;
+    let mut found: Vec<Option<Reason>> = rows.times.iter().map(|&t| limit.reason(t)).collect();
+    if entry.plan.needs_rows() {
+        look_closer(entry, limit, &rows, &mut found)?;
+    }
+    for (&row, reason) in own.iter().zip(found) {
+        reasons[row] = reasons[row].or(reason);
+    }
+    Ok(())
 }
 
 /// Refuses those rows before the horizon that all windows refuse, where times alone do not say so.
@@ -108,7 +159,7 @@ fn look_closer(entry: &Entry, limit: &Limit, rows: &Accepted, reasons: &mut [Opt
         let times: Vec<i64> = own.values().iter().map(|&row| rows.times[row as usize]).collect();
         let columns = window.columns().into_iter().map(|column| take(rows.rows.column(column), &own, None));
         let columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, ArrowError>>()?;
-        let some = window.takes(&KeyRows { times: &times, columns: &columns }, horizon)?;
+        let some = window.takes(&KeyRows { times: &times, columns: &columns, arrivals: &[] }, horizon)?;
         let each = taken[begin..].iter_mut().enumerate();
         each.for_each(|(at, taken)| *taken |= some.as_ref().is_none_or(|some| some[at]));
     }

@@ -13,6 +13,7 @@
 //! All instances see every watermark, and a call takes effect in all or in none.
 
 mod agenda;
+mod ahead;
 mod change;
 mod emission;
 mod engine;
@@ -88,6 +89,8 @@ pub enum Step<'a> {
     Push(&'a [RecordBatch]),
     /// See [`Operator::advance`].
     Advance(i64),
+    /// See [`Operator::advance_key`].
+    AdvanceKey(i64, &'a [ArrayRef]),
     /// See [`Operator::follow`].
     Follow,
     /// See [`Operator::punctuate`].
@@ -254,6 +257,25 @@ impl Operator {
     /// does not fit its type; what a user-defined function raises.
     pub fn advance(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
         self.take(Step::Advance(watermark))
+    }
+
+    /// Moves the watermark of the key given by these columns of one row: a punctuation of its own, by which it is ahead of
+    /// the others until the watermark of the stream gets there (Li 2008, §2.1). Its windows that end at or before that time
+    /// are emitted, and its rows before it are late.
+    ///
+    /// # Errors
+    /// As [`Operator::advance`], and `InvalidValue` if queries have no keys.
+    pub fn advance_key(&mut self, watermark: i64, key: &[ArrayRef]) -> Result<Vec<RecordBatch>> {
+        self.take(Step::AdvanceKey(watermark, key))
+    }
+
+    /// The keys that are ahead of the stream, and in the last column up to when each is complete.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    pub fn keys_ahead(&self) -> Result<RecordBatch> {
+        let marks = self.engines().next().map_or(Ok(None), Engine::marks)?;
+        ahead::table(self.leader(), marks.map(|marks| (marks.keys, marks.times)))
     }
 
     /// Moves the watermark on to that of the sources which are not idle by now, and emits windows as

@@ -83,6 +83,8 @@ pub struct Stats {
     pub late_dropped: u64,
     /// Bytes of those that are held.
     pub late_bytes: usize,
+    /// Keys that are complete further than the stream, by punctuation of their own.
+    pub keys_ahead: usize,
     /// Windows emitted.
     pub windows: u64,
     /// Those of them that were updates.
@@ -115,6 +117,7 @@ impl Stats {
         Self {
             keys: self.keys.max(other.keys),
             slices: self.slices + other.slices,
+            keys_ahead: self.keys_ahead.max(other.keys_ahead),
             rows_kept: self.rows_kept + other.rows_kept,
             bytes: self.bytes + other.bytes,
             ..self.and_did(other)

@@ -221,6 +221,22 @@ impl Queries {
         &self.stored
     }
 
+    /// The earliest time of a row that some query accepts, if each accepts rows from then on, unless it was added later.
+    pub(super) fn cutoff(&self, takes_from: impl Fn(usize) -> i64) -> Option<i64> {
+        let of_query = |(query, registered): (usize, &Registered)| {
+            let least = takes_from(query);
+            registered.since.map_or(least, |since| least.max(since.saturating_add(1)))
+        };
+        self.registered.iter().enumerate().map(of_query).min()
+    }
+
+    /// The earliest time of a row that a query accepts once its windows that ended by this time have expired, unless it was
+    /// added later.
+    pub(super) fn takes_from(&self, query: usize, horizon: i64) -> i64 {
+        let (bounds, windows) = (self.edges.bounds(), self.registered[query].plan.windows());
+        windows.iter().map(|(_, window)| window.takes_from(horizon, bounds)).fold(i64::MAX, i64::min)
+    }
+
     /// Where slices are cut.
     pub(in crate::operator) fn edges(&self) -> &Edges {
         &self.edges

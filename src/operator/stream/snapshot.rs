@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use arrow_array::{Array, ArrayRef, cast::AsArray, types::Int64Type};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::emission::Emission;
+use super::engine::{Engine, Marks};
 use super::late::Late;
 use super::options::{Options, Stats, StoreKind};
 use super::queries::{Entry, classes};
 use super::sharing::{Class, Shared};
 use super::{By, Delay, Operator};
+use crate::dictionary::plain;
 use crate::interrupt::within;
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
@@ -22,6 +25,10 @@ const LIMITED: u16 = 4;
 
 /// The first version in which windows share slices only if they accept the same rows, and late rows name their query.
 const APART: u16 = 5;
+
+/// Flags of an operator: there ever was more than one query; keys are ahead of the stream.
+const SEVERAL: u64 = 1;
+const HAS_AHEAD: u64 = 2;
 
 /// What must be known to bind a snapshot's queries again.
 #[derive(Debug)]
@@ -53,7 +60,8 @@ impl Operator {
     pub fn snapshot(&self) -> Result<Vec<u8>> {
         let mut to = Writer::default();
         write_head(&mut to, self.input(), self.options, &self.entries)?;
-        to.number(u64::from(self.several));
+        let ahead = self.engines().next().map_or(Ok(None), Engine::marks)?;
+        to.number(u64::from(self.several) | if ahead.is_some() { HAS_AHEAD } else { 0 });
         to.number(u64::from(self.closed));
         let shared: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
         let places = Shared::places(classes(&self.entries), &shared);
@@ -67,6 +75,10 @@ impl Operator {
         to.batches(self.late.schema(), self.late.batches())?;
         to.number(self.past.rows);
         self.past.save(&mut to);
+        if let Some(Marks { keys, times }) = ahead {
+            let count = times.len();
+            to.columns(keys.into_iter().chain([Arc::new(times) as ArrayRef]).collect(), count)?;
+        }
         within(|| {
             self.engines().try_for_each(|engine| engine.save(&mut to))?;
             to.number(u64::from(self.emission.is_some()));
@@ -96,7 +108,8 @@ impl Operator {
         let mut from = Reader::new(snapshot)?;
         let (schema, options, known) = head(&mut from)?;
         let entries = bound(queries, known, options.order)?;
-        let several = from.number()? != 0;
+        let flags = from.number()?;
+        let several = flags & SEVERAL != 0;
         let closed = from.number()? != 0;
         let shared = match from.version() < APART {
             true => Shared::of(classes(&entries), &[]).into_iter().map(|(_, shared)| shared).collect(),
@@ -134,7 +147,11 @@ impl Operator {
         let rows = from.number()?;
         this.past = Stats { rows, ..Stats::load(&mut from)? };
         let watermark = this.watermark;
-        this.engines_mut().try_for_each(|engine| engine.load(&mut from, watermark))?;
+        let ahead = match flags & HAS_AHEAD {
+            0 => None,
+            _ => Some(read_marks(&mut from, this.leader(), watermark)?),
+        };
+        this.engines_mut().try_for_each(|engine| engine.load(&mut from, watermark, ahead.as_ref()))?;
         if from.version() >= APART && from.number()? != 0 {
             let schema = this.plain_schema().clone();
             let mut emission = Emission::of(&this.entries, &schema, false)?;
@@ -146,6 +163,17 @@ impl Operator {
             false => broken(),
         }
     }
+}
+
+/// Reads the keys that are ahead of the stream.
+fn read_marks(from: &mut Reader<'_>, plan: &Plan, watermark: Option<i64>) -> Result<Marks> {
+    let (mut keys, _) = from.columns()?;
+    let Some(times) = keys.pop() else { return broken() };
+    let Some(times) = times.as_primitive_opt::<Int64Type>().cloned() else { return broken() };
+    let types = plan.by().iter().map(|&column| plain(plan.input().field(column).data_type()));
+    let is_ahead = times.null_count() == 0 && times.values().iter().all(|&mark| Some(mark) > watermark);
+    let is_open = !keys.is_empty() && keys.iter().map(|key| key.data_type()).eq(types);
+    if is_ahead && is_open { Ok(Marks { keys, times }) } else { broken() }
 }
 
 /// Writes what is needed to bind queries again: the schema, the options of the stream, names and fingerprints.

@@ -3,9 +3,10 @@
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 
+use super::emission::Reached;
 use super::emission::{Emission, Moved};
 use super::engine::{Emptied, Engine, Outcome};
-use super::intake::{Gate, check_open, check_schema, check_watermark};
+use super::intake::{Accepted, Gate, check_open, check_schema, check_watermark, nth_valid};
 use super::late::{Reason, Refused};
 use super::progress::Seen;
 use super::queries::Entry;
@@ -34,6 +35,7 @@ impl Operator {
         let mut attempted = match step {
             Step::Push(batches) => self.try_push(batches),
             Step::Advance(watermark) => self.try_advance(watermark),
+            Step::AdvanceKey(watermark, key) => self.try_advance_key(watermark, key),
             Step::Follow => self.try_follow(),
             Step::Punctuate(time, key) => self.try_punctuate(time, key),
             Step::Close => self.try_close(),
@@ -67,12 +69,13 @@ impl Operator {
         let Some(emission) = &mut self.emission else {
             return Ok(finals.into_iter().map(|(_, batch)| batch).collect());
         };
+        let mut reached = Reached::of(&mut self.engines, &attempted.outcomes);
         let is_closing = attempted.emptied.is_some();
         let watermark = (self.watermark, attempted.watermark);
         let asked = match by_hand {
             _ if is_closing => Vec::new(),
             Some(key) => emission.ask_by_hand(key)?,
-            None => emission.ask(Moved { watermark, clock: (None, self.now) }, &finals)?,
+            None => emission.ask(Moved { watermark, clock: (None, self.now) }, &finals, &mut reached)?,
         };
         if !asked.is_empty() {
             for ((_, engine), outcome) in self.engines.iter_mut().zip(&mut attempted.outcomes) {
@@ -80,9 +83,11 @@ impl Operator {
             }
         }
         let early = attempted.outcomes.iter_mut().flat_map(Outcome::take_early).collect();
+        let vanished = attempted.outcomes.iter_mut().flat_map(Outcome::take_vanished).collect();
         let entries = &self.entries;
         let horizon = |entry: usize| entries[entry].horizon(attempted.watermark);
-        emission.emit(finals, early, horizon, (watermark, is_closing))
+        let mut reached = Reached::of(&mut self.engines, &attempted.outcomes);
+        emission.emit((finals, early, vanished), horizon, (watermark, is_closing), &mut reached)
     }
 
     fn try_fire(&mut self) -> Result<Attempted> {
@@ -109,6 +114,9 @@ impl Operator {
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
         let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
         for batch in batches {
+            for weights in self.entries.iter().filter_map(|entry| entry.plan.weights()) {
+                weights.check(batch, before)?;
+            }
             let (mut timed, untimed) = gate.accept(self.leader(), (batch, before))?;
             if let Some(rows) = untimed {
                 refused.extend(self.late_for_all(&rows, Reason::NullTime)?);
@@ -129,6 +137,9 @@ impl Operator {
                 refused.extend(self.late_for_all(&rows, Reason::NoGap)?);
                 timed = timed.only(&BooleanArray::new(valid, None))?;
             }
+            if self.options.order == Order::InOrder {
+                self.refuse_behind(&timed, (batch, before))?;
+            }
             before += batch.num_rows();
             let (late_for_all, late) = self.refuse(&timed, &limits, &mut refused)?;
             rows += (timed.times.len() - late_for_all) as u64;
@@ -143,7 +154,10 @@ impl Operator {
             (Order::OutOfOrder, seen) => seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.now))?,
         };
         self.divide(&accepted)?;
-        let outcomes = self.all(|engine| engine.try_push(engine.own_rows(&accepted)?, watermark))?;
+        let outcomes = self.all(|engine| {
+            let own = engine.own_rows(&accepted)?;
+            engine.try_push(own, watermark)
+        })?;
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
         Ok(Attempted { outcomes, watermark, latest, seen, rows, refused, ..Attempted::default() })
     }
@@ -189,6 +203,40 @@ impl Operator {
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
 
+    fn try_advance_key(&mut self, watermark: i64, key: &[ArrayRef]) -> Result<Attempted> {
+        check_open(self.closed, "advance")?;
+        if key.is_empty() {
+            return Err(Error::InvalidValue(
+                "key: one is given, but the queries group by nothing (by=[]); advance(watermark) without a key moves the \
+                 watermark of the stream"
+                    .into(),
+            ));
+        }
+        let last = match self.engines.first_mut() {
+            Some((_, engine)) => engine.reached_by_key(key)?,
+            None => None,
+        };
+        check_watermark(self.leader().measure(), last, watermark)?;
+        let outcomes = self.all(|engine| engine.try_advance(key, watermark))?;
+        Ok(Attempted { outcomes, ..self.unchanged() })
+    }
+
+    /// Rejects rows before the marks of their keys on a stream in order; `before` rows of the same call come before the
+    /// batch that they are of.
+    fn refuse_behind(&mut self, rows: &Accepted, (batch, before): (&RecordBatch, usize)) -> Result<()> {
+        let Some((_, engine)) = self.engines.first_mut() else { return Ok(()) };
+        let Some(&(row, mark)) = engine.behind(rows)?.first() else { return Ok(()) };
+        let (plan, time) = (self.leader(), batch.column(self.leader().time()));
+        Err(Error::InvalidValue(format!(
+            "batch: row {} has time {} in column '{}', which is before {}, up to which its key is complete by \
+             advance(..., key=...); rows come in order unless order='out-of-order' is given",
+            before + nth_valid(time, row),
+            plan.measure().shown(rows.times[row]),
+            plan.measure().column(),
+            plan.measure().shown(mark)
+        )))
+    }
+
     fn try_close(&mut self) -> Result<Attempted> {
         check_open(self.closed, "close")?;
         let emptied = self.engines().map(Engine::emptied).collect::<Result<_>>()?;
@@ -200,8 +248,15 @@ impl Operator {
     fn try_punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Attempted> {
         check_open(self.closed, "punctuate")?;
         let marked = |entry: &&Entry| entry.plan.windows().iter().any(|(_, window)| window.is_punctuated());
+        let reached = match self.engines.first_mut() {
+            Some((_, engine)) if engine.has_ahead() => match key {
+                Some(key) => engine.reached_by_key(key)?,
+                None => self.watermark,
+            },
+            _ => self.watermark,
+        };
         let accepted_from = |entry: &Entry| {
-            let horizon = self.watermark.map(|watermark| watermark.saturating_sub(entry.lateness));
+            let horizon = reached.map(|watermark| watermark.saturating_sub(entry.lateness));
             horizon.max(entry.since.map(|since| since.saturating_add(1)))
         };
         let Some(cutoff) = self.entries.iter().filter(marked).map(accepted_from).min() else {
@@ -211,7 +266,10 @@ impl Operator {
             ));
         };
         let (measure, is_in_order) = (self.leader().measure(), self.options.order == Order::InOrder);
-        let least = if is_in_order { self.latest.max(self.watermark) } else { cutoff };
+        let least = if is_in_order { self.latest.max(reached) } else { cutoff };
+        // A mark of all keys must not cut what is final of a key that is ahead.
+        let ahead = self.engines().next().filter(|_| key.is_none()).and_then(Engine::most_ahead);
+        let least = least.max(ahead);
         if let Some(least) = least.filter(|&least| time < least) {
             return Err(Error::InvalidValue(format!(
                 "punctuate: {} is before {} in column '{}'; no row can have that time any more",

@@ -128,12 +128,15 @@ class Run:
                 self.wind(argument)
                 emitted = self.surely(lambda: op.advance(self.at(argument)))
                 definition.advance(argument)
+            case "advance_key":
+                at, of = argument
+                emitted = self.surely(lambda: op.advance(self.at(at), key=of))
+                definition.advance(at, self.group(of))
             case "punctuate":
                 at, of = argument
                 self.wind(at)
                 emitted = self.surely(lambda: op.punctuate(self.at(at), of))
-                group = None if of is None else tuple(self.key(name, value) for name, value in of.items())
-                definition.punctuate(at, group)
+                definition.punctuate(at, None if of is None else self.group(of))
             case "fire":
                 emitted = self.surely(lambda: op.fire(argument))
             case "close":
@@ -154,10 +157,15 @@ class Run:
                 return late
         weigh(self.weights, emitted, op.queries)
         replace(self.held, emitted, op.queries, self.time)
-        for end in ends(final(emitted)):
-            assert definition.watermark is not None
-            assert end <= definition.watermark, "a window is emitted before it is final"
+        for group, end in ends(final(emitted), self.setting.query.by):
+            reached = definition.reached(group)
+            assert reached is not None
+            assert end <= reached, "a window is emitted before it is final"
         return emitted
+
+    def group(self, of: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return a key as the definition has it."""
+        return tuple(self.key(name, value) for name, value in of.items())
 
     def at(self, time: int) -> Any:
         """Return a time as calls take it: that of the clock is not given."""
@@ -205,6 +213,8 @@ class Run:
         if self.definition.watermark is not None:
             behind = scalar(self.definition.watermark - 1, self.time)
             calls.append(lambda: op.advance(behind))
+        if not self.setting.query.by:
+            calls.append(lambda: op.advance(self.at(0), key=1))
         before = op.stats()
         try:
             self.disturbances.random.choice(calls)()
@@ -231,10 +241,17 @@ class Run:
         assert (stats.slices, stats.rows_kept) == (0, 0)
 
 
-def ends(emitted: pa.Table) -> list[int]:
-    """Return where windows end."""
+def ends(emitted: pa.Table, by: Sequence[str]) -> list[tuple[tuple[Any, ...], int]]:
+    """Return where windows end, with their keys."""
     names = [name for name in emitted.column_names if name in ("window", "session_window")]
-    return [span["end"] for name in names for span in plain(emitted[name]) if span is not None]
+    keys = [[key(value) for value in plain(emitted[name])] for name in by]
+    groups = list(zip(*keys, strict=True)) if keys else [()] * emitted.num_rows
+    return [
+        (group, span["end"])
+        for name in names
+        for group, span in zip(groups, plain(emitted[name]), strict=True)
+        if span is not None
+    ]
 
 
 def in_any_order(table: pa.Table) -> list[list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 import windowkit as wk
 from support.holding import Definition
-from support.plain import column
+from support.plain import column, key, plain
 from support.simulation.setting import Setting
 from support.streams import KEY_POOLS, KEYS, POOLS
 
@@ -38,11 +39,15 @@ class Steps:
         self.others = {f"other{at}": query for at, query in enumerate(setting.others)}
         self.number = random.randint(5, STEPS)
         self.now, self.rows = random.randint(-30, 30), 0
+        # In order, the least time of rows of keys that are ahead.
+        self.least: dict[tuple[Any, ...], int] = {}
 
     def next(self, definition: Definition) -> Step:
         """Draw what happens next to an operator that is defined so."""
         kinds = ["push"] * 12 + ["advance"] * 4 + ["take_late", "snapshot", "snapshot", "restart", "kill"]
         kinds += ["check", "refused"]
+        if self.setting.query.by and not self.setting.processing:
+            kinds += ["advance_key"] * 3
         if self.others.keys() - definition.queries.keys():
             kinds += ["add", "add"]
         if len(definition.queries) > 1:
@@ -58,6 +63,8 @@ class Steps:
                 return Step(kind, self.batch())
             case "advance":
                 return Step(kind, self.watermark(definition))
+            case "advance_key":
+                return self.ahead(definition)
             case "add":
                 return Step(kind, self.random.choice(sorted(self.others.keys() - definition.queries.keys())))
             case "remove":
@@ -89,6 +96,8 @@ class Steps:
                 else:
                     pool = POOLS.get(name, [True, False, False])
                     values.append(None if name != "n" and random.random() < 0.1 else random.choice(pool))
+            if self.least and self.is_behind({name: values[-1] for name, values in columns.items()}):
+                columns[self.setting.at][-1] = None
             self.rows += 1
         arrays = {
             name: column(values, self.setting.schema.field(name).type) for name, values in columns.items()
@@ -106,14 +115,31 @@ class Steps:
         target = max(reached, default=-40) - 15 + self.random.randint(0, 30)
         return target if definition.watermark is None else max(target, definition.watermark)
 
+    def ahead(self, definition: Definition) -> Step:
+        """Return where a key is complete to: one that rows have, or another."""
+        of = self.key(definition) or {
+            name: self.random.choice(KEYS_OF[str(self.setting.schema.field(name).type)])
+            for name in self.setting.query.by
+        }
+        group = self.group(of)
+        reached = definition.reached(group)
+        known = [t for t in (reached, definition.latest) if t is not None]
+        at = max(known, default=self.now) + self.random.randint(-10, 20)
+        at = at if reached is None else max(at, reached)
+        if self.setting.order == "in-order":
+            # Rows are in order, of this key from here on.
+            self.least[group] = at
+        return Step("advance_key", (at, of))
+
     def punctuation(self, definition: Definition) -> Step:
         known = (self.now, definition.watermark, definition.latest)
         reached = max(t for t in known if t is not None)
         at = reached + (self.random.randint(-15, 5) if self.setting.order == "out-of-order" else 0)
-        if not self.accepts_punctuation(at, definition):
+        of = self.key(definition)
+        if not self.accepts_punctuation(at, of, definition):
             return Step("check")
         self.now = max(self.now, at) if self.setting.order == "in-order" else self.now
-        return Step("punctuate", (at, self.key(definition)))
+        return Step("punctuate", (at, of))
 
     def key(self, definition: Definition) -> dict[str, Any] | None:
         """Return a key that rows have, or None for all keys."""
@@ -123,10 +149,26 @@ class Steps:
         row = self.random.randrange(table.num_rows)
         return {name: table[name][row].as_py() for name in by}
 
-    def accepts_punctuation(self, at: int, definition: Definition) -> bool:
+    def group(self, of: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return a key as the definition has it."""
+        return tuple(
+            key(plain(column([of[name]], self.setting.schema.field(name).type))[0])
+            for name in self.setting.query.by
+        )
+
+    def is_behind(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row is before the time up to which its key is complete."""
+        at = row[self.setting.at]
+        return at is not None and at < self.least.get(self.group(row), at)
+
+    def accepts_punctuation(self, at: int, of: Mapping[str, Any] | None, definition: Definition) -> bool:
         """Whether rows of that time may still come, to all queries."""
-        watermark = definition.watermark
-        return self.setting.order == "in-order" or all(
+        if of is None and any(at < mark for mark in definition.ahead.values()):
+            return False
+        watermark = definition.watermark if of is None else definition.reached(self.group(of))
+        if self.setting.order == "in-order":
+            return watermark is None or at >= watermark
+        return all(
             (since is None or at > since) and (watermark is None or at >= watermark - lateness)
             for _, since, lateness in definition.queries.values()
         )

@@ -1,7 +1,17 @@
 """A query checked against a DataFrame, the SQL that Catalyst evaluates for it, and Spark's own answer."""
 
 from windowkit.spark.jobs import sql
-from windowkit.spark.jobs.job import Job, arrow_type, bound, identifier, job, position_of, shaped
+from windowkit.spark.jobs.job import (
+    Job,
+    arrow_type,
+    bound,
+    columns_at,
+    identifier,
+    job,
+    literal,
+    position_of,
+    shaped,
+)
 from windowkit.spark.jobs.reference import (
     named,
     output_schema,
@@ -16,8 +26,10 @@ __all__ = [
     "Job",
     "arrow_type",
     "bound",
+    "columns_at",
     "identifier",
     "job",
+    "literal",
     "named",
     "output_schema",
     "own",

@@ -8,6 +8,7 @@ Spark again, and none can collide with a name a route invents.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["Job", "bound", "identifier", "job", "position_of", "shaped"]
+__all__ = ["Job", "bound", "columns_at", "identifier", "job", "literal", "position_of", "shaped"]
 
 ROW_BYTES: Final = 24
 """What Spark estimates for a row of two longs."""
+PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+"""Names that SQL may write without backticks."""
 FARTHEST: Final = 2**62
 """Microseconds from 1970 (146,000 years): windows, at most half as long, fit around such a time."""
 
@@ -103,10 +106,7 @@ class Job:
     @cached_property
     def columns(self) -> DataFrame:
         """Return the columns the query reads, by internal names."""
-        # Expressions are texts, as each Column costs the driver some ten calls of the JVM.
-        numbered = self.frame.toDF(*(f"i{position}" for position in range(len(self.frame.columns))))
-        inputs = (f"i{self.positions[column]} as {self.internal(column)}" for column in self.query.inputs)
-        return numbered.selectExpr(*inputs)
+        return columns_at(self.frame, [self.positions[column] for column in self.query.inputs])
 
     @cached_property
     def most_rows(self) -> float:
@@ -140,9 +140,10 @@ class Job:
             "to the limit of int64 for its windows; allowed are times within "
             f"{FARTHEST} microseconds of 1970"
         )
-        literal = message.replace("\\", "\\\\").replace("'", "\\'")
         far = f"{self.time} < {least} or {self.time} > {most}"
-        return self.columns.where(f"{self.time} is not null and if({far}, raise_error('{literal}'), true)")
+        return self.columns.where(
+            f"{self.time} is not null and if({far}, raise_error({literal(message)}), true)"
+        )
 
 
 def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:
@@ -178,6 +179,13 @@ def bound(frame: DataFrame, query: Query) -> Job:
         The query does not fit.
     """
     query = query.nested
+    for window in query.windows:
+        if window.counts_arrivals:
+            raise InvalidValue(
+                f"windows: {window} counts rows in the order of arrival, which rows of a DataFrame do not "
+                "have: Spark reads and shuffles them in any order; allowed are windows by time, or a "
+                "column of row numbers as the time"
+            )
     names = frame.columns
     query = query.resolved(names)
     positions = {
@@ -253,9 +261,28 @@ def arrow_type(column: str, kind: spark.DataType, argument: str = "query", zone:
     )
 
 
+def columns_at(frame: DataFrame, positions: list[int]) -> DataFrame:
+    """Return the columns of `frame` at these positions as ``c0``, ``c1``, ...
+
+    Expressions are texts here and elsewhere, as each method of a Column is some twenty calls of the JVM.
+    """
+    names = frame.columns
+    in_any_case = Counter(name.lower() for name in names)
+    if all(in_any_case[names[at].lower()] == 1 and PLAIN.fullmatch(names[at]) for at in positions):
+        return frame.selectExpr(*(f"`{names[at]}` as c{number}" for number, at in enumerate(positions)))
+    # Spark's parser would find another column by such a name, or none.
+    renamed = frame.toDF(*(f"i{at}" for at in range(len(names))))
+    return renamed.selectExpr(*(f"i{at} as c{number}" for number, at in enumerate(positions)))
+
+
 def identifier(name: str) -> str:
     """Return `name` as SQL writes it."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"
+    return name if PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def shaped(result: DataFrame, query: Query) -> DataFrame:

@@ -20,7 +20,7 @@ from windowkit.windows import Session, Sliding, Tumbling, Window, session, slidi
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["named", "output_schema", "reference", "representative"]
+__all__ = ["named", "output_schema", "own", "reference", "representative", "uncounted", "unranked"]
 
 SESSION: Final = session("1 second")
 TUMBLING: Final = tumbling("1 second")
@@ -58,6 +58,11 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
         As `aggregate`.
     """
     checked = job(df, query)
+    if query.weight is not None:
+        raise InvalidValue(
+            f"query: it has weight={query.weight!r}, and Spark's own functions do not take rows back; "
+            "query.run(df) does"
+        )
     for aggregate in query.aggs:
         if aggregate.user is not None:
             raise InvalidValue(f"aggs: {aggregate} is a user's own function, which Spark does not offer")
@@ -96,7 +101,7 @@ def own_window(window: Window) -> SparkWindow:
         Spark does not offer it.
     """
     is_cut = isinstance(window, Session) and window.at_most is not None
-    if not isinstance(window, SparkWindow) or window.counts_rows or is_cut:
+    if not isinstance(window, SparkWindow) or window.counts_rows or is_cut or window.is_local:
         raise InvalidValue(
             f"windows: Spark does not offer {window}; it has tumbling, sliding and session windows over time"
         )
@@ -109,7 +114,7 @@ def grouped(checked: Job, windows: list[SparkWindow], time: str) -> DataFrame:
     def one(window: SparkWindow) -> DataFrame:
         keys = checked.keys
         frame = checked.rows.groupBy(*keys, expr(sql.window(window, time, checked.internal))).agg(
-            *(expr(text) for text in aggregates(checked))
+            *(expr(own(checked, aggregate)) for aggregate in checked.query.aggs)
         )
         if len(checked.query.windows) == 1:
             return frame
@@ -118,10 +123,6 @@ def grouped(checked: Job, windows: list[SparkWindow], time: str) -> DataFrame:
         return frame.select(*first, lit(window.name).alias("window_name"), *rest)
 
     return reduce(lambda left, right: left.union(right), (one(window) for window in windows))
-
-
-def aggregates(checked: Job) -> list[str]:
-    return [own(checked, aggregate) for aggregate in checked.query.aggs]
 
 
 def uncounted(checked: Job, aggregate: Aggregate) -> bool:
@@ -155,45 +156,51 @@ def own(checked: Job, aggregate: Aggregate) -> str:
 
 
 def output_schema(checked: Job) -> spark.StructType:
-    """Return the schema of the result: names are the query's, all else is what Spark's analysis says.
+    """Return the schema of the result: names are the query's, all else is what Spark's analysis says."""
+    query = checked.query
+    window, unnamed, aggregates = analysed(checked)
+    inputs = checked.frame.schema.fields
+    fields = [inputs[checked.positions[column]] for column in query.by]
+    if len(query.windows) > 1:
+        fields.append(spark.StructField("window_name", spark.StringType(), False))
+    fields += [window, RANKS] if query.has_ranks else [window]
+    for aggregate, field in zip(query.aggs, aggregates.fields, strict=True):
+        has_alias = aggregate.name not in aggregate.default_names
+        metadata = field.metadata if has_alias else unnamed.metadata
+        fields.append(spark.StructField("", field.dataType, field.nullable, metadata))
+    return spark.StructType(
+        [
+            spark.StructField(name, field.dataType, field.nullable, field.metadata)
+            for name, field in zip(query.columns, fields, strict=True)
+        ]
+    )
+
+
+def analysed(checked: Job) -> tuple[spark.StructField, spark.StructField, spark.StructType]:
+    """Return what Spark says of a window of a query, of an aggregate without an alias, and of all aggregates.
 
     Analysis of ``window()`` makes an expression per window that contains a row, so windows that only overlap
-    stand for those of the query: what Spark calls nullable depends on no more than that.
+    stand for those of the query: what Spark calls nullable depends on no more than that. Aggregates are one
+    struct, as each Column costs the driver several calls of the JVM.
     """
     query = checked.query
     time = checked.time
     if not checked.is_timestamp:
         time = f"if({time} is null, null, timestamp_seconds(0))"
-    return renamed(
-        checked, grouped(checked, [representative(window) for window in query.windows], time).schema
-    )
-
-
-def renamed(checked: Job, analysed: spark.StructType) -> spark.StructType:
-    """Return what Spark's analysis says of the columns of a result, under the query's names."""
-    query = checked.query
-    first_aggregate = len(analysed.fields) - len(query.aggs)
-    found = list(analysed.fields)
-    if query.has_ranks:
-        found.insert(first_aggregate, RANKS)
-    fields = [
-        spark.StructField(name, field.dataType, field.nullable, field.metadata)
-        for name, field in zip(query.columns, found, strict=True)
-    ]
-    first_aggregate = len(fields) - len(query.aggs)
-    for position, aggregate in enumerate(query.aggs, start=first_aggregate):
-        if aggregate.name not in aggregate.default_names:
-            fields[position].metadata = {}
+    aggregates = [expr("count(1)"), expr(f"{sql.struct(own(checked, each) for each in query.aggs)}")]
+    windows = dict.fromkeys(map(representative, query.windows))
+    frames = (checked.rows.groupBy(expr(sql.window(each, time))).agg(*aggregates) for each in windows)
+    window, unnamed, every = reduce(lambda left, right: left.union(right), frames).schema.fields
+    assert isinstance(window.dataType, spark.StructType)
+    assert isinstance(every.dataType, spark.StructType)
     if not checked.is_timestamp:
-        window = fields[first_aggregate - 1 - query.has_ranks]
-        assert isinstance(window.dataType, spark.StructType)
         measure = checked.type_of(query.time)
         if isinstance(measure, spark.IntegralType):
             measure = spark.LongType()
         window.dataType = spark.StructType(
             [spark.StructField(field.name, measure, field.nullable) for field in window.dataType.fields]
         )
-    return spark.StructType(fields)
+    return window, unnamed, every.dataType
 
 
 def representative(window: Window) -> SparkWindow:

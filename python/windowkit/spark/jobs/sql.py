@@ -6,13 +6,14 @@ as the one that `explain` shows (over the user's).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import types as spark
 
+from windowkit.durations import NANOSECONDS, Months
 from windowkit.spark.jobs.job import identifier
-from windowkit.windows import Session, Sliding, Tumbling
+from windowkit.windows import WEEKDAYS, Session, Sliding, Tumbling, units
 
 __all__ = [
     "LOST",
@@ -25,6 +26,9 @@ __all__ = [
     "counted",
     "pane",
     "partial",
+    "struct",
+    "period",
+    "period_edges",
     "window",
 ]
 
@@ -64,8 +68,10 @@ SKETCHES: Final = ("approx_count_distinct", "hll_sketch")
 """Functions that Spark has for numbers and bytes only; see `counted`."""
 LEAST: Final = f"bigint('{-(2**63)}')"
 LOW: Final = 0xFFFF_FFFF
+DAY: Final = 86_400_000_000
+"""Microseconds."""
 LOST: Final = "0D"
-"""What the additions of a float sum lost, which Spark does not report: a constant, not to be shuffled."""
+"""What the additions of a float sum lost, which Spark does not report: a constant, added in stage 2."""
 
 
 def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str], str] = str) -> str:
@@ -78,6 +84,42 @@ def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str]
     lengths = [size] if kind == "session" else [size, slide or size, start_time]
     quoted = ", ".join(f"'{nanoseconds // 1000} microseconds'" for nanoseconds in lengths)
     return f"{'session_window' if kind == 'session' else 'window'}({time}, {quoted})"
+
+
+def period(window: Tumbling | Sliding, time: str) -> str:
+    """Return the number of the period of a calendar that the timestamp with zone `time` is in.
+
+    Whatever the session's zone: what the clock shows is put into a timestamp as if it were UTC, so that its
+    days are whole, and months are those of dates. It is the day, or month, with which the period begins.
+    """
+    shown = f"unix_micros(from_utc_timestamp({time}, {zone_of(window)}))"
+    count, first = units(window.size), 0
+    number = f"int(({shown} - pmod({shown}, {DAY})) div {DAY})"
+    if isinstance(window.size, Months):
+        date = f"date_from_unix_date({number})"
+        number, first = f"12 * year({date}) + month({date}) - {12 * 1970 + 1}", units(window.start_time)
+    else:
+        count //= NANOSECONDS["day"]
+        if count % 7 == 0:
+            # The week that 1970-01-01, a Thursday, is in.
+            first = -((WEEKDAYS.index("thursday") - WEEKDAYS.index(window.week_start or "monday")) % 7)
+    return number if count == 1 else f"{number} - pmod({number} - ({first}), {count})"
+
+
+def period_edges(window: Tumbling | Sliding, number: str) -> tuple[str, str]:
+    """Return start and end of a period that `period` numbered, as timestamps."""
+    count = units(window.size)
+    day = "unix_date(add_months(date'1970-01-01', {}))"
+    if not isinstance(window.size, Months):
+        count, day = count // NANOSECONDS["day"], "({})"
+    days = day.format(number), day.format(f"{number} + {count}")
+    start, end = (f"to_utc_timestamp(timestamp_micros({each} * {DAY}L), {zone_of(window)})" for each in days)
+    return start, end
+
+
+def zone_of(window: Tumbling | Sliding) -> str:
+    """Return the zone of a calendar as SQL writes it."""
+    return f"'{window.zone or 'UTC'}'"
 
 
 def aggregate(
@@ -208,6 +250,11 @@ def logarithm(value: str) -> str:
         f"case when {value} > 0 then ln(double({value})) when {value} = 0 then double('-infinity') "
         f"when {value} is not null then double('NaN') end"
     )
+
+
+def struct(texts: Iterable[str]) -> str:
+    """Return expressions as one struct of fields ``a0``, ``a1``, ..., which Spark's optimiser takes apart."""
+    return f"struct({', '.join(f'{text} as a{at}' for at, text in enumerate(texts))})"
 
 
 def pane(period: int, offset: int, kind: spark.DataType, time: str) -> str:

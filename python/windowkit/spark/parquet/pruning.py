@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from windowkit.files import Source, said
+from windowkit.files import Source, partition_expression
 from windowkit.spark.parquet.groups import check
 
 __all__ = ["Chosen", "left_over", "pruned", "silent"]
@@ -72,7 +72,7 @@ def left_over(source: Source, chosen: Chosen | None, schema: pa.Schema) -> Sourc
         return source
     firsts = list({file.values: file for file in source.files}.values())
     every = pa.schema(list({field.name: field for field in [*schema, *source.partitioned]}.values()))
-    left = possible((said(file, source.partitioned) for file in firsts), every, chosen)
+    left = possible((partition_expression(file, source.partitioned) for file in firsts), every, chosen)
     values = {firsts[at].values for at in left}
     return replace(source, files=tuple(file for file in source.files if file.values in values))
 

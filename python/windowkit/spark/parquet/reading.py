@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.files import File, Part, check_unchanged, constants, said
+from windowkit.files import File, Part, check_unchanged, constants, partition_expression
 from windowkit.spark.parquet.groups import DAMAGED, check, leaves, rows_of_batch, size, within
 from windowkit.spark.parquet.legacy import (
     READING,
@@ -71,7 +71,7 @@ def fragment(
 
 def unopened(filesystem: fs.FileSystem, file: File, partitioned: pa.Schema | None) -> ds.ParquetFileFragment:
     """Return a file as a fragment that knows what its directories say, if `partitioned` is given."""
-    holds = None if partitioned is None else said(file, partitioned)
+    holds = None if partitioned is None else partition_expression(file, partitioned)
     return FORMAT.make_fragment(file.path, filesystem, partition_expression=holds)
 
 

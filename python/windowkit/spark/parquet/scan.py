@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyarrow import fs
 
-from windowkit import files
+from windowkit import files, local_rolling
 from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
+from windowkit.rolling import Rolling
 from windowkit.spark.jobs import Job, identifier, job, shaped
 from windowkit.spark.parquet import legacy, pruning, tables
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of
 from windowkit.spark.parquet.reading import Reader, fragment
-from windowkit.spark.routes import Expected, described, expected, packed, stages
+from windowkit.spark.routes import Expected, described, expected, packed, rolling, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
 if TYPE_CHECKING:
@@ -50,12 +51,15 @@ class ReadAndPack:
         Of every task; a task gets its number.
     names : tuple of str
         How files call the columns of ``pack.schema``.
+    keeps_all : bool
+        Whether rows without time are packed too.
     """
 
     pack: stages.Pack
     reader: Reader
     tasks: tuple[tuple[files.Part, ...], ...]
     names: tuple[str, ...]
+    keeps_all: bool = False
 
     @property
     def query(self) -> Query:
@@ -67,13 +71,14 @@ class ReadAndPack:
         yield from self.pack(self.rows(numbers))
 
     def rows(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of these tasks that have a time, with the columns of the query."""
-        at = self.query.inputs.index(self.query.time)
+        """Yield the rows of these tasks, with the columns of the query: those with a time, or all."""
+        at = self.pack.schema.names.index(self.query.time)
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for part in self.tasks[number]:
                     for rows in self.reader.batches(part):
-                        yield timed(rows.select(self.names), at)
+                        own = rows.select(self.names)
+                        yield own if self.keeps_all else timed(own, at)
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ class Scan(Job):
     """A job whose rows are in Parquet files; its `frame` has their columns.
 
     `source` has the files that are read, of as many as `listed` says: not those that directories rule out.
+    With `roll`, rows are returned with aggregates over their frames, and the job is that of all columns.
     """
 
     source: files.Source
@@ -88,6 +94,7 @@ class Scan(Job):
     reader: Reader
     expects: Expected
     listed: int
+    roll: Rolling | None = None
 
     @cached_property
     def tasks(self) -> tuple[tuple[files.Part, ...], ...]:
@@ -97,25 +104,31 @@ class Scan(Job):
     @property
     def never(self) -> bool:
         """Whether rows are packed as they are from the first one on."""
-        return few(self.expects)
+        return self.roll is not None or few(self.expects)
 
     def stage_1(self) -> ReadAndPack:
         """Return what reads the files."""
-        return ReadAndPack(packed.pack(self, never=self.never), self.reader, self.tasks, self.names)
+        pack, keeps_all = packed.pack(self, never=self.never), self.roll is not None
+        return ReadAndPack(pack, self.reader, self.tasks, self.names, keeps_all)
 
     def run(self) -> DataFrame:
-        """Return the windows, lazily."""
+        """Return the windows, or rows, lazily."""
         session = self.frame.sparkSession
         # Also of no file at all there is one task, of nothing.
         numbers = session.range(0, len(self.tasks), 1, max(len(self.tasks), 1))
-        chunks = observed_chunks(self.metrics, numbers.mapInArrow(shipped(self.stage_1()), packed.CHUNKS))
+        what = None if self.roll is None else rolling.in_one_line(self.roll)
+        chunks = numbers.mapInArrow(shipped(self.stage_1(), what), packed.CHUNKS)
+        chunks = observed_chunks(self.metrics, chunks)
+        if self.roll is not None:
+            task = rolling.Roll(self.roll, self.query, self.schema)
+            return rolling.answered(chunks, self, self.roll, task)
         return observed_count(self.metrics, "windows out", packed.windows(self, chunks))
 
 
 def scan(
     spark: SparkSession,
     paths: str | Sequence[str],
-    query: Query,
+    query: Query | Rolling,
     *,
     filter: Filter | None = None,  # noqa: A002  # Called as pyarrow calls it.
     filesystem: fs.FileSystem | None = None,
@@ -123,7 +136,7 @@ def scan(
     rows_per_slice: float | None = None,
     metrics: Metrics | None = None,
 ) -> DataFrame:
-    """Evaluate a query over Parquet files that Spark's tasks read themselves.
+    """Evaluate a query, or rolling aggregates, over Parquet files that Spark's tasks read themselves.
 
     Parameters
     ----------
@@ -133,8 +146,9 @@ def scan(
         What ``spark.read.parquet(*paths)`` takes: Spark says which files these are, which columns they have
         and what their directories add. This process and all workers read them by Spark's names. A file
         is read once, however many of the paths lead to it.
-    query : Query
-        Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values.
+    query : Query or Rolling
+        Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values. For rolling
+        aggregates all columns are read.
     filter : pyarrow.dataset.Expression, list of tuple, or list of list of tuple, optional
         Which rows are read, also by columns that the query does not read. Tuples ``(column, operator,
         value)``, in the form that `pyarrow.parquet.read_table` takes, all hold; of several lists of them any
@@ -151,7 +165,8 @@ def scan(
     merge_schema : bool, optional
         Take the columns of all files; by default as ``spark.sql.parquet.mergeSchema`` has it.
     rows_per_slice : float, optional
-        A hint, as of `windowkit.spark.aggregate`; by default tasks look at their first rows.
+        A hint, as of `windowkit.spark.aggregate`; by default tasks look at their first rows. Not for rolling
+        aggregates.
     metrics : Metrics, optional
         Counts rows, slices, packed bytes and windows while the result is computed.
 
@@ -183,13 +198,14 @@ def scan(
     DataFrame[k: bigint, window: struct<start:bigint,end:bigint>, sum(v): double]
     """
     made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, metrics)
-    return shaped(replace(made, metrics=metrics).run(), query)
+    result = replace(made, metrics=metrics).run()
+    return shaped(result, query) if isinstance(query, Query) else result
 
 
 def explain_scan(
     spark: SparkSession,
     paths: str | Sequence[str],
-    query: Query,
+    query: Query | Rolling,
     *,
     filter: Filter | None = None,  # noqa: A002  # Called as pyarrow calls it.
     filesystem: fs.FileSystem | None = None,
@@ -210,10 +226,13 @@ def explain_scan(
     """
     made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice)
     source = made.source
+    head, roll = described(made.query), made.roll
+    if roll is not None:
+        head = local_rolling.described(roll, local_rolling.bound(roll, made.schema).plan)
     lines = [
-        *described(query),
+        *head,
         "route: scan, as rows are in Parquet files",
-        f"  expected: {made.expects}",
+        *([f"  expected: {made.expects}"] if roll is None else []),
         f"stage 1, in Rust inside one mapInArrow: {counted(len(made.tasks), 'task')} read "
         f"{counted(len(source.files), 'file')} of {source.bytes:,} bytes, no row enters the JVM",
         f"  columns: {', '.join(map(identifier, made.reader.schema.names))}",
@@ -228,6 +247,8 @@ def explain_scan(
             ruled_out = made.listed - len(source.files)
             lines.append(f"  directories rule out {ruled_out:,} of {counted(made.listed, 'file')}")
     lines.append(f"  {groups(made)}")
+    if roll is not None:
+        return "\n".join([*lines, "  rows are packed with all their columns", *rolling.moved(made)])
     if packed.rows_instead(made) is None and few(made.expects):
         lines.append("  rows are packed as they are, as slices would be hardly fewer")
     else:
@@ -275,7 +296,7 @@ def groups(made: Scan) -> str:
 def checked(
     session: SparkSession,
     paths: str | Sequence[str],
-    query: Query,
+    query: Query | Rolling,
     chosen: Filter | None,
     filesystem: fs.FileSystem | None,
     merge_schema: bool | None,
@@ -285,8 +306,15 @@ def checked(
     """Check a query against files, without reading rows."""
     if not is_session(session):
         raise InvalidType(f"spark: {a_type(session)} is given; spark is a SparkSession")
-    if not isinstance(query, Query):
-        raise InvalidType(f"query: {a_type(query)} is given; query is a windowkit.Query")
+    if not isinstance(query, Query | Rolling):
+        raise InvalidType(
+            f"query: {a_type(query)} is given; query is a windowkit.Query or a windowkit.Rolling"
+        )
+    roll = query if isinstance(query, Rolling) else None
+    if roll is not None and rows_per_slice is not None:
+        raise InvalidValue(
+            f"rows_per_slice: {rows_per_slice!r} is given with rolling aggregates, which make no slices"
+        )
     if metrics is not None and not isinstance(metrics, Metrics):
         raise InvalidType(f"metrics: {a_type(metrics)} is given; it is wk.spark.Metrics(), or None")
     if not isinstance(merge_schema, bool | None):
@@ -295,14 +323,15 @@ def checked(
         frame, source = tables.of_spark(session, paths, merge_schema)
     else:
         frame, source = tables.of_pyarrow(session, paths, filesystem, merge_schema)
-    made = job(frame, query)
-    query = made.query
+    made = job(frame, query) if isinstance(query, Query) else rolling.checked_rows(frame, query)[1]
     fields = {field.name: field for field in frame.schema}
     columns = columns_of(frame.schema)
     any_case = str(session.conf.get("spark.sql.caseSensitive", "false")).lower() != "true"
     zone = session.conf.get("spark.sql.session.timeZone")
     expression, needed = chosen_of(chosen, columns, any_case=any_case, zone=zone)
-    names = tuple(frame.columns[made.positions[column]] for column in query.inputs)
+    names = tuple(frame.columns)
+    if roll is None:
+        names = tuple(frame.columns[made.positions[column]] for column in made.query.inputs)
     # A column that both read is read once.
     read = pa.schema([(name, columns[name]) for name in dict.fromkeys([*names, *needed])])
     numbers = [name for name in read.names if FIELD_ID in fields[name].json()]
@@ -312,7 +341,7 @@ def checked(
             "name"
         )
     return Scan(
-        query,
+        made.query,
         made.frame,
         made.positions,
         made.schema,
@@ -322,6 +351,7 @@ def checked(
         Reader(source.filesystem, read, source.partitioned, expression, legacy.of_session(session)),
         expected(rows_per_slice, "tasks look at their first rows"),
         len(source.files),
+        roll,
     )
 
 

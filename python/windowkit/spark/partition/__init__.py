@@ -1,6 +1,6 @@
 """Partitioning that weighs imbalance against aggregation cost, over Spark DataFrames."""
 
-from windowkit.spark.partition import codes
+from windowkit.spark.partition import codes, histogram, lookup
 from windowkit.spark.partition.arguments import refuse_repeated
 from windowkit.spark.partition.codes import numbered
 from windowkit.spark.partition.deciding import partition_id, partitioning, repartition
@@ -11,6 +11,8 @@ __all__ = [
     "PARTITION",
     "Partitioning",
     "codes",
+    "histogram",
+    "lookup",
     "numbered",
     "partition_id",
     "partitioning",

@@ -61,6 +61,11 @@ def checked_window(window: Tumbling | Length | None, time: str | None) -> Tumbli
         )
     if not isinstance(window, Tumbling):
         window = tumbling(window)
+    if window.is_local:
+        raise InvalidType(
+            f"window: {window} is of a calendar; window is a tumbling window of a fixed length, such as "
+            "'1 day'"
+        )
     if window.counts_rows:
         raise InvalidType(
             f"window: {window} counts rows, which have no order in Spark; window is a tumbling window over "

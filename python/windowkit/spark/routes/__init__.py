@@ -1,6 +1,7 @@
 """The ways to evaluate a job in Spark, the rule that chooses one, and what runs in the workers."""
 
-from windowkit.spark.routes import packed, stages
+from windowkit.spark.routes import packed, rolling, stages
+from windowkit.spark.routes.as_of import as_of
 from windowkit.spark.routes.planner import aggregate, described, explain
 from windowkit.spark.routes.rolling import explain_roll, roll
 from windowkit.spark.routes.rule import Expected, expected
@@ -11,6 +12,7 @@ __all__ = [
     "LIMITS",
     "Expected",
     "aggregate",
+    "as_of",
     "described",
     "expected",
     "explain",
@@ -18,5 +20,6 @@ __all__ = [
     "finished",
     "packed",
     "roll",
+    "rolling",
     "stages",
 ]

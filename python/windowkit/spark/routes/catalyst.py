@@ -10,16 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col, expr, lit, raise_error, shiftleft, shiftright, when
+from pyspark.sql.functions import col, expr
 
+from windowkit import _native
 from windowkit.aggregates import Aggregate
-from windowkit.spark.jobs import Job, identifier, named, output_schema, own, sql, uncounted, unranked
+from windowkit.durations import Duration
+from windowkit.spark.jobs import Job, identifier, literal, named, own, sql, uncounted, unranked
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import in_one_line, observed_count
-from windowkit.windows import Session, Sliding, Tumbling
+from windowkit.windows import Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 __all__ = ["HELD_DIGITS", "ROUTE"]
 
@@ -28,6 +30,8 @@ HELD_DIGITS: Final = 28
 
 
 def refusal(job: Job) -> str | None:
+    if job.query.weight is not None:
+        return "Spark's functions do not take rows back"
     if len(job.query.windows) > 1:
         return "there are several windows, and Spark would read the rows once for each"
     window = job.query.windows[0]
@@ -39,12 +43,27 @@ def refusal(job: Job) -> str | None:
         return f"Spark does not offer {window}"
     if isinstance(window, Sliding) and window.size != window.slide:
         return f"a row may be in several windows of {window}"
+    if window.is_local and (reason := irregular(job, window)) is not None:
+        return reason
     for aggregate in job.query.aggs:
         reason = unlike(job, aggregate)
         if reason is not None:
             return reason
     if not job.is_timestamp:
         return f"Spark's window() takes timestamps, and {identifier(job.query.time)} is not a timestamp"
+    return None
+
+
+def irregular(job: Job, window: Window) -> str | None:
+    """Return why Spark's functions do not find the periods of a calendar, or None."""
+    if not isinstance(job.type_of(job.query.time), spark.TimestampType):
+        return (
+            f"Spark's functions of time zones take timestamps with one, unlike {identifier(job.query.time)}"
+        )
+    if isinstance(window.lengths().get("start_time"), Duration):
+        return f"periods of {window} begin after midnight, and Spark's functions begin some elsewhere"
+    if window.local_zone is not None and _native.crosses_midnight(window.local_zone):
+        return f"the clocks of {window.local_zone} were once set past midnight, forwards or backwards"
     return None
 
 
@@ -81,22 +100,38 @@ def only_window(job: Job) -> Tumbling | Sliding | Session:
 def run(job: Job) -> DataFrame:
     rows = observed_count(job.metrics, "rows in", job.bounded_rows)
     window = only_window(job)
-    text = sql.window(window, job.time, job.internal)
-    answers = {f"a{at}": checked(job, aggregate) for at, aggregate in enumerate(job.query.aggs)}
-    named_answers = [answer.alias(name) for name, answer in answers.items()]
     if isinstance(window, Session):
-        grouped, shown = rows.groupBy(*job.keys, expr(text)).agg(*named_answers), col("session_window")
+        group, shown = sql.window(window, job.time, job.internal), "session_window"
+    elif window.is_local:
+        # Zones are asked for each row only what its clock shows, and for each period where it is.
+        group = f"{sql.period(window, job.time)} as p"
+        start, end = sql.period_edges(window, "p")
+        shown = f"struct({start} as start, {end} as end)"
     else:
-        rows = rows.selectExpr("*", f"{text} as w")
-        # Rows of one start have one end.
-        grouped = rows.groupBy(*job.keys, expr("w.start as s")).agg(expr("max(w.end) as e"), *named_answers)
-        shown = expr("struct(s as start, e as end)")
-    schema = output_schema(job)
-    edges = shown.cast(schema[len(job.keys)].dataType)
-    return named(grouped, schema, [*map(col, job.keys), edges, *map(col, answers)])
+        # The window of its start is that window.
+        group, shown = f"{sql.window(window, job.time)}.start as s", sql.window(window, "s")
+    aggregates = expr(f"{sql.struct(checked(job, each) for each in job.query.aggs)} as a")
+    grouped = rows.groupBy(*job.keys, expr(group)).agg(expr("count(1)"), aggregates)
+    fields = (f"a.a{at}" for at in range(len(job.query.aggs)))
+    return titled(job, grouped.selectExpr(*job.keys, f"{shown} as w", *fields), grouped.schema.fields[-2])
 
 
-def checked(job: Job, aggregate: Aggregate) -> Column:
+def titled(job: Job, frame: DataFrame, unnamed: spark.StructField) -> DataFrame:
+    """Return the columns of a result with the query's names; `unnamed` is an aggregate without an alias."""
+    names = job.query.columns
+    schema = spark.StructType()
+    for name, field in zip(names, frame.schema.fields, strict=True):
+        schema.add(name, field.dataType, field.nullable, field.metadata)
+    for aggregate in job.query.aggs:
+        if aggregate.name in aggregate.default_names:
+            schema[aggregate.name].metadata = unnamed.metadata
+    if len({name.lower() for name in names}) < len(names):
+        # Spark would not know which column such a name means.
+        return named(frame, schema, list(map(col, frame.columns)))
+    return frame.toDF(*names).to(schema)
+
+
+def checked(job: Job, aggregate: Aggregate) -> str:
     """Return Spark's aggregate, except that a sum or mean that overflows is an error in every mode.
 
     Without ANSI mode Spark wraps a bigint sum that overflows, and makes a decimal one null. The expression
@@ -104,26 +139,25 @@ def checked(job: Job, aggregate: Aggregate) -> Column:
     """
     text = own(job, aggregate)
     if aggregate.column is None:
-        return expr(text)
+        return text
     column, kind = job.internal(aggregate.column), job.type_of(aggregate.column)
     where = None if aggregate.filter is None else job.internal(aggregate.filter)
-    overflow = raise_error(
-        lit(
-            f"windowkit.errors.Overflow: {aggregate.name}: the {aggregate.function} of a window does not fit "
-            f"its type; in the {in_one_line(job.query)}"
-        )
+    message = (
+        f"windowkit.errors.Overflow: {aggregate.name}: the {aggregate.function} of a window does not fit "
+        f"its type; in the {in_one_line(job.query)}"
     )
+    overflow = f"raise_error({literal(message)})"
     if aggregate.function in sql.SUMS and isinstance(kind, spark.LongType):
-        high, low = (expr(text) for text in sql.partial("sum", [kind], [column], job.time, where))
-        high, low = high + shiftright(low, 32), low.bitwiseAND(lit(sql.LOW))
-        fits = high.isNull() | high.between(lit(-(2**31)), lit(2**31 - 1))
-        return when(fits, shiftleft(high, 32).bitwiseOR(low)).otherwise(overflow)
+        high, low = sql.partial("sum", [kind], [column], job.time, where)
+        high = f"({high} + shiftright({low}, 32))"
+        fits = f"{high} is null or {high} between {-(2**31)} and {2**31 - 1}"
+        return f"if({fits}, shiftleft({high}, 32) | ({low} & {sql.LOW}), {overflow})"
     if aggregate.function in (*sql.SUMS, "mean") and is_wide(kind):
-        counted = expr(sql.aggregate("count", [column], job.time, where))
+        counted = sql.aggregate("count", [column], job.time, where)
         # In ANSI mode Spark's own would fail first, and name a column of ours.
-        tried = expr(f"try_{text}")
-        return when(tried.isNull() & (counted > 0), overflow).otherwise(tried)
-    return expr(text)
+        tried = f"try_{text}"
+        return f"if({tried} is null and ({counted}) > 0, {overflow}, {tried})"
+    return text
 
 
 def is_wide(kind: spark.DataType) -> bool:
@@ -132,8 +166,11 @@ def is_wide(kind: spark.DataType) -> bool:
 
 def explain(job: Job) -> list[str]:
     query = job.query
-    window = sql.window(only_window(job), identifier(query.time), identifier)
-    group = window if isinstance(only_window(job), Session) else f"{window}.start"
+    window, time = only_window(job), identifier(query.time)
+    if isinstance(window, Session):
+        group = sql.window(window, time, identifier)
+    else:
+        group = sql.period(window, time) if window.is_local else f"{sql.window(window, time)}.start"
     lines = [
         "everything runs in Catalyst; no row enters Python",
         f"  group by: {', '.join([*map(identifier, query.by), group])}",
@@ -141,7 +178,6 @@ def explain(job: Job) -> list[str]:
     for aggregate in query.aggs:
         values = [identifier(column) for column in aggregate.columns]
         where = None if aggregate.filter is None else identifier(aggregate.filter)
-        time = identifier(query.time)
         given = aggregate.parameters, aggregate.columns
         text = sql.aggregate(aggregate.function, values, time, where, *given)
         lines.append(f"  {aggregate.name}: {text}")

@@ -9,9 +9,10 @@ their rows, stage 1 packs the rows instead, and stage 2 takes both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.functions import col
+from pyspark.sql import types as spark
 
 from windowkit.explain import sizes
 from windowkit.spark.jobs import Job, identifier, output_schema
@@ -20,11 +21,18 @@ from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import observed_chunks, shipped
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "pack", "rows_instead", "windows"]
+__all__ = ["CHUNKS", "ROUTE", "buckets", "chunks", "in_turn", "pack", "rows_instead", "spread", "windows"]
 
-CHUNKS: Final = "bucket int, chunk binary, rows bigint, slices bigint"
+CHUNKS: Final = spark.StructType(
+    [
+        spark.StructField("bucket", spark.IntegerType()),
+        spark.StructField("chunk", spark.BinaryType()),
+        spark.StructField("rows", spark.LongType()),
+        spark.StructField("slices", spark.LongType()),
+    ]
+)
 MOST_BUCKETS: Final = 1024
 LEAST_EACH: Final = 1
 MOST_EACH: Final = 64
@@ -41,9 +49,12 @@ def rows_instead(job: Job) -> str | None:
 
 def buckets(job: Job) -> tuple[int, int]:
     """Return the partitions of stage 2, and the buckets that each of them has."""
-    if not job.query.by:
-        return 1, 1
-    partitions = shuffles.partitions(job.frame.sparkSession)
+    return spread(job.frame.sparkSession) if job.query.by else (1, 1)
+
+
+def spread(session: SparkSession) -> tuple[int, int]:
+    """Return the partitions of a shuffle, and the buckets that each of them has."""
+    partitions = shuffles.partitions(session)
     return partitions, min(max(MOST_BUCKETS // partitions, LEAST_EACH), MOST_EACH)
 
 
@@ -63,9 +74,14 @@ def pack(job: Job, *, never: bool = False) -> stages.Pack:
 
 def windows(job: Job, packed: DataFrame) -> DataFrame:
     """Return what stage 2 makes of chunks."""
-    placed = packed.repartition(col("bucket")) if job.query.by else packed.repartition(1)
-    in_turn = placed.sortWithinPartitions("bucket").select("bucket", "chunk")
-    return in_turn.mapInArrow(shipped(stages.Unpack(job.query, job.schema)), output_schema(job))
+    task = shipped(stages.Unpack(job.query, job.schema))
+    return in_turn(packed, job.query.by).mapInArrow(task, output_schema(job))
+
+
+def in_turn(packed: DataFrame, by: Sequence[object]) -> DataFrame:
+    """Return chunks where stage 2 takes them: each bucket in one partition, one after the other."""
+    placed = packed.repartition("bucket") if by else packed.repartition(1)
+    return placed.sortWithinPartitions("bucket").selectExpr("bucket", "chunk")
 
 
 def explain(job: Job) -> list[str]:

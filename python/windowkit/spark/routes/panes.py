@@ -32,9 +32,13 @@ BUCKETS: Final = 64
 
 
 def refusal(job: Job) -> str | None:
+    if job.query.weight is not None:
+        return f"slices hold rows by their weight in {identifier(job.query.weight)}, and Catalyst's do not"
     for window, (_, _, needs_rows, _) in zip(job.query.windows, job.plan.windows, strict=True):
         if needs_rows:
             return f"windows of {window} need rows in order, and panes do not keep it"
+    if job.plan.timetables:
+        return "Catalyst cannot cut panes where periods of a calendar begin"
     if job.plan.pane_edges is None:
         return "Catalyst cannot cut panes at single edges, as of a band, a landmark or the global window"
     if isinstance(job.type_of(job.query.time), spark.DayTimeIntervalType):
@@ -54,8 +58,15 @@ def refusal(job: Job) -> str | None:
 
 
 def run(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
-    task = shipped(worker.Slices(job.query, job.schema))
-    return in_turn(job, slices(job, within)).mapInArrow(task, output_schema(job))
+    return in_turn(job, slices(job, within)).mapInArrow(shipped(stage_2(job)), output_schema(job))
+
+
+def stage_2(job: Job) -> worker.Slices:
+    """Return what makes windows of the `slices` of a job."""
+    partials = held(job, internal=True)
+    first = len(job.keys) + (not job.plan.has_session)
+    lost = tuple(at for at, text in enumerate(partials, first) if text == sql.LOST)
+    return worker.Slices(job.query, job.schema, lost)
 
 
 def in_buckets(job: Job) -> bool:
@@ -65,7 +76,8 @@ def in_buckets(job: Job) -> bool:
     """
     if not job.keys:
         return False
-    return job.most_rows > HELD * shuffles.partitions(job.frame.sparkSession)
+    # Only where there are many rows Spark is asked how many partitions there are.
+    return job.most_rows > HELD and job.most_rows > HELD * shuffles.partitions(job.frame.sparkSession)
 
 
 def in_turn(job: Job, placed: DataFrame) -> DataFrame:
@@ -81,27 +93,23 @@ def in_turn(job: Job, placed: DataFrame) -> DataFrame:
 
 
 def slices(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
-    """Return what stage 2 takes, by key in partitions: keys, start, with sessions the last time, partials.
+    """Return what `stage_2` takes, by key in partitions: keys, start, with sessions the last time, partials.
 
     Columns of ``job.rows`` that are named `within` part slices further; stage 2 joins the parts.
     """
     frame = observed_count(job.metrics, "rows in", job.bounded_rows)
+    *others, last = panes(job, job.time)
     # Spark takes one window() per projection.
-    for position, text in enumerate(panes(job, job.time)):
+    for position, text in enumerate(others):
         frame = frame.selectExpr("*", f"{text} as p{position}")
-    partials = {f"a{position}": text for position, text in enumerate(held(job, internal=True))}
-    computed = {name: text for name, text in partials.items() if text != sql.LOST}
-    sliced = frame.groupBy(*within, *job.keys, expr(f"{start(job)} as pane")).agg(
-        *(expr(f"{text} as {name}") for name, text in computed.items())
+    pane = latest([*(f"p{position}" for position in range(len(others))), last])
+    computed = [text for text in held(job, internal=True) if text != sql.LOST]
+    sliced = frame.groupBy(*within, *job.keys, expr(f"{pane} as pane")).agg(
+        expr(f"{sql.struct(computed)} as a")
     )
     times = [] if job.plan.has_session else ["pane"]
-    made = sliced.select(*job.keys, *times, *computed)
-    placed = by_key(job, observed_count(job.metrics, "slices", made))
-    if len(computed) == len(partials):
-        return placed
-    # Constants are added after the shuffle.
-    held_or_constant = [name if name in computed else expr(f"{sql.LOST} as {name}") for name in partials]
-    return placed.select(*job.keys, *times, *held_or_constant)
+    made = sliced.selectExpr(*job.keys, *times, *(f"a.a{at}" for at in range(len(computed))))
+    return by_key(job, observed_count(job.metrics, "slices", made))
 
 
 def panes(job: Job, time: str) -> list[str]:
@@ -113,11 +121,6 @@ def panes(job: Job, time: str) -> list[str]:
 def families(job: Job) -> list[tuple[int, int]]:
     """Return periods and offsets of panes; a job without them is refused before."""
     return job.plan.pane_edges or []
-
-
-def start(job: Job) -> str:
-    """Return the start of a row's pane: the last edge of all families."""
-    return latest([f"p{position}" for position in range(len(families(job)))])
 
 
 def latest(edges: list[str]) -> str:

@@ -2,19 +2,19 @@
 
 Stage 1 packs the rows of a task, with all their columns, as route "packed" does where slices would save
 nothing; stage 2 sorts and answers one bucket of keys after the other, so that its memory is a bucket and not
-a partition. All rows of a key are in one bucket, and so in one task.
+a partition. All rows of a key are in one bucket, and so in one task, unless the key is cut into `pieces`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col
 
 from windowkit import local_rolling
 from windowkit.checks import a_type
@@ -22,17 +22,20 @@ from windowkit.errors import InvalidType
 from windowkit.query import Query
 from windowkit.rolling import Rolling
 from windowkit.spark.jobs import Job, arrow_type, identifier, job, output_schema
-from windowkit.spark.routes import packed, stages
+from windowkit.spark.routes import packed, pieces, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, packing, shipped
 from windowkit.windows import global_window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["explain_roll", "roll"]
+__all__ = ["Roll", "answered", "checked_rows", "explain_roll", "in_one_line", "query_of", "roll"]
+__all__ += ["moved", "whole", "widened"]
 
 
-def roll(df: DataFrame, rolling: Rolling, *, metrics: Metrics | None = None) -> DataFrame:
+def roll(
+    df: DataFrame, rolling: Rolling, *, split: bool | None = None, metrics: Metrics | None = None
+) -> DataFrame:
     """Evaluate rolling aggregates in Spark, lazily.
 
     Parameters
@@ -41,6 +44,11 @@ def roll(df: DataFrame, rolling: Rolling, *, metrics: Metrics | None = None) -> 
         A batch DataFrame, classic or Connect. Columns are found by name as by `windowkit.spark.aggregate`.
     rolling : Rolling
         Of timestamps, with or without zone, dates or integers.
+    split : bool, optional
+        Whether keys with more rows than one task should have are cut by time, into pieces for several tasks.
+        To find them, Spark jobs read keys and times as soon as this is called. By default they do if `df` is
+        cached itself and may have 16 million rows or more. Keys are not cut where a frame has no bound, or
+        where frames are so long that tasks would read many rows twice.
     metrics : Metrics, optional
         Counts rows and packed bytes while the result is computed.
 
@@ -55,11 +63,13 @@ def roll(df: DataFrame, rolling: Rolling, *, metrics: Metrics | None = None) -> 
     ------
     UnknownColumn, InvalidType, InvalidValue
         `rolling` does not fit `df`, `df` is streaming, or it has a column of a type that Spark does not
-        exchange with Arrow. No Spark job has started then.
+        exchange with Arrow. No Spark job has started then. With `split` and a frame by rows, the action fails
+        if `df` does not have the same rows each time it is computed.
 
     Notes
     -----
-    All rows of a key are in one task. A row crosses from Spark to Python once, and back once.
+    All rows of a key are in one task, unless it is cut. A row crosses from Spark to Python once, and back
+    once, or twice where it is near a cut.
 
     Examples
     --------
@@ -68,25 +78,38 @@ def roll(df: DataFrame, rolling: Rolling, *, metrics: Metrics | None = None) -> 
     DataFrame[device: string, ts: timestamp, v: double, sum(v) OVER (10 minutes): double]
     """
     rows, checked = checked_rows(df, rolling, metrics)
-    packs = shipped(packed.pack(checked, never=True), in_one_line(rolling))
+    if not isinstance(split, bool | None):
+        raise InvalidType(f"split: {split!r} is {a_type(split)}; it is True, False or None")
+    partitions, each = packed.spread(df.sparkSession)
+    cut = None
+    if is_worthwhile(checked) if split is None else split:
+        try:
+            cut = pieces.cut(rows, checked, rolling, partitions, each)
+        except PySparkException:
+            # The rows fail, and then so does the action.
+            if split:
+                raise
+    pack: stages.Pack | pieces.PackPieces
+    if cut is None:
+        pack, task = packed.pack(checked, never=True), Roll(rolling, checked.query, checked.schema)
+    else:
+        rows, own = cut.rows, unused(checked.schema.names)
+        schema = pa.schema([*checked.schema, (own[0], pa.int32()), (own[1], pa.bool_())])
+        of_pieces = stages.Pack(checked.query, schema, partitions, each, never=True)
+        pack = pieces.PackPieces(of_pieces, cut.keys, checked.positions[rolling.time])
+        of_key = replace(rolling.resolved(checked.schema.names), by=(*rolling.by, own[0]))
+        task = Roll(of_key, checked.query, schema, tuple(chain.from_iterable(cut.keys)))
+    packs = shipped(pack, in_one_line(rolling))
     chunks = observed_chunks(metrics, rows.mapInArrow(packs, packed.CHUNKS))
-    placed = chunks.repartition(col("bucket")) if rolling.by else chunks.repartition(1)
-    in_turn = placed.sortWithinPartitions("bucket").select("bucket", "chunk")
-    answers = output_schema(checked).fields[-len(rolling.aggs) :]
-    own = enumerate(df.schema.fields)
-    schema = spark.StructType(
-        [
-            *(
-                spark.StructField(f"c{at}", field.dataType, field.nullable, field.metadata)
-                for at, field in own
-            ),
-            *(spark.StructField(field.name, field.dataType, field.nullable) for field in answers),
-        ]
-    )
-    task = Roll(rolling, checked.query, checked.schema)
-    result = in_turn.mapInArrow(shipped(task, in_one_line(rolling)), schema)
-    names = [*df.columns, *(each.name for each in rolling.aggs)]
-    return observed_count(metrics, "rows out", result.toDF(*names))
+    return answered(chunks, checked, rolling, task)
+
+
+def answered(chunks: DataFrame, checked: Job, rolling: Rolling, task: Roll) -> DataFrame:
+    """Return what stage 2 makes of chunks of the rows of `checked`."""
+    in_turn = packed.in_turn(chunks, rolling.by or task.cut)
+    result = in_turn.mapInArrow(shipped(task, in_one_line(rolling)), widened(checked.frame, checked))
+    names = [*checked.frame.columns, *(each.name for each in rolling.aggs)]
+    return observed_count(checked.metrics, "rows out", result.toDF(*names))
 
 
 def checked_rows(df: DataFrame, rolling: Rolling, metrics: Metrics | None = None) -> tuple[DataFrame, Job]:
@@ -95,12 +118,23 @@ def checked_rows(df: DataFrame, rolling: Rolling, metrics: Metrics | None = None
     Its query has the keys, the time and the aggregates of `rolling`: what is known of a query's results, of
     buckets and of chunks is known by it.
     """
+    rows, checked = whole(job(df, query_of(rolling), metrics))
+    local_rolling.bound(rolling, checked.schema)
+    return rows, checked
+
+
+def query_of(rolling: Rolling) -> Query:
+    """Return a query with the keys, the time and the aggregates of `rolling`, under other names."""
     if not isinstance(rolling, Rolling):
         raise InvalidType(f"rolling: {a_type(rolling)} is given; it is what windowkit.rolling(...) returns")
     aggs = tuple(each.aggregate.alias(f"r{at}") for at, each in enumerate(rolling.aggs))
-    query = Query(rolling.by, rolling.time, (global_window(),), aggs)
-    checked = job(df, query, metrics)
-    # Under the names that `rolling` uses: Spark may find columns in any case.
+    return Query(rolling.by, rolling.time, (global_window(),), aggs)
+
+
+def whole(checked: Job) -> tuple[DataFrame, Job]:
+    """Return the rows of a job with all their columns under internal names, and a job over them."""
+    df = checked.frame
+    # Under the names that the query uses: Spark may find columns in any case.
     read = {position: name for name, position in checked.positions.items()}
     zone = df.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     fields = [
@@ -108,8 +142,34 @@ def checked_rows(df: DataFrame, rolling: Rolling, metrics: Metrics | None = None
         for at, field in enumerate(df.schema.fields)
     ]
     schema = pa.schema([pa.field(name, kind) for name, kind in fields])
-    local_rolling.bound(rolling, schema)
     return df.toDF(*(f"c{at}" for at in range(len(fields)))), replace(checked, schema=schema)
+
+
+def widened(df: DataFrame, checked: Job) -> spark.StructType:
+    """Return the schema of the rows of `df` with the answers of a job, under internal names."""
+    answers = output_schema(checked).fields[-len(checked.query.aggs) :]
+    own = enumerate(df.schema.fields)
+    return spark.StructType(
+        [
+            *(
+                spark.StructField(f"c{at}", field.dataType, field.nullable, field.metadata)
+                for at, field in own
+            ),
+            *(spark.StructField(field.name, field.dataType, field.nullable) for field in answers),
+        ]
+    )
+
+
+def is_worthwhile(checked: Job) -> bool:
+    """Whether keys with too many rows are sought unasked: rows are at hand, and there may be many."""
+    stored = checked.frame.storageLevel
+    return (stored.useMemory or stored.useDisk) and checked.most_rows >= pieces.LEAST
+
+
+def unused(names: Sequence[str]) -> list[str]:
+    """Return two names that are not among these."""
+    free = (f"{name} {number}" if number else name for number in count() for name in ("piece", "own"))
+    return list(islice((name for name in free if name not in names), 2))
 
 
 def in_one_line(rolling: Rolling) -> str:
@@ -128,12 +188,16 @@ class Roll:
     query : Query
         By which `stages.Pack` packed the rows.
     schema : pyarrow.Schema
-        Of the rows.
+        Of the rows. If keys are cut, the last two columns are a row's piece, which is a key of `rolling`, and
+        whether it is answered there.
+    cut : tuple of Piece
+        The pieces of keys that are cut.
     """
 
     rolling: Rolling
     query: Query
     schema: pa.Schema
+    cut: tuple[pieces.Piece, ...] = ()
     limits: stages.Limits = stages.LIMITS
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -155,7 +219,23 @@ class Roll:
         """Yield these rows, all those of some keys, with their results."""
         table = pa.Table.from_batches(rows, self.schema)
         planned = local_rolling.bound(self.rolling, self.schema)
-        yield from local_rolling.results(planned, table, 1).to_batches()
+        result = local_rolling.results(planned, table, 1)
+        if self.cut:
+            own = len(self.schema) - 1
+            pieces.verify(table, self.cut, own - 1, self.schema.names.index(self.rolling.time))
+            kept = [*range(own - 1), *range(own + 1, result.num_columns)]
+            result = result.filter(result.column(own)).select(kept)
+        yield from result.to_batches()
+
+
+def whole_keys(rolling: Rolling, checked: Job) -> list[str]:
+    """Say in how many tasks a key can be."""
+    if pieces.reach(rolling, checked.schema.field(rolling.time).type) is None:
+        return ["  all rows of a key are in one task, as a frame has no bound"]
+    return [
+        "  all rows of a key are in one task; with split=True, Spark jobs look for keys with too many rows "
+        "first, which are cut by time"
+    ]
 
 
 def explain_roll(df: DataFrame, rolling: Rolling) -> str:
@@ -173,6 +253,12 @@ def explain_roll(df: DataFrame, rolling: Rolling) -> str:
         [
             *local_rolling.described(rolling, bound.plan),
             f"stage 1, inside one mapInArrow: rows of {columns} are packed",
-            *packed.moved(checked, "rows in order of time, and the frames of each of them"),
+            *moved(checked),
+            *whole_keys(rolling, checked),
         ]
     )
+
+
+def moved(checked: Job) -> list[str]:
+    """Describe what crosses the shuffle, and what becomes of it."""
+    return packed.moved(checked, "rows in order of time, and the frames of each of them")

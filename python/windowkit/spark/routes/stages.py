@@ -79,7 +79,7 @@ def rows_instead(query: Query, schema: pa.Schema, planned: Plan) -> str | None:
     for window, (_, _, needs_rows, _) in zip(query.windows, planned.windows, strict=True):
         if needs_rows:
             return f"{window} needs the rows of a key in one place"
-    if planned.pane_edges is None:
+    if not planned.slices_have_starts:
         return "not every slice has a start, as around a band, before a landmark or in the global window"
     for aggregate in query.aggs:
         if aggregate.user is not None and not aggregate.user.commutative:

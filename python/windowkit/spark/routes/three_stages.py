@@ -20,7 +20,7 @@ from windowkit.aggregates import Aggregate
 from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query, items
-from windowkit.spark.jobs import Job, job
+from windowkit.spark.jobs import Job, identifier, job
 from windowkit.spark.partition import PARTITION, Partitioning, codes, numbered, partitioning, refuse_repeated
 from windowkit.spark.routes import packed, panes
 from windowkit.windows import checked_name, tumbling
@@ -45,10 +45,10 @@ class Staged(Job):
     def columns(self) -> DataFrame:
         """Return the columns the query reads, in their partitions, for Catalyst with `PARTITION`."""
         placed = self.made.numbered(self.frame)
-        columns = [col(f"i{self.positions[name]}").alias(self.internal(name)) for name in self.query.inputs]
+        columns = [f"i{self.positions[name]} as {self.internal(name)}" for name in self.query.inputs]
         if self.unheld is None:
-            columns.append(col(PARTITION))
-        return placed.select(*columns)
+            columns.append(identifier(PARTITION))
+        return placed.selectExpr(*columns)
 
 
 def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Staged:

@@ -50,10 +50,14 @@ class Slices:
     query : Query
     schema : pyarrow.Schema
         Of the rows that the slices are made of.
+    lost : tuple of int
+        Where slices have what the additions of a float sum lost: Catalyst does not report it, so these
+        columns are zeros, and added here.
     """
 
     query: Query
     schema: pa.Schema
+    lost: tuple[int, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the windows of a partition of slices; memory is that of a bucket, or of `JOINED`."""
@@ -63,12 +67,23 @@ class Slices:
             if engine is not None and bucket != last and size >= JOINED:
                 yield from finished(engine)
                 engine, size = None, 0
+            slices = self.whole(slices)
             if engine is None:
                 engine = planned.slices_engine(slices.schema)
             engine.push(slices)
             size, last = size + slices.nbytes, bucket
         if engine is not None:
             yield from finished(engine)
+
+    def whole(self, slices: pa.RecordBatch) -> pa.RecordBatch:
+        """Return slices of Catalyst with all columns that those of the core have."""
+        if not self.lost:
+            return slices
+        arrays, names = slices.columns, slices.schema.names
+        for at in self.lost:
+            arrays.insert(at, pa.repeat(0.0, slices.num_rows))
+            names.insert(at, f"lost{at}")
+        return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def buckets(batch: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]]:

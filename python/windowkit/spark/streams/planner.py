@@ -32,7 +32,7 @@ def stream(
     output_mode: str | None = None,
     allowed_lateness: Length | None = None,
     buckets: int | None = None,
-    metrics: str | None = None,
+    metrics_name: str | None = None,
 ) -> DataFrame:
     """Evaluate a query over a streaming DataFrame, exactly once; ``query.run(df)`` is the same.
 
@@ -52,7 +52,7 @@ def stream(
     buckets : int, optional
         Of keys, in each shuffle partition: state is kept by bucket, and one is in memory at a time. By
         default there are up to 4, and 64 in all.
-    metrics : str, optional
+    metrics_name : str, optional
         A name under which ``observedMetrics`` of the stream's progress count ``rows in``, ``bytes packed``,
         ``windows out`` and ``late``.
 
@@ -66,7 +66,7 @@ def stream(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        The query does not fit `df`; `df` is no stream or has no watermark on the time column; the state
+        The query does not fit `df`; `df` is not streaming or has no watermark on the time column; the state
         store is not RocksDB; pyspark is too old; or an option is not as described. The running query fails
         with ``InvalidValue`` if the checkpoint is that of another query, of other shuffle partitions or
         buckets, or damaged; and with ``Overflow`` as a batch does.
@@ -86,7 +86,7 @@ def stream(
     ...
     windowkit.errors.InvalidValue: df: a batch DataFrame is given; query.run takes both, and df is streaming
     """
-    return run(streaming(df, query, output_mode, allowed_lateness, buckets, metrics))
+    return run(streaming(df, query, output_mode, allowed_lateness, buckets, metrics_name))
 
 
 def run(made: Streaming) -> DataFrame:
@@ -95,9 +95,9 @@ def run(made: Streaming) -> DataFrame:
     limits = replace(LIMITS, chunk=ENTRY_BYTES)
     pack = stages.Pack(work.query, work.schema, made.partitions, made.each, never=True, limits=limits)
     chunks = made.rows.mapInArrow(shipped(Guarded(pack)), packed.CHUNKS)
-    if made.metrics is not None:
+    if made.metrics_name is not None:
         counts = {"rows in": total("rows"), "bytes packed": total(length("chunk"))}
-        chunks = observed(chunks, made.metrics + ", in", counts)
+        chunks = observed(chunks, made.metrics_name + ", in", counts)
     grouped: Any = chunks.select("bucket", "chunk").groupBy("bucket")
     if not hasattr(grouped, "transformWithState"):
         raise InvalidValue(
@@ -105,9 +105,9 @@ def run(made: Streaming) -> DataFrame:
             "later, and with an earlier one query.run takes the batches of foreachBatch"
         )
     packed_results = grouped.transformWithState(Buckets(work), RESULTS, made.mode, "EventTime")
-    if made.metrics is not None:
+    if made.metrics_name is not None:
         counts = {"windows out": total("windows"), "late": total("late")}
-        packed_results = observed(packed_results, made.metrics + ", out", counts)
+        packed_results = observed(packed_results, made.metrics_name + ", out", counts)
     result: DataFrame = packed_results.mapInArrow(shipped(Results(work.query)), made.result)
     return result
 

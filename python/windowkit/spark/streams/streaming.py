@@ -17,7 +17,7 @@ from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.local import plan
 from windowkit.progress import of_measure
 from windowkit.query import Query
-from windowkit.spark.jobs import Job, arrow_type, bound, output_schema, position_of
+from windowkit.spark.jobs import Job, arrow_type, bound, columns_at, output_schema, position_of
 from windowkit.spark.streams.work import Work, identity, is_eager, operator_of
 from windowkit.windows import Global
 
@@ -48,7 +48,7 @@ class Streaming:
     work : Work
     partitions, each : int
         Shuffle partitions, and how many buckets each of them has.
-    metrics : str or None
+    metrics_name : str or None
         What Spark's progress calls the counts.
     mode : str
     """
@@ -58,7 +58,7 @@ class Streaming:
     work: Work
     partitions: int
     each: int
-    metrics: str | None
+    metrics_name: str | None
     mode: str
 
     @property
@@ -66,11 +66,9 @@ class Streaming:
         """The columns that are read, by names of our own, of the rows that have a time."""
         positions = [*self.job.positions.items(), *self.read.items()]
         by_name = dict(positions)
-        frame = self.job.frame
-        numbered = frame.toDF(*(f"i{at}" for at in range(len(frame.columns))))
-        inputs = [f"i{by_name[name]} as c{at}" for at, name in enumerate(self.work.schema.names)]
+        columns = columns_at(self.job.frame, [by_name[name] for name in self.work.schema.names])
         time = self.work.schema.get_field_index(self.job.query.time)
-        return numbered.selectExpr(*inputs).where(f"c{time} is not null")
+        return columns.where(f"c{time} is not null")
 
     @property
     def result(self) -> spark.StructType:
@@ -100,7 +98,7 @@ def streaming(
     output_mode: str | None = None,
     allowed_lateness: Length | None = None,
     buckets: int | None = None,
-    metrics: str | None = None,
+    metrics_name: str | None = None,
 ) -> Streaming:
     """Check a query against a streaming DataFrame; starts nothing in Spark.
 
@@ -115,12 +113,18 @@ def streaming(
         raise InvalidType(f"query: {a_type(query)} is given; query is a windowkit.Query")
     if not frame.isStreaming:
         raise InvalidValue("df: a batch DataFrame is given; query.run takes both, and df is streaming")
-    if metrics is not None:
-        text("metrics", metrics, "of a stream it is a name, under which its progress has the counts, or None")
+    if metrics_name is not None:
+        text("metrics_name", metrics_name, "it is a name for the counts in the stream's progress, or None")
     mode = one_of("output_mode", "append" if output_mode is None else output_mode, MODES)
     lateness: Length = 0 if allowed_lateness is None else allowed_lateness
     of_measure("allowed_lateness", lateness)
     check_policy(query.emit)
+    if query.weight is not None and query.emit is None and mode == "update":
+        raise InvalidValue(
+            f"output_mode: 'update' is given for a query with weight={query.weight!r}, whose windows may "
+            "lose all their rows, which no update can say; allowed are 'append', and "
+            "emit=windowkit.emit(..., refinement='retracting')"
+        )
     job = bound(frame, query)
     check_watermark(job)
     check_ends(query, mode)
@@ -128,7 +132,7 @@ def streaming(
     partitions, each = layout(frame, query, buckets)
     read, schema = read_by(job, query.emit)
     own = own_work(query, schema, mode, lateness, partitions, each)
-    return Streaming(job, read, own, partitions, each, metrics, mode)
+    return Streaming(job, read, own, partitions, each, metrics_name, mode)
 
 
 def own_work(
@@ -185,8 +189,8 @@ def check_ends(query: Query, mode: str) -> None:
     for window in query.windows:
         if isinstance(window, Global) and query.emit is None and mode == "append":
             raise InvalidValue(
-                f"windows: {window} becomes final when a stream ends, which one of Spark does not; allowed "
-                "is it with output_mode='update', or with emit=windowkit.emit(...)"
+                f"windows: {window} becomes final when a stream ends, but streams in Spark do not end; give "
+                "output_mode='update', or emit=windowkit.emit(...)"
             )
 
 
@@ -196,13 +200,13 @@ def check_policy(policy: Emission | None) -> None:
         return
     if policy.has_clock:
         raise InvalidValue(
-            f"emit: {policy!r} depends on the clock of an operator, and a bucket of keys in Spark is "
-            "called only for rows and for watermarks; allowed is windowkit.every(...) of event time"
+            f"emit: {policy!r} depends on the clock, but a stream in Spark computes only when rows arrive or "
+            "the watermark moves; use windowkit.every(...) of event time"
         )
     if policy.at_most is not None:
         raise InvalidValue(
-            f"emit: {policy!r} is given; at_most is of a call of one operator, and Spark limits its batches "
-            "by options of the source, such as maxFilesPerTrigger"
+            f"emit: {policy!r} is given; at_most limits the calls of an operator; in Spark, options of the "
+            "source limit batches, such as maxFilesPerTrigger"
         )
 
 

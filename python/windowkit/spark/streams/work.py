@@ -151,6 +151,8 @@ def identity(query: Query, schema: pa.Schema, settings: dict[str, Any]) -> str:
         "windows": [f"{window} as {window.name}" for window in query.windows],
         "answers": [f"{each} as {each.name}" for each in query.aggs],
         "emission policy": None if query.emit is None else repr(query.emit),
+        # Absent by default, as in the checkpoints of earlier releases.
+        **({} if query.weight is None else {"column of weights": query.weight}),
         "columns": {field.name: str(field.type) for field in schema},
     }
     return json.dumps({**own, **settings})

@@ -56,8 +56,9 @@ pub(super) struct Recorded {
 }
 
 impl Ledger {
-    /// Records results before they are emitted; `keys` are the numbers of their keys, the stream is complete up to
-    /// `watermark`, and windows that ended by `horizon` have expired.
+    /// Records results before they are emitted; `keys` are the numbers of their keys, of which each is complete up to
+    /// `complete`, by row, and windows that ended by `horizon` have expired. Of windows that are gone, as no row is left of
+    /// them, earlier results are only retracted.
     ///
     /// # Errors
     /// Those of Arrow.
@@ -66,8 +67,8 @@ impl Ledger {
         shape: &Shape,
         batch: RecordBatch,
         keys: &[u32],
-        is_final: bool,
-        (watermark, horizon): (Option<i64>, Option<i64>),
+        (is_final, is_gone): (bool, bool),
+        (complete, horizon): (&dyn Fn(usize) -> Option<i64>, Option<i64>),
     ) -> Result<Recorded> {
         self.before.get_or_insert((self.batches.len(), self.rows));
         let facts = shape.facts(&batch)?;
@@ -82,7 +83,7 @@ impl Ledger {
             let (identity, extent) =
                 (facts.identity(shape.windows(), row), facts.extents.as_ref().map(|all| all[row]));
             let old = self.replaced(shape, place, (identity, extent));
-            if let ([(_, known)], false) = (old.as_slice(), is_final)
+            if let ([(_, known)], false) = (old.as_slice(), is_final || is_gone)
                 && self.is_same(*known, &columns, row)
             {
                 suppressed[row] = true;
@@ -93,11 +94,11 @@ impl Ledger {
                 gone.push(emitted);
                 which.push(place.1);
             }
-            let Some((_, end)) = extent else {
+            let Some((_, end)) = extent.filter(|_| !is_gone) else {
                 suppressed[row] = true;
                 continue;
             };
-            let end = shape.end(place.1, end, watermark);
+            let end = shape.end(place.1, end, complete(row));
             let may_change = shape.may_change(place.1, end, horizon);
             if !is_final || may_change {
                 self.set(place, identity, Some(Emitted { batch: number, row: row as u32, end, is_final }));

@@ -7,6 +7,7 @@
 
 mod ledger;
 mod outbox;
+mod reached;
 mod shape;
 mod triggers;
 
@@ -27,6 +28,7 @@ use crate::state::{Reader, Writer};
 use crate::{Error, Result};
 use ledger::Ledger;
 use outbox::{Outbox, Waiting};
+pub(super) use reached::Reached;
 use shape::Shape;
 pub(super) use triggers::Moved;
 use triggers::Triggers;
@@ -40,6 +42,11 @@ const EARLY: u32 = 0;
 const FINAL: u32 = 1;
 const LATE: u32 = 2;
 const RETRACTION: u32 = 3;
+
+/// Results of windows that are final, of windows that are not, and of windows without a row left, with whether they are final;
+/// each with the place of its query.
+pub(super) type Emitted =
+    (Vec<(usize, RecordBatch)>, Vec<(usize, RecordBatch)>, Vec<(usize, RecordBatch, bool)>);
 
 /// The emission policies of an operator's queries.
 pub(super) struct Emission {
@@ -174,7 +181,12 @@ impl Emission {
     }
 
     /// What must be emitted early at the end of a call that emits these final windows.
-    pub(super) fn ask(&mut self, moved: Moved, finals: &[(usize, RecordBatch)]) -> Result<Vec<Asked>> {
+    pub(super) fn ask(
+        &mut self,
+        moved: Moved,
+        finals: &[(usize, RecordBatch)],
+        reached: &mut Reached<'_>,
+    ) -> Result<Vec<Asked>> {
         // A call that does not look leaves the clock as it was.
         self.clock.1 = moved.clock.1.max(self.clock.0);
         let moved = Moved { clock: (self.clock.0, self.clock.1), ..moved };
@@ -194,10 +206,16 @@ impl Emission {
             }
         }
         let columns = self.keys.columns()?;
+        // Nothing else depends on how far each key is complete.
+        let of_keys = match self.policies().any(|triggers| triggers.policy.has_boundaries()) {
+            true => reached.by_each(&columns, self.keys.len())?,
+            false => None,
+        };
         let mut asked = Vec::new();
         for (entry, emitter) in self.emitters.iter_mut().enumerate() {
             let Some(triggers) = &mut emitter.triggers else { continue };
-            let (fired, shares) = (triggers.look(moved), triggers.policy.shares().to_vec());
+            let (fired, shares) =
+                (triggers.look(moved, of_keys.as_deref()), triggers.policy.shares().to_vec());
             if !fired.is_empty() || !shares.is_empty() {
                 let keys = these(&columns, fired)?;
                 asked.push(Asked { entry, keys, shares, before: moved.watermark.0 });
@@ -227,21 +245,25 @@ impl Emission {
     /// `horizon` is the time up to which a query's windows no longer change.
     pub(super) fn emit(
         &mut self,
-        finals: Vec<(usize, RecordBatch)>,
-        early: Vec<(usize, RecordBatch)>,
+        (finals, early, vanished): Emitted,
         horizon: impl Fn(usize) -> Option<i64>,
         (moved, is_closing): ((Option<i64>, Option<i64>), bool),
+        reached: &mut Reached<'_>,
     ) -> Result<Vec<RecordBatch>> {
         let mut results = Vec::new();
-        let finals = finals.into_iter().map(|(entry, batch)| (entry, batch, true));
-        let early = early.into_iter().map(|(entry, batch)| (entry, batch, false));
-        for (entry, batch, is_final) in finals.chain(early) {
+        let vanished = vanished.into_iter().map(|(entry, batch, is_final)| (entry, batch, (is_final, true)));
+        let finals = finals.into_iter().map(|(entry, batch)| (entry, batch, (true, false)));
+        let early = early.into_iter().map(|(entry, batch)| (entry, batch, (false, false)));
+        for (entry, batch, (is_final, is_gone)) in finals.chain(vanished).chain(early) {
             let Emitter { shape, ledger, .. } = &mut self.emitters[entry];
             let mut emitted = batch;
             if let Some(ledger) = ledger {
                 let mut ids = Vec::new();
                 self.keys.assign(shape.keys(&emitted), emitted.num_rows(), &mut ids)?;
-                let recorded = ledger.record(shape, emitted, &ids, is_final, (moved.1, horizon(entry)))?;
+                let own = reached.by_each(shape.keys(&emitted), emitted.num_rows())?;
+                let complete = |row: usize| own.as_ref().map_or(moved.1, |own| own[row].1);
+                let is = (is_final, is_gone);
+                let recorded = ledger.record(shape, emitted, &ids, is, (&complete, horizon(entry)))?;
                 if let Some(batch) = recorded.retractions {
                     let labels = vec![RETRACTION; batch.num_rows()];
                     results.push((entry, self.labelled(&batch, &labels)?));

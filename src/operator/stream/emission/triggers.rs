@@ -8,6 +8,7 @@ use arrow_buffer::BooleanBuffer;
 use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::policy::{Event, Known, Policy};
+use crate::operator::stream::engine::BeforeAndAfter;
 use crate::operator::stream::intake::Accepted;
 use crate::state::{Reader, Writer, broken};
 
@@ -65,17 +66,23 @@ impl Triggers {
     }
 
     /// Records what is known of a key, before the current call changes it.
+    #[inline]
     fn touch(&mut self, key: u32) {
         if !self.is_changed[key as usize] {
-            let width = self.policy.words();
-            // What was noted is rolled back, whatever there is memory for afterwards.
-            self.undo.reserve(1);
-            self.undo_words.reserve(width);
-            self.is_changed[key as usize] = true;
-            self.undo.push((key, self.rows[key as usize]));
-            let own = key as usize * width..(key as usize + 1) * width;
-            self.undo_words.extend_from_slice(&self.words[own]);
+            self.record(key);
         }
+    }
+
+    #[inline(never)]
+    fn record(&mut self, key: u32) {
+        let width = self.policy.words();
+        // What was noted is rolled back, whatever there is memory for afterwards.
+        self.undo.reserve(1);
+        self.undo_words.reserve(width);
+        self.is_changed[key as usize] = true;
+        self.undo.push((key, self.rows[key as usize]));
+        let own = key as usize * width..(key as usize + 1) * width;
+        self.undo_words.extend_from_slice(&self.words[own]);
     }
 
     /// Takes note of rows of these keys, except those that are late for the query.
@@ -108,22 +115,24 @@ impl Triggers {
         self.policy.begin_again(&mut self.words[own]);
     }
 
-    /// The keys that fire at the end of a call; nothing is known of them any longer but their stages.
-    pub(super) fn look(&mut self, moved: Moved) -> Vec<u32> {
+    /// The keys that fire at the end of a call; nothing is known of them any longer but their stages. If keys are ahead of
+    /// the stream, `of_keys` has how far each is complete, before and after the call.
+    pub(super) fn look(&mut self, moved: Moved, of_keys: Option<&[BeforeAndAfter]>) -> Vec<u32> {
         let policy = self.policy.clone();
         let mut has_passed = false;
         for (latch, event) in policy.events().iter().enumerate() {
-            let passes = match *event {
-                Event::Marked(_) => false,
-                Event::Passed(each) => passes(each, moved.watermark),
-                Event::Ticked(each) => passes(each, moved.clock),
+            let (of_all, own) = match *event {
+                Event::Marked(_) => (false, None),
+                Event::Passed(each) => (passes(each, moved.watermark), of_keys.map(|own| (each, own))),
+                Event::Ticked(each) => (passes(each, moved.clock), None),
             };
-            if !passes {
+            if !of_all && own.is_none() {
                 continue;
             }
             has_passed = true;
             for key in 0..self.rows.len() as u32 {
-                if self.rows[key as usize] > 0 {
+                let passes = own.map_or(of_all, |(each, own)| passes(each, own[key as usize]));
+                if self.rows[key as usize] > 0 && passes {
                     self.touch(key);
                     self.words[key as usize * policy.words() + latch] = 1;
                 }

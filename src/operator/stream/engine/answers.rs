@@ -3,44 +3,43 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StructArray, UInt32Array, new_null_array};
+use arrow_array::{
+    ArrayRef, BooleanArray, Int64Array, RecordBatch, StructArray, UInt32Array, new_null_array,
+};
 use arrow_buffer::BooleanBuffer;
+use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take;
 
 use super::Engine;
 use crate::aggregate::Partials;
 use crate::interrupt::{check, within};
 use crate::kernels::Ranges;
-use crate::operator::output::{BATCH_ROWS, lowered};
+use crate::operator::output::{BATCH_ROWS, Lowered, lowered};
+use crate::operator::plan::Plan;
 use crate::operator::schema::rank_fields;
 use crate::operator::stream::outgoing::{NONE, Outgoer, Outgoing, Ranks};
-use crate::operator::stream::queries::WindowColumns;
+use crate::operator::stream::queries::{Registered, WindowColumns};
 use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 
 impl Engine {
     /// The results of the windows to be emitted, query by query, with its place in the operator.
-    pub(super) fn answer(
-        &mut self,
-        mut outgoing: Vec<Outgoing>,
-        delta: &Delta,
-    ) -> Result<Vec<(usize, RecordBatch)>> {
+    pub(super) fn answer(&mut self, mut outgoing: Vec<Outgoing>, delta: &Delta) -> Result<Answers> {
+        let mut results = Answers::default();
         if outgoing.iter().all(|outgoing| outgoing.windows.is_empty()) {
-            return Ok(Vec::new());
+            return Ok(results);
         }
         let keys = self.keys.columns()?;
         let withdrawn: Vec<Vec<Outgoer>> = outgoing.iter_mut().map(withdrawn).collect();
         let gathered = self.gather(&outgoing, delta)?;
-        let mut results = Vec::new();
         for (query, (outgoing, withdrawn)) in outgoing.iter().zip(withdrawn).enumerate() {
             let (own, rows) = (self.queries.registered()[query].partials.clone(), &outgoing.of_rows);
-            let entry = self.queries.registered()[query].entry;
             let all = &outgoing.windows[..];
             if own.iter().all(|&at| self.eager.has(at)) {
                 // The aggregate store above the slices answers windows in any order.
                 for windows in all.chunks(BATCH_ROWS) {
                     let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, windows, delta)?.into();
-                    results.push((entry, self.batch(query, (windows, rows), &keys, Some(&answers))?));
+                    self.add_batch(query, (windows, rows), &keys, Some(&answers), &mut results)?;
                 }
             } else {
                 let (all, most) = batches(all, gathered.slices, |each| gathered.range(each));
@@ -53,11 +52,11 @@ impl Engine {
                     let next =
                         |&at: &usize| if self.eager.has(at) { above.pop_front() } else { of_slices.next() };
                     let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
-                    results.push((entry, self.batch(query, (windows, rows), &keys, Some(&answers))?));
+                    self.add_batch(query, (windows, rows), &keys, Some(&answers), &mut results)?;
                 }
             }
             if !withdrawn.is_empty() {
-                results.push((entry, self.batch(query, (&withdrawn, rows), &keys, None)?));
+                self.add_batch(query, (&withdrawn, rows), &keys, None, &mut results)?;
             }
         }
         Ok(results)
@@ -109,22 +108,25 @@ impl Engine {
         Ok(Gathered { which, partials, places, slices })
     }
 
-    /// A batch of results, or of withdrawn windows if there are no answers.
-    pub(super) fn batch(
+    /// Adds a batch of results, or of withdrawn windows if there are no answers.
+    pub(super) fn add_batch(
         &self,
         query: usize,
         (windows, of_rows): (&[Outgoer], &[Ranks]),
         keys: &[ArrayRef],
         answers: Option<&[Box<dyn Partials>]>,
-    ) -> Result<RecordBatch> {
+        to: &mut Answers,
+    ) -> Result<()> {
         check()?;
-        let (plan, rows) = (&self.queries.registered()[query].plan, windows.len());
-        let lowered = match answers {
+        let Registered { plan, entry, .. } = &self.queries.registered()[query];
+        let rows = windows.len();
+        let Lowered { columns: lowered, rows: of_windows } = match answers {
             Some(answers) => lowered(plan, &answers.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
             None => {
                 let fields = plan.output().fields();
                 let own = &fields[fields.len() - plan.aggregates().len()..];
-                own.iter().map(|field| new_null_array(field.data_type(), rows)).collect()
+                let columns = own.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
+                Lowered { columns, rows: None }
             }
         };
         let mut own: Vec<ArrayRef> = Vec::with_capacity(self.queries.schema().fields().len());
@@ -153,7 +155,44 @@ impl Engine {
         let which: Vec<u32> = windows.iter().map(|each| each.window).collect();
         let updates = BooleanBuffer::collect_bool(rows, |at| windows[at].update);
         let columns = WindowColumns { extents, which, updates: updates.into(), ranks, numbers };
-        self.queries.batch(query, own, columns, lowered)
+        let batch = self.queries.batch(query, own, columns, lowered)?;
+        match of_windows {
+            Some(rows) if rows.contains(&0) => to.add_weighed((*entry, batch), &rows, plan, windows)?,
+            _ => to.results.push((*entry, batch)),
+        }
+        Ok(())
+    }
+}
+
+/// The results of windows, each batch with its query's place in the operator.
+#[derive(Default)]
+pub(super) struct Answers {
+    pub(super) results: Vec<(usize, RecordBatch)>,
+    /// Those of windows all of whose rows were taken back, if the query's results can be retracted.
+    pub(super) vanished: Vec<(usize, RecordBatch)>,
+}
+
+impl Answers {
+    /// Adds results of windows some of which have no rows left. Such a window is left out, or retracted; without a policy,
+    /// an update that leaves no row in a window has the values of none.
+    fn add_weighed(
+        &mut self,
+        (entry, batch): (usize, RecordBatch),
+        rows: &[i64],
+        plan: &Plan,
+        windows: &[Outgoer],
+    ) -> Result<()> {
+        let retracts = plan.policy().is_some();
+        let stays = |at: usize| rows[at] > 0 || !retracts && windows[at].update;
+        let staying = BooleanArray::from(BooleanBuffer::collect_bool(rows.len(), stays));
+        if retracts {
+            let gone = BooleanArray::new(!staying.values(), None);
+            self.vanished.push((entry, filter_record_batch(&batch, &gone)?));
+        }
+        if staying.true_count() > 0 {
+            self.results.push((entry, filter_record_batch(&batch, &staying)?));
+        }
+        Ok(())
     }
 }
 

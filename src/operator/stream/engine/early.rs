@@ -48,23 +48,23 @@ impl Engine {
                 self.list_pending((query, key), outcome, &mut by_time[query])?;
                 self.list_pending_rows((query, key), outcome, &mut by_rows[query])?;
             }
-            self.list_shares(query, asked, outcome.watermark, &mut by_time[query])?;
+            self.list_shares(query, asked, outcome, &mut by_time[query])?;
             let emitted = (by_time[query].windows.len() + by_rows[query].windows.len()) as u64;
             outcome.windows.push((entry, emitted));
             outcome.fired.push((query, fired));
         }
-        let early = self.answer(by_time, &outcome.delta)?;
-        outcome.early.extend(early);
+        let mut early = self.answer(by_time, &outcome.delta)?;
         let keys = self.keys.columns()?;
         for (query, emitted) in by_rows.iter().enumerate().filter(|(_, emitted)| !emitted.windows.is_empty())
         {
             let registered = &self.queries.registered()[query];
-            let (Some(tuples), entry) = (&self.tuples, registered.entry) else { continue };
+            let Some(tuples) = &self.tuples else { continue };
             let own = registered.partials.clone();
             let answers = within(|| tuples.folded((&self.queries, &self.store), &own, &emitted.windows))?;
-            let batch = self.batch(query, (&emitted.windows, &emitted.of_rows), &keys, Some(&answers))?;
-            outcome.early.push((entry, batch));
+            self.add_batch(query, (&emitted.windows, &emitted.of_rows), &keys, Some(&answers), &mut early)?;
         }
+        outcome.early.extend(early.results);
+        outcome.vanished.extend(early.vanished.into_iter().map(|(entry, batch)| (entry, batch, false)));
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl Engine {
         if times.is_empty() {
             return Ok(());
         }
-        let ending = self.open(outcome.watermark, registered.since);
+        let ending = self.open(self.reached_by(outcome, key), registered.since);
         let mut found = Vec::new();
         for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
             let Some(window) = window.by_time() else { continue };
@@ -118,7 +118,8 @@ impl Engine {
     ) -> Result<()> {
         let Some(tuples) = &self.tuples else { return Ok(()) };
         let Some(&first) = self.pending_times(query, key, &outcome.touched).first() else { return Ok(()) };
-        let call = Call { before: outcome.watermark, ..self.call(Some(i64::MAX), true) };
+        let before = self.reached_by(outcome, key);
+        let call = Call { before, ..self.call(Some(i64::MAX), true) };
         within(|| tuples.list_open((&self.queries, query), key, first, call, outgoing))
     }
 
@@ -127,23 +128,27 @@ impl Engine {
         &self,
         query: usize,
         asked: &Asked,
-        now: Option<i64>,
+        outcome: &Outcome,
         outgoing: &mut Outgoing,
     ) -> Result<()> {
-        let Some(now) = now.filter(|&now| !asked.shares.is_empty() && asked.before.is_none_or(|t| t < now))
-        else {
-            return Ok(());
-        };
-        let came_through = |window: &Listed| {
-            asked.shares.iter().any(|share| {
-                let at = share.time((window.start, window.end));
-                at <= now && asked.before.is_none_or(|before| before < at)
-            })
+        let keys = match outcome.only {
+            _ if asked.shares.is_empty() => 0..0,
+            Some((key, _)) => key..key + 1,
+            None if outcome.watermark > asked.before => 0..self.slices.keys() as u32,
+            None => 0..0,
         };
         let registered = &self.queries.registered()[query];
-        let ending = self.open(Some(now), registered.since);
         let (mut found, mut pace) = (Vec::new(), Pace::new());
-        for key in 0..self.slices.keys() as u32 {
+        for key in keys {
+            let (before, now) = (asked.before.max(self.ahead.of(key)), self.reached_by(outcome, key));
+            let Some(now) = now.filter(|&now| before.is_none_or(|before| before < now)) else { continue };
+            let came_through = |window: &Listed| {
+                asked.shares.iter().any(|share| {
+                    let at = share.time((window.start, window.end));
+                    at <= now && before.is_none_or(|before| before < at)
+                })
+            };
+            let ending = self.open(Some(now), registered.since);
             let spans = self.slices.of(key);
             let from = registered.first_place(spans);
             for (number, (_, window)) in registered.plan.windows().iter().enumerate() {

@@ -5,6 +5,7 @@
 //! [`Timelines`] with [`Store`]; and the window manager is `ready` with `answers`. A call first does everything that
 //! can fail and then everything that cannot: its changes are written to undo logs, and partials are linked in last.
 
+mod ahead;
 mod answers;
 mod early;
 mod pending;
@@ -15,6 +16,7 @@ mod upkeep;
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::agenda::Agenda;
+use super::ahead::{Ahead, Calls};
 use super::intake::Accepted;
 use super::keyed::Keyed;
 use super::options::{Options, Stats};
@@ -22,6 +24,7 @@ use super::outgoing::Outgoing;
 use super::queries::{Queries, Registered};
 use super::sharing::Shared;
 use super::tuples::{Changed, Moves, Tuples};
+use crate::aggregate::BySlot;
 use crate::interrupt::{self, Pace, check, within};
 use crate::kernels::simd;
 use crate::memory::lent;
@@ -30,11 +33,16 @@ use crate::slice::strategy::Order;
 use crate::slice::{Cell, Cutter, Delta, Eager, Keys, Store, Timelines};
 use crate::window::Call;
 use crate::{Error, Result};
+pub(super) use ahead::{BeforeAndAfter, Marks};
+use answers::Answers;
 pub(super) use early::Asked;
 use pending::Pending;
 
 /// Cells that are put in order before they are added to slices: each of many in disorder would move those after it.
 const MANY_CELLS: usize = 1024;
+
+/// With more keys than this for each cell, counting the cells of every key takes longer than sorting cells.
+const SPARSE: usize = 8;
 
 /// Rows that pass through slicer and partials at a time, so that their columns stay in the cache.
 const CHUNK_ROWS: usize = 16_384;
@@ -64,6 +72,8 @@ pub(super) struct Engine {
     /// The same seen from the time up to which windows have expired, if that is not the watermark.
     expiring: Option<Agenda>,
     watermark: Option<i64>,
+    /// Keys that are complete further than that.
+    ahead: Ahead,
     reopened: Vec<Reopened>,
     /// Windows of each of the operator's queries that other engines emit in the same call.
     elsewhere: Vec<u64>,
@@ -88,11 +98,15 @@ pub(super) struct Outcome {
     results: Vec<(usize, RecordBatch)>,
     /// Windows that are not.
     early: Vec<(usize, RecordBatch)>,
+    /// Windows all of whose rows were taken back, if their results can be retracted, and whether they are final.
+    vanished: Vec<(usize, RecordBatch, bool)>,
     /// The keys of each query, by its number, that emitted something early.
     fired: Vec<(usize, Vec<u32>)>,
     /// Keys and times of rows, ascending, at least one of each changed slice, if there are emission policies.
     touched: Vec<(u32, i64)>,
     watermark: Option<i64>,
+    /// The key whose watermark moves by itself, and where to.
+    only: Option<(u32, i64)>,
     reopened: Vec<Reopened>,
     rows: u64,
     /// Of each query, by its place in the operator.
@@ -111,6 +125,16 @@ impl Outcome {
     /// The same of those that are not final.
     pub(super) fn take_early(&mut self) -> Vec<(usize, RecordBatch)> {
         std::mem::take(&mut self.early)
+    }
+
+    /// The same of those that no row is left of, and whether they are final.
+    pub(super) fn take_vanished(&mut self) -> Vec<(usize, RecordBatch, bool)> {
+        std::mem::take(&mut self.vanished)
+    }
+
+    /// Whether the watermark of one key moves.
+    pub(super) fn moves_key(&self) -> bool {
+        self.only.is_some()
     }
 
     /// Adds the windows of each query to those of other engines.
@@ -176,6 +200,7 @@ impl Engine {
             cutter: upkeep::cutter(&queries),
             tuples,
             watermark,
+            ahead: Ahead::default(),
             reopened: Vec::new(),
             elsewhere: Vec::new(),
             counts: Stats::default(),
@@ -192,8 +217,14 @@ impl Engine {
         Stats {
             keys,
             slices: self.slices.len(),
+            keys_ahead: self.ahead.len(),
             rows_kept: self.tuples.as_ref().map_or(0, Tuples::len),
-            bytes: self.slices.bytes() + self.store.bytes() + self.eager.bytes() + of_rows + of_pending,
+            bytes: self.slices.bytes()
+                + self.store.bytes()
+                + self.eager.bytes()
+                + of_rows
+                + of_pending
+                + self.ahead.bytes(),
             merges: self.counts.merges + self.slices.merges(),
             ..self.counts
         }
@@ -214,9 +245,10 @@ impl Engine {
     }
 
     /// Those rows that some window of this engine accepts.
-    pub(super) fn own_rows(&self, rows: &[Accepted]) -> Result<Vec<Accepted>> {
+    pub(super) fn own_rows(&mut self, rows: &[Accepted]) -> Result<Vec<Accepted>> {
         let cutoff = self.cutoff().unwrap_or(i64::MIN);
-        rows.iter().map(|batch| batch.since(cutoff)).collect()
+        let own = rows.iter().map(|batch| self.without_late_of_ahead(batch.since(cutoff)?));
+        own.collect()
     }
 
     /// Adds rows, and finds the windows that are ready at this watermark.
@@ -232,10 +264,10 @@ impl Engine {
             |engine| &mut engine.tuples,
             |engine, tuples| match tuples {
                 None => engine.cut(&accepted),
-                Some(tuples) => engine.put(tuples, accepted, call, &mut outgoing),
+                Some(tuples) => engine.put(tuples, accepted, (call, None), &mut outgoing),
             },
         )?;
-        self.outcome(brought, now, outgoing)
+        self.outcome(brought, (now, None), outgoing)
     }
 
     /// Finds the windows that become ready as the watermark moves; all that are left if the stream ends.
@@ -250,10 +282,10 @@ impl Engine {
             |engine| &mut engine.tuples,
             |engine, tuples| match tuples {
                 None => Ok(Brought::nothing()),
-                Some(tuples) => engine.put(tuples, Vec::new(), call, &mut outgoing),
+                Some(tuples) => engine.put(tuples, Vec::new(), (call, None), &mut outgoing),
             },
         )?;
-        self.outcome(brought, watermark, outgoing)
+        self.outcome(brought, (watermark, None), outgoing)
     }
 
     /// Puts a punctuation, of one key or of all, after the rows up to its time that have arrived.
@@ -266,12 +298,15 @@ impl Engine {
         key: Option<&[ArrayRef]>,
         watermark: Option<i64>,
     ) -> Result<Outcome> {
-        // Windows of this engine may have expired where others, updated for longer, still accept it.
-        let cutoff = self.cutoff();
-        if let Some(tuples) = self.tuples.as_mut().filter(|_| cutoff.is_none_or(|cutoff| cutoff <= time)) {
-            self.ids.clear();
+        self.ids.clear();
+        if self.tuples.is_some() {
             key.map_or(Ok(()), |values| self.keys.assign(values, 1, &mut self.ids))?;
-            tuples.punctuate(time, self.ids.first().copied());
+        }
+        // Windows of this engine may have expired where others, updated for longer, still accept it.
+        let key = self.ids.first().copied();
+        let cutoff = self.cutoff().max(key.and_then(|key| self.cutoff_ahead(key)));
+        if let Some(tuples) = self.tuples.as_mut().filter(|_| cutoff.is_none_or(|cutoff| cutoff <= time)) {
+            tuples.punctuate(time, key);
         }
         self.try_move(watermark, false)
     }
@@ -300,26 +335,32 @@ impl Engine {
         let mut pace = Pace::new();
         for &cell in self.cutter.cells() {
             pace.check(1)?;
-            if self.watermark.is_some_and(|watermark| cell.first < watermark) {
+            if self.reached(cell.key).is_some_and(|watermark| cell.first < watermark) {
                 late.push((cell.key, cell.first));
                 self.note_reopened(cell, &mut reopened);
             }
         }
-        let mut touched: Vec<(u32, i64)> = match self.pending {
-            None => Vec::new(),
-            Some(_) => self.cutter.cells().iter().map(|cell| (cell.key, cell.first)).collect(),
-        };
-        let order = within(|| {
-            interrupt::sort_unstable(&mut touched);
+        let cells = self.cutter.cells();
+        let (order, touched) = within(|| {
             interrupt::sort_unstable(&mut late);
-            Ok(order(self.cutter.cells()))
+            let order = order(cells, self.keys.len());
+            let mut touched: Vec<(u32, i64)> = Vec::new();
+            if self.pending.is_some() {
+                let time = |&at: &u32| (cells[at as usize].key, cells[at as usize].first);
+                match &order {
+                    Some(order) => touched.extend(order.iter().map(time)),
+                    None => touched.extend(cells.iter().map(|cell| (cell.key, cell.first))),
+                }
+                interrupt::sort_by_key(&mut touched, |&each| each);
+            }
+            Ok((order, touched))
         })?;
         let base = self.slices.slots() as u32;
         for _ in self.cutter.cells() {
             self.slices.open();
         }
         for place in 0..self.cutter.cells().len() {
-            let at = order.as_ref().map_or(place, |order| order[place].2 as usize);
+            let at = order.as_ref().map_or(place, |order| order[place] as usize);
             let cell = self.cutter.cells()[at];
             // One among others moves those after it.
             pace.check(8 + self.slices.of(cell.key).len() / 64)?;
@@ -343,25 +384,29 @@ impl Engine {
             self.ids.clear();
             self.keys.assign(&[], rows.min(1), &mut self.ids)?;
         }
+        let whole = rows;
         for from in (0..rows).step_by(CHUNK_ROWS) {
             if from > 0 {
                 check()?;
             }
             let rows = CHUNK_ROWS.min(rows - from);
-            let times = &columns.times[from..from + rows];
+            // A small batch is not sliced, which would allocate for each column.
+            let chunk = (rows < whole).then(|| columns.slice(from, rows));
+            let chunk = chunk.as_ref().unwrap_or(&columns);
+            let times = &chunk.times[..];
             let mut keys = Keys::One(0);
             if !one_key {
                 self.ids.clear();
-                let own: Vec<ArrayRef> = columns.keys.iter().map(|key| key.slice(from, rows)).collect();
-                self.keys.assign(&own, rows, &mut self.ids)?;
+                self.keys.assign(&chunk.keys, rows, &mut self.ids)?;
                 let first = self.ids[0];
                 let same = self.ids.iter().all(|&id| id == first);
                 keys = if same { Keys::One(first) } else { Keys::Each(&self.ids) };
             }
             let places = moved.as_ref().map_or(times, |moved| &moved[from..from + rows]);
+            let own = self.is_cumulative.then(|| self.put_at_horizon(places, keys)).flatten();
+            let (places, sorted) = own.as_deref().map_or((places, sorted), |own| (own, false));
             self.cutter.cut(places, keys, self.keys.len(), sorted || simd::is_ascending(places));
-            let inputs: Vec<_> = columns.inputs.iter().map(|input| input.slice(from, rows)).collect();
-            delta.update(&inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
+            delta.update(&chunk.inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
         }
         Ok(())
     }
@@ -371,7 +416,7 @@ impl Engine {
         &mut self,
         tuples: &mut Tuples,
         accepted: Vec<Accepted>,
-        call: Call,
+        (common, only): (Call, Option<(u32, i64)>),
         outgoing: &mut [Outgoing],
     ) -> Result<Brought> {
         let rows: usize = accepted.iter().map(|batch| batch.rows.num_rows()).sum();
@@ -383,16 +428,20 @@ impl Engine {
                 tuples.put(batches, &self.ids, self.keys.len())?
             }
         };
-        let late = tuples.late(&fresh, self.watermark);
-        let touched = if self.pending.is_some() { tuples.late(&fresh, Some(i64::MAX)) } else { Vec::new() };
+        let late = tuples.late(&fresh, |key| self.reached(key));
+        let touched = match self.pending {
+            None => Vec::new(),
+            Some(_) => tuples.late(&fresh, |_| Some(i64::MAX)),
+        };
         let mut reopened = Vec::new();
         if self.queries.widest_gap().is_some() {
             for &(key, time) in &late {
                 self.note_reopened(Cell { key, first: time, last: time }, &mut reopened);
             }
         }
-        let Self { queries, slices, store, keys, .. } = self;
-        let changed = tuples.process((queries, slices), store, keys.len(), &fresh, call, outgoing)?;
+        let Self { queries, slices, store, keys, ahead, lateness, .. } = self;
+        let calls = Calls { common, only, ahead, queries, lateness: *lateness };
+        let changed = tuples.process((queries, slices), store, keys.len(), &fresh, &calls, outgoing)?;
         Ok(Brought { changed, late, touched, reopened, rows: rows as u64 })
     }
 
@@ -413,11 +462,12 @@ impl Engine {
         Ok(())
     }
 
-    /// The outcome of a call, with the windows that are ready once the watermark is at `now`.
+    /// The outcome of a call, with the windows that are ready once the watermark is at `now`, and that of a key where
+    /// `only` says.
     fn outcome(
         &mut self,
         brought: Brought,
-        now: Option<i64>,
+        (now, only): (Option<i64>, Option<(u32, i64)>),
         mut outgoing: Vec<Outgoing>,
     ) -> Result<Outcome> {
         let Brought { changed, late, touched, reopened: mut new, rows } = brought;
@@ -433,19 +483,25 @@ impl Engine {
         if let Some(now) = now.filter(|&now| self.watermark.is_none_or(|last| now > last)) {
             self.list_final(now, &mut outgoing, &mut reopened)?;
         }
+        if let Some((key, now)) = only {
+            self.list_final_of(key, now, &mut outgoing, &mut reopened)?;
+        }
         let all = outgoing.iter().flat_map(|outgoing| &outgoing.windows);
         let updates = all.filter(|each| each.update).count() as u64;
         let queries = self.queries.registered().iter().map(|query| query.entry);
         let windows = queries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64)).collect();
-        let results = self.answer(outgoing, &delta)?;
+        let Answers { results, vanished } = self.answer(outgoing, &delta)?;
+        let vanished = vanished.into_iter().map(|(entry, batch)| (entry, batch, true)).collect();
         let (early, fired) = (Vec::new(), Vec::new());
         Ok(Outcome {
             delta,
             results,
             early,
+            vanished,
             fired,
             touched,
             watermark: now,
+            only,
             reopened,
             rows,
             windows,
@@ -473,9 +529,11 @@ impl Engine {
         counts.recomputations += outcome.recomputed;
         if outcome.watermark > self.watermark {
             self.watermark = outcome.watermark;
+            self.watermark.into_iter().for_each(|watermark| self.ahead.pass(watermark));
             self.turn_agendas();
             self.forget(outcome.rows);
         }
+        outcome.only.into_iter().for_each(|only| self.keep_mark(only));
         self.tidy();
     }
 
@@ -490,12 +548,18 @@ impl Engine {
     }
 }
 
-/// Keys, times and places of cells, in order, if they are many and come in another order.
-fn order(cells: &[Cell]) -> Option<Vec<(u32, i64, u32)>> {
-    let in_order = cells.len() < MANY_CELLS || cells.is_sorted_by_key(|cell| (cell.key, cell.first));
-    (!in_order).then(|| {
-        let mut order: Vec<_> = cells.iter().zip(0..).map(|(cell, at)| (cell.key, cell.first, at)).collect();
-        interrupt::sort_unstable(&mut order);
-        order
-    })
+/// Places of cells in the order of their keys and times, if they are many and come in another order.
+fn order(cells: &[Cell], keys: usize) -> Option<Vec<u32>> {
+    let time = |cell: &Cell| (cell.key, cell.first);
+    if cells.len() < MANY_CELLS || cells.is_sorted_by_key(time) {
+        return None;
+    }
+    let mut order: Vec<u32> = (0..cells.len() as u32).collect();
+    if keys <= SPARSE * cells.len() {
+        // Those of one key mostly come in order, so that little is left to be sorted.
+        let own: Vec<u32> = cells.iter().map(|cell| cell.key).collect();
+        order = BySlot::new(&own, keys).entries(0..keys).collect();
+    }
+    interrupt::sort_by_key(&mut order, |&at| time(&cells[at as usize]));
+    Some(order)
 }

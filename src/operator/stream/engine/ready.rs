@@ -17,10 +17,35 @@ fn session_around(session: &Session, registered: &Registered, spans: Spans<'_>, 
     (at >= from).then(|| session.around(spans.from(from), at - from))
 }
 
+/// Adds windows of a query, a window type and a key that became final; those that were final before are updates.
+fn add_final(
+    (query, number, key): (usize, usize, u32),
+    (found, from): (&[Listed], usize),
+    outgoing: &mut Outgoing,
+    reopened: &mut Vec<Reopened>,
+    pace: &mut Pace,
+) -> Result<()> {
+    if reopened.is_empty() {
+        outgoing.extend(number, key, from, found, false);
+        return Ok(());
+    }
+    for each in found {
+        let known = reopened.len();
+        pace.check(known)?;
+        reopened.retain(|other| {
+            (other.query, other.window, other.key) != (query, number, key)
+                || !(each.start..each.end).contains(&other.at)
+        });
+        let update = reopened.len() < known;
+        outgoing.extend(number, key, from, std::slice::from_ref(each), update);
+    }
+    Ok(())
+}
+
 impl Engine {
     /// Records emitted sessions that are joined by a late cell, which has not been added yet.
     pub(super) fn note_reopened(&self, cell: Cell, reopened: &mut Vec<Reopened>) {
-        let (Some(watermark), spans) = (self.watermark, self.slices.of(cell.key)) else { return };
+        let (Some(watermark), spans) = (self.reached(cell.key), self.slices.of(cell.key)) else { return };
         let after = spans.firsts.partition_point(|&first| first <= cell.first);
         for (query, registered) in self.queries.registered().iter().enumerate() {
             for (window, (_, kind)) in registered.plan.windows().iter().enumerate() {
@@ -52,7 +77,8 @@ impl Engine {
             let found = session.and_then(|(session, at)| {
                 Some(session.final_at(session_around(session, registered, spans, at)?.end))
             });
-            found.is_some_and(|final_at| self.watermark.is_none_or(|watermark| final_at > watermark))
+            let reached = self.reached(known.key);
+            found.is_some_and(|final_at| reached.is_none_or(|watermark| final_at > watermark))
         });
     }
 
@@ -61,17 +87,18 @@ impl Engine {
     /// # Errors
     /// `InvalidValue` if there are more than the query allows.
     pub(super) fn list_changed(&self, changed: &[(u32, i64)], outgoing: &mut [Outgoing]) -> Result<()> {
-        let Some(watermark) = self.watermark.filter(|_| !changed.is_empty()) else { return Ok(()) };
-        let after = Some(watermark.saturating_sub(self.lateness));
         let bounds = self.queries.edges().bounds();
         let (mut times, mut found) = (Vec::new(), Vec::new());
         let mut pace = Pace::new();
         for (registered, outgoing) in self.queries.registered().iter().zip(outgoing) {
-            let ending = Ending { after, upto: watermark, since: registered.since, bounds };
             for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
                 let Some(window) = window.by_time() else { continue };
                 for of_key in changed.chunk_by(|a, b| a.0 == b.0) {
                     let (key, spans) = (of_key[0].0, self.slices.of(of_key[0].0));
+                    // They are late, so there is a watermark.
+                    let Some(upto) = self.reached(key) else { continue };
+                    let after = Some(upto.saturating_sub(self.lateness));
+                    let ending = Ending { after, upto, since: registered.since, bounds };
                     let from = registered.first_place(spans);
                     times.clear();
                     times.extend(of_key.iter().map(|&(_, t)| t).filter(|&t| registered.has(t)));
@@ -98,7 +125,7 @@ impl Engine {
         outgoing: &mut [Outgoing],
         reopened: &mut Vec<Reopened>,
     ) -> Result<()> {
-        let Self { agenda, queries, slices, watermark, .. } = self;
+        let Self { agenda, queries, slices, watermark, ahead, .. } = self;
         let bounds = queries.edges().bounds();
         let keys = slices.keys() as u32;
         // Where each key's slices begin that the ending windows may contain.
@@ -116,16 +143,19 @@ impl Engine {
             }
             for key in 0..keys {
                 let spans = slices.of(key);
-                if spans.is_empty() {
+                let mark = ahead.of(key);
+                if spans.is_empty() || mark.is_some_and(|mark| mark >= now) {
                     continue;
                 }
+                let ending = mark.map_or(ending, |_| Ending { after: mark, ..ending });
+                let sliding = topic.sliding.filter(|_| mark.is_none());
                 let from = registered.first_place(spans);
                 let spans = spans.from(from);
                 let at_most = rules.at_most(spans.len(), &ending);
                 outgoing[query].check(&registered.plan, number, at_most, || rules.count(spans, &ending))?;
                 found.clear();
                 let mut cursor = Cursor::default();
-                if let Some(sliding) = topic.sliding {
+                if let Some(sliding) = sliding {
                     cursor.resume = agenda.start(sliding);
                     cursor.hi = fresh.get(key as usize).map_or(0, |hi| hi.saturating_sub(from));
                     if keys == 1 {
@@ -134,24 +164,44 @@ impl Engine {
                     }
                 }
                 rules.list(spans, &ending, &mut cursor, usize::MAX, &mut found);
-                if let Some(sliding) = topic.sliding.filter(|_| keys == 1) {
+                if let Some(sliding) = sliding.filter(|_| keys == 1) {
                     agenda.set_near(sliding, slices.gone(key) + (from + cursor.lo) as u64);
                 }
                 pace.check(VISIT + found.len())?;
-                if reopened.is_empty() {
-                    outgoing[query].extend(number, key, from, &found, false);
-                    continue;
-                }
-                for each in &found {
-                    let known = reopened.len();
-                    pace.check(known)?;
-                    reopened.retain(|other| {
-                        (other.query, other.window, other.key) != (query, number, key)
-                            || !(each.start..each.end).contains(&other.at)
-                    });
-                    let update = reopened.len() < known;
-                    outgoing[query].extend(number, key, from, std::slice::from_ref(each), update);
-                }
+                let at = (query, number, key);
+                add_final(at, (&found, from), &mut outgoing[query], reopened, &mut pace)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of one key, whose watermark moves by itself.
+    ///
+    /// # Errors
+    /// `InvalidValue` if there are more than the query allows.
+    pub(super) fn list_final_of(
+        &self,
+        key: u32,
+        now: i64,
+        outgoing: &mut [Outgoing],
+        reopened: &mut Vec<Reopened>,
+    ) -> Result<()> {
+        let (spans, bounds) = (self.slices.of(key), self.queries.edges().bounds());
+        let (mut found, mut pace) = (Vec::new(), Pace::new());
+        for (query, registered) in self.queries.registered().iter().enumerate() {
+            let ending = Ending { after: self.reached(key), upto: now, since: registered.since, bounds };
+            let from = registered.first_place(spans);
+            let spans = spans.from(from);
+            for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
+                let rules = window.by_time().filter(|rules| !spans.is_empty() && rules.may_end(&ending));
+                let Some(rules) = rules else { continue };
+                let at_most = rules.at_most(spans.len(), &ending);
+                outgoing[query].check(&registered.plan, number, at_most, || rules.count(spans, &ending))?;
+                found.clear();
+                rules.list(spans, &ending, &mut Cursor::default(), usize::MAX, &mut found);
+                pace.check(VISIT + found.len())?;
+                let at = (query, number, key);
+                add_final(at, (&found, from), &mut outgoing[query], reopened, &mut pace)?;
             }
         }
         Ok(())

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, cast::AsArray, types::*};
 
-use super::{Engine, Reopened};
+use super::{Engine, Marks, Reopened};
 use crate::aggregate::{Partial, Partials, Rows};
 use crate::interrupt::{Pace, check};
+use crate::operator::stream::ahead::Calls;
 use crate::operator::stream::options::Stats;
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::{Cell, Store, Timelines};
@@ -57,10 +58,15 @@ impl Engine {
         &mut self,
         from: &mut Reader<'_>,
         watermark: Option<i64>,
+        ahead: Option<&Marks>,
     ) -> Result<()> {
         self.watermark = watermark;
         self.counts = Stats::load(from)?;
         let key_count = self.keys.load(from)?;
+        ahead.map_or(Ok(()), |marks| self.set_marks(marks))?;
+        if self.keys.len() > key_count {
+            return broken();
+        }
         let (columns, slots) = from.columns()?;
         let [keys, firsts, lasts, los @ ..] = columns.as_slice() else { return broken() };
         let (Some(keys), Some(firsts), Some(lasts)) = (
@@ -111,10 +117,12 @@ impl Engine {
             self.reopened.push(Reopened { query, window, key, at });
         }
         self.pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;
-        let call = self.call(watermark, false);
+        let common = self.call(watermark, false);
         let Some(mut tuples) = self.tuples.take() else { return Ok(()) };
         tuples.load(from, &self.queries, key_count)?;
-        tuples.check(&self.queries, &self.slices, call)?;
+        let (queries, lateness) = (&self.queries, self.lateness);
+        let calls = Calls { common, only: None, ahead: &self.ahead, queries, lateness };
+        tuples.check(queries, &self.slices, &calls)?;
         self.tuples = Some(tuples);
         Ok(())
     }

@@ -7,13 +7,14 @@ use super::{Emptied, Engine};
 use crate::Result;
 use crate::aggregate::Partials;
 use crate::operator::stream::agenda::Agenda;
+use crate::operator::stream::ahead::{Ahead, Calls};
 use crate::operator::stream::options::{Options, StoreKind};
 use crate::operator::stream::queries::{Queries, Registered, windows};
 use crate::operator::stream::sharing::Shared;
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::strategy::Order;
 use crate::slice::{Calendar, Cutter, Eager, Store, Timelines, Wants};
-use crate::window::Window;
+use crate::window::{Call, Window};
 
 /// Keys without any state that may accumulate before they are dropped.
 const IDLE_KEYS: usize = 4096;
@@ -43,6 +44,7 @@ impl Engine {
         (part.slices, part.keys) = (self.slices.copied(), self.keys.copied()?);
         part.reopened.clone_from(&self.reopened);
         part.pending = self.pending.as_ref().map(Pending::copied);
+        part.ahead = self.ahead.clone();
         part.change(queries, shared, partials);
         Ok(part)
     }
@@ -91,9 +93,11 @@ impl Engine {
 
     /// Fits slices to the current windows, where rows are kept.
     fn refit(&mut self) {
-        let call = self.call(self.watermark, false);
+        let common = self.call(self.watermark, false);
         let Some(mut tuples) = self.tuples.take() else { return };
-        let done = tuples.refit((&self.queries, &mut self.slices), &self.store, call);
+        let (queries, lateness) = (&self.queries, self.lateness);
+        let calls = Calls { common, only: None, ahead: &self.ahead, queries, lateness };
+        let done = tuples.refit((queries, &mut self.slices), &self.store, &calls);
         self.tuples = Some(tuples);
         match done {
             Ok(changed) => {
@@ -172,15 +176,11 @@ impl Engine {
     pub(super) fn forget(&mut self, rows: u64) {
         let is_worth_it = self.tuples.as_mut().is_none_or(|tuples| tuples.is_worth_sweeping(rows));
         if let Some(needed) = self.cutoff().filter(|_| is_worth_it) {
-            let gap = self.queries.widest_gap();
             let call = self.call(self.watermark, false);
             for key in 0..self.slices.keys() as u32 {
-                let expired = self.slices.expired(key, needed, gap);
-                match &mut self.tuples {
-                    None => self.slices.forget(key, expired, 0),
-                    Some(tuples) => {
-                        tuples.forget((&self.queries, &mut self.slices), key, expired, call);
-                    }
+                match self.ahead.of(key) {
+                    None => self.forget_key(key, needed, call),
+                    Some(_) => self.forget_ahead(key),
                 }
             }
             if let (Some(tuples), Some(floor)) = (&mut self.tuples, call.floor) {
@@ -188,11 +188,25 @@ impl Engine {
             }
             self.eager.forget(&self.slices);
             self.pending.iter_mut().for_each(|pending| pending.forget(&self.slices, self.tuples.is_some()));
-            let slices = &self.slices;
-            self.reopened
-                .retain(|known| slices.of(known.key).firsts.first().is_some_and(|&first| first <= known.at));
+            self.forget_reopened();
         }
         self.merge_settled();
+    }
+
+    /// Drops the slices of a key, and its rows, that are not needed: no window needs a row before `needed`.
+    pub(super) fn forget_key(&mut self, key: u32, needed: i64, call: Call) {
+        let expired = self.slices.expired(key, needed, self.queries.widest_gap());
+        match &mut self.tuples {
+            None => self.slices.forget(key, expired, 0),
+            Some(tuples) => tuples.forget((&self.queries, &mut self.slices), key, expired, call),
+        }
+    }
+
+    /// Drops what was known of sessions whose slices are gone.
+    pub(super) fn forget_reopened(&mut self) {
+        let slices = &self.slices;
+        self.reopened
+            .retain(|known| slices.of(known.key).firsts.first().is_some_and(|&first| first <= known.at));
     }
 
     /// Merges slices between which no window needs an edge, once there are many.
@@ -240,6 +254,7 @@ impl Engine {
         self.rebuild_eager();
         self.reopened.clear();
         self.pending = None;
+        self.ahead = Ahead::default();
         self.keys.keep(&[]);
     }
 
@@ -265,6 +280,7 @@ impl Engine {
     fn drop_keys(&mut self) {
         let mut live = self.tuples.as_ref().map(Tuples::live_keys).unwrap_or_default();
         live.resize(self.keys.len(), false);
+        self.ahead.each().for_each(|(key, _)| live[key as usize] = true);
         let has_slices = |key: u32| !self.slices.of(key).is_empty();
         let live: Vec<u32> =
             (0..).zip(&live).filter(|&(key, &live)| live || has_slices(key)).map(|(key, _)| key).collect();
@@ -272,6 +288,7 @@ impl Engine {
             return;
         }
         self.slices.keep_keys(&live);
+        self.ahead.keep_keys(&live);
         self.pending.iter_mut().for_each(|pending| pending.keep_keys(&live));
         if let Some(tuples) = &mut self.tuples {
             tuples.keep_keys(&live);
@@ -287,11 +304,7 @@ impl Engine {
     /// has not expired, or else the time up to which windows have expired. `None` while every row is accepted.
     pub(in crate::operator::stream) fn cutoff(&self) -> Option<i64> {
         let horizon = self.horizon()?;
-        let of_query = |(query, registered): (usize, &Registered)| {
-            let least = self.takes_from(query, horizon);
-            registered.since.map_or(least, |since| least.max(since.saturating_add(1)))
-        };
-        self.queries.registered().iter().enumerate().map(of_query).min()
+        self.queries.cutoff(|query| self.takes_from(query, horizon))
     }
 
     /// The earliest time of a row that a query accepts, unless it was added later.
@@ -303,7 +316,7 @@ impl Engine {
         match agenda.least_start(query) {
             // What the agenda knows need not be computed.
             Some(least) => agenda.others(query).map(takes_from).fold(least, i64::min),
-            None => (0..windows.len()).map(takes_from).fold(i64::MAX, i64::min),
+            None => self.queries.takes_from(query, horizon),
         }
     }
 

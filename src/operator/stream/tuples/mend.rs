@@ -13,7 +13,7 @@ use crate::aggregate::{Input, Partial, Partials, Rows};
 use crate::interrupt::{Pace, stretches};
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, copied};
-use arrow_array::{ArrayRef, cast::AsArray};
+use arrow_array::ArrayRef;
 
 /// What determines how a partial is updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,9 +176,7 @@ pub(super) struct Stretch<'a> {
 impl Stretch<'_> {
     /// What it reads, of columns as `read` reads them.
     fn input(&self, read: impl Fn(usize) -> Result<ArrayRef>) -> Result<Input> {
-        let columns = self.stored.inputs.iter().map(|&position| read(position)).collect::<Result<_>>()?;
-        let taken = self.stored.filter.map(read).transpose()?;
-        Ok(Input { columns, taken: taken.map(|taken| taken.as_boolean().clone()) })
+        self.stored.input(read)
     }
 }
 
@@ -187,7 +185,7 @@ impl Stretch<'_> {
     fn is_left(&self, change: &Change, tuples: &KeyTuples) -> bool {
         let mut added = change.added.iter().peekable();
         let mut taken = (change.lo..change.hi).filter(|place| added.next_if_eq(&place).is_none());
-        taken.any(|place| self.rows.has_values(&self.stored.inputs, self.stored.filter, tuples.ats[place]))
+        taken.any(|place| self.rows.has_values(self.stored, tuples.ats[place]))
     }
 }
 

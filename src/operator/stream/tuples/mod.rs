@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 
 use arrow_array::{ArrayRef, RecordBatch};
 
+use super::ahead::Calls;
 use super::outgoing::{OfRows, Outgoing};
 use super::queries::{Queries, windows};
 use crate::aggregate::Partials;
@@ -195,7 +196,12 @@ impl Tuples {
     }
 
     /// Keys that a call may affect, ascending, with their rows.
-    fn visited(&self, fresh: &Fresh, call: Call) -> Vec<(u32, Option<Own>)> {
+    fn visited(&self, fresh: &Fresh, calls: &Calls<'_>) -> Vec<(u32, Option<Own>)> {
+        let call = calls.common;
+        if let Some((key, now)) = calls.only {
+            let next = self.keys.get(key as usize).and_then(|tuples| tuples.next);
+            return next.filter(|&next| next <= now).map(|_| (key, None)).into_iter().collect();
+        }
         let mut visited: Vec<(u32, Option<Own>)> =
             fresh.keys().iter().map(|&own| (own.key, Some(own))).collect();
         let with_rows =
@@ -221,15 +227,16 @@ impl Tuples {
         partials: &Store,
         keys: usize,
         fresh: &Fresh,
-        call: Call,
+        calls: &Calls<'_>,
         outgoing: &mut [Outgoing],
     ) -> Result<Changed> {
         self.keys.resize_with(keys.max(self.keys.len()), KeyTuples::default);
         slices.make_room(keys);
         let mut work = Work::new(fresh.len(), partials.slots());
         let mut pace = Pace::new();
-        for (key, own) in self.visited(fresh, call) {
+        for (key, own) in self.visited(fresh, calls) {
             pace.check(VISIT)?;
+            let call = calls.of(key);
             let first = own.and_then(|own| fresh.first_time(own));
             self.note(key, first);
             let (slices, outgoing, work) = (&mut *slices, &mut *outgoing, &mut work);
@@ -401,11 +408,12 @@ impl Tuples {
         &mut self,
         (queries, slices): (&Queries, &mut Timelines),
         partials: &Store,
-        call: Call,
+        calls: &Calls<'_>,
     ) -> Result<Changed> {
         let mut work = Work::new(0, partials.slots());
         for key in 0..self.keys.len() as u32 {
             self.note(key, None);
+            let call = calls.of(key);
             let (slices, work) = (&mut *slices, &mut work);
             self.of_key(key, |all, tuples| {
                 all.list(queries, key, tuples, New::From(tuples.len()), true, call)?;
@@ -419,11 +427,11 @@ impl Tuples {
         Ok(Changed { delta, moves: work.moves, recomputed })
     }
 
-    /// Rows of the call that came before the watermark, key by key.
-    pub(super) fn late(&self, fresh: &Fresh, watermark: Option<i64>) -> Vec<(u32, i64)> {
-        let Some(watermark) = watermark else { return Vec::new() };
+    /// Rows of the call that came before the watermark of their key, key by key.
+    pub(super) fn late(&self, fresh: &Fresh, watermark: impl Fn(u32) -> Option<i64>) -> Vec<(u32, i64)> {
         let mut late = Vec::new();
         for &own in fresh.keys() {
+            let Some(watermark) = watermark(own.key) else { continue };
             let times = fresh.rows_of(own).map(|row| fresh.times[row]);
             late.extend(times.take_while(|&time| time < watermark).map(|time| (own.key, time)));
         }
@@ -449,8 +457,7 @@ fn kinds(stored: &[Stored], partials: &[Box<dyn Partials>]) -> Vec<Kind> {
 
 /// The columns that the tuple store keeps.
 fn store_of(queries: &Queries) -> TupleStore {
-    let of_partials =
-        queries.stored().iter().flat_map(|stored| stored.inputs.iter().copied().chain(stored.filter));
+    let of_partials = queries.stored().iter().flat_map(Stored::reads);
     let of_users = windows(queries.registered()).filter(|(_, window)| window.reads_rows());
     let of_users = of_users.flat_map(|(_, window)| window.columns());
     let mut read: Vec<usize> = of_partials.chain(of_users).collect();

@@ -14,6 +14,7 @@ use super::rows::KeyTuples;
 use crate::Result;
 use crate::dictionary::plain;
 use crate::interrupt::{Pace, check, sort_unstable, tick_at};
+use crate::operator::stream::ahead::Calls;
 use crate::operator::stream::queries::Queries;
 use crate::slice::Timelines;
 use crate::state::{Reader, Writer, broken};
@@ -188,7 +189,7 @@ impl Tuples {
         Ok(((query, window), memory))
     }
 
-    /// Rejects contents that no operator can hold; `call` brings no rows and no watermark. O(rows).
+    /// Rejects contents that no operator can hold; `calls` bring no rows and no watermark. O(rows).
     ///
     /// # Errors
     /// `InvalidValue` if the contents contradict each other.
@@ -196,12 +197,12 @@ impl Tuples {
         &self,
         queries: &Queries,
         slices: &Timelines,
-        call: Call,
+        calls: &Calls<'_>,
     ) -> Result<()> {
         let mut pace = Pace::new();
         let mut is_sound = |(key, own): (u32, &KeyTuples)| {
             pace.tick(64 + own.len());
-            self.has_sound_windows(queries, key, own, call) && self.is_cut(queries, slices, key, own)
+            self.has_sound_windows(queries, key, own, calls.of(key)) && self.is_cut(queries, slices, key, own)
         };
         match self.points.is_sorted() && (0..).zip(&self.keys).all(&mut is_sound) {
             true => Ok(()),

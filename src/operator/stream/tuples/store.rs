@@ -11,6 +11,7 @@ use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
 use crate::Result;
+use crate::operator::plan::Stored;
 use crate::window::ReadRows;
 
 /// Largest number of rows of a merged chunk.
@@ -133,15 +134,19 @@ impl TupleStore {
         }
     }
 
-    /// Whether no column at these positions is null in a row, and the boolean one at `filter` is true.
-    pub(super) fn has_values(&self, positions: &[usize], filter: Option<usize>, at: u64) -> bool {
+    /// Whether a partial takes a row, and no column that it reads is null there.
+    pub(super) fn has_values(&self, stored: &Stored, at: u64) -> bool {
         let chunk = &self.chunks[self.chunk_of(at)];
         let row = (at - chunk.first) as usize;
         let column = |position: &usize| self.read.binary_search(position).ok().map(|at| &chunk.columns[at]);
         let is_valid = |column: &ArrayRef| column.slice(row, 1).logical_null_count() == 0;
-        positions.iter().all(|position| column(position).is_some_and(is_valid))
-            && filter.is_none_or(|position| {
+        stored.inputs.iter().all(|position| column(position).is_some_and(is_valid))
+            && stored.filter.is_none_or(|position| {
                 column(&position).is_some_and(|taken| is_valid(taken) && taken.as_boolean().value(row))
+            })
+            && stored.weight.is_none_or(|(position, sign)| {
+                let taken = column(&position).map(|weights| sign.taken(&weights.slice(row, 1), None));
+                taken.is_some_and(|taken| taken.is_ok_and(|taken| taken.value(0)))
             })
     }
 

@@ -1,0 +1,160 @@
+"""Aggregates as of moments in Spark: events and labels cross the shuffle packed, then one `mapInArrow`.
+
+Both are packed by bucket of keys as `rolling` packs rows, events with only the columns that are read. Their
+keys have the same types, and so they are in the same buckets. Stage 2 answers the labels of one bucket after
+the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql.functions import col, lit
+
+from windowkit import local_rolling
+from windowkit._columns import is_spark
+from windowkit.aggregates import count
+from windowkit.checks import a_type
+from windowkit.errors import InvalidType
+from windowkit.query import Query
+from windowkit.rolling import Rolling, labels_of
+from windowkit.spark.jobs import job
+from windowkit.spark.routes import packed, stages
+from windowkit.spark.routes.rolling import in_one_line, query_of, whole, widened
+from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, packing, shipped
+from windowkit.windows import global_window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["as_of"]
+
+LABELS: Final = 0
+"""The side of labels, which come first: the events of a bucket without labels are not read."""
+EVENTS: Final = 1
+
+
+def as_of(
+    labels: DataFrame,
+    events: DataFrame,
+    rolling: Rolling,
+    *,
+    by: str | Sequence[str] | None = None,
+    time: str | None = None,
+    metrics: Metrics | None = None,
+) -> DataFrame:
+    """Evaluate rolling aggregates as of the times of labels, lazily: ``rolling.at(labels, events)`` calls it.
+
+    Parameters
+    ----------
+    labels, events : DataFrame
+        Batch DataFrames of one session, classic or Connect. Columns are found by name as by
+        `windowkit.spark.aggregate`.
+    rolling : Rolling
+    by, time : optional
+        The keys and the time of `labels`, as for `windowkit.Rolling.at`.
+    metrics : Metrics, optional
+        Counts rows and packed bytes while the result is computed.
+
+    Returns
+    -------
+    DataFrame
+        Every row of `labels`, in no order, with all its columns and then those of the aggregates.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        As `windowkit.Rolling.at`, or a DataFrame is streaming. No Spark job has started then.
+
+    Notes
+    -----
+    All events of a key are in one task, and in its memory.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> features = wk.rolling(by="device", time="ts", aggs=wk.sum("v").over("10 minutes").alias("recent"))
+    >>> wk.spark.as_of(df.select("device", "ts"), df, features)
+    DataFrame[device: string, ts: timestamp, recent: double]
+    """
+    wanted = query_of(rolling)
+    keys, moment = labels_of(rolling, by, time)
+    for argument, given in (("labels", labels), ("events", events)):
+        if not is_spark(given):
+            raise InvalidType(
+                f"{argument}: {a_type(given)} is given; labels and events both are Spark DataFrames, or "
+                "neither is"
+            )
+    rolling = rolling.resolved(events.columns)
+    own = job(events, wanted)
+    rows, asking = whole(job(labels, Query(keys, moment, (global_window(),), (count(),)), metrics))
+    local_rolling.bound(rolling, own.schema, (asking.schema, list(keys), moment))
+    what = in_one_line(rolling)
+    sides = [
+        side.mapInArrow(shipped(packed.pack(checked, never=True), what), packed.CHUNKS).withColumn(
+            "side", lit(number)
+        )
+        for number, side, checked in ((LABELS, rows, asking), (EVENTS, own.rows, own))
+    ]
+    chunks = observed_chunks(metrics, sides[0].unionAll(sides[1]))
+    placed = chunks.repartition(col("bucket")) if keys else chunks.repartition(1)
+    in_turn = placed.sortWithinPartitions("bucket", "side").select("bucket", "chunk", "side")
+    task = AsOf(rolling, own.query, own.schema, asking.query, asking.schema)
+    result = in_turn.mapInArrow(shipped(task, what), widened(labels, own))
+    answers = (each.name for each in rolling.aggs)
+    return observed_count(metrics, "rows out", result.toDF(*labels.columns, *answers))
+
+
+@dataclass(frozen=True)
+class AsOf:
+    """Answers packed labels of packed events, one bucket after the other.
+
+    Parameters
+    ----------
+    rolling : Rolling
+    events, labels : Query
+        By which `stages.Pack` packed the two.
+    event_schema, label_schema : pyarrow.Schema
+    """
+
+    rolling: Rolling
+    events: Query
+    event_schema: pa.Schema
+    labels: Query
+    label_schema: pa.Schema
+    limits: stages.Limits = stages.LIMITS
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the labels of a partition of chunks, whose buckets come one after the other, with results."""
+        plans = {
+            LABELS: packing.fingerprint(self.labels, self.label_schema),
+            EVENTS: packing.fingerprint(self.events, self.event_schema),
+        }
+        rows: dict[int, list[pa.RecordBatch]] = {LABELS: [], EVENTS: []}
+        last, size, is_asked = None, 0, False
+        for batch in batches:
+            sides = batch.column(2).to_pylist()
+            for (bucket, chunk), side in zip(stages.chunks(batch.select([0, 1])), sides, strict=True):
+                if bucket != last:
+                    is_asked = False
+                    if size >= self.limits.joined:
+                        yield from self.answered(rows)
+                        rows, size = {LABELS: [], EVENTS: []}, 0
+                last = bucket
+                is_asked |= side == LABELS
+                if is_asked:
+                    _, part = packing.unpack(chunk, plans[side], bucket)
+                    rows[side].append(part)
+                    size += part.nbytes
+        yield from self.answered(rows)
+
+    def answered(self, rows: dict[int, list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Yield labels, all those of some keys, with their results."""
+        events = pa.Table.from_batches(rows[EVENTS], self.event_schema)
+        labels = pa.Table.from_batches(rows[LABELS], self.label_schema)
+        asking = (self.label_schema, list(self.labels.by), self.labels.time)
+        planned = local_rolling.bound(self.rolling, self.event_schema, asking)
+        yield from local_rolling.results(planned, events, 1, labels).to_batches()

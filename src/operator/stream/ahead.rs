@@ -1,0 +1,189 @@
+//! Keys that are complete further than the stream as a whole: group-wise punctuation (Li 2008, §2.1 and ch. 4).
+//!
+//! A key has a watermark of its own while that is ahead of the common one. Whatever depends on how far a stream is complete
+//! depends on the key's then: which of its windows are final, and which of its rows are late. Once the common watermark gets
+//! there, nothing is known of the key that is not known of all.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, new_empty_array};
+use arrow_schema::{Field, Schema};
+
+use super::queries::Queries;
+use crate::Result;
+use crate::dictionary::plain;
+use crate::operator::plan::Plan;
+use crate::window::Call;
+
+/// The mark of a key that is not ahead.
+const NONE: i64 = i64::MIN;
+
+/// Up to when keys are complete that are ahead of the stream, by their numbers.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Ahead {
+    /// By number of the key, if any is ahead; those beyond its end are not.
+    marks: Vec<i64>,
+    count: usize,
+    /// No mark is later.
+    most: i64,
+}
+
+impl Ahead {
+    /// The mark of a key, if it is ahead.
+    #[inline]
+    pub(super) fn of(&self, key: u32) -> Option<i64> {
+        if self.count == 0 {
+            return None;
+        }
+        self.marks.get(key as usize).copied().filter(|&mark| mark != NONE)
+    }
+
+    /// Whether no key is ahead.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many keys are ahead.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether rows of which this is the earliest time may be before the mark of their key.
+    pub(super) fn may_be_after(&self, least: i64) -> bool {
+        self.count > 0 && least < self.most
+    }
+
+    /// The latest mark, if a key is ahead.
+    pub(super) fn most(&self) -> Option<i64> {
+        self.each().map(|(_, mark)| mark).max()
+    }
+
+    /// The keys that are ahead, ascending, and their marks.
+    pub(super) fn each(&self) -> impl Iterator<Item = (u32, i64)> + '_ {
+        let known = if self.count == 0 { &[] } else { &self.marks[..] };
+        (0..).zip(known).filter(|&(_, &mark)| mark != NONE).map(|(key, &mark)| (key, mark))
+    }
+
+    /// Makes room for the mark of a key, so that [`Ahead::set`] cannot fail.
+    pub(super) fn make_room(&mut self, key: u32) {
+        if self.marks.len() <= key as usize {
+            self.marks.resize(key as usize + 1, NONE);
+        }
+    }
+
+    /// Records up to when a key is complete.
+    pub(super) fn set(&mut self, key: u32, mark: i64) {
+        self.make_room(key);
+        let known = &mut self.marks[key as usize];
+        self.most = if self.count == 0 { mark } else { self.most.max(mark) };
+        self.count = self.count + usize::from(mark != NONE) - usize::from(*known != NONE);
+        *known = mark;
+    }
+
+    /// Drops the marks that the stream has reached.
+    pub(super) fn pass(&mut self, watermark: i64) {
+        if self.count == 0 {
+            return;
+        }
+        for mark in &mut self.marks {
+            if *mark != NONE && *mark <= watermark {
+                *mark = NONE;
+                self.count -= 1;
+            }
+        }
+        if self.count == 0 {
+            *self = Self::default();
+        }
+    }
+
+    /// Keeps these keys, which ascend: the n-th of them becomes key n.
+    pub(super) fn keep_keys(&mut self, kept: &[u32]) {
+        if self.count > 0 {
+            self.marks = kept.iter().map(|&key| self.of(key).unwrap_or(NONE)).collect();
+            self.count = self.marks.iter().filter(|&&mark| mark != NONE).count();
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.marks.capacity() * size_of::<i64>()
+    }
+}
+
+/// The parameters of a call, which may differ from key to key.
+#[derive(Clone, Copy)]
+pub(super) struct Calls<'a> {
+    /// Those of keys that are not ahead.
+    pub(super) common: Call,
+    /// The only key whose watermark moves, and where to.
+    pub(super) only: Option<(u32, i64)>,
+    pub(super) ahead: &'a Ahead,
+    pub(super) queries: &'a Queries,
+    pub(super) lateness: i64,
+}
+
+impl Calls<'_> {
+    /// Those of a key.
+    pub(super) fn of(&self, key: u32) -> Call {
+        let mark = self.ahead.of(key);
+        let moved = self.only.filter(|only| only.0 == key).map(|only| only.1);
+        if mark.is_none() && moved.is_none() {
+            return self.common;
+        }
+        let before = self.common.before.max(mark);
+        let horizon = before.map(|before| before.saturating_sub(self.lateness));
+        let floor = before.zip(horizon).map(|(before, horizon)| match self.common.is_out_of_order {
+            true => self.cutoff(horizon).map_or(before, |cutoff| cutoff.min(before)),
+            false => before,
+        });
+        Call { before, now: self.common.now.max(mark).max(moved), horizon, floor, ..self.common }
+    }
+
+    fn cutoff(&self, horizon: i64) -> Option<i64> {
+        self.queries.cutoff(|query| self.queries.takes_from(query, horizon))
+    }
+}
+
+/// Keys and up to when each is complete, as a table: a column for each of the plan's keys, and `watermark`.
+///
+/// # Errors
+/// Those of Arrow.
+pub(super) fn table(plan: &Plan, marks: Option<(Vec<ArrayRef>, Int64Array)>) -> Result<RecordBatch> {
+    let keys = plan.by().iter().map(|&column| plan.input().field(column));
+    let mut fields: Vec<Field> = keys.map(|field| field.clone().with_nullable(true)).collect();
+    let nothing = || {
+        let columns = fields.iter().map(|field| new_empty_array(plain(field.data_type())));
+        (columns.collect(), Int64Array::from(Vec::<i64>::new()))
+    };
+    let (mut columns, times) = marks.unwrap_or_else(nothing);
+    for (field, column) in fields.iter_mut().zip(&columns) {
+        field.set_data_type(column.data_type().clone());
+    }
+    fields.push(Field::new("watermark", plan.measure().data_type(), false));
+    columns.push(plan.measure().array(times.values().to_vec())?);
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_dropped_once_the_stream_is_there() {
+        let mut ahead = Ahead::default();
+        assert_eq!((ahead.of(3), ahead.most(), ahead.bytes()), (None, None, 0));
+        ahead.set(3, 10);
+        ahead.set(1, 7);
+        ahead.set(3, 12);
+        assert_eq!((ahead.of(3), ahead.of(0), ahead.of(9), ahead.len()), (Some(12), None, None, 2));
+        assert!(ahead.may_be_after(11) && !ahead.may_be_after(12));
+        ahead.keep_keys(&[0, 3]);
+        assert_eq!(ahead.each().collect::<Vec<_>>(), [(1, 12)]);
+        // Key 1 was dropped, and is not counted any more.
+        assert_eq!(ahead.len(), 1);
+        ahead.pass(11);
+        assert_eq!(ahead.most(), Some(12));
+        ahead.pass(12);
+        assert!(ahead.is_empty() && ahead.bytes() == 0);
+    }
+}

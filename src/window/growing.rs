@@ -1,0 +1,132 @@
+//! Windows that all begin at a landmark and grow: how they are listed, whatever determines where they end.
+
+use super::spans::{Cursor, Ending, Listed, Spans};
+
+/// A stretch between two neighbouring edges, and the landmark of its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stretch {
+    /// Where windows of its rows begin.
+    pub landmark: i64,
+    /// Its start.
+    pub from: i64,
+    /// Its end, where the first window of its rows ends.
+    pub to: i64,
+}
+
+/// Windows of one landmark, or of many.
+pub(super) trait Growing {
+    /// The only landmark, if there is one.
+    fn only(&self) -> Option<i64>;
+
+    /// The stretch that `t` lies in; `None` before the first landmark.
+    fn around(&self, t: i64) -> Option<Stretch>;
+
+    /// Where the last window of a landmark ends, if there is a last one.
+    fn last_end(&self, landmark: i64) -> Option<i64>;
+}
+
+/// The next window of a landmark to end after the span `at`, which advances to the first span outside the window; spans
+/// before the first landmark are skipped. `lo` is the place of the first span of the landmark `of`.
+fn window_at(
+    windows: &impl Growing,
+    spans: Spans<'_>,
+    at: &mut usize,
+    of: &mut Option<(i64, usize)>,
+) -> Option<Listed> {
+    if let Some(first) = windows.only() {
+        *at = spans.advance(*at, first);
+    }
+    let Stretch { landmark: start, to: end, .. } = windows.around(*spans.firsts.get(*at)?)?;
+    let lo = match *of {
+        Some((landmark, lo)) if landmark == start => lo,
+        _ => spans.firsts[..*at].partition_point(|&first| first < start),
+    };
+    *of = Some((start, lo));
+    *at = spans.advance(*at, end);
+    Some(Listed::new(lo, *at, (start, end)))
+}
+
+/// [`ByTime::list`](super::ByTime::list): for each landmark, windows with a span that no earlier one has.
+pub(super) fn list(
+    windows: &impl Growing,
+    spans: Spans<'_>,
+    ending: &Ending,
+    cursor: &mut Cursor,
+    most: usize,
+    out: &mut Vec<Listed>,
+) {
+    let mut of = cursor.resume.map(|start| (start, cursor.lo));
+    let mut at = match (of, ending.after) {
+        (None, Some(after)) => {
+            // The window that `after` lies in is the first to end after it.
+            let after = ending.within(after);
+            let from = windows.around(after).map_or(after, |stretch| stretch.from);
+            spans.before(from, cursor.hi)
+        }
+        _ => cursor.hi,
+    };
+    let full = out.len().saturating_add(most);
+    while out.len() < full {
+        let mut next = at;
+        let Some(window) = window_at(windows, spans, &mut next, &mut of) else { break };
+        if window.end > ending.upto {
+            break;
+        }
+        at = next;
+        if ending.holds(window.start, window.end) {
+            out.push(window);
+        }
+    }
+    *cursor = Cursor { resume: of.map(|of| of.0), lo: of.map_or(0, |of| of.1), hi: at };
+}
+
+/// [`ByTime::list_changed`](super::ByTime::list_changed).
+pub(super) fn list_changed(
+    windows: &impl Growing,
+    spans: Spans<'_>,
+    changed: &[i64],
+    ending: &Ending,
+    out: &mut Vec<Listed>,
+) {
+    let (mut at, mut of) = (0, None);
+    for &t in changed {
+        let Some(Stretch { landmark: start, from, .. }) = windows.around(t) else { continue };
+        at += spans.firsts[at..].partition_point(|&first| first < from);
+        // All later windows of the landmark contain it, too; those that are listed already lie before `at`.
+        loop {
+            let mut next = at;
+            match window_at(windows, spans, &mut next, &mut of) {
+                Some(window) if window.start == start && window.end <= ending.upto => {
+                    if ending.holds(window.start, window.end) {
+                        out.push(window);
+                    }
+                    at = next;
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// [`ByTime::may_end`](super::ByTime::may_end).
+pub(super) fn may_end(windows: &impl Growing, ending: &Ending) -> bool {
+    let within = |after: &i64| ending.within(*after) == *after;
+    let next = ending.after.filter(within).and_then(|after| windows.around(after));
+    next.is_none_or(|stretch| stretch.to <= ending.upto)
+}
+
+/// [`ByTime::keeps_apart`](super::ByTime::keeps_apart).
+pub(super) fn keeps_apart(
+    windows: &impl Growing,
+    (earlier, later): (i64, i64),
+    since: Option<i64>,
+    horizon: i64,
+) -> bool {
+    let lies_between = |edge: i64| earlier < edge && edge <= later;
+    // The window exists if it has rows that the previous one does not; the last edge before its end decides that.
+    let Some(Stretch { landmark, from, to }) = windows.around(later) else { return false };
+    let has_more = to > horizon && lies_between(from);
+    let expired = windows.last_end(landmark).is_some_and(|end| end <= horizon);
+    let begins = lies_between(landmark) && !expired && since.is_none_or(|since| landmark > since);
+    has_more || begins
+}

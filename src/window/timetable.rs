@@ -1,0 +1,97 @@
+//! Edges at places that a calendar determines: what cuts slices for windows in local time.
+
+use super::periods::Periods;
+
+/// Edges without a fixed distance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Timetable {
+    /// Where periods begin.
+    Periods(Periods),
+    /// Where periods begin, and every so long after; the last edge of a period is nearer to its end.
+    Within {
+        /// The periods.
+        periods: Periods,
+        /// The distance of edges.
+        every: i64,
+    },
+    /// The same with a number of days of the calendar.
+    Days {
+        /// The periods.
+        periods: Periods,
+        /// The number of days.
+        every: i64,
+    },
+}
+
+impl Timetable {
+    /// Where these periods begin, whichever of them is number 0.
+    pub fn of(periods: &Periods) -> Self {
+        Timetable::Periods(periods.of(periods.count(), periods.phase().rem_euclid(periods.count())))
+    }
+
+    /// The last edge at or before `t`, and the next.
+    pub fn around(&self, t: i64) -> (i64, i64) {
+        match self {
+            Timetable::Periods(periods) => periods.around(t),
+            Timetable::Within { periods, every } => {
+                let (from, to) = periods.around(t);
+                let begun = t - t.saturating_sub(from) % every;
+                (begun, begun.saturating_add(*every).min(to))
+            }
+            Timetable::Days { periods, every } => {
+                let ((from, to), days) = (periods.around(t), periods.days());
+                let first = days.index(from);
+                let begun = first + (days.index(t) - first) / every * every;
+                let edge = |day: i64| days.edge(day).unwrap_or(i64::MAX);
+                // Days that a zone skipped have no length.
+                let later = (begun + every..).step_by(*every as usize).map(edge).find(|&edge| edge > t);
+                (edge(begun).max(from), later.unwrap_or(i64::MAX).min(to))
+            }
+        }
+    }
+
+    /// About how far edges lie apart.
+    pub fn distance(&self) -> i64 {
+        match self {
+            Timetable::Periods(periods) => periods.at_most(periods.count()),
+            Timetable::Within { every, .. } => *every,
+            Timetable::Days { periods, every } => periods.days().at_most(*every),
+        }
+    }
+
+    /// The same as [`Timetable::around`], if there are no edges up to `since`.
+    pub fn around_since(&self, since: Option<i64>, t: i64) -> (Option<i64>, i64) {
+        let (from, to) = self.around(t);
+        match since {
+            Some(since) if to <= since => (None, self.around(since).1),
+            Some(since) if from <= since => (None, to),
+            _ => (Some(from), to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::periods::Unit;
+    use super::super::zone::Zone;
+    use super::*;
+
+    /// Hours of a day of 25 hours, by sixes: the last one is short.
+    #[test]
+    fn edges_begin_anew_with_each_period() {
+        let zone = Zone::named("America/New_York").unwrap();
+        let periods = Periods::new(Some(zone), Unit::Days, 1, 0, 0, 86_400);
+        let day = periods.edge(20_030).unwrap();
+        let table = Timetable::Within { periods, every: 6 * 3_600 };
+        let mut edges = vec![day];
+        while edges.len() < 7 {
+            edges.push(table.around(edges[edges.len() - 1]).1);
+        }
+        let hours: Vec<i64> = edges.iter().map(|edge| (edge - day) / 3_600).collect();
+        assert_eq!(hours, [0, 6, 12, 18, 24, 25, 31]);
+        assert_eq!(table.around_since(None, day - 1), (Some(day - 6 * 3_600), day));
+        assert_eq!(table.around_since(Some(day), day + 5), (None, day + 6 * 3_600));
+        assert_eq!(table.around_since(Some(day), day - 50_000), (None, day + 6 * 3_600));
+        assert_eq!(table.around_since(Some(day - 1), day), (Some(day), day + 6 * 3_600));
+    }
+}
