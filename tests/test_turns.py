@@ -87,6 +87,8 @@ WINDOW = """
         assert len(window) == len(held), (turn, kind)
         assert window.null_count == held.count(None)
         assert window.query().as_py() == answer(held), (turn, kind)
+    # The last one must not come when Python has ended.
+    signal.setitimer(signal.ITIMER_REAL, 0)
     print(interrupts)
 """
 
@@ -106,6 +108,8 @@ PARTITIONER = """
     # Decisions do not depend on how rows come in batches.
     assert whole.assign(pa.array(keys)).to_pylist() == workers
     assert whole.snapshot() == partitioner.snapshot()
+    # The last one must not come when Python has ended.
+    signal.setitimer(signal.ITIMER_REAL, 0)
     print(interrupts)
 """
 
