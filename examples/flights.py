@@ -65,7 +65,7 @@ class Question:
 LATENESS = wk.query(
     by="carrier",
     time="scheduled",
-    windows=wk.sliding("6 hours", "30 minutes"),
+    windows=wk.sliding("3 hours", "30 minutes"),
     aggs=[
         wk.count("dep_delay").alias("flights"),
         wk.median("dep_delay").alias("half"),
@@ -119,12 +119,12 @@ def featured(flights: Flights) -> DataFrame:
 
 QUESTIONS = (
     Question(
-        text="How late is each carrier? Median and 90th percentile of the last 6 hours, every 30 minutes",
+        text="How late is each carrier? Median and 90th percentile of the last 3 hours, every 30 minutes",
         by_windowkit=lambda flights: LATENESS.run(flights.cached),
         by_spark=lambda flights: grouped(
             flights.cached,
             "carrier",
-            F.window("scheduled", "6 hours", "30 minutes"),
+            F.window("scheduled", "3 hours", "30 minutes"),
             F.count("dep_delay").alias("flights"),
             F.median("dep_delay").alias("half"),
             F.percentile("dep_delay", 0.9).alias("most"),
@@ -329,7 +329,7 @@ def greatest(answer: pa.Table, column: str, least: int = 1) -> dict[str, object]
 
 
 def worst_hours(answer: pa.Table) -> str:
-    row = greatest(answer, "half", least=20)
+    row = greatest(answer, "half", least=10)
     return (
         f"The worst: half of {row['carrier']}'s {row['flights']} flights up to {row['end']:%B %d, %H:%M} left"
         f" {row['half']:.0f} minutes late or more, a tenth {row['most']:.0f}."
@@ -384,7 +384,7 @@ def draw(delays: pa.Table, carrier: str, path: Path) -> None:
     figure, (year, zoom) = pyplot.subplots(2, figsize=(10, 6.2), layout="constrained", height_ratios=[2, 3])
     year.plot(end, half, linewidth=0.4, color="#2f6fb7")
     year.set_title(
-        f"Departure delay of {carrier} from New York, 2013: median of the last 6 hours", loc="left"
+        f"Departure delay of {carrier} from New York, 2013: median of the last 3 hours", loc="left"
     )
     year.axvspan(end[week][0], end[week][-1], color="#e0a526", alpha=0.3, linewidth=0)
     end, half, most = end[week], half[week], most[week]

@@ -203,49 +203,26 @@ impl Job<'_> {
         &self,
         values: &[T],
         fold: &F,
-        mut emit: impl FnMut(usize, F::State),
+        emit: impl FnMut(usize, F::State),
     ) {
-        self.blocks(values, fold, &mut |block| block.iter().for_each(|&(count, state)| emit(count, state)));
-    }
-
-    /// Passes the number of values and the partial of each window to `emit`, many windows at once: so the algorithms
-    /// are compiled once per function and type of values, whatever becomes of the partials.
-    fn blocks<T: Copy, F: Lift<T>>(
-        &self,
-        values: &[T],
-        fold: &F,
-        emit: &mut dyn FnMut(&[(usize, F::State)]),
-    ) {
-        let mut block = Vec::with_capacity(BLOCK.min(self.windows));
-        let mut one = |count, state| {
-            block.push((count, state));
-            if block.len() == BLOCK {
-                emit(&block);
-                block.clear();
-            }
-        };
         if let Some(edge) = &self.edge {
-            edge.each(values, self.nulls, fold, &mut one);
-        } else {
-            let ranks = self.nulls.map(ranks);
-            let ranges = self.frames.iter(ranks.as_deref());
-            match self.algorithm {
-                Some(Algorithm::SubtractOnEvict) => subtract_on_evict_each(values, ranges, fold, &mut one),
-                Some(Algorithm::Recalculate | Algorithm::Tumbling) => {
-                    recalculate_each(values, ranges, fold, &mut one);
-                }
-                Some(Algorithm::TwoStacksSimd) if values.len() >= ROWS_PER_WINDOW * self.windows => {
-                    by_panes(values, &ranges, fold, &mut one);
-                }
-                _ => two_stacks_each(values, ranges, fold, &mut one),
-            }
+            return edge.each(values, self.nulls, fold, emit);
         }
-        emit(&block);
+        let ranks = self.nulls.map(ranks);
+        let ranges = self.frames.iter(ranks.as_deref());
+        match self.algorithm {
+            Some(Algorithm::SubtractOnEvict) => subtract_on_evict_each(values, ranges, fold, emit),
+            Some(Algorithm::TwoStacks) => two_stacks_each(values, ranges, fold, emit),
+            Some(Algorithm::Recalculate | Algorithm::Tumbling) => {
+                recalculate_each(values, ranges, fold, emit)
+            }
+            Some(Algorithm::TwoStacksSimd) if values.len() >= ROWS_PER_WINDOW * self.windows => {
+                by_panes(values, &ranges, fold, emit);
+            }
+            _ => two_stacks_each(values, ranges, fold, emit),
+        }
     }
 }
-
-/// Windows whose partials are passed on at once: few enough that they stay in the cache.
-const BLOCK: usize = 256;
 
 /// Rows of neighbouring groups that are computed at once.
 const NEIGHBOURS: usize = 1 << 13;
