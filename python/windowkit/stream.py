@@ -879,7 +879,7 @@ class Operator:
         queries, (known, nothing) = self._state.queries, self._nothing
         if known is not queries:
             # Before the step: the core would commit it when asked.
-            nothing = shaped_schema(pa.schema(core.schema), self._leader).empty_table()
+            nothing = pa.Table.from_batches([], shaped_schema(pa.schema(core.schema), self._leader))
             self._nothing = (queries, nothing)
         stream = step(*arguments)
         # Most small pushes emit nothing, and take less time than making a table does.

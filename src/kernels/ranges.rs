@@ -27,6 +27,17 @@ impl Ranges {
         self.hi.push(hi);
     }
 
+    /// Adds ranges, as [`Ranges::push`] does one after the other.
+    pub fn append(&mut self, ranges: impl Iterator<Item = (u32, u32)> + Clone) {
+        let known = self.len().saturating_sub(1);
+        self.lo.extend(ranges.clone().map(|(lo, _)| lo));
+        self.hi.extend(ranges.map(|(_, hi)| hi));
+        let (lo, hi) = (&self.lo[known..], &self.hi[known..]);
+        debug_assert!(lo.iter().zip(hi).all(|(lo, hi)| lo <= hi), "a range ends after it begins");
+        debug_assert!(lo.is_sorted() && hi.is_sorted(), "ranges must not step back");
+        self.overlap = self.overlap || lo.iter().skip(1).zip(hi).any(|(lo, last_hi)| lo < last_hi);
+    }
+
     /// Removes all ranges.
     pub(super) fn clear(&mut self) {
         self.lo.clear();
@@ -77,7 +88,8 @@ impl Ranges {
 
     /// Whether a range has no index.
     pub fn some_are_empty(&self) -> bool {
-        self.iter().any(|(lo, hi)| lo == hi)
+        // Without an early end, which would keep the compiler from comparing several at once.
+        self.lo.iter().zip(&self.hi).fold(false, |some, (lo, hi)| some | (lo == hi))
     }
 
     /// The range of window `index`.

@@ -43,10 +43,9 @@ impl<'a> Spans<'a> {
     #[inline]
     pub(super) fn advance(&self, from: usize, t: i64) -> usize {
         // Usually few.
-        for (at, &first) in self.firsts.iter().enumerate().skip(from).take(PROBES) {
-            if first >= t {
-                return at;
-            }
+        let next = self.firsts.get(from..).unwrap_or_default();
+        if let Some(at) = next.iter().take(PROBES).position(|&first| first >= t) {
+            return from + at;
         }
         let from = from + PROBES;
         if from >= self.len() {

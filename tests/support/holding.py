@@ -14,10 +14,10 @@ from typing import Any
 import windowkit as wk
 from support.consumer import Held
 from support.failing import MEANINGS
-from support.oracle import extents, taken
+from support.oracle import arrivals, counts_arrivals, extents, taken
 from support.oracle_aggregates import aggregate
 from support.plain import plain
-from support.rows_oracle import Kept, assert_alike
+from support.rows_oracle import FinalWindow, Kept, assert_alike
 from support.stream_oracle import by_rows, over
 
 
@@ -79,8 +79,13 @@ class Definition(Kept):
                 rows = sorted(rows, key=lambda row: (times[row], row))
                 if by_rows(window):
                     for each in self.finals(window, rows, times, columns, group):
-                        ranks = each.ranks if window.counts_rows else None
-                        expected.append((at, each.start, each.end, ranks, each.rows, query))
+                        ranks, inside = each.ranks if window.counts_rows else None, each.rows
+                        if counts_arrivals(window):
+                            as_it_was = self.before_it_expired(window, each, rows, times, lateness)
+                            if as_it_was is None:
+                                continue
+                            inside, ranks = as_it_was
+                        expected.append((at, each.start, each.end, ranks, inside, query))
                     continue
                 for start, end, inside, _ in extents(window, rows, counted, self.time_type, columns):
                     if since is not None and start <= since:
@@ -109,6 +114,24 @@ class Definition(Kept):
     ) -> set[tuple[int, int]]:
         found = extents(window, rows, times, self.time_type, columns) if rows else ()
         return {(start, end) for start, end, *_ in found}
+
+    def before_it_expired(
+        self, window: wk.Window, found: FinalWindow, rows: Sequence[int], times: list[int], lateness: int
+    ) -> tuple[Sequence[int], Any] | None:
+        """Return the rows and ranks of a window when the last row came before it expired, if it ever was.
+
+        Rows that come later may be in its stretch of time, and shift its ranks, but change it no more.
+        """
+        known = [
+            row
+            for row in rows
+            if (watermark := self.watermarks[row]) is None or found.end >= watermark - lateness
+        ]
+        windows = list(arrivals(window, known, times, self.time_type))
+        if found.identity >= len(windows):
+            return None
+        _, _, inside, ranks = windows[found.identity]
+        return inside, ranks
 
     def came_in_time(self, row: int, window: wk.Window, end: int, lateness: int) -> bool:
         """Whether a window had not expired when the row arrived."""

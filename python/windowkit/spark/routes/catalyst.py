@@ -125,10 +125,24 @@ def titled(job: Job, frame: DataFrame, unnamed: spark.StructField) -> DataFrame:
     for aggregate in job.query.aggs:
         if aggregate.name in aggregate.default_names:
             schema[aggregate.name].metadata = unnamed.metadata
-    if len({name.lower() for name in names}) < len(names):
+    if is_ambiguous(schema):
         # Spark would not know which column such a name means.
         return named(frame, schema, list(map(col, frame.columns)))
     return frame.toDF(*names).to(schema)
+
+
+def is_ambiguous(kind: spark.DataType) -> bool:
+    """Whether two fields of a type, or of a type within it, have names that differ in case alone."""
+    match kind:
+        case spark.StructType():
+            names = [name.lower() for name in kind.names]
+            return len(set(names)) < len(names) or any(is_ambiguous(field.dataType) for field in kind)
+        case spark.ArrayType():
+            return is_ambiguous(kind.elementType)
+        case spark.MapType():
+            return is_ambiguous(kind.keyType) or is_ambiguous(kind.valueType)
+        case _:
+            return False
 
 
 def checked(job: Job, aggregate: Aggregate) -> str:
