@@ -1,7 +1,7 @@
 """Calls that change an object of the core, each of which counts if, and only if, its result is delivered.
 
 A signal such as Ctrl-C may raise an exception after the core has made a change, and before the result has
-reached the caller. So the core can take back a change until it is told to keep it.
+reached the caller. So the core can take back a change until a later call says that its result was delivered.
 """
 
 from __future__ import annotations
