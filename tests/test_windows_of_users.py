@@ -185,9 +185,16 @@ def pushed_and_closed(op: wk.Operator, rows: pa.Table) -> pa.Table:
     return op.close()
 
 
+class EndlessChanges:
+    """Changes that never end, from the first on each time."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.cycle([wk.Add(0, 1), wk.Remove(0, 1)])
+
+
 @pytest.mark.parametrize("what", ["notify", "finish"])
 def test_changes_without_an_end_are_an_error(what: str) -> None:
-    changes: Any = itertools.cycle([wk.Add(0, 1), wk.Remove(0, 1)])
+    changes = EndlessChanges()
     definition = Answering(changes) if what == "notify" else Answering([], changes)
     query = wk.query(
         by=[], time="t", windows=wk.custom(definition).alias("mine"), aggs=wk.count(), max_windows=10

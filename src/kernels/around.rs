@@ -97,8 +97,10 @@ impl RowFrame {
             Unit::Rows => self.by_rows(group.clone().map(|row| row as i64), &group, ranges),
             Unit::Time => {
                 let split = group.start + timeless;
-                for own in [group.start..split, split..group.end] {
-                    self.by_time(times, own.clone(), &group, &times[own], ranges);
+                // No hop is counted to a moment that is infinitely far away.
+                let without_time = Self { hop: None, ..*self };
+                for (frame, own) in [(&without_time, group.start..split), (self, split..group.end)] {
+                    frame.by_time(times, own.clone(), &group, &times[own], ranges);
                 }
             }
         }
