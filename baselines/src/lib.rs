@@ -32,7 +32,7 @@
 //! changes, and is emitted again if it is final.
 //!
 //! A window of the last stretch of time that every so many arrivals end is final when the watermark is at the time of the row
-//! that ends it, and expires with it. A row is too late for it where no window that has not expired reaches back to it.
+//! that ends it, and expires with it. A row is too late for it if all windows that reach back to it have expired.
 //!
 //! `buffering` has a rule of its own: it holds rows back for as long as the allowed lateness, and processes the stream as if
 //! the watermark were that far behind and no row could come late.

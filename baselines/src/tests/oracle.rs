@@ -167,7 +167,7 @@ impl<'a> Oracle<'a> {
         answers
     }
 
-    /// Windows that arrivals end that are final and were not emitted with these rows, and had not expired before the call:
+    /// Windows ended by arrivals that are final, were not emitted with these rows, and had not expired before the call:
     /// all of a key's rows in the stretch of time up to the row that ends it, and of those at that time the earlier ones.
     fn emit_arrivals(&mut self, horizon: Option<i64>, closing: bool, functions: &[Tested]) -> Answers {
         let mut answers = Answers::new();
