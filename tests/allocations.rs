@@ -246,7 +246,7 @@ fn stream_operators_run_out_of_memory() {
         ("ahead, by rows", by_rows(), OUT_OF_ORDER),
     ];
     let late = [rows(12), rows(8)];
-    for (kind, plan, options) in streams {
+    let swept = |(kind, plan, options): (&str, Arc<Plan>, Options)| {
         let late = if options.order == Order::InOrder { &late[..1] } else { &late };
         let new = || {
             let mut operator = operator(&plan, options);
@@ -315,7 +315,13 @@ fn stream_operators_run_out_of_memory() {
             }
         };
         sweep(&name("restore"), || (), |()| Operator::restore(&whole, queries()), equal);
-    }
+    };
+    // Each thread has its own count of allocations.
+    std::thread::scope(|scope| {
+        for stream in streams {
+            scope.spawn(|| swept(stream));
+        }
+    });
 }
 
 #[test]

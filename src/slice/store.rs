@@ -142,10 +142,10 @@ impl Store {
         let (mut slots, mut groups) = (Vec::new(), Vec::new());
         let mut pace = Pace::new();
         for Wanted { key, slices } in wanted {
-            for place in slices.clone() {
+            for chain in timelines.chains(*key, slices.clone()) {
                 pace.check(1)?;
                 groups.push(slots.len() as u32);
-                for slot in timelines.chain(&timelines.get(*key, place)) {
+                for slot in chain {
                     pace.check(1)?;
                     match (slot as usize).checked_sub(self.slots) {
                         None => {

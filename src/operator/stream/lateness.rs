@@ -35,11 +35,12 @@ impl Limit {
         }
     }
 
-    /// The least time of a row that may be accepted without a look at the query's windows.
-    fn safe(&self, entry: &Entry) -> i64 {
-        let horizon =
-            self.expired.filter(|_| entry.plan.needs_rows()).map_or(i64::MIN, |(horizon, _)| horizon);
-        self.from.max(horizon).max(self.since.map_or(i64::MIN, |since| since.saturating_add(1)))
+    /// Whether a row at or after `least` is accepted without a look at the query's windows.
+    fn is_safe(&self, entry: &Entry, least: i64) -> bool {
+        let is_open = self.expired.is_none_or(|(horizon, _)| horizon <= least);
+        self.from <= least
+            && self.since.is_none_or(|since| since < least)
+            && (is_open || !entry.plan.needs_rows())
     }
 }
 
@@ -52,8 +53,7 @@ impl Operator {
             let (bounds, horizon) = (engine.queries.edges().bounds(), engine.horizon());
             for (query, registered) in engine.queries.registered().iter().enumerate() {
                 let limit = &mut limits[registered.entry];
-                let from = horizon.map_or(i64::MIN, |horizon| engine.takes_from(query, horizon));
-                limit.from = limit.from.min(from);
+                limit.from = limit.from.min(engine.takes_from(query));
                 limit.expired = horizon.map(|horizon| (horizon, bounds));
             }
         }
@@ -96,7 +96,7 @@ impl Operator {
     ) -> Result<(usize, Vec<Option<BooleanBuffer>>)> {
         let of_ahead = self.of_keys_ahead(rows)?;
         let of_all = || self.entries.iter().zip(limits);
-        if of_ahead.is_empty() && of_all().all(|(entry, limit)| limit.safe(entry) <= rows.least) {
+        if of_ahead.is_empty() && of_all().all(|(entry, limit)| limit.is_safe(entry, rows.least)) {
             return Ok((0, Vec::new()));
         }
         let mut late_for_all = BooleanBuffer::new_set(rows.times.len());

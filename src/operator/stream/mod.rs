@@ -78,7 +78,7 @@ pub struct Operator {
     past: Stats,
     closed: bool,
     /// The step that was attempted last, until it is committed or rolled back.
-    attempted: Option<Attempted>,
+    attempted: Option<Box<Attempted>>,
     /// Whether a step has yet to be rolled back, as it was interrupted.
     is_half_done: bool,
 }

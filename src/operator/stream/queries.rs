@@ -125,6 +125,7 @@ pub(in crate::operator) struct Queries {
     extents: Fields,
     /// Of sessions.
     widest_gap: Option<i64>,
+    has_long: bool,
     results: Columns,
     /// Whether there ever was more than one query, so that results name the query.
     several: bool,
@@ -187,12 +188,25 @@ impl Queries {
         let extents = extent_fields(leader.measure());
         let gaps = windows(&registered).filter_map(|(_, window)| window.merging().map(Session::gap));
         let widest_gap = gaps.max();
+        let is_long = |window: &Window| window.by_time().is_some_and(|rules| rules.is_long());
+        let has_long = windows(&registered).any(|(_, window)| is_long(window));
         let results = Columns {
             window_names: names_windows(entries),
             ranks: has_ranks(entries),
             numbers: has_numbers(entries),
         };
-        Ok(Self { registered, stored, edges, aggregates, schema, extents, widest_gap, results, several })
+        Ok(Self {
+            registered,
+            stored,
+            edges,
+            aggregates,
+            schema,
+            extents,
+            widest_gap,
+            has_long,
+            results,
+            several,
+        })
     }
 
     /// Reads from a snapshot which window type of which query is meant.
@@ -245,6 +259,11 @@ impl Queries {
     /// The greatest gap of all sessions: rows further apart are never in one session.
     pub(in crate::operator) fn widest_gap(&self) -> Option<i64> {
         self.widest_gap
+    }
+
+    /// Whether some windows may be much longer than the slices that other windows cut.
+    pub(super) fn has_long(&self) -> bool {
+        self.has_long
     }
 
     /// The fields of the column of windows.

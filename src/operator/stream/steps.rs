@@ -19,7 +19,7 @@ use crate::{Error, Result};
 #[derive(Default)]
 pub(super) struct Attempted {
     /// One for each engine, unless no engine takes part.
-    pub(super) outcomes: Vec<Outcome>,
+    pub(super) outcomes: Vec<Box<Outcome>>,
     pub(super) watermark: Option<i64>,
     pub(super) latest: Option<i64>,
     pub(super) seen: Option<Seen>,
@@ -31,8 +31,8 @@ pub(super) struct Attempted {
 }
 
 impl Operator {
-    pub(super) fn tried(&mut self, step: Step<'_>) -> Result<(Attempted, Vec<RecordBatch>)> {
-        let mut attempted = match step {
+    pub(super) fn tried(&mut self, step: Step<'_>) -> Result<(Box<Attempted>, Vec<RecordBatch>)> {
+        let mut attempted = Box::new(match step {
             Step::Push(batches) => self.try_push(batches),
             Step::Advance(watermark) => self.try_advance(watermark),
             Step::AdvanceKey(watermark, key) => self.try_advance_key(watermark, key),
@@ -46,13 +46,13 @@ impl Operator {
                     None => results.into_iter().map(|(_, batch)| batch).collect(),
                     Some(emission) => emission.plainly(results)?,
                 };
-                return Ok((self.unchanged(), results));
+                return Ok((Box::new(self.unchanged()), results));
             }
             Step::TakeLate => {
                 let late = self.late.batches().to_vec();
-                return Ok((Attempted { takes_late: true, ..self.unchanged() }, late));
+                return Ok((Box::new(Attempted { takes_late: true, ..self.unchanged() }), late));
             }
-        }?;
+        }?);
         let by_hand = if let Step::Fire(key) = step { Some(key) } else { None };
         let results = self.recorded(&mut attempted, by_hand)?;
         Ok((attempted, results))
@@ -64,11 +64,11 @@ impl Operator {
         attempted: &mut Attempted,
         by_hand: Option<Option<&[ArrayRef]>>,
     ) -> Result<Vec<RecordBatch>> {
-        let finals: Vec<(usize, RecordBatch)> =
-            attempted.outcomes.iter_mut().flat_map(Outcome::take_results).collect();
+        let finals = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_results());
         let Some(emission) = &mut self.emission else {
-            return Ok(finals.into_iter().map(|(_, batch)| batch).collect());
+            return Ok(finals.map(|(_, batch)| batch).collect());
         };
+        let finals: Vec<(usize, RecordBatch)> = finals.collect();
         let mut reached = Reached::of(&mut self.engines, &attempted.outcomes);
         let is_closing = attempted.emptied.is_some();
         let watermark = (self.watermark, attempted.watermark);
@@ -82,8 +82,8 @@ impl Operator {
                 engine.emit_early(outcome, &asked)?;
             }
         }
-        let early = attempted.outcomes.iter_mut().flat_map(Outcome::take_early).collect();
-        let vanished = attempted.outcomes.iter_mut().flat_map(Outcome::take_vanished).collect();
+        let early = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_early()).collect();
+        let vanished = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_vanished()).collect();
         let entries = &self.entries;
         let horizon = |entry: usize| entries[entry].horizon(attempted.watermark);
         let mut reached = Reached::of(&mut self.engines, &attempted.outcomes);
@@ -156,7 +156,7 @@ impl Operator {
         self.divide(&accepted)?;
         let outcomes = self.all(|engine| {
             let own = engine.own_rows(&accepted)?;
-            engine.try_push(own, watermark)
+            engine.try_push(&own, watermark)
         })?;
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
         Ok(Attempted { outcomes, watermark, latest, seen, rows, refused, ..Attempted::default() })
@@ -165,7 +165,7 @@ impl Operator {
     fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<(usize, RecordBatch)>> {
         check_open(self.closed, "peek")?;
         let mut outcomes = self.all(|engine| engine.try_move(Some(i64::MAX), true))?;
-        let results: Vec<_> = outcomes.iter_mut().flat_map(Outcome::take_results).collect();
+        let results: Vec<_> = outcomes.iter_mut().flat_map(|outcome| outcome.take_results()).collect();
         self.roll_back()?;
         let Some(key) = key else { return Ok(results) };
         let mut index = KeyIndex::new(key.iter().map(|column| column.data_type().clone()).collect())?;
@@ -290,7 +290,7 @@ impl Operator {
     }
 
     /// Tries a call in all engines.
-    fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Outcome>) -> Result<Vec<Outcome>> {
+    fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Box<Outcome>>) -> Result<Vec<Box<Outcome>>> {
         let mut windows = vec![0; self.entries.len()];
         let mut one = |engine: &mut Engine| {
             engine.begin(&windows);

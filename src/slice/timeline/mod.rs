@@ -8,6 +8,8 @@
 
 mod upkeep;
 
+use std::ops::Range;
+
 use super::cells::Cell;
 use crate::Result;
 use crate::interrupt::Pace;
@@ -330,9 +332,24 @@ impl Timelines {
         self.keys.iter().map(Timeline::bytes).sum::<usize>() + self.next.capacity() * size_of::<u32>()
     }
 
+    /// The slots of some slices of a key, in the order they came: an iterator for each slice.
+    pub fn chains(
+        &self,
+        key: u32,
+        slices: Range<usize>,
+    ) -> impl Iterator<Item = impl Iterator<Item = u32> + '_> + '_ {
+        let timeline = &self.keys[key as usize];
+        let chains = &timeline.chains[timeline.from + slices.start..timeline.from + slices.end];
+        chains.iter().map(|chain| self.chain_from(chain.0))
+    }
+
     /// The slots of a slice, in the order they came.
     pub fn chain(&self, slice: &Slice) -> impl Iterator<Item = u32> + '_ {
-        let mut at = slice.chain.0;
+        self.chain_from(slice.chain.0)
+    }
+
+    fn chain_from(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut at = first;
         std::iter::from_fn(move || {
             let slot = at;
             at = *self.next.get(slot as usize)?;

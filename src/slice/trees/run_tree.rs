@@ -18,7 +18,7 @@ use super::super::store::{Delta, Store, Wanted};
 use super::super::timeline::{Dirty, Timelines};
 use crate::Result;
 use crate::aggregate::{Partials, RunNodes};
-use crate::interrupt::{check, within};
+use crate::interrupt::{Pace, within};
 
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -67,7 +67,12 @@ pub struct RunTree {
     /// Free node numbers below `len`.
     free: Vec<u32>,
     len: u32,
+    /// The node that is being built, or was when building ended early.
+    unfinished: Option<u32>,
 }
+
+/// How many simple steps it takes to build a node, however few its values.
+const BUILT: usize = 64;
 
 impl RunTree {
     /// No nodes yet, for those partials of a store that can be sorted runs; `None` if no partial can.
@@ -75,7 +80,14 @@ impl RunTree {
         let runs = store.partials().iter().enumerate();
         let runs = runs.filter_map(|(at, partials)| Some((at, partials.run_nodes()?)));
         let (which, nodes): (Vec<usize>, Vec<Box<dyn RunNodes>>) = runs.unzip();
-        (!which.is_empty()).then(|| Self { which, nodes, keys: Vec::new(), free: Vec::new(), len: 0 })
+        (!which.is_empty()).then(|| Self {
+            which,
+            nodes,
+            keys: Vec::new(),
+            free: Vec::new(),
+            len: 0,
+            unfinished: None,
+        })
     }
 
     /// Which partials have nodes.
@@ -142,14 +154,32 @@ impl RunTree {
 
     /// The partials of windows, each a range of a key's slices: those of `which` that have nodes, in this order.
     /// [`Timelines`] already has the slots of `delta`.
+    ///
+    /// # Errors
+    /// Those of an interrupt; nodes that were built stay.
     pub fn answer(
         &mut self,
-        (store, delta): (&Store, &Delta),
+        given: (&Store, &Delta),
         timelines: &Timelines,
         windows: impl Iterator<Item = Wanted>,
         which: &[usize],
     ) -> Result<VecDeque<Box<dyn Partials>>> {
+        let unfinished = self.unfinished.take();
+        self.release(unfinished);
+        let (nodes, offsets) = within(|| self.cover(given, timelines, windows))?;
+        let own = which.iter().filter_map(|which| self.which.iter().position(|own| own == which));
+        Ok(own.map(|own| self.nodes[own].answer(&nodes, &offsets)).collect())
+    }
+
+    /// The nodes that together are each window, and where those of each begin.
+    fn cover(
+        &mut self,
+        given: (&Store, &Delta),
+        timelines: &Timelines,
+        windows: impl Iterator<Item = Wanted>,
+    ) -> Result<(Vec<u32>, Vec<usize>)> {
         let (mut nodes, mut offsets) = (Vec::new(), vec![0]);
+        let mut pace = Pace::new();
         for Wanted { key, slices } in windows {
             if self.keys.len() <= key as usize {
                 self.keys.resize(key as usize + 1, Vec::new());
@@ -159,26 +189,21 @@ impl RunTree {
             while lo < hi {
                 // The largest node that begins here and does not end too late.
                 let height = lo.trailing_zeros().min((hi - lo).ilog2()) as usize;
-                nodes.push(self.node((store, delta), timelines, key, height, lo >> height)?);
+                nodes.push(self.node(given, timelines, (key, height, lo >> height), &mut pace)?);
                 lo += 1 << height;
             }
             offsets.push(nodes.len());
         }
-        let own = which.iter().filter_map(|which| self.which.iter().position(|own| own == which));
-        Ok(own.map(|own| self.nodes[own].answer(&nodes, &offsets)).collect())
+        Ok((nodes, offsets))
     }
 
-    /// A node, which is built if it does not exist.
-    ///
-    /// # Errors
-    /// Those of [`check`]; nodes that were built stay.
+    /// A node of a key, by its height and number, which is built if it does not exist.
     fn node(
         &mut self,
         given: (&Store, &Delta),
         timelines: &Timelines,
-        key: u32,
-        height: usize,
-        at: u64,
+        (key, height, at): (u32, usize, u64),
+        pace: &mut Pace,
     ) -> Result<u32> {
         if let Some(node) = self.keys[key as usize].get(height).and_then(|level| level.get(at)) {
             return Ok(node);
@@ -186,30 +211,25 @@ impl RunTree {
         let below = match height.checked_sub(1) {
             None => None,
             Some(below) => Some((
-                self.node(given, timelines, key, below, 2 * at)?,
-                self.node(given, timelines, key, below, 2 * at + 1)?,
+                self.node(given, timelines, (key, below, 2 * at), pace)?,
+                self.node(given, timelines, (key, below, 2 * at + 1), pace)?,
             )),
         };
-        check()?;
+        pace.check(BUILT)?;
         let node = self.reserve();
-        let built = within(|| {
-            match below {
-                None => self.lift(given, timelines, key, (at - timelines.gone(key)) as usize, node),
-                Some((earlier, later)) => {
-                    self.nodes.iter_mut().for_each(|nodes| nodes.merge(node, earlier, later));
-                }
+        self.unfinished = Some(node);
+        match below {
+            None => self.lift(given, timelines, key, (at - timelines.gone(key)) as usize, node),
+            Some((earlier, later)) => {
+                self.nodes.iter_mut().for_each(|nodes| nodes.merge(node, earlier, later));
             }
-            Ok(())
-        });
-        if let Err(error) = built {
-            self.release([node]);
-            return Err(error);
         }
         let levels = &mut self.keys[key as usize];
         if levels.len() <= height {
             levels.resize(height + 1, Level::default());
         }
         levels[height].put(at, node);
+        self.unfinished = None;
         Ok(node)
     }
 

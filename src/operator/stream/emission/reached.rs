@@ -16,9 +16,9 @@ impl<'a> Reached<'a> {
     /// As engines know it whose calls have these outcomes.
     pub(in crate::operator::stream) fn of(
         engines: &'a mut [(Shared, Engine)],
-        outcomes: &'a [Outcome],
+        outcomes: &'a [Box<Outcome>],
     ) -> Self {
-        let known = engines.first_mut().map(|(_, engine)| engine).zip(outcomes.first());
+        let known = engines.first_mut().map(|(_, engine)| engine).zip(outcomes.first().map(AsRef::as_ref));
         Self { known: known.filter(|(engine, outcome)| engine.has_ahead() || outcome.moves_key()) }
     }
 

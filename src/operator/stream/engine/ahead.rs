@@ -6,7 +6,6 @@ use arrow_select::take::take;
 
 use super::{Brought, Engine, Outcome};
 use crate::Result;
-use crate::memory::lent;
 use crate::operator::stream::ahead::Calls;
 use crate::operator::stream::intake::Accepted;
 use crate::operator::stream::sharing::Shared;
@@ -77,7 +76,7 @@ impl Engine {
         &mut self,
         key: &[ArrayRef],
         watermark: i64,
-    ) -> Result<Outcome> {
+    ) -> Result<Box<Outcome>> {
         let mut outgoing = self.nothing_outgoing();
         self.ids.clear();
         self.keys.assign(key, 1, &mut self.ids)?;
@@ -85,15 +84,10 @@ impl Engine {
         // A commit must not fail.
         self.ahead.make_room(key);
         let only = (Some(watermark) > self.reached(key)).then_some((key, watermark));
-        let call = self.call(self.watermark, false);
-        let brought = lent(
-            self,
-            |engine| &mut engine.tuples,
-            |engine, tuples| match tuples {
-                Some(tuples) if only.is_some() => engine.put(tuples, Vec::new(), (call, only), &mut outgoing),
-                _ => Ok(Brought::nothing()),
-            },
-        )?;
+        let brought = match only {
+            Some(_) => self.put(&[], (self.call(self.watermark, false), only), &mut outgoing)?,
+            None => Brought::nothing(),
+        };
         self.outcome(brought, (self.watermark, only), outgoing)
     }
 
@@ -127,12 +121,17 @@ impl Engine {
         mark.saturating_sub(self.lateness)
     }
 
+    /// Whether some of these rows may be before the marks of their keys.
+    pub(super) fn has_behind(&self, rows: &Accepted) -> bool {
+        self.ahead.may_be_after(rows.least)
+    }
+
     /// Rows before the marks of their keys, each with its mark, ascending by place; none while no key is ahead.
     ///
     /// # Errors
     /// Those of Arrow.
     pub(in crate::operator::stream) fn behind(&mut self, rows: &Accepted) -> Result<Vec<(usize, i64)>> {
-        if !self.ahead.may_be_after(rows.least) {
+        if !self.has_behind(rows) {
             return Ok(Vec::new());
         }
         let ids = self.numbered(rows)?;

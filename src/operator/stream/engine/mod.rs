@@ -13,6 +13,8 @@ mod ready;
 mod snapshot;
 mod upkeep;
 
+use std::borrow::Cow;
+
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::agenda::Agenda;
@@ -72,7 +74,11 @@ pub(super) struct Engine {
     /// The same seen from the time up to which windows have expired, if that is not the watermark.
     expiring: Option<Agenda>,
     watermark: Option<i64>,
-    /// Keys that are complete further than that.
+    /// The earliest time of a row that each query accepts, unless it was added later, and the earliest that some query
+    /// accepts; both follow from the watermark. Empty while every row is accepted.
+    accepted_from: Vec<i64>,
+    cutoff: Option<i64>,
+    /// Keys that are complete further than the watermark.
     ahead: Ahead,
     reopened: Vec<Reopened>,
     /// Windows of each of the operator's queries that other engines emit in the same call.
@@ -109,7 +115,7 @@ pub(super) struct Outcome {
     only: Option<(u32, i64)>,
     reopened: Vec<Reopened>,
     rows: u64,
-    /// Of each query, by its place in the operator.
+    /// How many windows each query emits that emits some, by its place in the operator.
     windows: Vec<(usize, u64)>,
     updates: u64,
     moves: Moves,
@@ -185,7 +191,7 @@ impl Engine {
         let tuples = keeps_rows.then(|| Tuples::new(&queries, &partials)).transpose()?;
         let ordered = tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
         let store = Store::new(partials, &ordered, 0);
-        Ok(Self {
+        let mut this = Self {
             eager: upkeep::eager(&queries, options, &store, keeps_rows),
             agenda: Agenda::new(&queries),
             expiring: (shared.lateness() > 0).then(|| Agenda::new(&queries)),
@@ -200,13 +206,17 @@ impl Engine {
             cutter: upkeep::cutter(&queries),
             tuples,
             watermark,
+            accepted_from: Vec::with_capacity(queries.registered().len()),
+            cutoff: None,
             ahead: Ahead::default(),
             reopened: Vec::new(),
             elsewhere: Vec::new(),
             counts: Stats::default(),
             ids: Vec::new(),
             queries,
-        })
+        };
+        this.find_cutoffs();
+        Ok(this)
     }
 
     /// What it holds and has done.
@@ -245,8 +255,11 @@ impl Engine {
     }
 
     /// Those rows that some window of this engine accepts.
-    pub(super) fn own_rows(&mut self, rows: &[Accepted]) -> Result<Vec<Accepted>> {
+    pub(super) fn own_rows<'a>(&mut self, rows: &'a [Accepted]) -> Result<Cow<'a, [Accepted]>> {
         let cutoff = self.cutoff().unwrap_or(i64::MIN);
+        if rows.iter().all(|batch| cutoff <= batch.least && !self.has_behind(batch)) {
+            return Ok(Cow::Borrowed(rows));
+        }
         let own = rows.iter().map(|batch| self.without_late_of_ahead(batch.since(cutoff)?));
         own.collect()
     }
@@ -255,18 +268,13 @@ impl Engine {
     ///
     /// # Errors
     /// `Overflow` where a result does not fit its type; what a user's function raises.
-    pub(super) fn try_push(&mut self, accepted: Vec<Accepted>, watermark: Option<i64>) -> Result<Outcome> {
+    pub(super) fn try_push(&mut self, accepted: &[Accepted], watermark: Option<i64>) -> Result<Box<Outcome>> {
         let mut outgoing = self.nothing_outgoing();
         let now = watermark.max(self.watermark);
-        let call = self.call(now, false);
-        let brought = lent(
-            self,
-            |engine| &mut engine.tuples,
-            |engine, tuples| match tuples {
-                None => engine.cut(&accepted),
-                Some(tuples) => engine.put(tuples, accepted, (call, None), &mut outgoing),
-            },
-        )?;
+        let brought = match self.tuples {
+            None => self.cut(accepted)?,
+            Some(_) => self.put(accepted, (self.call(now, false), None), &mut outgoing)?,
+        };
         self.outcome(brought, (now, None), outgoing)
     }
 
@@ -274,17 +282,12 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::try_push`].
-    pub(super) fn try_move(&mut self, watermark: Option<i64>, closing: bool) -> Result<Outcome> {
+    pub(super) fn try_move(&mut self, watermark: Option<i64>, closing: bool) -> Result<Box<Outcome>> {
         let mut outgoing = self.nothing_outgoing();
-        let call = self.call(watermark, closing);
-        let brought = lent(
-            self,
-            |engine| &mut engine.tuples,
-            |engine, tuples| match tuples {
-                None => Ok(Brought::nothing()),
-                Some(tuples) => engine.put(tuples, Vec::new(), (call, None), &mut outgoing),
-            },
-        )?;
+        let brought = match self.tuples {
+            None => Brought::nothing(),
+            Some(_) => self.put(&[], (self.call(watermark, closing), None), &mut outgoing)?,
+        };
         self.outcome(brought, (watermark, None), outgoing)
     }
 
@@ -297,7 +300,7 @@ impl Engine {
         time: i64,
         key: Option<&[ArrayRef]>,
         watermark: Option<i64>,
-    ) -> Result<Outcome> {
+    ) -> Result<Box<Outcome>> {
         self.ids.clear();
         if self.tuples.is_some() {
             key.map_or(Ok(()), |values| self.keys.assign(values, 1, &mut self.ids))?;
@@ -411,11 +414,27 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts rows under the slices, and fits slices to them.
+    /// Puts rows under the slices, if rows are kept there, and fits slices to them.
     fn put(
         &mut self,
+        accepted: &[Accepted],
+        call: (Call, Option<(u32, i64)>),
+        outgoing: &mut [Outgoing],
+    ) -> Result<Brought> {
+        lent(
+            self,
+            |engine| &mut engine.tuples,
+            |engine, tuples| match tuples {
+                None => Ok(Brought::nothing()),
+                Some(tuples) => engine.put_under(tuples, accepted, call, outgoing),
+            },
+        )
+    }
+
+    fn put_under(
+        &mut self,
         tuples: &mut Tuples,
-        accepted: Vec<Accepted>,
+        accepted: &[Accepted],
         (common, only): (Call, Option<(u32, i64)>),
         outgoing: &mut [Outgoing],
     ) -> Result<Brought> {
@@ -423,8 +442,9 @@ impl Engine {
         let fresh = match rows {
             0 => tuples.nothing(),
             _ => {
-                self.number_keys(&accepted, rows)?;
-                let batches = accepted.into_iter().map(|batch| (batch.rows, batch.times.to_vec())).collect();
+                self.number_keys(accepted, rows)?;
+                let batches =
+                    accepted.iter().map(|batch| (batch.rows.clone(), batch.times.to_vec())).collect();
                 tuples.put(batches, &self.ids, self.keys.len())?
             }
         };
@@ -469,7 +489,7 @@ impl Engine {
         brought: Brought,
         (now, only): (Option<i64>, Option<(u32, i64)>),
         mut outgoing: Vec<Outgoing>,
-    ) -> Result<Outcome> {
+    ) -> Result<Box<Outcome>> {
         let Brought { changed, late, touched, reopened: mut new, rows } = brought;
         let Changed { delta, moves, recomputed } = changed;
         self.keep_open(&mut new);
@@ -489,11 +509,12 @@ impl Engine {
         let all = outgoing.iter().flat_map(|outgoing| &outgoing.windows);
         let updates = all.filter(|each| each.update).count() as u64;
         let queries = self.queries.registered().iter().map(|query| query.entry);
-        let windows = queries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64)).collect();
+        let windows = queries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64));
+        let windows = windows.filter(|&(_, windows)| windows > 0).collect();
         let Answers { results, vanished } = self.answer(outgoing, &delta)?;
         let vanished = vanished.into_iter().map(|(entry, batch)| (entry, batch, true)).collect();
         let (early, fired) = (Vec::new(), Vec::new());
-        Ok(Outcome {
+        Ok(Box::new(Outcome {
             delta,
             results,
             early,
@@ -508,11 +529,11 @@ impl Engine {
             updates,
             moves,
             recomputed,
-        })
+        }))
     }
 
     /// Commits a call.
-    pub(super) fn keep(&mut self, outcome: Outcome) {
+    pub(super) fn keep(&mut self, outcome: Box<Outcome>) {
         self.store.append(outcome.delta);
         self.slices.settle();
         if let Some(tuples) = &mut self.tuples {

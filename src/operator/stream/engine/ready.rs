@@ -3,18 +3,45 @@
 use super::{Engine, Reopened};
 use crate::Result;
 use crate::interrupt::Pace;
+use crate::operator::plan::Plan;
 use crate::operator::stream::outgoing::Outgoing;
 use crate::operator::stream::queries::Registered;
 use crate::slice::Cell;
-use crate::window::{Cursor, Ending, Listed, Session, Spans};
+use crate::window::{ByTime, Cursor, Ending, Listed, Session, Spans};
 
 /// How many simple steps a key takes, even without windows.
 const VISIT: usize = 16;
+
+/// Windows that are listed before it is estimated how many there are.
+const FEW: usize = 1024;
 
 /// The session of a query that contains slice `at` of a key, if there is one.
 fn session_around(session: &Session, registered: &Registered, spans: Spans<'_>, at: usize) -> Option<Listed> {
     let from = registered.first_place(spans);
     (at >= from).then(|| session.around(spans.from(from), at - from))
+}
+
+/// Lists the windows of a type of a plan, given by its number, that are requested of a key.
+///
+/// # Errors
+/// `InvalidValue` if there are more than the plan allows.
+fn list_allowed(
+    (plan, number, rules): (&Plan, usize, &dyn ByTime),
+    (spans, ending): (Spans<'_>, &Ending),
+    cursor: &mut Cursor,
+    outgoing: &Outgoing,
+    found: &mut Vec<Listed>,
+) -> Result<()> {
+    found.clear();
+    rules.list(spans, ending, cursor, FEW, found);
+    if found.len() < FEW {
+        let listed = found.len() as u64;
+        return outgoing.check(plan, number, listed, || listed);
+    }
+    // They are counted before they take memory.
+    outgoing.check(plan, number, rules.at_most(spans.len(), ending), || rules.count(spans, ending))?;
+    rules.list(spans, ending, cursor, usize::MAX, found);
+    Ok(())
 }
 
 /// Adds windows of a query, a window type and a key that became final; those that were final before are updates.
@@ -87,6 +114,9 @@ impl Engine {
     /// # Errors
     /// `InvalidValue` if there are more than the query allows.
     pub(super) fn list_changed(&self, changed: &[(u32, i64)], outgoing: &mut [Outgoing]) -> Result<()> {
+        if changed.is_empty() {
+            return Ok(());
+        }
         let bounds = self.queries.edges().bounds();
         let (mut times, mut found) = (Vec::new(), Vec::new());
         let mut pace = Pace::new();
@@ -151,9 +181,6 @@ impl Engine {
                 let sliding = topic.sliding.filter(|_| mark.is_none());
                 let from = registered.first_place(spans);
                 let spans = spans.from(from);
-                let at_most = rules.at_most(spans.len(), &ending);
-                outgoing[query].check(&registered.plan, number, at_most, || rules.count(spans, &ending))?;
-                found.clear();
                 let mut cursor = Cursor::default();
                 if let Some(sliding) = sliding {
                     cursor.resume = agenda.start(sliding);
@@ -163,7 +190,8 @@ impl Engine {
                         cursor.lo = near.saturating_sub(from);
                     }
                 }
-                rules.list(spans, &ending, &mut cursor, usize::MAX, &mut found);
+                let of_type = (&*registered.plan, number, rules);
+                list_allowed(of_type, (spans, &ending), &mut cursor, &outgoing[query], &mut found)?;
                 if let Some(sliding) = sliding.filter(|_| keys == 1) {
                     agenda.set_near(sliding, slices.gone(key) + (from + cursor.lo) as u64);
                 }
@@ -195,10 +223,8 @@ impl Engine {
             for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
                 let rules = window.by_time().filter(|rules| !spans.is_empty() && rules.may_end(&ending));
                 let Some(rules) = rules else { continue };
-                let at_most = rules.at_most(spans.len(), &ending);
-                outgoing[query].check(&registered.plan, number, at_most, || rules.count(spans, &ending))?;
-                found.clear();
-                rules.list(spans, &ending, &mut Cursor::default(), usize::MAX, &mut found);
+                let (of_type, mut cursor) = ((&*registered.plan, number, rules), Cursor::default());
+                list_allowed(of_type, (spans, &ending), &mut cursor, &outgoing[query], &mut found)?;
                 pace.check(VISIT + found.len())?;
                 let at = (query, number, key);
                 add_final(at, (&found, from), &mut outgoing[query], reopened, &mut pace)?;

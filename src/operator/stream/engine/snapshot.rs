@@ -61,6 +61,7 @@ impl Engine {
         ahead: Option<&Marks>,
     ) -> Result<()> {
         self.watermark = watermark;
+        self.find_cutoffs();
         self.counts = Stats::load(from)?;
         let key_count = self.keys.load(from)?;
         ahead.map_or(Ok(()), |marks| self.set_marks(marks))?;

@@ -89,6 +89,8 @@ impl Engine {
         // What was known of upcoming windows may concern former queries.
         self.agenda = Agenda::new(&self.queries);
         self.expiring = self.expiring.is_some().then(|| Agenda::new(&self.queries));
+        self.accepted_from.reserve(self.queries.registered().len());
+        self.find_cutoffs();
     }
 
     /// Fits slices to the current windows, where rows are kept.
@@ -137,6 +139,7 @@ impl Engine {
                 expiring.move_to(horizon, bounds);
             }
         }
+        self.find_cutoffs();
     }
 
     /// How slices are stored, and why.
@@ -217,9 +220,8 @@ impl Engine {
     /// merge slices").
     fn merge_settled(&mut self) {
         let registered = self.queries.registered();
-        let is_long = |window: &Window| window.by_time().is_some_and(|rules| rules.is_long());
-        let has_long = self.tuples.is_none() && windows(registered).any(|(_, window)| is_long(window));
-        let Some(horizon) = self.horizon().filter(|_| has_long) else { return };
+        let may_merge = self.queries.has_long() && self.tuples.is_none();
+        let Some(horizon) = self.horizon().filter(|_| may_merge) else { return };
         let is_needed = |earlier: i64, later: i64| {
             // No slice has rows from before and after a query was added.
             let comes_between = |registered: &Registered| {
@@ -303,12 +305,26 @@ impl Engine {
     /// The earliest time of a row that is accepted: that of the earliest window, as a row alone would open it, which
     /// has not expired, or else the time up to which windows have expired. `None` while every row is accepted.
     pub(in crate::operator::stream) fn cutoff(&self) -> Option<i64> {
-        let horizon = self.horizon()?;
-        self.queries.cutoff(|query| self.takes_from(query, horizon))
+        self.cutoff
     }
 
     /// The earliest time of a row that a query accepts, unless it was added later.
-    pub(in crate::operator::stream) fn takes_from(&self, query: usize, horizon: i64) -> i64 {
+    pub(in crate::operator::stream) fn takes_from(&self, query: usize) -> i64 {
+        self.accepted_from.get(query).copied().unwrap_or(i64::MIN)
+    }
+
+    /// Finds both, after the watermark or the queries have changed.
+    pub(super) fn find_cutoffs(&mut self) {
+        let mut from = std::mem::take(&mut self.accepted_from);
+        from.clear();
+        if let Some(horizon) = self.horizon() {
+            from.extend((0..self.queries.registered().len()).map(|query| self.found_from(query, horizon)));
+        }
+        self.cutoff = (!from.is_empty()).then(|| self.queries.cutoff(|query| from[query])).flatten();
+        self.accepted_from = from;
+    }
+
+    fn found_from(&self, query: usize, horizon: i64) -> i64 {
         let (bounds, windows) =
             (self.queries.edges().bounds(), self.queries.registered()[query].plan.windows());
         let agenda = self.expiring.as_ref().unwrap_or(&self.agenda);
