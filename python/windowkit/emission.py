@@ -12,20 +12,7 @@ from windowkit.durations import length as length_of
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.progress import of_measure
 from windowkit.triggers import Term, Trigger, trigger
-from windowkit.windows import (
-    Between,
-    ContextAware,
-    ContextFree,
-    Custom,
-    Landmark,
-    Punctuation,
-    Session,
-    Sliding,
-    Tumbling,
-    Window,
-    checked_name,
-    units,
-)
+from windowkit.windows import Window, checked_name, units
 
 __all__ = ["At", "Emission", "Every", "On", "at", "emit", "every", "on"]
 
@@ -265,13 +252,13 @@ class Emission:
         """
         is_of_windows = self.early is not None and self.early.is_of_windows
         for window in windows:
-            if self.discards and (isinstance(window, Session | Landmark) or by_rows(window)):
+            if self.discards and window.rows_may_move:
                 raise InvalidValue(
                     f"emit: {self!r} is given for {window}, whose rows may move to other windows, so "
                     "results would not add up; 'discarding' is allowed for tumbling and sliding windows by "
                     "time, calendars, bands and the global window"
                 )
-            if is_of_windows and (by_rows(window) or not known_before_rows(window)):
+            if is_of_windows and not window.known_before_rows:
                 raise InvalidValue(
                     f"emit: {self!r} is given for {window}; at(...) is allowed for windows whose start and "
                     "end are known before their rows: tumbling and sliding windows by time, and calendars"
@@ -294,20 +281,6 @@ class Emission:
         waits = {"at_most": self.at_most, "later": later}
         given = [f"{name}={value!r}" for name, value in waits.items() if value is not None]
         return f"emit({', '.join([*early, *refinement, *given])})"
-
-
-def by_rows(window: Window) -> bool:
-    """Whether rows determine where windows are, other than by being near each other."""
-    if isinstance(window, Custom):
-        return isinstance(window.implementation, ContextAware)
-    is_session_of_rows = isinstance(window, Session) and not window.merges
-    return isinstance(window, Punctuation | Between) or window.counts_rows or is_session_of_rows
-
-
-def known_before_rows(window: Window) -> bool:
-    if isinstance(window, Custom):
-        return isinstance(window.implementation, ContextFree)
-    return isinstance(window, Tumbling | Sliding)
 
 
 def emit(

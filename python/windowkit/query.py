@@ -13,7 +13,7 @@ from windowkit.display import Lines, facts
 from windowkit.emission import Emission
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.processing import ProcessingTime
-from windowkit.windows import Session, Window, checked_name, quoted
+from windowkit.windows import Window, checked_name, quoted
 
 if TYPE_CHECKING:
     import pandas
@@ -146,7 +146,7 @@ class Query:
 
         Flat columns (see `query`) are ``window_start`` and ``window_end``, whichever windows these are.
         """
-        return "session_window" if all(isinstance(w, Session) for w in self.windows) else "window"
+        return "session_window" if all(each.is_session for each in self.windows) else "window"
 
     @property
     def columns(self) -> list[str]:

@@ -18,7 +18,7 @@ from windowkit.emission import Emission, at, emit, every, on
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.processing import PROCESSING_TIME, ProcessingTime
 from windowkit.triggers import Trigger
-from windowkit.windows import Custom, Window
+from windowkit.windows import Window
 from windowkit.windows import parse as window_of
 
 __all__ = ["read", "write"]
@@ -52,7 +52,7 @@ def write(
     weight: str | None,
 ) -> dict[str, Any]:
     """Return a query as a dict; see `windowkit.Query.to_dict`."""
-    own = [window for window in windows if isinstance(window, Custom)]
+    own = [window for window in windows if window.is_user_defined]
     own_aggs = [each for each in aggs if each.user is not None]
     for what, each in [*(("windows", each) for each in own), *(("aggs", each) for each in own_aggs)]:
         raise InvalidType(

@@ -6,7 +6,7 @@ A window is a plain value: frozen, hashable, picklable, and equal to what `parse
 from __future__ import annotations
 
 from windowkit.windows.band import Band, band
-from windowkit.windows.base import Assembly, Window, shown, time_type, units
+from windowkit.windows.base import Assembly, Window, counted, shown, time_type, units
 from windowkit.windows.between import Between, between
 from windowkit.windows.everything import Global, global_window
 from windowkit.windows.grammar import Call, bare, checked_name, quoted, read_call, split, unquoted
@@ -54,6 +54,7 @@ __all__ = [
     "bare",
     "between",
     "checked_name",
+    "counted",
     "custom",
     "global_window",
     "landmark",

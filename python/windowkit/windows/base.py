@@ -128,6 +128,10 @@ class Window(ABC):
         """The columns that the window reads besides the time."""
         return ()
 
+    def column_types(self, time: pa.DataType) -> Mapping[str, pa.DataType]:
+        """Return a type for each of its columns that is not a number, if the time column has this type."""
+        return {}
+
     @property
     def counts_rows(self) -> bool:
         """Whether one of its lengths is a number of rows: results then have the column ``window_rows``."""
@@ -136,6 +140,36 @@ class Window(ABC):
     @property
     def counts_arrivals(self) -> bool:
         """Whether the order in which rows arrive determines its windows, even where their times differ."""
+        return False
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is a session, for which Spark's result has a column of its own name."""
+        return False
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a row may be in several windows of one size, each a slide after the one before."""
+        return False
+
+    @property
+    def known_before_rows(self) -> bool:
+        """Whether streams know where a window is before its rows, so that `windowkit.at` can be of it."""
+        return False
+
+    @property
+    def rows_may_move(self) -> bool:
+        """Whether a row that comes later may move others to other windows, so that results do not add up."""
+        return not self.known_before_rows
+
+    @property
+    def ends_with_stream(self) -> bool:
+        """Whether no watermark makes a window final, but only the end of the stream."""
+        return False
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether a row is in infinitely many windows, those without new rows included."""
         return False
 
     @final
@@ -149,6 +183,12 @@ class Window(ABC):
     def definition(self) -> object | None:
         """Return the definition of a user's own window; None of the others."""
         return None
+
+    @property
+    @final
+    def is_user_defined(self) -> bool:
+        """Whether a user's code defines it."""
+        return self.definition() is not None
 
     @final
     def wids(self, times: Any, *, validate: bool = False) -> pa.StructArray:

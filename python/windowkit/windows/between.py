@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
+
+import pyarrow as pa
 
 from windowkit.checks import boolean
 from windowkit.windows.base import Assembly, Window
@@ -46,6 +48,10 @@ class Between(Window):
     def columns(self) -> tuple[str, ...]:
         """The columns that begin and end windows."""
         return (self.enter, self.leave)
+
+    def column_types(self, time: pa.DataType) -> Mapping[str, pa.DataType]:
+        """Return the type of predicates: booleans."""
+        return dict.fromkeys(self.columns, pa.bool_())
 
 
 def between(enter: str, leave: str, *, exclusive: bool = False) -> Between:

@@ -224,6 +224,11 @@ class Custom(Window):
         """Return the object from which the core gets the windows."""
         return Adapter(self.implementation, self.name)
 
+    @property
+    def known_before_rows(self) -> bool:
+        """Whether streams know where a window is before its rows: if its edges depend on the time alone."""
+        return isinstance(self.implementation, ContextFree)
+
 
 def custom(definition: Definition) -> Custom:
     """User-defined windows.

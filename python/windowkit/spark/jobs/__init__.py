@@ -17,7 +17,6 @@ from windowkit.spark.jobs.reference import (
     output_schema,
     own,
     reference,
-    representative,
     uncounted,
     unranked,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "own",
     "position_of",
     "reference",
-    "representative",
     "shaped",
     "sql",
     "uncounted",

@@ -19,7 +19,6 @@ from windowkit.progress import of_measure
 from windowkit.query import Query
 from windowkit.spark.jobs import Job, arrow_type, bound, columns_at, output_schema, position_of
 from windowkit.spark.streams.work import Work, identity, is_eager, operator_of
-from windowkit.windows import Global
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -187,7 +186,7 @@ def check_watermark(job: Job) -> None:
 def check_ends(query: Query, mode: str) -> None:
     """Refuse windows of which a stream, which has no end, would never return a result."""
     for window in query.windows:
-        if isinstance(window, Global) and query.emit is None and mode == "append":
+        if window.ends_with_stream and query.emit is None and mode == "append":
             raise InvalidValue(
                 f"windows: {window} becomes final when a stream ends, but streams in Spark do not end; give "
                 "output_mode='update', or emit=windowkit.emit(...)"
