@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_language import NAMES, any_aggregate, any_window
 
 import windowkit as wk
+from support.language import NAMES, any_aggregate, any_window
 
 QUERY = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
 FORM: dict[str, Any] = {
