@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from windowkit.checks import integer, number, one_of
+from windowkit.checks import checked_name, integer, number, one_of
 from windowkit.durations import Duration, Length, Rows
 from windowkit.durations import length as length_of
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.progress import of_measure
 from windowkit.triggers import Term, Trigger, trigger
-from windowkit.windows import Window, checked_name, units
+from windowkit.windows import Window, units
 
 __all__ = ["At", "Emission", "Every", "On", "at", "emit", "every", "on"]
 

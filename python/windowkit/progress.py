@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowkit.checks import a_type
+from windowkit.checks import a_type, checked_name
 from windowkit.durations import Duration, Length, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.windows import checked_name, units
+from windowkit.windows import units
 
 __all__ = ["Delay", "delay"]
 

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windowkit import engines
 from windowkit.aggregation import Framed, parse
-from windowkit.checks import a_type
+from windowkit.checks import a_type, checked_name, items, names, refuse_duplicates
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import items, refuse_duplicates
-from windowkit.windows import checked_name
 
 if TYPE_CHECKING:
     import pyarrow
@@ -347,12 +345,6 @@ def rolling(*, by: str | Sequence[str], time: str, aggs: Framed | Sequence[Frame
             "an aggregate over a frame like windowkit.sum('v').over('10 minutes'), or a sequence of them",
         ),
     )
-
-
-def names(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of columns."""
-    each = items(argument, given, str, "a str or a sequence of str")
-    return tuple(checked_name(argument, name) for name in each)
 
 
 def labels_of(

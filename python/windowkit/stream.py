@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit._columns import is_spark
 from windowkit.calls import Calls, State, has_clock, released
-from windowkit.checks import a_type, one_of
+from windowkit.checks import a_type, checked_name, items, limit, one_of
 from windowkit.decisions import decisions_of, described, summary
 from windowkit.display import Lines, facts
 from windowkit.durations import Length
@@ -22,10 +22,9 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of, shaped, shaped_schema
 from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.progress import Delay, of_measure
-from windowkit.query import LATE_LIMIT, Query, items, limit
+from windowkit.query import LATE_LIMIT, Query
 from windowkit.stats import Stats
 from windowkit.watermarks import in_time, one_key, scalar
-from windowkit.windows import checked_name
 
 __all__ = ["Operator", "Stats"]
 

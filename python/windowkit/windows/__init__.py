@@ -9,7 +9,7 @@ from windowkit.windows.band import Band, band
 from windowkit.windows.base import Assembly, Window, counted, shown, time_type, units
 from windowkit.windows.between import Between, between
 from windowkit.windows.everything import Global, global_window
-from windowkit.windows.grammar import Call, bare, checked_name, quoted, read_call, split, unquoted
+from windowkit.windows.grammar import Call, bare, quoted, read_call, split, unquoted
 from windowkit.windows.landmark import Landmark, landmark
 from windowkit.windows.local import WEEKDAYS, ZoneLike
 from windowkit.windows.punctuation import Punctuation, punctuation
@@ -53,7 +53,6 @@ __all__ = [
     "band",
     "bare",
     "between",
-    "checked_name",
     "counted",
     "custom",
     "global_window",

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal, TypeVar, final
 
 import pyarrow as pa
 
-from windowkit.checks import article, boolean
+from windowkit.checks import article, boolean, checked_name
 from windowkit.durations import Duration, Length, Measure, Months, Period, Rows, length, period
 from windowkit.durations import rows as number_of_rows
 from windowkit.engines import find
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Moment
-from windowkit.windows.grammar import checked_name, quoted
+from windowkit.windows.grammar import quoted
 
 __all__ = ["Assembly", "Bound", "Window"]
 

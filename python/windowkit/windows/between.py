@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from windowkit.checks import boolean
+from windowkit.checks import boolean, checked_name
 from windowkit.windows.base import Assembly, Window
-from windowkit.windows.grammar import bare, checked_name
+from windowkit.windows.grammar import bare
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
-from windowkit.checks import one_of
+from windowkit.checks import checked_name, one_of
 from windowkit.windows.base import Assembly, Window
-from windowkit.windows.grammar import bare, checked_name
+from windowkit.windows.grammar import bare
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from windowkit.checks import checked_name
 from windowkit.durations import Length, Measure
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.base import (
@@ -21,7 +22,7 @@ from windowkit.windows.base import (
     shown,
     units,
 )
-from windowkit.windows.grammar import bare, checked_name, unquoted
+from windowkit.windows.grammar import bare, unquoted
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from windowkit.checks import one_of
+from windowkit.checks import checked_name, distinct_names, one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.partition.arguments import tumbling_window
-from windowkit.query import items
-from windowkit.windows import Tumbling, checked_name
+from windowkit.windows import Tumbling
 
 __all__ = ["METHODS", "PLANNED", "ROW_BY_ROW", "WAYS", "Spread"]
 
@@ -74,17 +73,7 @@ def checked_spread(spread: Spread) -> tuple[str, ...] | None:
         if spread not in ("auto", "position"):
             raise InvalidValue(f"spread: {spread!r} is unknown; spread is {allowed}")
         return None
-    names = tuple(checked_name("spread", name) for name in items("spread", spread, str, allowed))
+    names = distinct_names("spread", spread, allowed)
     if not names:
         raise InvalidValue(f"spread: () is empty; spread is {allowed}")
-    refuse_repeated("spread", names)
     return names
-
-
-def refuse_repeated(argument: str, names: Sequence[str]) -> None:
-    """Refuse a column that is named twice."""
-    seen = set()
-    for name in names:
-        if name in seen:
-            raise InvalidValue(f"{argument}: {name!r} is given twice; each column is given once")
-        seen.add(name)
