@@ -86,7 +86,7 @@ def test_a_form_is_whole() -> None:
     for name in FORM:
         with pytest.raises(wk.InvalidValue, match="version None" if name == "version" else f"lacks '{name}'"):
             wk.Query.from_dict({key: value for key, value in FORM.items() if key != name})
-    with pytest.raises(wk.InvalidType, match="form: it is a list"):
+    with pytest.raises(wk.InvalidType, match=r"form: \[\] is a list; in a form it has version"):
         wk.Query.from_dict([])  # type: ignore[arg-type]
 
 

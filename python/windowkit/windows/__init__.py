@@ -6,7 +6,7 @@ A window is a plain value: frozen, hashable, picklable, and equal to what `parse
 from __future__ import annotations
 
 from windowkit.windows.band import Band, band
-from windowkit.windows.base import Assembly, Window, counted, shown, time_type, units
+from windowkit.windows.base import Assembly, Window, counted, require_no_rows, shown, time_type, units
 from windowkit.windows.between import Between, between
 from windowkit.windows.everything import Global, global_window
 from windowkit.windows.grammar import Call, bare, quoted, read_call, split, unquoted
@@ -61,6 +61,7 @@ __all__ = [
     "punctuation",
     "quoted",
     "read_call",
+    "require_no_rows",
     "session",
     "shown",
     "sliding",

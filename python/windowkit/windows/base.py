@@ -342,8 +342,8 @@ def require_no_rows(argument: str, measure: Period | None) -> None:
     """Refuse a number of rows where a stretch of the time column is meant."""
     if isinstance(measure, Rows):
         raise InvalidType(
-            f"{argument}: {measure} is a number of rows; {article(argument)} is a duration, or an int in the "
-            "units of an integer column"
+            f"{argument}: {measure} is a number of rows; {argument} is a duration, or an int in the units of "
+            "an integer column"
         )
 
 
