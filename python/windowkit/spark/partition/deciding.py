@@ -14,12 +14,11 @@ from functools import partial
 from math import nextafter
 from typing import TYPE_CHECKING, Final
 
-from windowkit._columns import is_spark
-from windowkit.checks import a_type, distinct_names, integer, number, one_of
+from windowkit.checks import distinct_names, integer, number, one_of
 from windowkit.durations import Length
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidValue
 from windowkit.partition import Partitioner
-from windowkit.spark.jobs import arrow_type
+from windowkit.spark.jobs import arrow_type, check_frame
 from windowkit.spark.partition import arguments, codes, histogram, placement
 from windowkit.spark.partition.partitioning import Partitioning, key_code, key_positions, window_code
 from windowkit.windows import Tumbling
@@ -214,8 +213,7 @@ def partitioning(
       hash of the key modulo 8, in Catalyst; no row enters Python
     exchange: repartitionById
     """
-    if not is_spark(df):
-        raise InvalidType(f"df: {a_type(df)} is given; df is a Spark DataFrame")
+    check_frame(df)
     most = arguments.MOST_PARTITIONS
     integer("n", n, f"n is an int from 1 to {most:,}", 1, most)
     names = distinct_names("keys", keys)
