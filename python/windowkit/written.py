@@ -16,6 +16,7 @@ from windowkit.checks import text, wrong_type
 from windowkit.durations import plain, rows
 from windowkit.emission import Emission, at, emit, every, on
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.frames import UNBOUNDED, UNBOUNDED_ROWS
 from windowkit.processing import PROCESSING_TIME, ProcessingTime
 from windowkit.triggers import Trigger
 from windowkit.windows import Window
@@ -104,7 +105,7 @@ def read_rolling(form: Mapping[str, Any]) -> dict[str, Any]:
 def form_of(framed: Framed) -> dict[str, Any]:
     """Return an aggregate over a frame as a dict."""
     frame = framed.frame
-    unbounded = "unbounded rows" if frame.by_rows else "unbounded"
+    unbounded = UNBOUNDED_ROWS if frame.by_rows else UNBOUNDED
     ends = {"before": frame.before, "after": frame.after}
     return {
         "agg": str(framed.aggregate),
