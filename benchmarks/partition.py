@@ -40,6 +40,7 @@ from plots import canvas
 
 import windowkit as wk
 from windowkit.partition import Cost, Partitioner, cost
+from windowkit.windows import units
 
 # Table 2 of the paper, with the filter of our own, and waterfill.
 METHODS: dict[str, dict[str, Any]] = {
@@ -167,7 +168,7 @@ def staged(found: Cost, row: float, pair: float) -> float:
 def windows_of(stream: Stream) -> list[tuple[pa.Table, pa.ChunkedArray]]:
     """Return keys and times of each window; rows are in the order of time."""
     assert stream.window is not None
-    size = stream.window.specification()[2] // 1000
+    size = units(stream.window.size) // 1000
     starts = [time // size for time in stream.table["ts"].cast(pa.int64()).to_pylist()]
     edges = [0, *(at for at in range(1, len(starts)) if starts[at] != starts[at - 1]), len(starts)]
     return [

@@ -49,6 +49,7 @@ from spark_session import session
 
 import windowkit as wk
 import windowkit.spark
+from windowkit.windows import units
 
 SKEWED = "skewed"
 SKEWED_FILES = "skewed, from Parquet"
@@ -129,7 +130,7 @@ def paper(spark: SparkSession, name: str, options: argparse.Namespace) -> tuple[
     frame = spark.createDataFrame(stream.table).repartition(options.tasks)
     if stream.window is None:
         return frame, stream.keys
-    size = f"{stream.window.specification()[2] // 1000} microseconds"
+    size = f"{units(stream.window.size) // 1000} microseconds"
     return frame.withColumn("kw", sf.window("ts", size).start).drop("ts"), [*stream.keys, "kw"]
 
 

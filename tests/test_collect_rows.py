@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from test_local_types import NESTED, VALUES, name_of
 
 import windowkit as wk
 from support.commands import refused, run
 from support.plain import column
+from support.values import NESTED, VALUES, name_of
 from windowkit import _native
 
 LOG = pa.table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
@@ -10,18 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from support.documents import DOCUMENTS, ROOT, blocks, names
 from windowkit import cli
-
-ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-def blocks(document: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE)
-
-
-def names(block: str) -> set[str]:
-    return set(re.findall(r"\w+", block))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

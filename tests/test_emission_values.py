@@ -175,12 +175,12 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: wk.every(5, of="processing time"),
         wk.InvalidType,
-        "length: 5 is an int; a length of processing time",
+        "length: 5 is given; it is a duration of the clock",
     ),
     (
         lambda: wk.every("1 nanosecond", of="processing time"),
         wk.InvalidValue,
-        "length: '1 nanosecond' is given; a length of processing time is a whole number of microseconds",
+        "length: '1 nanosecond' is given; allowed are whole microseconds above zero",
     ),
     (lambda: wk.every(5, of="rows"), wk.InvalidValue, "of: 'rows' is unknown; allowed are 'event time'"),
     (lambda: wk.on(3), wk.InvalidType, "column: 3 is an int"),
@@ -310,8 +310,8 @@ FORM = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count()).to_di
 @pytest.mark.parametrize(
     ("form", "error", "message"),
     [
-        ("rows", wk.InvalidType, "emit: 'rows' is a str; in a form it has early and refinement"),
-        ({"early": None}, wk.InvalidValue, "emit: it has ['early']; in a form"),
+        ("rows", wk.InvalidType, "emit: 'rows' is a str; in a form it has early, refinement, perhaps"),
+        ({"early": None}, wk.InvalidValue, "emit: it lacks 'refinement'; in a form"),
         ({"early": None, "refinement": "x"}, wk.InvalidValue, "refinement: 'x' is unknown"),
         ({"early": 5, "refinement": "retracting"}, wk.InvalidType, "early: 5 is an int; in a form"),
         (

@@ -447,7 +447,7 @@ def test_lengths_of_waiting_are_no_rows(length: wk.Length) -> None:
 
 
 def test_lengths_of_rows_are_refused_in_good_english() -> None:
-    with pytest.raises(wk.InvalidType, match="every: 5 rows is a number of rows; an every is a duration"):
+    with pytest.raises(wk.InvalidType, match="every: 5 rows is a number of rows; every is a duration"):
         wk.landmark("5 rows", start=0)
 
 

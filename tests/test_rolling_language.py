@@ -305,14 +305,18 @@ class TestRefusals:
         ("form", "kind", "says"),
         [
             ([], wk.InvalidType, "form: .* is a list"),
-            ({}, wk.InvalidValue, "form: it has"),
+            ({}, wk.InvalidValue, "form: it is of version None"),
             ({"version": 2, "by": [], "time": "t", "rolling": []}, wk.InvalidValue, "it is of version 2"),
             (
                 {"version": 1, "by": [], "time": "t", "rolling": "sum"},
                 wk.InvalidType,
                 "rolling: 'sum' is a str",
             ),
-            ({"version": 1, "by": [], "time": "t", "rolling": [{}]}, wk.InvalidValue, "rolling: it has"),
+            (
+                {"version": 1, "by": [], "time": "t", "rolling": [{}]},
+                wk.InvalidValue,
+                "rolling: it lacks 'agg'",
+            ),
         ],
     )
     def test_forms_that_are_not_as_they_were_written(

@@ -50,7 +50,7 @@ from windowkit.moments import Moment, place
         (
             lambda: wk.sliding("5 seconds", "2 rows", order="late"),  # type: ignore[arg-type]
             wk.InvalidValue,
-            "order: 'late' is unknown; order is 'time' or 'arrival'",
+            "order: 'late' is unknown; allowed are 'time', 'arrival'",
         ),
         (lambda: wk.sliding(5, "2 rows", order=1), wk.InvalidType, "order: 1 is an int"),  # type: ignore[arg-type]
         (
@@ -279,3 +279,31 @@ def test_explain_says_where_slices_of_bands_and_landmarks_begin() -> None:
     assert begin in query.explain().splitlines()
     everything = wk.query(by="k", time="t", windows=wk.global_window(), aggs=wk.sum("v"))
     assert "  begin with the first row" in everything.explain().splitlines()
+
+
+class Unheard(wk.windows.Window):
+    """A window type that says no more than it must."""
+
+    kind = "unheard"
+
+    def arguments(self) -> list[str]:
+        return []
+
+    def character(self, context: str) -> str:
+        return context
+
+    @property
+    def assembly(self) -> wk.windows.Assembly:
+        return "range"
+
+
+def test_a_new_window_type_is_taken_for_no_other() -> None:
+    window = Unheard()
+    refused = [wk.emit(wk.at(0.5)), wk.emit(wk.rows(1), "discarding")]
+    for policy in refused:
+        with pytest.raises(wk.InvalidValue, match=r"is given for unheard\(\)"):
+            policy.check([window])
+    assert (window.is_session, window.overlaps, window.is_user_defined) == (False, False, False)
+    assert wk.query(by=[], time="t", windows=window, aggs=wk.count()).columns == ["window", "count(1)"]
+    with pytest.raises(wk.InvalidType, match=r"window: unheard\(\) has windows that overlap, or that end"):
+        wk.partition.Partitioner(2, window=window)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from windowkit.errors import InvalidType
 
-__all__ = ["from_library", "is_a", "is_spark", "is_table", "kind"]
+__all__ = ["from_library", "is_a", "is_spark", "kind"]
 
 
 def kind(data: object) -> str:
@@ -48,10 +48,12 @@ def is_table(data: object) -> bool:
 
 
 def from_library(argument: str, data: Any) -> Any:
-    """Return numpy arrays, pandas Series, indexes and arrays as pyarrow's, and all else as it is.
+    """Return numpy arrays, pandas Series, indexes and arrays as pyarrow's, and all else but tables as it is.
 
     A NaN of pandas is a missing value, one of numpy a number; what a mask of numpy covers is null.
     """
+    if is_table(data):
+        raise InvalidType(f"{argument}: a {kind(data)} is a table; give one of its columns")
     is_array = is_a(data, "numpy", "ndarray") and data.ndim > 0
     if not is_array and not is_a(data, "pandas", "Series", "Index", "ExtensionArray"):
         return data

@@ -5,17 +5,17 @@ The functions that make aggregates, as `sum`, are in `windowkit.aggregates`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from windowkit import checks
+from windowkit.checks import checked_name
 from windowkit.durations import Length
 from windowkit.errors import InvalidValue
 from windowkit.frames import Frame, frame
 from windowkit.hints import here
-from windowkit.windows.grammar import bare, checked_name, quoted, read_call, unquoted
+from windowkit.windows.grammar import bare, quoted, read_call, unquoted
 
 __all__ = ["AGGREGATE_FORMS", "FORMS", "Aggregate", "Framed", "UserFunction", "make", "parse"]
 
@@ -186,7 +186,7 @@ class Aggregate:
         form = BY_FUNCTION.get(self.function)
         expected = 0 if form is None else form.columns
         if form is not None and form.several:
-            twice = next((name for name, times in Counter(self.columns).items() if times > 1), None)
+            twice = checks.repeated(self.columns)
             if twice is not None:
                 raise InvalidValue(
                     f"columns: {self.function} reads column {twice!r} twice; the fields of a row have "

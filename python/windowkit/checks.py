@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import difflib
 import operator
+import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = [
-    *("a_type", "article", "boolean", "integer", "number", "one_of", "suggested", "text", "wrong_type"),
+    *("a_type", "article", "boolean", "checked_name", "distinct_names", "integer", "items", "limit", "names"),
+    *("number", "one_of", "refuse_duplicates", "repeated", "suggested", "text", "wrong_type"),
 ]
+
+Item = TypeVar("Item")
+NAMES: Final = "a str or a sequence of str"
 
 
 def article(noun: str) -> str:
@@ -89,3 +94,73 @@ def one_of(argument: str, value: Any, allowed: Sequence[str]) -> str:
     if text(argument, value, names) not in allowed:
         raise InvalidValue(f"{argument}: {value!r} is unknown; {names}")
     return str(value)
+
+
+def limit(argument: str, value: int | None, least: int = 1) -> int | None:
+    """Return the most of something that may be, or None for any number."""
+    if value is None:
+        return None
+    # More than the core can count is as good as any.
+    return min(integer(argument, value, f"it is an int of at least {least}, or None", least), 2**63)
+
+
+def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed: str) -> tuple[Item, ...]:
+    """Return one item, or all of a sequence of them, as a tuple."""
+    if isinstance(given, kind):
+        return (given,)
+    # A Column of Spark says that it is iterable, and then is not.
+    spark = type(given).__module__.split(".")[0] == "pyspark"
+    if spark or not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise InvalidType(f"{argument}: {given!r} is {a_type(given)}; {argument} is {allowed}")
+    members = tuple(given)
+    for member in members:
+        if not isinstance(member, kind):
+            raise InvalidType(f"{argument}: {member!r} is {a_type(member)}; {argument} is {allowed}")
+    return members
+
+
+def checked_name(argument: str, name: str) -> str:
+    """Return `name` if it can name a column."""
+    if not isinstance(name, str):
+        raise InvalidType(f"{argument}: {name!r} is {a_type(name)}; a name is a str")
+    if not name:
+        raise InvalidValue(f"{argument}: '' is empty; a name has at least one character")
+    if re.search("[\0\ud800-\udfff]", name):
+        raise InvalidValue(
+            f"{argument}: {name!r} has a NUL or a lone surrogate; a name is what Arrow can hold, UTF-8 "
+            "without NUL"
+        )
+    return name
+
+
+def names(argument: str, given: str | Iterable[str], allowed: str = NAMES) -> tuple[str, ...]:
+    """Return the names of columns."""
+    return tuple(checked_name(argument, name) for name in items(argument, given, str, allowed))
+
+
+def distinct_names(argument: str, given: str | Iterable[str], allowed: str = NAMES) -> tuple[str, ...]:
+    """Return the names of columns, each of which is given once."""
+    columns = names(argument, given, allowed)
+    twice = repeated(columns)
+    if twice is not None:
+        raise InvalidValue(f"{argument}: {twice!r} is given twice; each column is given once")
+    return columns
+
+
+def refuse_duplicates(argument: str, what: str, names: Iterable[str]) -> None:
+    """Refuse things that an alias tells apart, if two of them have one name."""
+    twice = repeated(names)
+    if twice is not None:
+        raise InvalidValue(
+            f"{argument}: {what} {twice!r} occurs twice; {what}s must have different names, see .alias()"
+        )
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that was there before, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

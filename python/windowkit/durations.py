@@ -30,6 +30,7 @@ __all__ = [
     "duration",
     "length",
     "period",
+    "plain",
     "rows",
 ]
 
@@ -169,6 +170,11 @@ Measure: TypeAlias = Duration | int | Rows
 
 Period: TypeAlias = Duration | int | Rows | Months
 """What a window keeps of a length."""
+
+
+def plain(measure: Measure) -> str | int:
+    """Return a length as JSON can hold it and users can give it: an int, or else its text."""
+    return measure if isinstance(measure, int) else str(measure)
 
 
 def rows(count: int) -> Rows:

@@ -6,26 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from windowkit.checks import integer, number, one_of
-from windowkit.durations import Duration, Length, Rows
+from windowkit.checks import checked_name, integer, number, one_of
+from windowkit.durations import Duration, Length, Rows, plain
 from windowkit.durations import length as length_of
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.progress import of_measure
+from windowkit.progress import microseconds, of_measure
 from windowkit.triggers import Term, Trigger, trigger
-from windowkit.windows import (
-    Between,
-    ContextAware,
-    ContextFree,
-    Custom,
-    Landmark,
-    Punctuation,
-    Session,
-    Sliding,
-    Tumbling,
-    Window,
-    checked_name,
-    units,
-)
+from windowkit.windows import Window, units
 
 __all__ = ["At", "Emission", "Every", "On", "at", "emit", "every", "on"]
 
@@ -54,13 +41,10 @@ class Every(Trigger):
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
-        return {
-            "every": str(self.length) if isinstance(self.length, Duration) else self.length,
-            "of": self.of,
-        }
+        return {"every": plain(self.length), "of": self.of}
 
     def __repr__(self) -> str:
-        shown = str(self.length) if isinstance(self.length, Duration) else self.length
+        shown = plain(self.length)
         return f"every({shown!r})" if self.of == EVENT else f"every({shown!r}, of={self.of!r})"
 
 
@@ -145,16 +129,10 @@ def every(length: Length, of: str = EVENT) -> Every:
             f"length: {measure} is a number of rows; a length of time is a duration, or an int in the "
             "units of an integer column; windowkit.rows(n) is a trigger by itself"
         )
-    if of == PROCESSING and not isinstance(measure, Duration):
-        raise InvalidType(
-            f"length: {length!r} is an int; a length of processing time is a duration such as '5 seconds'"
-        )
     if units(measure) <= 0:
         raise InvalidValue(f"length: {length!r} is given; allowed are lengths above zero")
-    if of == PROCESSING and units(measure) % 1000:
-        raise InvalidValue(
-            f"length: {length!r} is given; a length of processing time is a whole number of microseconds"
-        )
+    if of == PROCESSING:
+        microseconds("length", length)
     return Every(measure, of)
 
 
@@ -248,6 +226,14 @@ class Emission:
         """Whether it depends on the clock of the operator."""
         return any(kind == "every" and name == "processing" for kind, _, _, name in self.given()[0])
 
+    @property
+    def waits(self) -> dict[str, int | str]:
+        """How many rows a call returns and how long they may wait, as far as they are given."""
+        later = None if self.later is None else plain(self.later)
+        return {
+            name: value for name, value in (("at_most", self.at_most), ("later", later)) if value is not None
+        }
+
     def given(self) -> Given:
         """Return what the native core is given."""
         later = None if self.later is None else of_measure("later", self.later)
@@ -265,13 +251,13 @@ class Emission:
         """
         is_of_windows = self.early is not None and self.early.is_of_windows
         for window in windows:
-            if self.discards and (isinstance(window, Session | Landmark) or by_rows(window)):
+            if self.discards and window.rows_may_move:
                 raise InvalidValue(
                     f"emit: {self!r} is given for {window}, whose rows may move to other windows, so "
                     "results would not add up; 'discarding' is allowed for tumbling and sliding windows by "
                     "time, calendars, bands and the global window"
                 )
-            if is_of_windows and (by_rows(window) or not known_before_rows(window)):
+            if is_of_windows and not window.known_before_rows:
                 raise InvalidValue(
                     f"emit: {self!r} is given for {window}; at(...) is allowed for windows whose start and "
                     "end are known before their rows: tumbling and sliding windows by time, and calendars"
@@ -279,35 +265,17 @@ class Emission:
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
-        later = str(self.later) if isinstance(self.later, Duration) else self.later
-        waits = {"at_most": self.at_most, "later": later}
         return {
             "early": None if self.early is None else self.early.form(),
             "refinement": self.refinement,
-            **{name: value for name, value in waits.items() if value is not None},
+            **self.waits,
         }
 
     def __repr__(self) -> str:
         early = [] if self.early is None else [repr(self.early)]
         refinement = [] if self.refinement == "accumulating" else [f"refinement={self.refinement!r}"]
-        later = str(self.later) if isinstance(self.later, Duration) else self.later
-        waits = {"at_most": self.at_most, "later": later}
-        given = [f"{name}={value!r}" for name, value in waits.items() if value is not None]
+        given = [f"{name}={value!r}" for name, value in self.waits.items()]
         return f"emit({', '.join([*early, *refinement, *given])})"
-
-
-def by_rows(window: Window) -> bool:
-    """Whether rows determine where windows are, other than by being near each other."""
-    if isinstance(window, Custom):
-        return isinstance(window.implementation, ContextAware)
-    is_session_of_rows = isinstance(window, Session) and not window.merges
-    return isinstance(window, Punctuation | Between) or window.counts_rows or is_session_of_rows
-
-
-def known_before_rows(window: Window) -> bool:
-    if isinstance(window, Custom):
-        return isinstance(window.implementation, ContextFree)
-    return isinstance(window, Tumbling | Sliding)
 
 
 def emit(

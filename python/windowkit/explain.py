@@ -16,19 +16,7 @@ from windowkit.local import OTHERWISE, plan, schema_of, shaped_schema
 from windowkit.moments import Moment
 from windowkit.panes import pane_costs
 from windowkit.query import Query
-from windowkit.windows import (
-    WEEKDAYS,
-    Assembly,
-    Between,
-    Punctuation,
-    Session,
-    Sliding,
-    Window,
-    bare,
-    quoted,
-    time_type,
-    units,
-)
+from windowkit.windows import WEEKDAYS, Assembly, Window, bare, quoted, time_type, units
 
 __all__ = ["explain", "sizes"]
 
@@ -147,21 +135,22 @@ def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[st
 def panes(query: Query, planned: _native.Plan) -> Iterator[str]:
     """Compare slices with panes, and say from which number of rows on these pay (Li 2008, Eq. 6.1-6.4)."""
     overlapping = [
-        window for window in query.windows if isinstance(window, Sliding) and not window.counts_rows
+        window
+        for window in query.windows
+        if window.overlaps and not window.counts_rows and not window.is_local
     ]
-    overlapping = [window for window in overlapping if not window.is_local]
-    overlapping = [window for window in overlapping if units(window.slide) < units(window.size)]
     if planned.needs_rows or not overlapping:
         return
     differential = all(invertible for _, _, invertible, _ in planned.properties)
     eqs = "6.2, 6.4" if differential else "6.1, 6.3"
     yield f"panes, to compare (Li 2008, Eq. {eqs})"
     for window in overlapping:
-        size, slide = units(window.size), units(window.slide)
+        lengths = window.lengths()
+        size, slide = units(lengths["size"]), units(lengths["slide"])
         # Both costs are linear in the number of rows.
         fixed, one = (pane_costs(size, slide, rows, differential=differential) for rows in (0, 1))
         gained = (one.direct - fixed.direct) - (one.paned - fixed.paned)
-        length = amount(fixed.pane, 1 if window.is_time else None)
+        length = amount(fixed.pane, 1 if isinstance(lengths["size"], Duration) else None)
         slices = counted("slice", 1 if size % slide == 0 else 2)
         least = fixed.paned // gained + 1
         yield (
@@ -180,13 +169,10 @@ def assumed(query: Query) -> pa.Schema:
     """Return a schema that the query fits: what slices store does not depend on which."""
     fields = dict.fromkeys(query.named, pa.float64())
     fields |= {aggregate.filter: pa.bool_() for aggregate in query.aggs if aggregate.filter is not None}
-    marks = [window.columns for window in query.windows if isinstance(window, Punctuation | Between)]
-    fields |= {column: pa.bool_() for columns in marks for column in columns}
     fields |= {} if query.weight is None else {query.weight: pa.int8()}
     fields[query.time] = time_type(query.windows)
-    gap = pa.int64() if fields[query.time] == pa.int64() else pa.duration("us")
-    sessions = [window for window in query.windows if isinstance(window, Session)]
-    fields |= {column: gap for window in sessions for column in window.columns}
+    for window in query.windows:
+        fields |= window.column_types(fields[query.time])
     return pa.schema(fields)
 
 

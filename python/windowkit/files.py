@@ -181,10 +181,7 @@ def found(
                 pairs = (part.partition("=") for part in inner[:-1] if "=" in part)
                 infos[info.path] = info, {unquote(name): unquote(value) for name, _, value in pairs}
     if not infos:
-        raise InvalidValue(
-            f"paths: there are no files with data in {', '.join(given)}; those whose names begin with _ or . "
-            "are hidden"
-        )
+        raise no_files(given)
     rows = [infos[path] for path in sorted(infos)]
     first, names = rows[0][0], list(rows[0][1])
     for info, others in rows:
@@ -201,6 +198,21 @@ def found(
         for row, (info, _) in enumerate(rows)
     )
     return Source(system, tuple(every), pa.schema(list(kinds)))
+
+
+def no_files(given: list[str]) -> InvalidValue:
+    """Return what is raised for paths without data."""
+    return InvalidValue(
+        f"paths: there are no files with data in {', '.join(given)}; those whose names begin with _ or . are "
+        "hidden"
+    )
+
+
+def gone(file: File) -> InvalidValue:
+    """Return what is raised for a file that was there before."""
+    return InvalidValue(
+        f"paths: {file.path!r} no longer exists; files must stay in place until a scan is done"
+    )
 
 
 def below(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
@@ -261,9 +273,7 @@ def check_unchanged(system: fs.FileSystem, file: File) -> None:
     """
     (info,) = system.get_file_info([file.path])
     if info.type == fs.FileType.NotFound:
-        raise InvalidValue(
-            f"paths: {file.path!r} no longer exists; files must stay in place until a scan is done"
-        )
+        raise gone(file)
     # Stores of objects report one time in whole seconds here and in parts of them there.
     unit = 1 if isinstance(system, fs.LocalFileSystem) else 10**9
     written = (

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from windowkit.checks import one_of
-from windowkit.durations import Duration, Length, Measure, Rows, length
+from windowkit.durations import Length, Measure, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.windows.base import counted, units
 
 __all__ = ["Bound", "Frame", "frame"]
 
@@ -80,7 +81,10 @@ class Frame:
 
     def bound(self) -> Bound:
         """Return the frame as the native core takes it."""
-        return reach(self.before), reach(self.after), self.closed, self.by_rows, reach(self.tail)
+        before, after, tail = (
+            None if each is None else counted(each) for each in (self.before, self.after, self.tail)
+        )
+        return before, after, self.closed, self.by_rows, tail
 
     @property
     def looks_ahead(self) -> bool:
@@ -139,7 +143,7 @@ def hop(tail: Length, start: Measure | None, by_rows: bool) -> Measure:
             f"tail: {found} is given for a frame by {'rows' if by_rows else 'time'}; a tail is cut at "
             "multiples of a time, of a frame by time"
         )
-    if count(found) <= 0:
+    if units(found) <= 0:
         raise InvalidValue(f"tail: {found} is no length; a tail is cut at multiples of more than 0")
     if start is None or zero(start):
         reaches = "has no start" if start is None else "does not reach back"
@@ -152,21 +156,14 @@ def read(argument: str, value: Length) -> Measure | str:
     if isinstance(value, str) and (word := " ".join(value.lower().split())) in (UNBOUNDED, UNBOUNDED_ROWS):
         return word
     found = length(argument, value)
-    if count(found) < 0:
+    if units(found) < 0:
         raise InvalidValue(f"{argument}: {found} is negative; a frame reaches back and ahead by 0 or more")
     return found
 
 
-def count(measure: Measure) -> int:
-    """Return how many nanoseconds, units or rows a length is."""
-    if isinstance(measure, Duration):
-        return measure.nanoseconds
-    return measure.count if isinstance(measure, Rows) else measure
-
-
 def zero(measure: Any) -> bool:
     """Return whether a length is none; without a bound it is not."""
-    return not (measure is None or isinstance(measure, str)) and count(measure) == 0
+    return not (measure is None or isinstance(measure, str)) and units(measure) == 0
 
 
 def shown(measure: Measure | None, by_rows: bool) -> str:
@@ -174,11 +171,3 @@ def shown(measure: Measure | None, by_rows: bool) -> str:
     if measure is None:
         return UNBOUNDED_ROWS if by_rows else UNBOUNDED
     return str(measure)
-
-
-def reach(measure: Measure | None) -> Reach:
-    """Return a length as the native core takes it."""
-    if measure is None:
-        return None
-    unit = {Duration: "nanoseconds", Rows: "rows"}.get(type(measure), "units")
-    return unit, count(measure)

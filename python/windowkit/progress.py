@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windowkit.checks import a_type
-from windowkit.durations import Duration, Length, Rows, length
+from windowkit.checks import a_type, checked_name
+from windowkit.durations import Duration, Length, length
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.windows import checked_name, units
+from windowkit.windows import require_no_rows, units
 
 __all__ = ["Delay", "delay"]
 
@@ -29,7 +29,7 @@ class Delay:
 
     def given(self) -> Given:
         """Return what the core is given."""
-        idle = None if self.idle is None else microseconds(self.idle)
+        idle = None if self.idle is None else microseconds("idle", self.idle)
         of_time = None if self.time is None else of_measure("delay", self.time)
         future = None if self.future is None else of_measure("future", self.future)
         return of_time, self.rows, self.share, self.source, idle, future
@@ -120,7 +120,7 @@ def delay(
             raise InvalidValue(
                 f"idle: {idle!r} is given without source=; only one of several sources is left out"
             )
-        microseconds(idle)
+        microseconds("idle", idle)
     if future is not None:
         of_measure("future", future)
     return Delay(time, rows, None if share is None else float(share), source, idle, future)
@@ -129,21 +129,19 @@ def delay(
 def of_measure(argument: str, given: Length) -> tuple[int, bool]:
     """Return a length of at least zero, and whether it is a duration."""
     measure = length(argument, given)
-    if isinstance(measure, Rows):
-        raise InvalidType(
-            f"{argument}: {measure} is a number of rows; {argument} is a duration, or an int in the units of "
-            "an integer column"
-        )
+    require_no_rows(argument, measure)
     if units(measure) < 0:
         raise InvalidValue(f"{argument}: {given!r} is below zero; it is a length of at least zero")
     return units(measure), isinstance(measure, Duration)
 
 
-def microseconds(idle: Length) -> int:
+def microseconds(argument: str, given: Length) -> int:
     """Return a time of the clock."""
-    measure = length("idle", idle)
+    measure = length(argument, given)
     if not isinstance(measure, Duration):
-        raise InvalidType(f"idle: {idle!r} is given; it is a duration of the clock, such as '30 seconds'")
+        raise InvalidType(
+            f"{argument}: {given!r} is given; it is a duration of the clock, such as '30 seconds'"
+        )
     if measure.nanoseconds <= 0 or measure.nanoseconds % 1000:
-        raise InvalidValue(f"idle: {idle!r} is given; allowed are whole microseconds above zero")
+        raise InvalidValue(f"{argument}: {given!r} is given; allowed are whole microseconds above zero")
     return measure.nanoseconds // 1000

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, overload
 
 from windowkit import engines, written
 from windowkit.aggregates import Aggregate
-from windowkit.checks import a_type, integer, one_of
+from windowkit.checks import a_type, checked_name, items, limit, names, one_of, refuse_duplicates
 from windowkit.display import Lines, facts
 from windowkit.emission import Emission
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.processing import ProcessingTime
-from windowkit.windows import Session, Window, checked_name, quoted
+from windowkit.windows import Window, quoted
 
 if TYPE_CHECKING:
     import pandas
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Query", "query"]
 
 Form = Literal["pyarrow", "pandas", "polars"]
-Item = TypeVar("Item")
 MAX_WINDOWS: Final = 10**9
 """Windows that a query may make at once, unless it says otherwise: many times what memory usually holds."""
 AGGREGATES: Final = (
@@ -146,7 +145,7 @@ class Query:
 
         Flat columns (see `query`) are ``window_start`` and ``window_end``, whichever windows these are.
         """
-        return "session_window" if all(isinstance(w, Session) for w in self.windows) else "window"
+        return "session_window" if all(each.is_session for each in self.windows) else "window"
 
     @property
     def columns(self) -> list[str]:
@@ -746,7 +745,7 @@ def query(
     ['device', 'window_start', 'window_end', 'count(1)']
     """
     return Query(
-        by=tuple(checked_name("by", name) for name in items("by", by, str, "a str or a sequence of str")),
+        by=names("by", by),
         time=time if isinstance(time, ProcessingTime) else checked_name("time", time),
         windows=items(
             "windows",
@@ -760,39 +759,6 @@ def query(
         window_columns=window_columns,
         weight=None if weight is None else checked_name("weight", weight),
     )
-
-
-def limit(argument: str, value: int | None, least: int = 1) -> int | None:
-    """Return the most of something that may be, or None for any number."""
-    if value is None:
-        return None
-    # More than the core can count is as good as any.
-    return min(integer(argument, value, f"it is an int of at least {least}, or None", least), 2**63)
-
-
-def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed: str) -> tuple[Item, ...]:
-    """Return one item, or all of a sequence of them, as a tuple."""
-    if isinstance(given, kind):
-        return (given,)
-    # A Column of Spark says that it is iterable, and then is not.
-    spark = type(given).__module__.split(".")[0] == "pyspark"
-    if spark or not isinstance(given, Iterable) or isinstance(given, str | bytes):
-        raise InvalidType(f"{argument}: {given!r} is {a_type(given)}; {argument} is {allowed}")
-    members = tuple(given)
-    for member in members:
-        if not isinstance(member, kind):
-            raise InvalidType(f"{argument}: {member!r} is {a_type(member)}; {argument} is {allowed}")
-    return members
-
-
-def refuse_duplicates(argument: str, what: str, names: Sequence[str]) -> None:
-    seen = set()
-    for name in names:
-        if name in seen:
-            raise InvalidValue(
-                f"{argument}: {what} {name!r} occurs twice; {what}s must have different names, see .alias()"
-            )
-        seen.add(name)
 
 
 def refuse_processing_time(time: str, call: str) -> None:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from windowkit import engines
-from windowkit.aggregation import Framed, parse
-from windowkit.checks import a_type
-from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import items, refuse_duplicates
-from windowkit.windows import checked_name
+from windowkit import engines, written
+from windowkit.aggregation import Framed
+from windowkit.checks import checked_name, items, names, refuse_duplicates
+from windowkit.errors import InvalidValue
 
 if TYPE_CHECKING:
     import pyarrow
 
 __all__ = ["Rolling", "labels_of", "rolling"]
-
-VERSION: Final = 1
-"""Of the form of `Rolling.to_dict`."""
-FIELDS: Final = ("version", "by", "time", "rolling")
-PARTS: Final = ("agg", "before", "after", "closed", "tail", "alias")
 
 
 @dataclass(frozen=True)
@@ -268,12 +261,7 @@ class Rolling:
         >>> wk.Rolling.from_dict(rolling.to_dict()) == rolling
         True
         """
-        return {
-            "version": VERSION,
-            "by": list(self.by),
-            "time": self.time,
-            "rolling": [written(each) for each in self.aggs],
-        }
+        return written.write_rolling(self.by, self.time, self.aggs)
 
     @staticmethod
     def from_dict(form: Mapping[str, Any]) -> Rolling:
@@ -284,17 +272,7 @@ class Rolling:
         InvalidType, InvalidValue
             It is of another version, lacks a key, has others, or a value is not what `rolling` takes.
         """
-        checked = mapping("form", form, FIELDS)
-        if isinstance(checked["version"], bool) or checked["version"] != VERSION:
-            raise InvalidValue(
-                f"form: it is of version {checked['version']!r}; this windowkit reads version {VERSION}"
-            )
-        parts = checked["rolling"]
-        if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
-            raise InvalidType(
-                f"rolling: {parts!r:.60} is {a_type(parts)}; in a form it is a list of mappings"
-            )
-        return rolling(by=checked["by"], time=checked["time"], aggs=list(map(read, parts)))
+        return rolling(**written.read_rolling(form))
 
 
 def rolling(*, by: str | Sequence[str], time: str, aggs: Framed | Sequence[Framed]) -> Rolling:
@@ -349,12 +327,6 @@ def rolling(*, by: str | Sequence[str], time: str, aggs: Framed | Sequence[Frame
     )
 
 
-def names(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of columns."""
-    each = items(argument, given, str, "a str or a sequence of str")
-    return tuple(checked_name(argument, name) for name in each)
-
-
 def labels_of(
     rolling: Rolling, by: str | Sequence[str] | None, time: str | None
 ) -> tuple[tuple[str, ...], str]:
@@ -378,46 +350,3 @@ def labels_of(
             f"{', '.join(rolling.by) or '()'}"
         )
     return keys, rolling.time if time is None else checked_name("time", time)
-
-
-def written(framed: Framed) -> dict[str, Any]:
-    """Return an aggregate over a frame as a dict."""
-    if framed.aggregate.user is not None:
-        raise InvalidType(
-            f"aggs: {framed} is user-defined, and code cannot be written down; pickle the value instead"
-        )
-    frame = framed.frame
-    unbounded = "unbounded rows" if frame.by_rows else "unbounded"
-    ends = {"before": frame.before, "after": frame.after}
-    reaches = {
-        side: unbounded if end is None else end if isinstance(end, int) else str(end)
-        for side, end in ends.items()
-    }
-    tail = frame.tail if frame.tail is None or isinstance(frame.tail, int) else str(frame.tail)
-    return {
-        "agg": str(framed.aggregate),
-        **reaches,
-        "closed": frame.closed,
-        "tail": tail,
-        "alias": framed.label,
-    }
-
-
-def read(form: object) -> Framed:
-    """Return an aggregate over a frame, of a dict."""
-    part = mapping("rolling", form, PARTS)
-    if not isinstance(part["agg"], str):
-        raise InvalidType(f"agg: {part['agg']!r} is {a_type(part['agg'])}; in a form it is a text")
-    over = parse(part["agg"]).over(
-        before=part["before"], after=part["after"], closed=part["closed"], tail=part["tail"]
-    )
-    return over if part["alias"] is None else over.alias(part["alias"])
-
-
-def mapping(argument: str, form: object, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return a mapping that has these keys and no others."""
-    if not isinstance(form, Mapping):
-        raise InvalidType(f"{argument}: {form!r:.60} is {a_type(form)}; in a form it is a mapping")
-    if form.keys() != set(keys):
-        raise InvalidValue(f"{argument}: it has {sorted(map(str, form))}; it has {', '.join(keys)}")
-    return form

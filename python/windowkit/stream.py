@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit._columns import is_spark
 from windowkit.calls import Calls, State, has_clock, released
-from windowkit.checks import a_type, one_of
+from windowkit.checks import a_type, checked_name, items, limit, one_of
 from windowkit.decisions import decisions_of, described, summary
 from windowkit.display import Lines, facts
 from windowkit.durations import Length
@@ -22,10 +22,9 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import Source, plan, schema_of, shaped, shaped_schema
 from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.progress import Delay, of_measure
-from windowkit.query import LATE_LIMIT, Query, items, limit
+from windowkit.query import LATE_LIMIT, Query
 from windowkit.stats import Stats
 from windowkit.watermarks import in_time, one_key, scalar
-from windowkit.windows import checked_name
 
 __all__ = ["Operator", "Stats"]
 
@@ -323,17 +322,20 @@ class Operator:
             self._look_at_clock(core)
             if watermark is None and core.follows:
                 return self._emitted(core, core.follow)
-            if self._stamps is None:
-                at = in_time("watermark", watermark, self._time_type(schema))
-                return self._emitted(core, core.advance, at)
-            if watermark is not None:
-                raise InvalidValue(
-                    f"watermark: {watermark!r} is given over PROCESSING_TIME, where it is the time of the "
-                    "clock; no argument is allowed"
-                )
-            return self._emitted(core, core.advance, self._stamps.now(core.watermark))
+            return self._emitted(core, core.advance, self._moment(core, schema, "watermark", watermark))
 
         return self._ask("advance", advance)
+
+    def _moment(self, core: _native.Operator, schema: pa.Schema, argument: str, given: Any) -> int:
+        """Return a time as the core takes it: over processing time that of the clock, and no other."""
+        if self._stamps is None:
+            return in_time(argument, given, self._time_type(schema))
+        if given is not None:
+            raise InvalidValue(
+                f"{argument}: {given!r} is given over PROCESSING_TIME, where it is the time of the clock; no "
+                "argument is allowed"
+            )
+        return self._stamps.now(core.watermark)
 
     def _advanced(self, core: _native.Operator, schema: pa.Schema, watermark: Any, key: Any) -> pa.Table:
         """Return what becomes ready as one key is complete up to a time."""
@@ -542,15 +544,8 @@ class Operator:
         """
 
         def punctuate(core: _native.Operator, schema: pa.Schema) -> pa.Table:
-            stamps = self._stamps
-            if stamps is not None and time is not None:
-                raise InvalidValue(
-                    f"time: {time!r} is given over PROCESSING_TIME, where it is that of the clock; "
-                    "no argument is allowed"
-                )
-            kind = self._time_type(schema)
             self._look_at_clock(core)
-            at = in_time("time", time, kind) if stamps is None else stamps.now(core.watermark)
+            at = self._moment(core, schema, "time", time)
             return self._emitted(core, core.punctuate, at, self._one_key(key, schema))
 
         return self._ask("punctuate", punctuate)

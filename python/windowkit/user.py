@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from windowkit.aggregation import UserFunction
-from windowkit.checks import a_type, boolean
+from windowkit.checks import a_type, boolean, checked_name
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.windows.grammar import checked_name
 
 __all__ = ["UserFunction", "aggregate"]
 

@@ -10,32 +10,36 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final, TypeVar
 
-from windowkit.aggregation import Aggregate
+from windowkit.aggregation import Aggregate, Framed
 from windowkit.aggregation import parse as aggregate_of
-from windowkit.checks import a_type
-from windowkit.durations import rows
+from windowkit.checks import text, wrong_type
+from windowkit.durations import plain, rows
 from windowkit.emission import Emission, at, emit, every, on
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.frames import UNBOUNDED, UNBOUNDED_ROWS
 from windowkit.processing import PROCESSING_TIME, ProcessingTime
 from windowkit.triggers import Trigger
-from windowkit.windows import Custom, Window
+from windowkit.windows import Window
 from windowkit.windows import parse as window_of
 
-__all__ = ["read", "write"]
+__all__ = ["read", "read_rolling", "write", "write_rolling"]
 
 VERSION: Final = 1
-"""Of the form. A later one reads all earlier ones."""
+"""Of the forms. A later one reads all earlier ones."""
 
 FIELDS: Final = ("by", "time", "windows", "aggs", "max_windows")
 OPTIONAL: Final = ("emit", "window_columns", "weight")
 POLICY: Final = ("early", "refinement")
 WAITS: Final = ("at_most", "later")
+ROLLING: Final = ("by", "time", "rolling")
+PARTS: Final = ("agg", "before", "after", "closed", "tail", "alias")
 LEAVES: Final[Mapping[str, Callable[..., Trigger]]] = {"rows": rows, "every": every, "on": on, "at": at}
 COMBINED: Final[Mapping[str, Callable[[Trigger, Trigger], Trigger]]] = {
     "or": operator.or_,
     "and": operator.and_,
     "then": Trigger.then,
 }
+TEXT: Final = "in a form it is a text"
 TRIGGERS: Final = (*LEAVES, *COMBINED, "repeat")
 
 Part = TypeVar("Part", Window, Aggregate)
@@ -52,12 +56,8 @@ def write(
     weight: str | None,
 ) -> dict[str, Any]:
     """Return a query as a dict; see `windowkit.Query.to_dict`."""
-    own = [window for window in windows if isinstance(window, Custom)]
-    own_aggs = [each for each in aggs if each.user is not None]
-    for what, each in [*(("windows", each) for each in own), *(("aggs", each) for each in own_aggs)]:
-        raise InvalidType(
-            f"{what}: {each} is user-defined, and code cannot be written down; pickle the query instead"
-        )
+    refuse_code("windows", [window for window in windows if window.is_user_defined], "query")
+    refuse_code("aggs", [each for each in aggs if each.user is not None], "query")
     return {
         "version": VERSION,
         "by": list(by),
@@ -74,24 +74,13 @@ def write(
 
 def read(form: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `windowkit.query` that `write` wrote."""
-    if not isinstance(form, Mapping):
-        raise InvalidType(f"form: it is {a_type(form)}; expected a mapping, as Query.to_dict() returns it")
-    version = form.get("version")
-    if isinstance(version, bool) or version != VERSION:
-        raise InvalidValue(f"form: it is of version {version!r}; this windowkit reads version {VERSION}")
-    unknown = [key for key in form if key not in ("version", *FIELDS, *OPTIONAL)]
-    missing = [name for name in FIELDS if name not in form]
-    if unknown or missing:
-        which = f"has {unknown[0]!r}" if unknown else f"lacks {missing[0]!r}"
-        raise InvalidValue(
-            f"form: it {which}; it has version, {', '.join(FIELDS)}, perhaps {' and '.join(OPTIONAL)}, and "
-            "nothing else"
-        )
+    check_version(form)
+    form = mapping("form", form, ("version", *FIELDS), OPTIONAL)
     return {
         "by": texts(form, "by"),
         "time": PROCESSING_TIME if form["time"] is None else form["time"],
-        "windows": [window_of(text) for text in texts(form, "windows")],
-        "aggs": [aggregate_of(text) for text in texts(form, "aggs")],
+        "windows": [window_of(each) for each in texts(form, "windows")],
+        "aggs": [aggregate_of(each) for each in texts(form, "aggs")],
         "max_windows": form["max_windows"],
         "emit": None if form.get("emit") is None else emission_of(form["emit"]),
         "window_columns": form.get("window_columns", "struct"),
@@ -99,24 +88,90 @@ def read(form: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def write_rolling(by: Sequence[str], time: str, aggs: Sequence[Framed]) -> dict[str, Any]:
+    """Return a rolling aggregation as a dict; see `windowkit.Rolling.to_dict`."""
+    refuse_code("aggs", [each for each in aggs if each.aggregate.user is not None], "value")
+    return {"version": VERSION, "by": list(by), "time": time, "rolling": list(map(form_of, aggs))}
+
+
+def read_rolling(form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `windowkit.rolling` that `write_rolling` wrote."""
+    check_version(form)
+    form = mapping("form", form, ("version", *ROLLING))
+    parts = listed("rolling", form["rolling"], "mappings")
+    return {"by": form["by"], "time": form["time"], "aggs": list(map(framed_of, parts))}
+
+
+def form_of(framed: Framed) -> dict[str, Any]:
+    """Return an aggregate over a frame as a dict."""
+    frame = framed.frame
+    unbounded = UNBOUNDED_ROWS if frame.by_rows else UNBOUNDED
+    ends = {"before": frame.before, "after": frame.after}
+    return {
+        "agg": str(framed.aggregate),
+        **{side: unbounded if end is None else plain(end) for side, end in ends.items()},
+        "closed": frame.closed,
+        "tail": None if frame.tail is None else plain(frame.tail),
+        "alias": framed.label,
+    }
+
+
+def framed_of(form: object) -> Framed:
+    """Return the aggregate over a frame that `form_of` wrote."""
+    part = mapping("rolling", form, PARTS)
+    aggregate = aggregate_of(text("agg", part["agg"], TEXT))
+    over = aggregate.over(
+        before=part["before"], after=part["after"], closed=part["closed"], tail=part["tail"]
+    )
+    return over if part["alias"] is None else over.alias(part["alias"])
+
+
+def refuse_code(argument: str, defined: Sequence[object], what: str) -> None:
+    """Refuse what users define: forms hold no code."""
+    for each in defined:
+        raise InvalidType(
+            f"{argument}: {each} is user-defined, and code cannot be written down; pickle the {what} instead"
+        )
+
+
+def check_version(form: object) -> None:
+    """Refuse a form of another version, whichever keys it has."""
+    version = form.get("version") if isinstance(form, Mapping) else VERSION
+    if isinstance(version, bool) or version != VERSION:
+        raise InvalidValue(f"form: it is of version {version!r}; this windowkit reads version {VERSION}")
+
+
+def mapping(
+    argument: str, form: object, keys: Sequence[str], optional: Sequence[str] = ()
+) -> Mapping[str, Any]:
+    """Return a mapping that has these keys, perhaps some of the optional ones, and no others."""
+    perhaps = f", perhaps {' and '.join(optional)}" if optional else ""
+    allowed = f"in a form it has {', '.join(keys)}{perhaps}, and nothing else"
+    if not isinstance(form, Mapping):
+        raise wrong_type(argument, form, allowed)
+    unknown = [key for key in form if key not in (*keys, *optional)]
+    missing = [key for key in keys if key not in form]
+    if unknown or missing:
+        which = f"has {unknown[0]!r}" if unknown else f"lacks {missing[0]!r}"
+        raise InvalidValue(f"{argument}: it {which}; {allowed}")
+    return form
+
+
+def listed(argument: str, given: object, of: str) -> Sequence[Any]:
+    """Return a list in a form."""
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise wrong_type(argument, given, f"in a form it is a list of {of}")
+    return given
+
+
 def texts(form: Mapping[str, Any], name: str) -> list[str]:
     """Return a list of texts in a form."""
-    given = form[name]
-    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        raise InvalidType(f"{name}: {given!r} is {a_type(given)}; in a form it is a list of texts")
-    for text in given:
-        if not isinstance(text, str):
-            raise InvalidType(f"{name}: {text!r} is {a_type(text)}; in a form it is a text")
-    return list(given)
+    return [text(name, each, TEXT) for each in listed(name, form[name], "texts")]
 
 
 def emission_of(form: object) -> Emission:
     """Return the policy of a form that `Emission.form` wrote."""
-    allowed = "in a form it has early and refinement, perhaps at_most and later, and nothing else"
-    if not isinstance(form, Mapping):
-        raise InvalidType(f"emit: {form!r:.60} is {a_type(form)}; {allowed}")
-    if form.keys() - set(WAITS) != set(POLICY):
-        raise InvalidValue(f"emit: it has {sorted(map(str, form))}; {allowed}")
+    form = mapping("emit", form, POLICY, WAITS)
     early = None if form["early"] is None else trigger_of(form["early"])
     return emit(early, form["refinement"], at_most=form.get("at_most"), later=form.get("later"))
 
@@ -124,9 +179,7 @@ def emission_of(form: object) -> Emission:
 def trigger_of(form: object) -> Trigger:
     """Return the trigger of a form: a mapping from its name to what it has."""
     if not isinstance(form, Mapping):
-        raise InvalidType(
-            f"early: {form!r:.60} is {a_type(form)}; in a form, a trigger is a mapping of one name"
-        )
+        raise wrong_type("early", form, "in a form, a trigger is a mapping of one name")
     named = {name: value for name, value in form.items() if not (name == "of" and "every" in form)}
     if len(named) != 1 or (kind := next(iter(named))) not in TRIGGERS:
         raise InvalidValue(
@@ -139,9 +192,7 @@ def trigger_of(form: object) -> Trigger:
     if kind in LEAVES:
         return LEAVES[kind](given, *(form[name] for name in form.keys() - named.keys()))
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        raise InvalidType(
-            f"early: {given!r:.60} is {a_type(given)}; in a form, {kind!r} has a list of triggers"
-        )
+        raise wrong_type("early", given, f"in a form, {kind!r} has a list of triggers")
     if len(given) < 2:
         raise InvalidValue(f"early: {given!r:.60} is given for {kind!r}; it has at least two triggers")
     return reduce(COMBINED[kind], map(trigger_of, given))

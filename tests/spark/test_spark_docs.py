@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
-from test_docs import DOCUMENTS, ROOT, blocks, names
 
 import windowkit.spark
+from support.documents import DOCUMENTS, ROOT, blocks, names
 
 MODULES = [
     "windowkit.spark",

@@ -38,9 +38,10 @@ def in_windows(frame: DataFrame, query: wk.Query) -> DataFrame:
     unit = DAY if is_date else 1
     copies = []
     for window in query.windows:
-        kind, name, size, slide, offset, _ = window.specification()
-        size, slide, offset = size // unit, (slide or size) // unit, offset // unit
-        if kind == "session":
+        lengths = {argument: count // unit for argument, _, count in window.bound()[2]}
+        size = lengths.get("size", lengths.get("gap"))
+        slide, offset = lengths.get("slide", size), lengths.get("start_time", 0)
+        if isinstance(window, wk.Session):
             breaks = f"x - lag(x) over (partition by k order by x) > {size}"
             copied = rows.withColumn("breaks", sf.expr(f"if({breaks}, 1, 0)"))
             number = "sum(breaks) over (partition by k order by x range unbounded preceding)"
@@ -62,7 +63,7 @@ def in_windows(frame: DataFrame, query: wk.Query) -> DataFrame:
             sf.expr("var_pop(v)"),
         ]
         answered = copied.groupBy("k", struct.alias("window")).agg(*aggregates)
-        copies.append(answered.withColumn("name", sf.lit(name)))
+        copies.append(answered.withColumn("name", sf.lit(window.name)))
     union = copies[0]
     for copy in copies[1:]:
         union = union.union(copy)

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as sf
-from test_local_oracle import INTEGERS, NUMBERS, OTHERS, Case, cases
 
 import windowkit as wk
 import windowkit.spark
+from support.cases import Case, cases
 from support.malformed import longer, text
 from support.oracle import assert_equal, evaluate, rows_of
 from support.programs import program
+from support.tables import INTEGERS, NUMBERS, OTHERS
 from windowkit import _native
 from windowkit.local import plan
 from windowkit.spark.jobs.job import job

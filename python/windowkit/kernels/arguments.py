@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowkit._columns import from_library, is_table, kind
+from windowkit._columns import from_library, kind
 from windowkit.checks import integer, text
 from windowkit.durations import Duration, Length, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
@@ -44,6 +44,12 @@ ALGORITHMS: Final = (
 )
 """What `algorithm` may be."""
 
+COLUMNS: Final = (
+    "allowed are a pyarrow Array or ChunkedArray, a Polars or pandas Series, a pandas Index, a numpy array, "
+    "or anything with __arrow_c_array__ or __arrow_c_stream__ (for a list, pyarrow.array makes one)"
+)
+"""What errors say of columns."""
+
 LARGEST: Final = 2**63 - 1
 
 MOST_ROWS: Final = 2**32 - 1
@@ -51,16 +57,10 @@ MOST_ROWS: Final = 2**32 - 1
 
 def column_of(argument: str, data: Any, validate: bool) -> Any:
     """Return `data` as something with an Arrow interface that is one column, checked."""
-    if is_table(data):
-        raise InvalidType(f"{argument}: a {kind(data)} is a table; give one of its columns")
     data = from_library(argument, data)
     if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
         return foreign_column(argument, data, validate)
-    raise InvalidType(
-        f"{argument}: a {kind(data)} has no Arrow interface; allowed are a pyarrow Array or ChunkedArray, a "
-        "Polars or pandas Series, a pandas Index, a numpy array, or anything with __arrow_c_array__ or "
-        "__arrow_c_stream__ (for a list, pyarrow.array makes one)"
-    )
+    raise InvalidType(f"{argument}: a {kind(data)} has no Arrow interface; {COLUMNS}")
 
 
 def values_of(array: Any, validate: bool) -> Any:
@@ -92,10 +92,17 @@ def question_of(
     least = None
     if min_periods is not None:
         least = integer("min_periods", min_periods, "it is an int of at least 0 and at most size", 0, LARGEST)
-    freedom = 1 if ddof is None else integer("ddof", ddof, "it is an int of at least 0", 0, 2**31 - 1)
-    if ddof is not None and agg in FUNCTIONS and agg not in ("var", "std"):
+    return (text("agg", agg), freedom_of(agg, ddof), text("algorithm", algorithm), least)
+
+
+def freedom_of(agg: str, ddof: int | None) -> int:
+    """Return degrees of freedom, which only variances have."""
+    if ddof is None:
+        return 1
+    freedom = integer("ddof", ddof, "it is an int of at least 0", 0, 2**31 - 1)
+    if agg in FUNCTIONS and agg not in ("var", "std"):
         raise InvalidValue(f"ddof: {freedom} was given with agg {agg!r}; only 'var' and 'std' have one")
-    return (text("agg", agg), freedom, text("algorithm", algorithm), least)
+    return freedom
 
 
 def timed_of(

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import numbers
 from datetime import date, time, timedelta
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit._columns import from_library, is_table, kind
-from windowkit.checks import integer
+from windowkit._columns import from_library, kind
+from windowkit.checks import integer, text
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.kernels.arguments import COLUMNS, FUNCTIONS, LARGEST, freedom_of
 from windowkit.turns import delivered
 from windowkit.validation import checked, foreign_column
 
 __all__ = ["Window"]
-
-AGGREGATES: Final = ("sum", "mean", "min", "max", "count", "var", "std", "argmin", "argmax", "first", "last")
 
 
 class Window:
@@ -90,16 +89,10 @@ class Window:
         algorithm: Literal["daba", "two_stacks"] = "daba",
         ddof: int | None = None,
     ) -> None:
-        if not isinstance(agg, str):
-            raise InvalidType(f"agg: {agg!r}; allowed are the names {', '.join(AGGREGATES)}")
-        if not isinstance(algorithm, str):
-            raise InvalidType(f"algorithm: {algorithm!r}; allowed are 'daba' and 'two_stacks'")
-        freedom = 1 if ddof is None else _count("ddof", ddof, 2**31 - 1)
-        if ddof is not None and agg in AGGREGATES and agg not in ("var", "std"):
-            raise InvalidValue(f"ddof: {freedom} was given with agg {agg!r}; only 'var' and 'std' have one")
-        self._agg = agg
+        self._agg = text("agg", agg, f"allowed are the names {', '.join(FUNCTIONS)}")
+        self._algorithm = text("algorithm", algorithm, "allowed are 'daba' and 'two_stacks'")
+        freedom = freedom_of(agg, ddof)
         self._type = _data_type(type)
-        self._algorithm = algorithm
         self._native = _native.StreamWindow(agg, self._type, algorithm, freedom)
         self._result_type = pa.field(_Named(self._native.result_type)).type
 
@@ -310,12 +303,6 @@ def _kindred(kind: pa.DataType) -> tuple[type, ...]:
     return (numbers.Number,)
 
 
-COLUMNS: Final = (
-    "columns are pyarrow Arrays and ChunkedArrays, Polars and pandas Series, pandas Indexes, numpy arrays, "
-    "and anything else with __arrow_c_array__ or __arrow_c_stream__ (for a list, pyarrow.array makes one)"
-)
-
-
 class _Named:
     """A type as what pyarrow takes for a field: `pyarrow.DataType` itself takes no capsule."""
 
@@ -326,9 +313,9 @@ class _Named:
         return self._kind.__arrow_c_schema__()
 
 
-def _count(name: str, value: Any, most: int = 2**63 - 1) -> int:
+def _count(name: str, value: Any) -> int:
     """Return an argument that counts something."""
-    return integer(name, value, f"allowed are whole numbers from 0 to {most}", 0, most)
+    return integer(name, value, f"allowed are whole numbers from 0 to {LARGEST}", 0, LARGEST)
 
 
 def _data_type(kind: Any) -> pa.DataType:
@@ -344,8 +331,6 @@ def _data_type(kind: Any) -> pa.DataType:
 
 def _chunks(values: Any, validate: bool) -> list[pa.Array] | None:
     """Return the arrays of a column, checked; none if it is not a column."""
-    if is_table(values):
-        raise InvalidType(f"values: a {kind(values)} is a table; give one of its columns")
     values = from_library("values", values)
     if hasattr(values, "__arrow_c_array__") and not isinstance(values, pa.Array):
         values = pa.array(values)

@@ -10,10 +10,9 @@ import pyarrow as pa
 from windowkit._columns import is_spark
 from windowkit.checks import a_type, boolean, integer, number
 from windowkit.durations import Length
-from windowkit.durations import Rows as RowCount
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.validation import checked
-from windowkit.windows import Tumbling, Window, tumbling
+from windowkit.windows import Tumbling, Window, counted, tumbling, units
 
 WindowTuple: TypeAlias = tuple[str, int, int]
 
@@ -141,20 +140,26 @@ def window_tuple(window: Tumbling | Length | Rows | None) -> WindowTuple | None:
         return None
     if isinstance(window, Rows):
         return "rows", rows(window.size).size, 0
-    if isinstance(window, Window) and not isinstance(window, Tumbling):
+    window = tumbling_window(window)
+    kind, size = counted(window.size)
+    if window.counts_rows:
+        return kind, rows(size).size, 0
+    return kind, size, units(window.start_time)
+
+
+def tumbling_window(window: Tumbling | Length) -> Tumbling:
+    """Return a tumbling window of a fixed length, of what `windowkit.tumbling` takes."""
+    if not isinstance(window, Window):
+        window = tumbling(window)
+    if not isinstance(window, Tumbling):
         raise InvalidType(
             f"window: {window} has windows that overlap, or that end key by key; allowed are tumbling windows"
         )
-    if not isinstance(window, Tumbling):
-        window = tumbling(window)
     if window.is_local:
         raise InvalidType(
             f"window: {window} is of a calendar; allowed are tumbling windows of a fixed length"
         )
-    _, _, size, _, offset, is_time = window.specification()
-    if isinstance(window.size, RowCount):
-        return "rows", rows(size).size, 0
-    return "nanoseconds" if is_time else "units", size, offset
+    return window
 
 
 def shown_window(window: WindowTuple) -> Tumbling | Rows:

@@ -12,7 +12,7 @@ from pyspark.sql import functions
 from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.spark.shipping import importing
-from windowkit.windows import Landmark, Window, time_type
+from windowkit.windows import Window, time_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -64,7 +64,7 @@ def wids(window: Window, time: Column | str) -> Column:
         raise InvalidType(f"window: {window!r:.60} is {a_type(window)}; it is a window of windowkit")
     # Raises here, and not in a task, where windows have no ids.
     window.wids(pa.array([], time_type([window])))
-    if isinstance(window, Landmark) and window.period is None:
+    if window.is_endless:
         raise InvalidValue(
             f"window: in {window}, a row is in infinitely many windows; allowed are landmarks with a period"
         )

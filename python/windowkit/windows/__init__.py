@@ -6,10 +6,10 @@ A window is a plain value: frozen, hashable, picklable, and equal to what `parse
 from __future__ import annotations
 
 from windowkit.windows.band import Band, band
-from windowkit.windows.base import Assembly, Window, shown, time_type, units
+from windowkit.windows.base import Assembly, Window, counted, require_no_rows, shown, time_type, units
 from windowkit.windows.between import Between, between
 from windowkit.windows.everything import Global, global_window
-from windowkit.windows.grammar import Call, bare, checked_name, quoted, read_call, split, unquoted
+from windowkit.windows.grammar import Call, bare, quoted, read_call, split, unquoted
 from windowkit.windows.landmark import Landmark, landmark
 from windowkit.windows.local import WEEKDAYS, ZoneLike
 from windowkit.windows.punctuation import Punctuation, punctuation
@@ -53,7 +53,7 @@ __all__ = [
     "band",
     "bare",
     "between",
-    "checked_name",
+    "counted",
     "custom",
     "global_window",
     "landmark",
@@ -61,6 +61,7 @@ __all__ = [
     "punctuation",
     "quoted",
     "read_call",
+    "require_no_rows",
     "session",
     "shown",
     "sliding",

@@ -43,6 +43,11 @@ class Band(Window):
         """Of which slices a window is made."""
         return "all"
 
+    @property
+    def rows_may_move(self) -> bool:
+        """Whether a row that comes later may move others to other windows: there is only one."""
+        return False
+
     def lengths(self) -> Mapping[str, Place | Moment | None]:
         """Return start and end."""
         return {"start": self.start, "end": self.end}

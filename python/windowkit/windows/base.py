@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal, TypeVar, final
 
 import pyarrow as pa
 
-from windowkit.checks import article, boolean
+from windowkit.checks import article, boolean, checked_name
 from windowkit.durations import Duration, Length, Measure, Months, Period, Rows, length, period
 from windowkit.durations import rows as number_of_rows
 from windowkit.engines import find
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Moment
-from windowkit.windows.grammar import checked_name, quoted
+from windowkit.windows.grammar import quoted
 
 __all__ = ["Assembly", "Bound", "Window"]
 
@@ -128,6 +128,10 @@ class Window(ABC):
         """The columns that the window reads besides the time."""
         return ()
 
+    def column_types(self, time: pa.DataType) -> Mapping[str, pa.DataType]:
+        """Return a type for each of its columns that is not a number, if the time column has this type."""
+        return {}
+
     @property
     def counts_rows(self) -> bool:
         """Whether one of its lengths is a number of rows: results then have the column ``window_rows``."""
@@ -136,6 +140,36 @@ class Window(ABC):
     @property
     def counts_arrivals(self) -> bool:
         """Whether the order in which rows arrive determines its windows, even where their times differ."""
+        return False
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is a session, for which Spark's result has a column of its own name."""
+        return False
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a row may be in several windows of one size, each a slide after the one before."""
+        return False
+
+    @property
+    def known_before_rows(self) -> bool:
+        """Whether streams know where a window is before its rows, so that `windowkit.at` can be of it."""
+        return False
+
+    @property
+    def rows_may_move(self) -> bool:
+        """Whether a row that comes later may move others to other windows, so that results do not add up."""
+        return not self.known_before_rows
+
+    @property
+    def ends_with_stream(self) -> bool:
+        """Whether no watermark makes a window final, but only the end of the stream."""
+        return False
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether a row is in infinitely many windows, those without new rows included."""
         return False
 
     @final
@@ -149,6 +183,12 @@ class Window(ABC):
     def definition(self) -> object | None:
         """Return the definition of a user's own window; None of the others."""
         return None
+
+    @property
+    @final
+    def is_user_defined(self) -> bool:
+        """Whether a user's code defines it."""
+        return self.definition() is not None
 
     @final
     def wids(self, times: Any, *, validate: bool = False) -> pa.StructArray:
@@ -302,8 +342,8 @@ def require_no_rows(argument: str, measure: Period | None) -> None:
     """Refuse a number of rows where a stretch of the time column is meant."""
     if isinstance(measure, Rows):
         raise InvalidType(
-            f"{argument}: {measure} is a number of rows; {article(argument)} is a duration, or an int in the "
-            "units of an integer column"
+            f"{argument}: {measure} is a number of rows; {argument} is a duration, or an int in the units of "
+            "an integer column"
         )
 
 

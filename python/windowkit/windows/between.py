@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windowkit.checks import boolean
+import pyarrow as pa
+
+from windowkit.checks import boolean, checked_name
 from windowkit.windows.base import Assembly, Window
-from windowkit.windows.grammar import bare, checked_name
+from windowkit.windows.grammar import bare
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,6 +48,10 @@ class Between(Window):
     def columns(self) -> tuple[str, ...]:
         """The columns that begin and end windows."""
         return (self.enter, self.leave)
+
+    def column_types(self, time: pa.DataType) -> Mapping[str, pa.DataType]:
+        """Return the type of predicates: booleans."""
+        return dict.fromkeys(self.columns, pa.bool_())
 
 
 def between(enter: str, leave: str, *, exclusive: bool = False) -> Between:

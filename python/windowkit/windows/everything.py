@@ -28,6 +28,16 @@ class Global(Window):
         """Of which slices a window is made."""
         return "all"
 
+    @property
+    def rows_may_move(self) -> bool:
+        """Whether a row that comes later may move others to other windows: there is only one."""
+        return False
+
+    @property
+    def ends_with_stream(self) -> bool:
+        """Whether only the end of the stream makes the window final: so it does."""
+        return True
+
 
 def global_window() -> Global:
     """One window of all rows of a key.

@@ -12,7 +12,6 @@ from windowkit.errors import InvalidType, InvalidValue
 __all__ = [
     "Call",
     "bare",
-    "checked_name",
     "number_or_text",
     "quoted",
     "read_call",
@@ -103,17 +102,3 @@ def number_or_text(text: str) -> str | int:
 def bare(name: str) -> str:
     """Return `name` in backticks unless it is one word, as where something else may follow it."""
     return name if re.fullmatch(r"[^\W\d]\w*", name) else "`" + name.replace("`", "``") + "`"
-
-
-def checked_name(argument: str, name: str) -> str:
-    """Return `name` if it can name a column."""
-    if not isinstance(name, str):
-        raise InvalidType(f"{argument}: {name!r} is {a_type(name)}; a name is a str")
-    if not name:
-        raise InvalidValue(f"{argument}: '' is empty; a name has at least one character")
-    if re.search("[\0\ud800-\udfff]", name):
-        raise InvalidValue(
-            f"{argument}: {name!r} has a NUL or a lone surrogate; a name is what Arrow can hold, UTF-8 "
-            "without NUL"
-        )
-    return name

@@ -114,6 +114,11 @@ class Landmark(Localised):
         """Of which slices a window is made."""
         return "range"
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether a row is in infinitely many windows: all that end after it, of a single landmark."""
+        return self.period is None
+
     def lengths(self) -> Mapping[str, Period | Moment | None]:
         """Return every, start, period and start_time."""
         return {

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from windowkit.checks import a_type
-from windowkit.errors import InvalidType, InvalidValue
+import pyarrow as pa
+
+from windowkit.checks import checked_name, one_of
 from windowkit.windows.base import Assembly, Window
-from windowkit.windows.grammar import bare, checked_name
+from windowkit.windows.grammar import bare
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,10 +23,7 @@ class Punctuation(Window):
 
     def __post_init__(self) -> None:
         checked_name("column", self.column)
-        if not isinstance(self.at, str):
-            raise InvalidType(f"at: {self.at!r} is {a_type(self.at)}; at is 'end' or 'start'")
-        if self.at not in ("end", "start"):
-            raise InvalidValue(f"at: {self.at!r} is unknown; at is 'end' or 'start'")
+        one_of("at", self.at, ("end", "start"))
 
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
@@ -48,6 +46,10 @@ class Punctuation(Window):
     def columns(self) -> tuple[str, ...]:
         """The column that marks rows."""
         return (self.column,)
+
+    def column_types(self, time: pa.DataType) -> Mapping[str, pa.DataType]:
+        """Return the type of marks: booleans."""
+        return dict.fromkeys(self.columns, pa.bool_())
 
 
 def punctuation(column: str, *, at: Literal["end", "start"] = "end") -> Punctuation:

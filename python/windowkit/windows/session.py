@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windowkit.durations import Duration, Length, Measure
+import pyarrow as pa
+
+from windowkit.checks import checked_name
+from windowkit.durations import Length, Measure
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.base import (
     Assembly,
@@ -19,8 +22,7 @@ from windowkit.windows.base import (
     shown,
     units,
 )
-from windowkit.windows.grammar import bare, checked_name, unquoted
-from windowkit.windows.tumbling import Specification
+from windowkit.windows.grammar import bare, unquoted
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,14 +89,14 @@ class Session(Window):
         """The column of gaps, if there is one."""
         return () if self.column is None else (self.column,)
 
-    @property
-    def is_time(self) -> bool:
-        """Whether the gap is a duration; else it is units of an integer time column."""
-        return isinstance(self.gap, Duration)
+    def column_types(self, time: pa.DataType) -> Mapping[str, pa.DataType]:
+        """Return the type of gaps: that of distances in the time column."""
+        return dict.fromkeys(self.columns, time if time == pa.int64() else pa.duration("us"))
 
-    def specification(self) -> Specification:
-        """Return ``(kind, name, gap, 0, 0, is_time)``, the gap in nanoseconds or in units."""
-        return self.kind, self.name, units(self.gap), 0, 0, self.is_time
+    @property
+    def is_session(self) -> bool:
+        """Whether it is a session: it is."""
+        return True
 
 
 def session(

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from windowkit.checks import a_type
-from windowkit.durations import Duration, Length, Period, Rows, period
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.checks import one_of
+from windowkit.durations import Length, Period, Rows, period
+from windowkit.errors import InvalidValue
 from windowkit.windows.base import (
     Assembly,
     optional_period,
@@ -20,7 +20,7 @@ from windowkit.windows.base import (
     units,
 )
 from windowkit.windows.local import Localised, ZoneLike, checked_week_start, checked_zone
-from windowkit.windows.tumbling import Specification, trailing
+from windowkit.windows.tumbling import trailing
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,10 +37,7 @@ class Sliding(Localised):
     def __post_init__(self) -> None:
         require_positive("size", self.size)
         require_positive("slide", self.slide)
-        if not isinstance(self.order, str):
-            raise InvalidType(f"order: {self.order!r} is {a_type(self.order)}; order is 'time' or 'arrival'")
-        if self.order not in ("time", "arrival"):
-            raise InvalidValue(f"order: {self.order!r} is unknown; order is 'time' or 'arrival'")
+        one_of("order", self.order, ("time", "arrival"))
         if self.counts_arrivals and not self.slides_by_rows:
             raise InvalidValue(
                 f"order: 'arrival' is given for windows of {shown(self.size)} every {shown(self.slide)}; "
@@ -111,13 +108,14 @@ class Sliding(Localised):
         return [*(name for name, is_set in flags.items() if is_set), *self.calendar_options()]
 
     @property
-    def is_time(self) -> bool:
-        """Whether lengths are durations; else they are units of an integer time column, or rows."""
-        return isinstance(self.size, Duration)
+    def known_before_rows(self) -> bool:
+        """Whether streams know where a window is before its rows: if it is by time."""
+        return not self.counts_rows
 
-    def specification(self) -> Specification:
-        """Return ``(kind, name, size, slide, offset, is_time)``, lengths in nanoseconds or in units."""
-        return self.kind, self.name, units(self.size), units(self.slide), units(self.start_time), self.is_time
+    @property
+    def overlaps(self) -> bool:
+        """Whether a row may be in several windows of one size, each a slide after the one before."""
+        return not self.is_multi_measure and self.slide != self.size
 
 
 def sliding(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from windowkit.durations import Duration, Length, Period, Rows, period
+from windowkit.durations import Length, Period, Rows, period
 from windowkit.windows.base import (
     Assembly,
     optional_period,
@@ -15,12 +15,8 @@ from windowkit.windows.base import (
     require_positive,
     require_start_time,
     row_count,
-    units,
 )
 from windowkit.windows.local import Localised, ZoneLike, checked_week_start, checked_zone
-
-Specification = tuple[str, str, int, int, int, bool]
-"""``(kind, name, size, slide, offset, is_time)``."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,13 +61,9 @@ class Tumbling(Localised):
         return [*(["partial"] if self.partial else []), *self.calendar_options()]
 
     @property
-    def is_time(self) -> bool:
-        """Whether lengths are durations; else they are units of an integer time column, or rows."""
-        return isinstance(self.size, Duration)
-
-    def specification(self) -> Specification:
-        """Return ``(kind, name, size, slide, offset, is_time)``, lengths in nanoseconds or in units."""
-        return self.kind, self.name, units(self.size), 0, units(self.start_time), self.is_time
+    def known_before_rows(self) -> bool:
+        """Whether streams know where a window is before its rows: if it is by time."""
+        return not self.counts_rows
 
 
 def trailing(window: Localised, start_time: Period | None, partial: bool) -> list[str]:

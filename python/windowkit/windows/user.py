@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from windowkit.checks import a_type
+from windowkit.checks import a_type, checked_name
 from windowkit.durations import Length, Measure, length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.moments import Clock
 from windowkit.windows.base import Assembly, Window
-from windowkit.windows.grammar import checked_name
 
 __all__ = ["Add", "ContextAware", "ContextFree", "Custom", "Definition", "Remove", "Shift", "custom"]
 
@@ -223,6 +222,11 @@ class Custom(Window):
     def definition(self) -> Adapter:
         """Return the object from which the core gets the windows."""
         return Adapter(self.implementation, self.name)
+
+    @property
+    def known_before_rows(self) -> bool:
+        """Whether streams know where a window is before its rows: if its edges depend on the time alone."""
+        return isinstance(self.implementation, ContextFree)
 
 
 def custom(definition: Definition) -> Custom:

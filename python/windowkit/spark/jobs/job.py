@@ -154,18 +154,33 @@ def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:
     UnknownColumn, InvalidType, InvalidValue
         The query does not fit; or `frame` is not a DataFrame, or is a streaming one.
     """
-    if not is_spark(frame):
-        raise InvalidType(f"df: {a_type(frame)} is given; df is a Spark DataFrame")
-    if not isinstance(query, Query):
-        raise InvalidType(f"query: {a_type(query)} is given; query is a windowkit.Query")
-    if metrics is not None and not isinstance(metrics, Metrics):
-        raise InvalidType(f"metrics: {a_type(metrics)} is given; it is wk.spark.Metrics(), or None")
+    check_frame(frame)
+    check_query(query)
+    check_metrics(metrics)
     if frame.isStreaming:
         raise InvalidValue(
             "df: a streaming DataFrame is given; df is a batch DataFrame, for instance that of foreachBatch, "
             "and query.run(df) and windowkit.spark.stream(df, query) take streaming ones"
         )
     return replace(bound(frame, query), metrics=metrics)
+
+
+def check_frame(df: object, what: str = "a Spark DataFrame") -> None:
+    """Refuse what is not a DataFrame."""
+    if not is_spark(df):
+        raise InvalidType(f"df: {a_type(df)} is given; df is {what}")
+
+
+def check_query(query: object) -> None:
+    """Refuse what is not a query."""
+    if not isinstance(query, Query):
+        raise InvalidType(f"query: {a_type(query)} is given; query is a windowkit.Query")
+
+
+def check_metrics(metrics: object) -> None:
+    """Refuse what is neither counts of rows nor None."""
+    if metrics is not None and not isinstance(metrics, Metrics):
+        raise InvalidType(f"metrics: {a_type(metrics)} is given; it is wk.spark.Metrics(), or None")
 
 
 def bound(frame: DataFrame, query: Query) -> Job:

@@ -20,7 +20,7 @@ from windowkit.windows import Session, Sliding, Tumbling, Window, session, slidi
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["named", "output_schema", "own", "reference", "representative", "uncounted", "unranked"]
+__all__ = ["named", "output_schema", "own", "reference", "uncounted", "unranked"]
 
 SESSION: Final = session("1 second")
 TUMBLING: Final = tumbling("1 second")
@@ -205,10 +205,9 @@ def analysed(checked: Job) -> tuple[spark.StructField, spark.StructField, spark.
 
 def representative(window: Window) -> SparkWindow:
     """Return a window that Spark offers whose result has the columns of one that it may not offer."""
-    if isinstance(window, Session):
+    if window.is_session:
         return SESSION
-    overlap = isinstance(window, Sliding) and not window.is_multi_measure and window.slide != window.size
-    return OVERLAPPING if overlap else TUMBLING
+    return OVERLAPPING if window.overlaps else TUMBLING
 
 
 def named(frame: DataFrame, schema: spark.StructType, columns: list[Column]) -> DataFrame:

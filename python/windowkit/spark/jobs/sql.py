@@ -76,14 +76,14 @@ LOST: Final = "0D"
 
 def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str], str] = str) -> str:
     """Return Spark's own window over the timestamps `time`; `name` names the other columns it reads."""
-    if isinstance(window, Session) and window.column is not None:
+    if window.columns:
         # Spark takes no interval of days and time here, but a text of one; the microseconds of it are exact.
-        gap = f"unix_micros(timestamp_seconds(0) + {name(window.column)})"
+        gap = f"unix_micros(timestamp_seconds(0) + {name(window.columns[0])})"
         return f"session_window({time}, concat({gap}, ' microseconds'))"
-    kind, _, size, slide, start_time, _ = window.specification()
-    lengths = [size] if kind == "session" else [size, slide or size, start_time]
-    quoted = ", ".join(f"'{nanoseconds // 1000} microseconds'" for nanoseconds in lengths)
-    return f"{'session_window' if kind == 'session' else 'window'}({time}, {quoted})"
+    given = window.lengths()
+    lengths = ["gap"] if window.is_session else ["size", "slide" if window.overlaps else "size", "start_time"]
+    quoted = ", ".join(f"'{units(given[each]) // 1000} microseconds'" for each in lengths)
+    return f"{'session_window' if window.is_session else 'window'}({time}, {quoted})"
 
 
 def period(window: Tumbling | Sliding, time: str) -> str:

@@ -26,14 +26,13 @@ from windowkit.checks import one_of
 from windowkit.errors import InvalidValue
 from windowkit.local import plan, shaped
 from windowkit.query import WINDOW_COLUMNS, Query, query
-from windowkit.spark.jobs import representative
 from windowkit.spark.parquet import footers
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of
 from windowkit.spark.parquet.pruning import left_over
 from windowkit.spark.parquet.reading import Reader
 from windowkit.spark.routes import finished
 from windowkit.spark.shipping import importing, in_one_line, packed_task
-from windowkit.windows import Session, Sliding, quoted, split, unquoted
+from windowkit.windows import quoted, split, unquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -275,15 +274,14 @@ class Whole:
         ]
         by_name = {field.name: field for field in fields}
         # As Spark's own analysis says it of `query.run`.
-        shown = [representative(window) for window in self.query.windows]
         for name in [self.query.window_column, *(["window_rows"] if self.query.has_ranks else [])]:
             edges = by_name[name].dataType
             assert isinstance(edges, spark.StructType)
             edges = spark.StructType([spark.StructField(edge.name, edge.dataType) for edge in edges.fields])
             by_name[name].dataType = edges
         window = by_name[self.query.window_column]
-        window.nullable = any(isinstance(each, Sliding) for each in shown)
-        mark = "sessionWindow" if isinstance(shown[0], Session) else "timeWindow"
+        window.nullable = any(each.overlaps for each in self.query.windows)
+        mark = "sessionWindow" if self.query.windows[0].is_session else "timeWindow"
         window.metadata = {f"spark.{mark}": True}
         if self.query.has_ranks:
             by_name["window_rows"].nullable = True

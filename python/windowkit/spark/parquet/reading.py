@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.files import File, Part, check_unchanged, constants, partition_expression
+from windowkit.files import File, Part, check_unchanged, constants, gone, partition_expression
 from windowkit.spark.parquet.groups import DAMAGED, check, leaves, rows_of_batch, size, within
 from windowkit.spark.parquet.legacy import (
     READING,
@@ -55,9 +55,7 @@ def fragment(
         opened.ensure_complete_metadata()
         names = opened.physical_schema.names
     except FileNotFoundError as error:
-        raise InvalidValue(
-            f"paths: {file.path!r} no longer exists; files must stay in place until a scan is done"
-        ) from error
+        raise gone(file) from error
     except DAMAGED as error:
         raise InvalidValue(f"paths: {file.path!r} cannot be read as Parquet: {error}") from error
     twice = sorted({name for name in names if names.count(name) > 1})

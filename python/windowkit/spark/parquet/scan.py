@@ -18,7 +18,7 @@ from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.rolling import Rolling
-from windowkit.spark.jobs import Job, identifier, job, shaped
+from windowkit.spark.jobs import Job, check_metrics, identifier, job, shaped
 from windowkit.spark.parquet import legacy, pruning, tables
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of
 from windowkit.spark.parquet.reading import Reader, fragment
@@ -315,8 +315,7 @@ def checked(
         raise InvalidValue(
             f"rows_per_slice: {rows_per_slice!r} is given with rolling aggregates, which make no slices"
         )
-    if metrics is not None and not isinstance(metrics, Metrics):
-        raise InvalidType(f"metrics: {a_type(metrics)} is given; it is wk.spark.Metrics(), or None")
+    check_metrics(metrics)
     if not isinstance(merge_schema, bool | None):
         raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True, False or None")
     if filesystem is None:

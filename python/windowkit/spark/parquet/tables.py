@@ -61,7 +61,7 @@ def of_spark(
         listing = session.read.schema(NOTHING).parquet(*given)
         source = source_of(session, listing.inputFiles(), listing.schema, at)
         if not source.files:
-            raise InvalidValue(f"paths: there are no files with data in {', '.join(given)}")
+            raise files.no_files(given)
         try:
             frame = reader.parquet(*given)
             assert frame.schema.fields is not None  # Only now Spark Connect reads it.

@@ -1,7 +1,6 @@
 """Partitioning that weighs imbalance against aggregation cost, over Spark DataFrames."""
 
 from windowkit.spark.partition import codes, histogram, lookup
-from windowkit.spark.partition.arguments import refuse_repeated
 from windowkit.spark.partition.codes import numbered
 from windowkit.spark.partition.deciding import partition_id, partitioning, repartition
 from windowkit.spark.partition.exchange import several_preimages
@@ -16,7 +15,6 @@ __all__ = [
     "numbered",
     "partition_id",
     "partitioning",
-    "refuse_repeated",
     "repartition",
     "several_preimages",
 ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from windowkit.checks import a_type, one_of
+from windowkit.checks import checked_name, distinct_names, one_of
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import items
-from windowkit.windows import Tumbling, Window, checked_name, tumbling
+from windowkit.partition.arguments import tumbling_window
+from windowkit.windows import Tumbling
 
 __all__ = ["METHODS", "PLANNED", "ROW_BY_ROW", "WAYS", "Spread"]
 
@@ -54,18 +54,7 @@ def checked_window(window: Tumbling | Length | None, time: str | None) -> Tumbli
         if time is not None:
             raise InvalidValue(f"time: {time!r} is given without a window; time is the time column of window")
         return None
-    if isinstance(window, Window) and not isinstance(window, Tumbling):
-        raise InvalidType(
-            f"window: {window!r} is {a_type(window)}; window is a tumbling window, as loads are "
-            "counted anew where it ends, or None"
-        )
-    if not isinstance(window, Tumbling):
-        window = tumbling(window)
-    if window.is_local:
-        raise InvalidType(
-            f"window: {window} is of a calendar; window is a tumbling window of a fixed length, such as "
-            "'1 day'"
-        )
+    window = tumbling_window(window)
     if window.counts_rows:
         raise InvalidType(
             f"window: {window} counts rows, which have no order in Spark; window is a tumbling window over "
@@ -84,17 +73,7 @@ def checked_spread(spread: Spread) -> tuple[str, ...] | None:
         if spread not in ("auto", "position"):
             raise InvalidValue(f"spread: {spread!r} is unknown; spread is {allowed}")
         return None
-    names = tuple(checked_name("spread", name) for name in items("spread", spread, str, allowed))
+    names = distinct_names("spread", spread, allowed)
     if not names:
         raise InvalidValue(f"spread: () is empty; spread is {allowed}")
-    refuse_repeated("spread", names)
     return names
-
-
-def refuse_repeated(argument: str, names: Sequence[str]) -> None:
-    """Refuse a column that is named twice."""
-    seen = set()
-    for name in names:
-        if name in seen:
-            raise InvalidValue(f"{argument}: {name!r} is given twice; each column is given once")
-        seen.add(name)

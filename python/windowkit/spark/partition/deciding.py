@@ -14,16 +14,14 @@ from functools import partial
 from math import nextafter
 from typing import TYPE_CHECKING, Final
 
-from windowkit._columns import is_spark
-from windowkit.checks import a_type, integer, number, one_of
+from windowkit.checks import distinct_names, integer, number, one_of
 from windowkit.durations import Length
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidValue
 from windowkit.partition import Partitioner
-from windowkit.query import items
-from windowkit.spark.jobs import arrow_type
+from windowkit.spark.jobs import arrow_type, check_frame
 from windowkit.spark.partition import arguments, codes, histogram, placement
 from windowkit.spark.partition.partitioning import Partitioning, key_code, key_positions, window_code
-from windowkit.windows import Tumbling, checked_name
+from windowkit.windows import Tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -215,14 +213,12 @@ def partitioning(
       hash of the key modulo 8, in Catalyst; no row enters Python
     exchange: repartitionById
     """
-    if not is_spark(df):
-        raise InvalidType(f"df: {a_type(df)} is given; df is a Spark DataFrame")
+    check_frame(df)
     most = arguments.MOST_PARTITIONS
     integer("n", n, f"n is an int from 1 to {most:,}", 1, most)
-    names = tuple(checked_name("keys", key) for key in items("keys", keys, str, "a str or a sequence of str"))
+    names = distinct_names("keys", keys)
     if not names:
         raise InvalidValue("keys: () is empty; rows are partitioned by at least one column")
-    arguments.refuse_repeated("keys", names)
     method = arguments.method(method)
     one_of("way", way, arguments.WAYS)
     window = arguments.checked_window(window, time)

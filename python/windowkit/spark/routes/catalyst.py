@@ -41,7 +41,7 @@ def refusal(job: Job) -> str | None:
         return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
     if not isinstance(window, Tumbling | Sliding | Session) or window.counts_rows:
         return f"Spark does not offer {window}"
-    if isinstance(window, Sliding) and window.size != window.slide:
+    if window.overlaps:
         return f"a row may be in several windows of {window}"
     if window.is_local and (reason := irregular(job, window)) is not None:
         return reason

@@ -25,7 +25,6 @@ from windowkit.errors import InvalidValue
 from windowkit.spark.jobs import Job
 from windowkit.spark.routes import catalyst, packed, panes, rows
 from windowkit.spark.routes.route import Route
-from windowkit.windows import Session
 
 __all__ = ["DEFAULT_ROWS", "PANES_FROM", "ROUTES", "Choice", "Expected", "choose", "depends", "expected"]
 
@@ -102,8 +101,7 @@ def choose(job: Job, requested: str | None, expects: Expected) -> Choice:
     if requested is not None:
         return Choice(named(job, requested), "as requested", expects)
     if catalyst.ROUTE.refusal(job) is None:
-        is_session = isinstance(job.query.windows[0], Session)
-        what = "sessions with a column of gaps" if is_session else "one tumbling window"
+        what = "sessions with a column of gaps" if job.query.windows[0].is_session else "one tumbling window"
         return Choice(catalyst.ROUTE, f"as Spark answers {what} itself", expects)
     held = panes.ROUTE.refusal(job)
     if held is None and expects.rows_per_slice >= PANES_FROM:

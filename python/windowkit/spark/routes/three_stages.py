@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.functions import col, lit
 
-from windowkit._columns import is_spark
 from windowkit.aggregates import Aggregate
-from windowkit.checks import a_type
+from windowkit.checks import a_type, distinct_names, items
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import Query, items
-from windowkit.spark.jobs import Job, identifier, job
-from windowkit.spark.partition import PARTITION, Partitioning, codes, numbered, partitioning, refuse_repeated
+from windowkit.query import Query
+from windowkit.spark.jobs import Job, check_frame, identifier, job
+from windowkit.spark.partition import PARTITION, Partitioning, codes, numbered, partitioning
 from windowkit.spark.routes import packed, panes
-from windowkit.windows import checked_name, tumbling
+from windowkit.windows import tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -125,10 +124,8 @@ def grouped(
     n: int | None,
 ) -> DataFrame:
     """Aggregate without windows; see `windowkit.spark.aggregate`."""
-    if not is_spark(df):
-        raise InvalidType(f"df: {a_type(df)} is given; df is a Spark DataFrame")
-    names = tuple(checked_name("keys", key) for key in items("keys", keys, str, "a str or a sequence of str"))
-    refuse_repeated("keys", names)
+    check_frame(df)
+    names = distinct_names("keys", keys)
     wanted = items("aggs", aggs, Aggregate, "an aggregate like windowkit.sum('v'), or a sequence of them")
     for each in wanted:
         if each.function in BY_TIME:

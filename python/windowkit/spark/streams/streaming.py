@@ -9,17 +9,24 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
-from windowkit._columns import is_spark
-from windowkit.checks import a_type, integer, one_of, text
+from windowkit.checks import integer, one_of, text
 from windowkit.durations import Length, length, rows
 from windowkit.emission import Emission, emit
-from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.errors import InvalidValue, UnknownColumn
 from windowkit.local import plan
 from windowkit.progress import of_measure
 from windowkit.query import Query
-from windowkit.spark.jobs import Job, arrow_type, bound, columns_at, output_schema, position_of
+from windowkit.spark.jobs import (
+    Job,
+    arrow_type,
+    bound,
+    check_frame,
+    check_query,
+    columns_at,
+    output_schema,
+    position_of,
+)
 from windowkit.spark.streams.work import Work, identity, is_eager, operator_of
-from windowkit.windows import Global
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -107,10 +114,8 @@ def streaming(
     UnknownColumn, InvalidType, InvalidValue
         See `windowkit.spark.stream`.
     """
-    if not is_spark(frame):
-        raise InvalidType(f"df: {a_type(frame)} is given; df is a streaming Spark DataFrame")
-    if not isinstance(query, Query):
-        raise InvalidType(f"query: {a_type(query)} is given; query is a windowkit.Query")
+    check_frame(frame, "a streaming Spark DataFrame")
+    check_query(query)
     if not frame.isStreaming:
         raise InvalidValue("df: a batch DataFrame is given; query.run takes both, and df is streaming")
     if metrics_name is not None:
@@ -187,7 +192,7 @@ def check_watermark(job: Job) -> None:
 def check_ends(query: Query, mode: str) -> None:
     """Refuse windows of which a stream, which has no end, would never return a result."""
     for window in query.windows:
-        if isinstance(window, Global) and query.emit is None and mode == "append":
+        if window.ends_with_stream and query.emit is None and mode == "append":
             raise InvalidValue(
                 f"windows: {window} becomes final when a stream ends, but streams in Spark do not end; give "
                 "output_mode='update', or emit=windowkit.emit(...)"

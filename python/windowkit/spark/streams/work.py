@@ -18,7 +18,6 @@ from windowkit.progress import of_measure
 from windowkit.query import MAX_WINDOWS, Query
 from windowkit.spark.shipping import in_one_line, packing
 from windowkit.stream import Operator
-from windowkit.windows import Custom
 
 __all__ = ["FORMAT", "Work", "differences"]
 
@@ -179,7 +178,7 @@ def differences(kept: str, given: str) -> str:
 
 def is_eager(query: Query, planned_needs_rows: bool, *, has_policy: bool) -> bool:
     """Whether results may be due at other times than the ends of slices."""
-    return planned_needs_rows or has_policy or any(isinstance(window, Custom) for window in query.windows)
+    return planned_needs_rows or has_policy or any(window.is_user_defined for window in query.windows)
 
 
 def refused(bucket: int, error: WindowKitError) -> InvalidValue:
