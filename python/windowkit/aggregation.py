@@ -356,7 +356,7 @@ class Aggregate:
         Raises
         ------
         InvalidType, InvalidValue
-            A length is not one, is negative, or is not fixed, as a month is not; one end is by rows and the
+            A length is malformed, negative, or not fixed, as that of a month; one end is by rows and the
             other by time; no length is given; or a tail is given for a frame by rows or without start.
 
         Examples

@@ -363,7 +363,7 @@ def labels_of(
     Raises
     ------
     InvalidType, InvalidValue
-        A name is none, there are too few of them or too many, or a frame reaches beyond its row.
+        A name is invalid, there are more or fewer names of keys than keys, or a frame reaches beyond its row.
     """
     for each in rolling.aggs:
         if each.frame.looks_ahead:

@@ -91,7 +91,7 @@ impl<T> Ruling<T> {
 /// What slices store and how they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strategy {
-    /// Whether rows are kept besides partials (Fig. 4).
+    /// Whether rows are stored besides partials (Fig. 4).
     pub keep_rows: Ruling<bool>,
     /// Whether slices can be split (Fig. 5).
     pub split: Ruling<bool>,

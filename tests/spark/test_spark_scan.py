@@ -415,8 +415,8 @@ def test_metrics_of_nothing_are_zero(spark, path, filtered):
     metrics = windowkit.spark.Metrics()
     chosen = [("v", ">", 1e9)] if filtered else None
     result = windowkit.spark.scan(spark, path, query, filter=chosen, metrics=metrics)
-    assert str(metrics) == "metrics of no action yet"
-    with pytest.raises(wk.InvalidValue, match="no action on their result was done within 0 s"):
+    assert str(metrics) == "no action yet"
+    with pytest.raises(wk.InvalidValue, match="no action on their result was completed within 0 s"):
         metrics.values(timeout=0)
     assert (result if filtered else result.where("false")).collect() == []
     assert metrics.values()["windows out"] == 0

@@ -148,8 +148,8 @@ def sliding(
         fewer rows are included.
     order : str, default "time"
         For windows of a length of time every so many rows: whether a key's rows are counted in the order of
-        ``"time"``, or of their ``"arrival"``, the order in which the data has them. Spark cannot say the
-        latter.
+        ``"time"``, or of their ``"arrival"``, the order in which the data has them. Spark does not preserve
+        the latter.
     zone : str or datetime.tzinfo, optional
         The time zone whose days, weeks, months, quarters and years the lengths are: a name such as
         ``"America/New_York"``, or an offset such as ``"+02:00"``. For columns of timestamps with a zone,

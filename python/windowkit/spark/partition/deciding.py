@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Partitioning", "partition_id", "partitioning", "repartition"]
 
 TOLERANCE: Final = 0.01
-"""Rows that content may send astray, as a part of a partition's load; beyond it positions are taken."""
+"""The share of a partition's load that a split by content may misplace; beyond it, position decides."""
 
 
 def repartition(
@@ -195,7 +195,7 @@ def partitioning(
     bias: float = 0.5,
     seed: int = 0,
 ) -> Partitioning:
-    """Decide how to partition, without doing it: to be explained, or applied to this DataFrame and others.
+    """Decide how to partition without doing it, to explain the decision or apply it to DataFrames.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@
 
 Route ``rows`` is only taken on request: its rows enter Python once, and its memory is a partition.
 
-How many rows a slice has is the caller's hint, or follows from statistics of the source or a look at some of
+How many rows a slice has is the caller's hint, or follows from statistics of the source or a sample of
 its rows, or else is `DEFAULT_ROWS`: to take route ``packed`` wrongly was measured to cost more than to take
 the other wrongly. Within a job of route ``packed`` what is observed decides whether slices are made.
 """

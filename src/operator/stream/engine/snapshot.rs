@@ -1,4 +1,4 @@
-//! Snapshots of an engine: keys, slices and their partials, reopened sessions, and rows, if it keeps any.
+//! Snapshots of an engine: keys, slices and their partials, reopened sessions, and rows, if it stores any.
 
 use std::sync::Arc;
 

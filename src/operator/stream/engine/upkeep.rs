@@ -1,4 +1,4 @@
-//! What is kept, for how long, and in what form.
+//! What is stored, for how long, and in what form.
 
 use arrow_array::RecordBatch;
 
