@@ -54,8 +54,7 @@ def delay(
         The watermark is this far behind the latest row: a duration, or an int in the units of an integer
         time column.
     rows : int, optional
-        At most so many rows arrive between a row and its place in the order of time: the watermark is the
-        latest time, ignoring the last `rows` rows to arrive, and up to `rows`/256 more. There is no
+        No row arrives more than so many rows after one with a later time: the watermark is the latest time, ignoring the last `rows` rows to arrive, and up to `rows`/256 more. There is no
         watermark until more rows than that have arrived.
     share : float, optional
         Between 0 and 1: the watermark is so far behind the latest row that this share of the rows so far
