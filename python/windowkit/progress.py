@@ -54,8 +54,9 @@ def delay(
         The watermark is this far behind the latest row: a duration, or an int in the units of an integer
         time column.
     rows : int, optional
-        No row arrives more than so many rows after one with a later time: the watermark is the latest time, ignoring the last `rows` rows to arrive, and up to `rows`/256 more. There is no
-        watermark until more rows than that have arrived.
+        No row arrives more than so many rows after one with a later time: the watermark is the latest time,
+        ignoring the last `rows` rows to arrive, and up to `rows`/256 more. There is no watermark until more
+        rows than that have arrived.
     share : float, optional
         Between 0 and 1: the watermark is so far behind the latest row that this share of the rows so far
         would have been in time. A KLL sketch holds how far each row was behind the latest before it (ranks

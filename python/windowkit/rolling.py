@@ -182,8 +182,8 @@ class Rolling:
         Notes
         -----
         A label whose key has no events gets the aggregates of no rows: 0 if they count, else null. Keys are
-        equal as in `run`: null keys are a group of their own. An event without a time is in no frame, since its
-        time is unknown, and the frames of a label without a time are empty.
+        equal as in `run`: null keys are a group of their own. An event without a time is in no frame, since
+        its time is unknown, and the frames of a label without a time are empty.
 
         Time and memory as of `run`, with labels in place of the rows that have results.
 
