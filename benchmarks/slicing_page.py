@@ -56,8 +56,8 @@ FIGURES = {
     "10c": Figure(
         "Bytes for 50,000 rows, by slices of a number of rows within the allowed lateness",
         "slices",
-        "As in 10a; slicing keeps rows beside slices here, as a late one shifts all behind it, and aggregate "
-        "buckets, which the paper's keep tuples for this, refuse it.",
+        "As in 10a; slicing stores rows beside slices here, as a late row shifts all that follow it. Our "
+        "aggregate buckets refuse this; those of the paper store tuples for it.",
     ),
     "10d": Figure(
         "Bytes for 500 slices of a number of rows, by rows within the allowed lateness",

@@ -63,7 +63,7 @@ def described(order: str, queries: Mapping[str, Query], decisions: Decisions | N
     if decisions.keeping:
         lines.append(f"rows are stored for {', '.join(map(quoted, decisions.keeping))} (§5.1)")
         lines += [f"  {line}" for line in KEPT[order]]
-        if order == "out-of-order" and ("keep rows", "no") in [each[:2] for each in decisions.strategy]:
+        if order == "out-of-order" and ("store rows", "no") in [each[:2] for each in decisions.strategy]:
             lines.append("  slices would do for users' own windows that depend on time alone")
     for form, why in decisions.stores:
         lines += [f"store: {form} (§5.2)", f"  {why}"]

@@ -128,7 +128,7 @@ def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[st
     whose = "each key" if query.by else "all rows"
     if planned.needs_rows:
         yield f"rows, of {whose}"
-        yield "  kept until all have arrived, and sorted by time, then by arrival"
+        yield "  stored until all have arrived, and sorted by time, then by arrival"
         yield f"slices, of {whose}"
         yield "  begin and end where a window does, and nowhere else"
         return

@@ -564,8 +564,8 @@ class Operator:
             The rows since the last call, with all their columns, ``query_name`` once there has been more than
             one query, and ``late_reason``: ``too late``, ``null time``, ``no gap`` where sessions take theirs
             from a column, ``from the future`` (see `windowkit.delay`), or ``before the query``: a query that
-            was added later does not read such rows. A row that several queries lack comes once for
-            each. They are held until this call; `Stats.late_bytes` is the memory they take. Once
+            was added later does not read such rows. A row that is late for several queries is returned
+            once for each. They are held until this call; `Stats.late_bytes` is the memory they take. Once
             ``late_limit`` of `windowkit.Query.operator` are held, further rows are dropped until the next
             call, and counted by `Stats.late` and `Stats.late_dropped`.
         """
@@ -674,7 +674,7 @@ class Operator:
         queries
           q1: session(5); max(v)
         decisions (Traub et al. 2019)
-          keep rows: no (§5.1, Fig. 4)
+          store rows: no (§5.1, Fig. 4)
             every function is commutative, every window context free or a session, and none counts rows
           split slices: no (§5.2, Fig. 5)
             no window gets an edge within a slice that exists

@@ -227,7 +227,7 @@ mod tests {
         (strategy.keep_rows.answer, strategy.split.answer, remove)
     }
 
-    /// The three figures as one truth table: order, window, function; keep rows, split, remove.
+    /// The three figures as one truth table: order, window, function; store rows, split, remove.
     #[test]
     fn the_figures() {
         use Order::{InOrder, OutOfOrder};

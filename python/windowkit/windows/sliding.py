@@ -176,7 +176,7 @@ def sliding(
         ``order="arrival"`` it is the 100th, 200th, ... row of the key to arrive that ends a window (Eq.
         5.13-5.15): a row that comes late moves no window's end.
 
-        All but the first keep rows until all have arrived.
+        All but the first store rows until all have arrived.
 
         With a calendar: a number of its periods by a number of them, of one unit, as in
         ``sliding("1 week", "1 day", zone="Europe/Paris")``; see `tumbling`.

@@ -91,7 +91,7 @@ impl Engine {
         self.expiring = self.expiring.is_some().then(|| Agenda::new(&self.queries));
     }
 
-    /// Fits slices to the current windows, where rows are kept.
+    /// Fits slices to the current windows, where rows are stored.
     fn refit(&mut self) {
         let common = self.call(self.watermark, false);
         let Some(mut tuples) = self.tuples.take() else { return };
