@@ -127,7 +127,7 @@ def every(length: Length, of: str = EVENT) -> Every:
     Raises
     ------
     InvalidType, InvalidValue
-        The length is not one, is not above zero, is a number of rows, or has a calendar unit such as the
+        The length is malformed, not above zero, a number of rows, or has a calendar unit such as the
         month; or, of processing time, it is not a duration of whole microseconds. `windowkit.Query.operator`
         raises if it does not fit the time column.
 

@@ -173,7 +173,7 @@ def checked_week_start(week_start: str | None) -> str | None:
     Raises
     ------
     InvalidType, InvalidValue
-        `week_start` is not one.
+        `week_start` is not a day of the week.
     """
     if isinstance(week_start, str):
         week_start = week_start.lower()

@@ -37,7 +37,7 @@ impl Operator {
         let Some(at) = self.entries.iter().position(|entry| entry.name == name) else {
             let names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
             return Err(Error::InvalidValue(format!(
-                "query: there is none named '{name}'; there are '{}'",
+                "query: there is none named '{name}'; names of this operator's queries: '{}'",
                 names.join("', '")
             )));
         };

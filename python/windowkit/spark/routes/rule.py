@@ -122,7 +122,7 @@ def named(job: Job, requested: str) -> Route:
     route = routes[one_of("route", requested, tuple(routes))]
     reason = route.refusal(job)
     if reason is not None:
-        names = ", ".join(map(repr, routes))
+        names = ", ".join(repr(other.name) for other in ROUTES if other.refusal(job) is None)
         raise InvalidValue(
             f"route: {requested!r} cannot evaluate the query, as {reason}; allowed are {names}"
         )
