@@ -339,8 +339,8 @@ def warn_of_repeats(made: Partitioning) -> None:
         part = f"{made.astray:.0%} of a partition's rows"
         warnings.warn(
             f"spread: too few rows of a split key can be distinguished by {columns}, and {part} are "
-            "expected to go astray; name columns that differ from row to row, or take "
-            "repartition, which can go by position",
+            "expected to reach other partitions than planned; name columns that differ from row to row, or "
+            "call repartition, which can split by position",
             stacklevel=3,
         )
 
