@@ -115,7 +115,7 @@ def every(length: Length, of: str = EVENT) -> Every:
         from 1970-01-01 00:00:00 UTC, from 0 in an integer column.
     of : {"event time", "processing time"}
         Whether the watermark passes the boundaries (rows in order are watermarks), or the clock of the
-        operator, at which each call of it looks once.
+        operator, which each of its calls reads once.
 
     Returns
     -------

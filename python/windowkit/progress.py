@@ -66,7 +66,7 @@ def delay(
         stream is the least of them. Sources are known from their first row on.
     idle : str or datetime.timedelta, optional
         A source is left out once no row of it has come for so long, by the clock of the operator, until it
-        has rows again. Only calls of the operator look at the clock: `windowkit.Operator.advance` without an
+        has rows again. Only calls of the operator read the clock: `windowkit.Operator.advance` without an
         argument does nothing else. With all sources idle, the watermark stays.
     future : str, datetime.timedelta or int, optional
         A row that is further ahead of the latest row before it is set aside as late (``from the future``),

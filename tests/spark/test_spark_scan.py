@@ -376,7 +376,7 @@ def test_explain_tells_what_is_read(spark, path):
     assert "  filter: (flag == true)" in text
     assert "  row groups: 8 in 1 file, of which statistics rule out 0" in text
     # An estimate from statistics, which was here, decided nothing: what tasks see does.
-    assert "  expected: 8 rows per slice, the default, as tasks look at their first rows" in text
+    assert "  expected: 8 rows per slice, the default, as tasks sample their first rows" in text
     few = wk.query(by=[], time="ts", windows=SLIDING, aggs=wk.count())
     hinted = windowkit.spark.explain_scan(spark, path, few, rows_per_slice=1)
     assert "  rows are packed as they are, as slices would be hardly fewer" in hinted
