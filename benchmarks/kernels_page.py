@@ -225,8 +225,8 @@ def nulls(records: Records) -> str:
         "## Nulls",
         "",
         "Million rows per second without nulls / with 10 % nulls; full windows (`none`), and a window per "
-        "row (`start`). Of windows with nulls, and of a window per row, one value is enough on every side; "
-        "full windows without nulls have to have all.",
+        "row (`start`). With nulls, and for a window per row, one value in a window is enough for a result, "
+        "on every side; full windows without nulls must have all their values.",
         "",
         header("function", "window", "partial", *sides),
     ]

@@ -217,7 +217,7 @@ def measure(cell: Cell, sides: Sequence[Side], options: argparse.Namespace) -> l
 
 
 def expected_rows(cell: Cell, options: argparse.Namespace) -> int:
-    """Return an upper bound on the number of windows: of rows' or of the time line's."""
+    """Return an upper bound on the number of windows: of rows' or of the timeline's."""
     if cell.by_rows:
         return options.rows // cell.slide
     span = options.rows // 100 // cell.slide + cell.overlap

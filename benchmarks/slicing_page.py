@@ -30,16 +30,17 @@ FIGURES = {
         "call and all sides are faster; the tree is brought up to date once a batch and not once a row.",
     ),
     "9a": Figure(
-        "20 % out of order and a session, the football's values",
+        "20 % out of order and a session, values of the football data",
         "concurrent windows",
-        "The football's positions are synthetic: as many rows a second, as many distinct values and as "
-        "many gaps. The "
-        "watermark follows the rows as closely as none comes late; Pairs and Cutty refuse rows out of order.",
+        "The positions of the football data are synthetic: as many rows a second, as many distinct values "
+        "and as many gaps. The watermark follows the rows so closely that none comes late; Pairs and Cutty "
+        "refuse rows out of order.",
     ),
     "9b": Figure(
-        "20 % out of order and a session, the machines' values",
+        "20 % out of order and a session, values of the machine data",
         "concurrent windows",
-        "Times are the football's, and only the values are the machines', as the sample has no gaps.",
+        "Times are those of the football data; only values are those of the machine data, whose "
+        "sample has no gaps.",
     ),
     "10a": Figure(
         "Bytes for 50,000 rows, by slices within the allowed lateness",
@@ -55,8 +56,8 @@ FIGURES = {
     "10c": Figure(
         "Bytes for 50,000 rows, by slices of a number of rows within the allowed lateness",
         "slices",
-        "As in 10a; slicing keeps rows beside slices here, as a late one shifts all behind it, and aggregate "
-        "buckets, which the paper's keep tuples for this, refuse it.",
+        "As in 10a; slicing stores rows beside slices here, as a late row shifts all that follow it. Our "
+        "aggregate buckets refuse this; those of the paper store tuples for it.",
     ),
     "10d": Figure(
         "Bytes for 500 slices of a number of rows, by rows within the allowed lateness",
@@ -67,8 +68,8 @@ FIGURES = {
         "Latency of one window: sum",
         "entries",
         "What is timed is one call in Rust that moves the watermark over the end of two windows, that of all "
-        "entries and that of the last, and returns them as columns: what slicing spends on the Arrow batch "
-        "around two numbers, the paper's look-up in a map has not.",
+        "entries and that of the last, and returns them as columns. Slicing also spends time on the Arrow "
+        "batch around two numbers; the paper's look-up in a map makes none.",
     ),
     "11c": Figure(
         "Latency of one window: median",
@@ -102,8 +103,8 @@ FIGURES = {
     "14": Figure(
         "Median",
         "values and concurrent windows",
-        "As many distinct values as the football's column has, 80,000, and those of the manufacturing "
-        "sample.",
+        "As many distinct values as the column of the football data has, 80,000, and those of the "
+        "manufacturing sample.",
     ),
     "15": Figure(
         "Computing a slice's aggregate anew",
@@ -114,7 +115,8 @@ FIGURES = {
     "16a": Figure(
         "Windows over time",
         "concurrent windows",
-        "An advancing integer is a time here to the bit, so that one line is for both measures.",
+        "An advancing integer is handled exactly as a time, bit for bit, so one line stands for both "
+        "measures.",
     ),
     "16b": Figure(
         "Windows of a number of rows",
@@ -167,7 +169,7 @@ def head(facts: Record, records: Sequence[Record], output: Path) -> str:
         "operator that Python has, with Arrow batches of rows and of windows inside the clock; the "
         "techniques get columns and give partial aggregates. A side that refuses a workload is not in its "
         "figure. Slicing eager has running totals, trees or (for median and the like) sorted runs above its "
-        "slices; it is not where partials point to values, or rows are kept. Every run is in "
+        "slices; it is not where partials point to values, or rows are stored. Every run is in "
         f"`{pages.path_of(output).name}`."
     )
 

@@ -118,7 +118,7 @@ GOALS = (
         lambda record, of: behind(record, record["route"], of),
     ),
     *both_ways(
-        "the same not forced, but with the look at rows that it takes",
+        "the same not forced, but with the sample of rows that it takes",
         lambda record, of: behind(record, "windowkit", of),
     ),
     *both_ways(

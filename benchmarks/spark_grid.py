@@ -7,7 +7,7 @@ begins with another side each time, so that none always follows the same one:
 spark
     Spark's own ``groupBy(key, window(...)).agg(sum(v), max(v))``.
 windowkit
-    ``query.run(df)``, by the route the planner chooses after a look at some rows, which takes a part of it.
+    ``query.run(df)``, by the route the planner chooses after sampling rows, which takes a part of it.
 hinted
     ``query.run(df, rows_per_slice=...)`` with the number there are: what a caller knows, or can count.
 catalyst-panes, packed, rows
@@ -396,8 +396,8 @@ def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
         "## Routes",
         "",
         "Medians, but for what is *behind*: *unhinted* and *hinted* are what the planner chooses, and how "
-        "far that, with its look at rows, is behind the fastest route; *choice* is how far the route chosen "
-        "unhinted is behind it where it is forced, so that nothing is looked at; *stage 2* is the route "
+        "far that, with its sample of rows, is behind the fastest route; *choice* is how far the route "
+        "chosen unhinted is behind it where it is forced, so that nothing is sampled; *stage 2* is the route "
         "catalyst-panes, forced, as a multiple of *premade*. These compare the quickest run of each side, as "
         "what disturbs a run mostly adds to it: runs of one route often differ by more than routes do.",
         "",

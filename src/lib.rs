@@ -1,6 +1,6 @@
 //! Window aggregation over Arrow data.
 //!
-//! Rows are reduced to *slices*, non-overlapping chunks of one key's time line with one partial aggregate per function
+//! Rows are reduced to *slices*, non-overlapping chunks of one key's timeline with one partial aggregate per function
 //! (Traub et al., *Efficient Window Aggregation with General Stream Slicing*, EDBT 2019), and windows are computed from
 //! slices, however many windows overlap. Data flows in one direction:
 //!

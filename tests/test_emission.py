@@ -402,7 +402,7 @@ def test_a_call_that_raises_changes_nothing() -> None:
         (
             lambda: operator(wk.emit(wk.every(5)), clock=Clock()),
             wk.InvalidValue,
-            "clock: it is given for a query over a column of times; it is for one over",
+            "clock: it is given for a query over a column of times; it requires one over",
         ),
         (
             lambda: wk.query(

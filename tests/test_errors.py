@@ -222,7 +222,7 @@ class TestQueries:
     def test_a_quantile_is_from_0_to_1(self, make: Any) -> None:
         for q in (-0.1, 1.5, math.nan, 50):
             with refused(
-                wk.InvalidValue, f"q: {q!r} is out of range; q is a number from 0 to 1, and 0.5 is the median"
+                wk.InvalidValue, f"q: {q!r} is out of range; q is a number from 0 to 1 (0.5 is the median)"
             ):
                 make("v", q)
         for wrong in ("0.5", None, True, [0.5]):
@@ -254,7 +254,7 @@ class TestQueries:
 
     def test_the_share_of_frequent_values_is_above_0(self) -> None:
         for share in (0, 0.0, -0.1, 1.01, 5, math.nan):
-            allowed = "share is a number above 0, up to 1, of all values"
+            allowed = "share is a number above 0 and at most 1, the part of all values"
             with refused(wk.InvalidValue, f"share: {share!r} is out of range; {allowed}"):
                 wk.frequent("v", share)
         for wrong in ("0.5", None, True, [0.5]):

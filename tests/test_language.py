@@ -286,7 +286,7 @@ class TestExplain:
     )
 
     def test_it_tells_classes_slices_and_sharing(self) -> None:
-        session = "context aware, but its fragments merge, so that no rows are kept"
+        session = "context aware, but its fragments merge, so that no rows are stored"
         assert self.QUERY.explain().splitlines() == [
             "query by k, j over ts",
             "windows",

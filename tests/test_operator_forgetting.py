@@ -20,7 +20,7 @@ def rows(keys: list[int], times: list[int], done: bool = False) -> pa.Table:
 
 
 def spelled(name: str = "spelled") -> wk.UserFunction:
-    """Return a function that depends on the order of rows: rows are kept for it."""
+    """Return a function that depends on the order of rows: rows are stored for it."""
     return wk.aggregate(
         name,
         lift=lambda v: pc.cast(v, pa.string()),

@@ -355,9 +355,9 @@ def test_a_window_that_is_taken_back_comes_without_a_window() -> None:
 def test_explain_says_for_which_queries_rows_are_kept() -> None:
     op = by_rows(wk.sum("v"), wk.max("v")).operator(order="out-of-order", schema=SCHEMA)
     emitted = op.explain()
-    assert "keep rows: yes (§5.1, Fig. 4)" in emitted
+    assert "store rows: yes (§5.1, Fig. 4)" in emitted
     assert "take rows out: by inversion (§5.2, Fig. 6)" in emitted
-    assert "rows are kept for q1" in emitted
+    assert "rows are stored for q1" in emitted
     assert "store:" not in emitted
     op.add(wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")))
     assert "store: lazy" in op.explain()

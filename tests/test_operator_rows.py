@@ -1,4 +1,4 @@
-"""Streams whose rows are kept, against the definition: windows by rows, by marks, and of users' own."""
+"""Streams whose rows are stored, against the definition: windows by rows, by marks, and of users' own."""
 
 from __future__ import annotations
 

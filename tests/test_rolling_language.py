@@ -205,8 +205,8 @@ class TestRefusals:
                 wk.InvalidType,
                 "tail: 5 rows is given for a frame by time",
             ),
-            ({"size": "1 day", "tail": "0 hours"}, wk.InvalidValue, "tail: 0 .* is no length"),
-            ({"size": "1 day", "tail": -5}, wk.InvalidValue, "tail: -5 is no length"),
+            ({"size": "1 day", "tail": "0 hours"}, wk.InvalidValue, "tail: 0 .* is not above 0"),
+            ({"size": "1 day", "tail": -5}, wk.InvalidValue, "tail: -5 is not above 0"),
             ({"size": "1 day", "tail": "1 month"}, wk.InvalidValue, "calendar unit 'month'"),
             (
                 {"size": "unbounded", "tail": 5},

@@ -239,15 +239,15 @@ SECONDS = {"t": pa.timestamp("s"), "gap": pa.duration("ms"), "v": pa.int64()}
             [wk.session("gap"), wk.tumbling(5)],
             INTEGERS,
             wk.InvalidValue,
-            r"session\(gap\) has gaps from a column, and tumbling\(5\) does not have them from the same",
+            r"session\(gap\) takes its gaps from a column, from which tumbling\(5\) does not",
         ),
         (
             [wk.session(5), wk.session("gap")],
             INTEGERS,
             wk.InvalidValue,
-            r"session\(gap\) has gaps from a column, and session\(5\) does not",
+            r"session\(gap\) takes its gaps from a column, from which session\(5\) does not",
         ),
-        ([wk.session("gap"), wk.session("v")], INTEGERS, wk.InvalidValue, "and session\\(v\\) does not"),
+        ([wk.session("gap"), wk.session("v")], INTEGERS, wk.InvalidValue, r"which session\(v\) does not"),
         (wk.session(5, at_most=9), SECONDS, wk.InvalidType, "the gap of .* is an integer, but column"),
         (wk.session("gap", at_most=9), SECONDS, wk.InvalidType, "the at_most of .* is an integer, but"),
         (
@@ -397,12 +397,12 @@ def test_between_has_what_its_options_say() -> None:
 
 
 def test_explain_says_class_and_what_is_kept() -> None:
-    kept = "rows are kept (Traub et al. 2019, §4.4)"
+    kept = "rows are stored (Traub et al. 2019, §4.4)"
     said = {
         "session(5 minutes, at_most=1 hour)": f"where a long one is cut depends on its first row; {kept}",
         "session(gap)": f"each row has its own gap, and a row without one is dropped; {kept}",
         "session(gap, at_most=1 hour)": f"each row has its own gap, and a row without one is dropped; {kept}",
-        "between(hot, cold)": "a row is in one window, or in none; rows are kept (Traub et al. 2019, §4.4)",
+        "between(hot, cold)": "a row is in one window, or in none; rows are stored (Traub et al. 2019, §4.4)",
     }
     for text, what in said.items():
         query = wk.query(by="k", time="t", windows=parse(text), aggs=wk.sum("v"))

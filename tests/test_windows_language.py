@@ -234,21 +234,21 @@ def test_a_query_of_every_window_pickles() -> None:
 
 EXPLAINED = {
     "tumbling(100 rows)": (
-        "context free; a row is in one of them, by its rank; rows are kept (Li 2008, Eq. 5.4-5.6)"
+        "context free; a row is in one of them, by its rank; rows are stored (Li 2008, Eq. 5.4-5.6)"
     ),
     "sliding(10 rows, 2 rows)": (
-        "context free; a row is in 5 of them, by its rank; rows are kept (Li 2008, Eq. 5.4-5.6)"
+        "context free; a row is in 5 of them, by its rank; rows are stored (Li 2008, Eq. 5.4-5.6)"
     ),
     "sliding(10 rows, 5 seconds)": (
-        "forward context aware: a time ends it, and determines the rank that begins it; rows are kept "
+        "forward context aware: a time ends it, and determines the rank that begins it; rows are stored "
         "(Traub et al. 2019, §4.4)"
     ),
     "sliding(10 seconds, 100 rows)": (
-        "forward context aware: a row ends it, and determines the time that begins it; rows are kept "
+        "forward context aware: a row ends it, and determines the time that begins it; rows are stored "
         "(Li 2008, Eq. 5.16-5.18)"
     ),
     "punctuation(done)": (
-        "forward context free; a marked row is an edge; rows are kept (Traub et al. 2019, §4.4)"
+        "forward context free; a marked row is an edge; rows are stored (Traub et al. 2019, §4.4)"
     ),
     "band(2024-01-01 00:00:00, 2024-01-02 00:00:00)": "context free; there is one, for rows in it",
     "landmark(1 hour, period=1 day)": (
@@ -265,7 +265,7 @@ def test_explain_says_class_and_what_is_kept(text: str, said: str) -> None:
     query = wk.query(by="k", time="t", windows=windows.parse(text), aggs=wk.sum("v"))
     lines = query.explain().splitlines()
     assert lines[2] == f"  {text}: {said}"
-    kept = "rows are kept" in said
+    kept = "rows are stored" in said
     assert ("rows, of each key" in lines) == kept
     assert ("  begin and end where a window does, and nowhere else" in lines) == kept
 

@@ -393,7 +393,7 @@ class Daily(wk.ContextFree):
 def test_explain_of_windows_that_depend_on_time_alone() -> None:
     query = wk.query(by="k", time="t", windows=wk.custom(Daily()), aggs=wk.sum("v"))
     # Without data the length says that times are no integers.
-    assert "  custom(Daily): context free; defined by code of your own; rows are kept" in query.explain()
+    assert "  custom(Daily): context free; defined by code of your own; rows are stored" in query.explain()
     schema = pa.schema({"k": pa.string(), "t": pa.timestamp("us"), "v": pa.int64()})
     for order, line in (
         ("out-of-order", "  slices would do for users' own windows that depend on time alone"),

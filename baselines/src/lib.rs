@@ -16,7 +16,7 @@
 //! | [`pairs`](Method::Pairs) | slices at starts and ends of windows | rows out of order; all but tumbling and sliding windows |
 //! | [`cutty`](Method::Cutty) | slices at starts of windows, a tree over them | rows out of order; windows whose edges depend on rows; functions whose partials grow with their rows |
 //!
-//! All support tumbling and sliding windows over time, and most those over the number of a key's rows; those that keep rows
+//! All support tumbling and sliding windows over time, and most those over the number of a key's rows; those that store rows
 //! or windows also support sessions, and `wid` windows that every so many arrivals end (Li 2008, §6.1.4). No technique
 //! supports other windows: the papers' experiments have none. The README has a table.
 //!

@@ -195,12 +195,12 @@ impl Wid {
         Ok(Windows::new(emitted, partials))
     }
 
-    /// Drops what has expired; nothing over time has unless a punctuation on ids is due.
-    fn evict(&mut self, is_due: bool) {
+    /// Drops what has expired; nothing over time has without a punctuation on ids.
+    fn evict(&mut self, is_punctuated: bool) {
         let (expired, floor) = (self.stream.expired(), self.stream.floor());
         let mut gone = Vec::new();
         let stream = &self.stream;
-        if is_due {
+        if is_punctuated {
             self.table.retain(|&(_, which, start), entry| {
                 let is_kept = stream.sliding[which as usize].1.extent(start).1 > expired;
                 if !is_kept {
@@ -261,8 +261,8 @@ impl Technique for Wid {
         let ids =
             |(_, window): &(u32, Sliding)| (window.first_covering(until[0]), window.first_covering(until[1]));
         let punctuated: Vec<(i64, i64)> = self.stream.sliding.iter().map(ids).collect();
-        let is_due = std::mem::replace(&mut self.punctuated, punctuated.clone()) != punctuated;
-        for (&(key, which, start), entry) in self.table.iter_mut().filter(|_| is_due) {
+        let is_punctuated = std::mem::replace(&mut self.punctuated, punctuated.clone()) != punctuated;
+        for (&(key, which, start), entry) in self.table.iter_mut().filter(|_| is_punctuated) {
             let (window, sliding) = self.stream.sliding[which as usize];
             let end = sliding.extent(start).1;
             if end <= watermark && !std::mem::replace(&mut entry.emitted, true) {
@@ -272,7 +272,7 @@ impl Technique for Wid {
         // A hash table has no order.
         ready.sort_by_key(|(emitted, _)| (emitted.key, emitted.window, emitted.start, emitted.ranks));
         let windows = self.answer(ready)?;
-        self.evict(is_due);
+        self.evict(is_punctuated);
         Ok(windows)
     }
 

@@ -41,10 +41,10 @@ class Number(NamedTuple):
 
 
 NUMBERS: Final = {
-    "q": Number("q is a number from 0 to 1, and 0.5 is the median", 0, 1),
-    "log2_k": Number("log2_k is a whole number from 4 to 21, and 12 is Spark's default", 4, 21, whole=True),
+    "q": Number("q is a number from 0 to 1 (0.5 is the median)", 0, 1),
+    "log2_k": Number("log2_k is a whole number from 4 to 21 (12 is Spark's default)", 4, 21, whole=True),
     "k": Number("k is a whole number from 1 to 2147483647", 1, 2**31 - 1, whole=True),
-    "share": Number("share is a number above 0, up to 1, of all values", 0, 1, beyond=True),
+    "share": Number("share is a number above 0 and at most 1, the part of all values", 0, 1, beyond=True),
 }
 
 
@@ -356,7 +356,7 @@ class Aggregate:
         Raises
         ------
         InvalidType, InvalidValue
-            A length is not one, is negative, or is not fixed, as a month is not; one end is by rows and the
+            A length is malformed, negative, or not fixed, as that of a month; one end is by rows and the
             other by time; no length is given; or a tail is given for a frame by rows or without start.
 
         Examples

@@ -22,7 +22,7 @@ def aligned(argument: str, given: pa.Schema, own: pa.Schema) -> Align | None:
     """Return what makes batches of the schema `given` batches of the schema `own`; None if they are already.
 
     Columns are found by name, in any order; others than those of `own` are left out. A column is cast if
-    every value stays what it is: among texts and among bytes of any layout, to and from dictionaries, from a
+    that loses no information: among texts and among bytes of any layout, to and from dictionaries, from a
     column of nulls, among integers, floats, decimals, units of time and of durations, between times of
     several zones, and lists of these. Whether a value is lost is checked value by value.
 

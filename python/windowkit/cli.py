@@ -176,7 +176,7 @@ def parser() -> Parser:
     add(
         "--format",
         choices=["parquet", "csv", "arrow"],
-        help="of paths whose extension does not tell, and of stdout (default: csv)",
+        help="of paths whose extension does not determine it, and of stdout (default: csv)",
     )
     add(
         "--window-columns",

@@ -32,7 +32,7 @@ class Decisions(NamedTuple):
     strategy: list[tuple[str, str, str, str]]
     """What was to be decided, how it was, why, and by which source."""
     keeping: list[str]
-    """Names of the queries for which rows are kept."""
+    """Names of the queries for which rows are stored."""
     stores: list[tuple[str, str]]
 
 
@@ -61,9 +61,9 @@ def described(order: str, queries: Mapping[str, Query], decisions: Decisions | N
     for what, answer, why, source in decisions.strategy:
         lines += [f"  {what}: {answer} ({source})", f"    {why}"]
     if decisions.keeping:
-        lines.append(f"rows are kept for {', '.join(map(quoted, decisions.keeping))} (§5.1)")
+        lines.append(f"rows are stored for {', '.join(map(quoted, decisions.keeping))} (§5.1)")
         lines += [f"  {line}" for line in KEPT[order]]
-        if order == "out-of-order" and ("keep rows", "no") in [each[:2] for each in decisions.strategy]:
+        if order == "out-of-order" and ("store rows", "no") in [each[:2] for each in decisions.strategy]:
             lines.append("  slices would do for users' own windows that depend on time alone")
     for form, why in decisions.stores:
         lines += [f"store: {form} (§5.2)", f"  {why}"]

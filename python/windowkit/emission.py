@@ -99,7 +99,7 @@ def every(length: Length, of: str = EVENT) -> Every:
         from 1970-01-01 00:00:00 UTC, from 0 in an integer column.
     of : {"event time", "processing time"}
         Whether the watermark passes the boundaries (rows in order are watermarks), or the clock of the
-        operator, at which each call of it looks once.
+        operator, which each of its calls reads once.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def every(length: Length, of: str = EVENT) -> Every:
     Raises
     ------
     InvalidType, InvalidValue
-        The length is not one, is not above zero, is a number of rows, or has a calendar unit such as the
+        The length is malformed, not above zero, a number of rows, or has a calendar unit such as the
         month; or, of processing time, it is not a duration of whole microseconds. `windowkit.Query.operator`
         raises if it does not fit the time column.
 

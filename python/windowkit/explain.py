@@ -42,7 +42,7 @@ def explain(query: Query, data: Any = None) -> str:
     query by device over ts
     windows
       sliding(10 minutes, 1 minute): context free; a row is in 10 of them
-      session(30 seconds): context aware, but its fragments merge, so that no rows are kept
+      session(30 seconds): context aware, but its fragments merge, so that no rows are stored
     slices, of each key
       begin every 1 minute, and after 30 seconds without rows
       store sum(v), count(v), moments(v)
@@ -73,7 +73,7 @@ def explain(query: Query, data: Any = None) -> str:
         "windows",
         *(
             f"  {window}: {window.character(context)}{days_of_utc(window, kind) if bound else ''}"
-            f"{f'; rows are kept ({source})' if needs_rows else ''}"
+            f"{f'; rows are stored ({source})' if needs_rows else ''}"
             for window, (context, _, needs_rows, source) in zip(query.windows, planned.windows, strict=True)
         ),
         *slices(query, planned, unit),
@@ -112,11 +112,11 @@ def days_of_utc(window: Window, kind: pa.DataType) -> str:
 
 
 def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[str]:
-    """Describe where slices begin, and whether rows are kept for that (Traub et al. 2019, Fig. 4)."""
+    """Describe where slices begin, and whether rows are stored for that (Traub et al. 2019, Fig. 4)."""
     whose = "each key" if query.by else "all rows"
     if planned.needs_rows:
         yield f"rows, of {whose}"
-        yield "  kept until all have arrived, and sorted by time, then by arrival"
+        yield "  stored until all have arrived, and sorted by time, then by arrival"
         yield f"slices, of {whose}"
         yield "  begin and end where a window does, and nowhere else"
         return

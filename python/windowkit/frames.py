@@ -140,14 +140,16 @@ def hop(tail: Length, start: Measure | None, by_rows: bool) -> Measure:
     found = length("tail", tail)
     if isinstance(found, Rows) or by_rows:
         raise InvalidType(
-            f"tail: {found} is given for a frame by {'rows' if by_rows else 'time'}; a tail is cut at "
-            "multiples of a time, of a frame by time"
+            f"tail: {found} is given for a frame by {'rows' if by_rows else 'time'}; only a frame by "
+            "time has a tail, which is cut at multiples of a length of time"
         )
     if units(found) <= 0:
-        raise InvalidValue(f"tail: {found} is no length; a tail is cut at multiples of more than 0")
+        raise InvalidValue(f"tail: {found} is not above 0; a tail is cut at multiples of a positive length")
     if start is None or zero(start):
         reaches = "has no start" if start is None else "does not reach back"
-        raise InvalidValue(f"tail: {found} is given for a frame that {reaches}; a tail is that of a length")
+        raise InvalidValue(
+            f"tail: {found} is given for a frame that {reaches}; only a frame of a given length has a tail"
+        )
     return found
 
 

@@ -111,7 +111,7 @@ def explain(rolling: Rolling, data: Any = None) -> str:
     >>> print(rolling.explain())
     rolling by device over ts
     rows, of each key
-      kept until all have arrived, and sorted by time, then by arrival: once for all frames
+      stored until all have arrived, and sorted by time, then by arrival: once for all frames
       partials of each row: sum(v), count(v), max(v), values(v)
     frames
       10 minutes: from 10 minutes before to its time, with both ends; rows at one time have the same
@@ -141,7 +141,7 @@ def described(rolling: Rolling, planned: _native.Plan) -> list[str]:
     return [
         f"rolling by {', '.join(rolling.by) or 'nothing'} over {rolling.time}",
         f"rows, of {'each key' if rolling.by else 'all rows'}",
-        "  kept until all have arrived, and sorted by time, then by arrival: once for all frames",
+        "  stored until all have arrived, and sorted by time, then by arrival: once for all frames",
         f"  partials of each row: {', '.join(stored)}",
         "frames",
         *(f"  {frame}: {frame.meaning}" for frame in frames),

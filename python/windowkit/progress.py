@@ -54,18 +54,19 @@ def delay(
         The watermark is this far behind the latest row: a duration, or an int in the units of an integer
         time column.
     rows : int, optional
-        No row comes after more than so many rows that are later than it: the watermark is the time of the
-        latest row but for the last `rows` ones, or up to `rows`/256 rows earlier. None before as many came.
+        No row arrives more than so many rows after one with a later time: the watermark is the latest time,
+        ignoring the last `rows` rows to arrive, and up to `rows`/256 more. There is no watermark until more
+        rows than that have arrived.
     share : float, optional
-        Between 0 and 1: the watermark is as far behind the latest row as this share of all rows came so far,
-        by a KLL sketch of how far each was behind the latest before it (its rank is exact to 1.33 %). None
-        before 1 / (1 - `share`) rows came.
+        Between 0 and 1: the watermark is so far behind the latest row that this share of the rows so far
+        would have been in time. A KLL sketch holds how far each row was behind the latest before it (ranks
+        are exact to 1.33 %). There is no watermark before 1 / (1 - `share`) rows have arrived.
     source : str, optional
         A column that says which source a row is from. Each source has its own watermark, and that of the
         stream is the least of them. Sources are known from their first row on.
     idle : str or datetime.timedelta, optional
         A source is left out once no row of it has come for so long, by the clock of the operator, until it
-        has rows again. Only calls of the operator look at the clock: `windowkit.Operator.advance` without an
+        has rows again. Only calls of the operator read the clock: `windowkit.Operator.advance` without an
         argument does nothing else. With all sources idle, the watermark stays.
     future : str, datetime.timedelta or int, optional
         A row that is further ahead of the latest row before it is set aside as late (``from the future``),

@@ -30,7 +30,7 @@ __all__ = ["Query", "query"]
 
 Form = Literal["pyarrow", "pandas", "polars"]
 MAX_WINDOWS: Final = 10**9
-"""Windows that a query may make at once, unless it says otherwise: many times what memory usually holds."""
+"""The greatest number of windows by default: many times what memory usually holds."""
 AGGREGATES: Final = (
     "an aggregate like windowkit.sum('v'), or a sequence of them; those over frames are for windowkit.rolling"
 )
@@ -69,9 +69,10 @@ class Query:
     windows : tuple of Window
     aggs : tuple of Aggregate
     max_windows : int or None
-        How many windows it may make at once.
+        The greatest number of windows that a run, a task of Spark or a call of an operator may make; None
+        for any number.
     emit : Emission or None
-        What streams say besides final results.
+        When streams emit windows besides when they are final, and how results of a window relate.
     window_columns : {"struct", "flat"}
         Whether a window is one column of results, or two.
     weight : str or None
@@ -542,7 +543,7 @@ class Query:
         store : {"auto", "lazy", "eager"}
             How slices are held: in order of time, so that a window combines its slices when it is emitted, or
             with a tree above them, so that it combines O(log n) nodes (in order, and where the function has
-            an inverse, with running totals: O(1)). Slices whose rows are kept are always held in order of
+            an inverse, with running totals: O(1)). Slices whose rows are stored are always held in order of
             time.
         late_limit : int, optional
             How many rows that are too late, or have no time or gap, are held for `Operator.take_late`.
@@ -699,11 +700,11 @@ def query(
     aggs : Aggregate or sequence of Aggregate
         At least one; their output names must differ.
     max_windows : int, optional
-        How many windows the query may make at once: in `Query.run` and `Query.batches`, in each task of
-        Spark, and in each call of a stream operator. More than these are an error, which is raised before
-        any of them is computed: a slide of a nanosecond rather than a second makes a billion windows of each.
-        Only windows that the rows determine (windows by rows, of which there are no more than rows, and
-        user-defined ones) are counted as they are listed. None for any number.
+        The greatest number of windows that the query may make in `Query.run` and `Query.batches`, in each
+        task of Spark, and in each call of a stream operator. More than these are an error, which is raised
+        before any of them is computed: a slide of a nanosecond rather than a second makes a billion windows
+        of each. Only windows that the rows determine (windows by rows, of which there are no more than
+        rows, and user-defined ones) are counted as they are listed. None for any number.
     emit : Emission, optional
         When a stream emits windows that are not final, and how their results relate:
         `windowkit.emit`. `Query.run` and `Query.batches`, here and in Spark, ignore it, as all rows are

@@ -143,7 +143,7 @@ class Rolling:
         Parameters
         ----------
         labels : as the data of `run`
-            Rows with a key and a time. They are in no frame.
+            Rows with a key and a time. They are not events and are never part of a frame.
         events : as the data of `run`
             What is aggregated; a Spark DataFrame if `labels` is one.
         by : str or sequence of str, optional
@@ -175,8 +175,8 @@ class Rolling:
         Notes
         -----
         A label whose key has no events gets the aggregates of no rows: 0 if they count, else null. Keys are
-        equal as in `run`: null keys are a group of their own. Nobody knows when events without time happened,
-        so that they are in no frame, and frames of labels without time are empty.
+        equal as in `run`: null keys are a group of their own. An event without a time is in no frame, since
+        its time is unknown, and the frames of a label without a time are empty.
 
         Time and memory as of `run`, with labels in place of the rows that have results.
 
@@ -335,7 +335,7 @@ def labels_of(
     Raises
     ------
     InvalidType, InvalidValue
-        A name is none, there are too few of them or too many, or a frame reaches beyond its row.
+        A name is invalid, there are more or fewer names of keys than keys, or a frame reaches beyond its row.
     """
     for each in rolling.aggs:
         if each.frame.looks_ahead:

@@ -52,14 +52,14 @@ class Operator:
 
     A call that raises leaves the operator as it was.
 
-    ``with query.operator() as op:`` lets go of what the operator holds where the block ends, however it ends.
-    It does not end the stream, as there would be no one to take the windows that are left: call `close` for
+    ``with query.operator() as op:`` releases what the operator holds when the block ends, however it ends. It
+    does not end the stream, as there would be no one to take the windows that are left: call `close` for
     these. After the block the operator can no longer be used.
 
     Notes
     -----
     General stream slicing (Traub et al., EDBT 2019): all queries share slices, non-overlapping chunks of a
-    key's time line between window edges, with partial aggregates and no rows. Memory is O(slices that some
+    key's timeline between window edges, with partial aggregates and no rows. Memory is O(slices that some
     window still needs), whatever the number of rows; of functions whose partial aggregates are as large as
     their rows make them (exact quantiles, mode, distinct values, lists) it is O(values in these). Late rows
     are held until `take_late`, up to ``late_limit`` of them.
@@ -104,7 +104,7 @@ class Operator:
         self._progress = progress
         if order == "in-order" and progress is not None:
             raise InvalidValue(
-                "progress: it is given for order='in-order', where each row is a watermark; it is for "
+                "progress: it is given for order='in-order', where each row is a watermark; it requires "
                 "order='out-of-order'"
             )
         query = with_policy(query, emit)
@@ -213,7 +213,7 @@ class Operator:
 
     @property
     def late(self) -> int:
-        """How many rows queries lack, each once for every query that lacks it; see `take_late`."""
+        """The number of rows that came too late or without a time, once for each query; see `take_late`."""
         return self.stats().late
 
     def push(self, batch: Any, *, validate: bool | None = None) -> pa.Table:
@@ -224,8 +224,8 @@ class Operator:
         batch : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
             Rows, as for `windowkit.Query.run`. The schema of the first one that is taken, with all its
             columns, is that of the stream, unless `schema` was given. Later ones have these columns, in any
-            order: they are found by name, and others are ignored. A type may be another one if every value
-            stays what it is: texts and bytes of any layout, dictionaries, columns of nulls, other units of
+            order: they are found by name, and others are ignored. A type may be another one if the cast loses
+            no information: texts and bytes of any layout, dictionaries, columns of nulls, other units of
             time, integers and floats of other widths if their values fit, and times of another zone.
         validate : bool, optional
             Look at every value, and refuse malformed data, as `windowkit.Query.run` does.
@@ -551,7 +551,7 @@ class Operator:
         return self._ask("punctuate", punctuate)
 
     def take_late(self) -> pa.Table:
-        """Return the rows that queries lack, as they came too late or without a time, and stop holding them.
+        """Return the rows that came too late, or without a time, and release them.
 
         Returns
         -------
@@ -559,8 +559,8 @@ class Operator:
             The rows since the last call, with all their columns, ``query_name`` once there has been more than
             one query, and ``late_reason``: ``too late``, ``null time``, ``no gap`` where sessions take theirs
             from a column, ``from the future`` (see `windowkit.delay`), or ``before the query``: a query that
-            was added later does not read such rows. A row that several queries lack comes once for
-            each. They are held until this call; `Stats.late_bytes` is the memory they take. Once
+            was added later does not read such rows. A row that is late for several queries is returned
+            once for each. They are held until this call; `Stats.late_bytes` is the memory they take. Once
             ``late_limit`` of `windowkit.Query.operator` are held, further rows are dropped until the next
             call, and counted by `Stats.late` and `Stats.late_dropped`.
         """
@@ -669,7 +669,7 @@ class Operator:
         queries
           q1: session(5); max(v)
         decisions (Traub et al. 2019)
-          keep rows: no (§5.1, Fig. 4)
+          store rows: no (§5.1, Fig. 4)
             every function is commutative, every window context free or a session, and none counts rows
           split slices: no (§5.2, Fig. 5)
             no window gets an edge within a slice that exists
@@ -733,7 +733,8 @@ class Operator:
         Raises
         ------
         InvalidType, InvalidValue
-            The bytes are not a snapshot, are truncated or damaged, or are of another version or query.
+            The bytes are not a snapshot, are truncated or damaged, are of a version that this windowkit does
+            not read (it reads its own and some older ones), or are of other queries.
         """
         if not isinstance(snapshot, bytes | bytearray | memoryview):
             raise InvalidType(f"snapshot: it is {a_type(snapshot)}; a snapshot is bytes")
@@ -782,8 +783,8 @@ class Operator:
         lateness = of_measure("allowed_lateness", given)
         if self._order == "in-order" and lateness[0]:
             raise InvalidValue(
-                f"allowed_lateness: {given!r} is given for order='in-order', where no row is late; it is for "
-                "order='out-of-order'"
+                f"allowed_lateness: {given!r} is given for order='in-order', where no row is late; it "
+                "requires order='out-of-order'"
             )
         return lateness
 
@@ -905,16 +906,16 @@ def stamps_of(queries: Sequence[object], clock: Clock | None, *, is_idle: bool) 
         return Stamps(clock)
     if clock is not None and not is_idle and not any(map(has_clock, given)):
         raise InvalidValue(
-            "clock: it is given for a query over a column of times; it is for one over "
-            "windowkit.PROCESSING_TIME, for progress=windowkit.delay(..., idle=...), and for emission "
-            "policies with windowkit.every(..., of='processing time')"
+            "clock: it is given for a query over a column of times; it requires one over "
+            "windowkit.PROCESSING_TIME, progress=windowkit.delay(..., idle=...), or an emission policy with "
+            "windowkit.every(..., of='processing time')"
         )
     return None
 
 
 def with_policy(query: Query, emit: Emission | None) -> Query:
     """Return the query with this emission policy in place of its own, if one is given."""
-    # What is no query is refused where it is entered.
+    # Anything that is not a query is refused where it is used.
     return query if emit is None or not isinstance(query, Query) else replace(query, emit=emit)
 
 

@@ -48,7 +48,7 @@ def aggregate(
     identity : object, optional
         A state, as a Python value or Arrow scalar, of no rows. Without it windows without rows are null.
     commutative : bool, default False
-        Whether ``combine(a, b)`` equals ``combine(b, a)``. If so, states are kept instead of rows.
+        Whether ``combine(a, b)`` equals ``combine(b, a)``. If so, states are stored instead of rows.
 
     Returns
     -------

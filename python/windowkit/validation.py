@@ -1,10 +1,10 @@
 """Whether Arrow data is what it says: checked here, by pyarrow, before the native core imports it.
 
-Arrays of pyarrow know how long their buffers are, so a look at those and at the last offsets, whatever the
-number of rows, tells whether their lengths are true. The C data interface, by which the core imports them,
+Arrays of pyarrow know how long their buffers are, so those and the last offsets tell, whatever the
+number of rows, whether their lengths are true. The C data interface, by which the core imports them,
 has no lengths of buffers. The core in turn checks each offset, view and dictionary code that it reads.
-Nothing but a look at every value finds text that is not UTF-8, wrong counts of nulls and decimals with too
-many digits: a full validation, for data whose producer is not trusted.
+Text that is not UTF-8, wrong counts of nulls and decimals with too many digits are found only by reading
+every value: a full validation, for data whose producer is not trusted.
 """
 
 from __future__ import annotations

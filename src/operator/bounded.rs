@@ -182,7 +182,7 @@ impl Bounded {
         }
     }
 
-    /// Bytes held by keys, slots and their partials; 0 where rows are kept instead. Buffers that values share with the
+    /// Bytes held by keys, slots and their partials; 0 where rows are stored instead. Buffers that values share with the
     /// batches that brought them are counted in full.
     pub fn bytes(&self) -> usize {
         match &self.held {

@@ -470,8 +470,8 @@ fn check_gaps(windows: &[(String, Window)]) -> Result<()> {
     };
     let (name, of) = if first.is_some() { (&windows[0].0, other) } else { (other, &windows[0].0) };
     Err(Error::InvalidValue(format!(
-        "windows: {name} has gaps from a column, and {of} does not have them from the same; a row without a gap is in \
-         no window of a query: allowed is a query for each"
+        "windows: {name} takes its gaps from a column, from which {of} does not; a row without a gap is in no window \
+         of its query, so make a query for each"
     )))
 }
 

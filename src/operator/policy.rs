@@ -161,7 +161,9 @@ impl Policy {
                 ("and", Some(from)) => Part::of(Trigger::All(keyed("and", parts.split_off(from))?)),
                 ("then", Some(from)) => Part::of(chain(keyed("then", parts.split_off(from))?)?),
                 ("repeat", Some(from)) => Part::of(repeated(keyed("repeat", parts.split_off(from))?)),
-                _ => return Err(Error::InvalidValue(format!("early: '{kind}' of {number} is no trigger"))),
+                _ => {
+                    return Err(Error::InvalidValue(format!("early: '{kind}' of {number} is not a trigger")));
+                }
             };
             parts.push(part);
         }

@@ -60,9 +60,9 @@ impl Weights {
         };
         if let Some((window, _)) = windows.iter().find(|(_, window)| !is_fixed(window)) {
             return Err(Error::InvalidValue(format!(
-                "windows: {window} is determined by rows, and rows of weight -1 take these back; with weight='{name}', \
-                 allowed are windows that no row changes: tumbling and sliding ones by time, bands, landmark windows, the \
-                 global window, and a windowkit.ContextFree"
+                "windows: {window} is determined by rows, and a row of weight -1 would change it; with weight='{name}', \
+                 allowed are windows whose extent no row changes: tumbling and sliding ones by time, bands, landmark \
+                 windows, the global window, and a windowkit.ContextFree"
             )));
         }
         let types = |stored: &Stored| -> Vec<DataType> {

@@ -225,7 +225,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A length in units of a calendar; `None` if it is no whole number of days or months.
+    /// A length in units of a calendar; `None` if it is not a whole number of days or months.
     fn units(&self, what: &str, length: Length) -> Result<Option<(Unit, i64)>> {
         let (unit, count) = match length {
             Length::Months(count) => (Unit::Months, count),
@@ -250,7 +250,7 @@ impl Binder<'_> {
     fn whole_units(&self, what: &str, length: Length) -> Result<(Unit, i64)> {
         let refused = || {
             self.refused(format!(
-                "the {what} of {} is no whole number of days, weeks, months, quarters or years, which alone depend on a \
+                "the {what} of {} is not a whole number of days, weeks, months, quarters or years, which alone depend on a \
                  zone; give other lengths without zone, and shift them by start_time where its hours begin at other \
                  minutes",
                 self.name
@@ -272,8 +272,8 @@ impl Binder<'_> {
         match given {
             DataType::Timestamp(_, Some(_)) => Zone::named(zone).map(Some),
             DataType::Timestamp(_, None) => Err(Error::InvalidType(format!(
-                "windows: {name} has the zone {zone:?}, but column '{column}' is {given}, whose times are local as they \
-                 are; allowed is a column of timestamps with a zone, or no zone"
+                "windows: {name} has the zone {zone:?}, but column '{column}' is {given}, whose times are taken as \
+                 local time; allowed is a column of timestamps with a zone, or no zone"
             ))),
             _ => Err(Error::InvalidType(format!(
                 "windows: {name} has the zone {zone:?}, but column '{column}' is {given}, and dates are the same in \
@@ -543,15 +543,15 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
             let (other, slide) = binder.whole_units("slide", *slide)?;
             if unit != other {
                 return binder.refused(format!(
-                    "the size of {name} is a number of {} and its slide of {}; allowed are two numbers of days or weeks, or \
-                     two of months, quarters or years",
+                    "the size of {name} is a number of {} and its slide of {}; allowed are numbers of days or weeks for \
+                     both, or of months, quarters or years for both",
                     unit_name(unit),
                     unit_name(other)
                 ));
             }
             if slide > size {
                 return binder.refused(format!(
-                    "the slide of {name} is greater than its size; rows between two windows would belong to none"
+                    "the slide of {name} is greater than its size; rows between two windows would be in no window"
                 ));
             }
             let periods = binder.periods((unit, slide), *start_time, calendar)?;
@@ -654,7 +654,7 @@ fn bind_sliding(
     let name = binder.name;
     let too_far = || {
         binder.refused(format!(
-            "the slide of {name} is greater than its size; rows between two windows would belong to none"
+            "the slide of {name} is greater than its size; rows between two windows would be in no window"
         ))
     };
     match (size, slide) {

@@ -262,7 +262,7 @@ impl PyOperator {
         detached(py, || self.with(|stream| Ok(stream.names().map(str::to_owned).collect())))
     }
 
-    /// The names of the queries that rows are kept for.
+    /// The names of the queries for which rows are stored.
     fn keeping_rows(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         detached(py, || {
             self.with(|stream| Ok(stream.keeping_rows().into_iter().map(str::to_owned).collect()))
@@ -324,7 +324,7 @@ impl PyOperator {
                 let strategy = stream.strategy();
                 let (keep, split) = (&strategy.keep_rows, &strategy.split);
                 let mut answers: Vec<Answer> = vec![
-                    ("keep rows", yes(keep), keep.because, keep.source),
+                    ("store rows", yes(keep), keep.because, keep.source),
                     ("split slices", yes(split), split.because, split.source),
                 ];
                 for remove in &strategy.remove {

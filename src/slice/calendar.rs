@@ -22,7 +22,7 @@ const AHEAD: usize = 64;
 /// If a stream jumps over more stretches than this, the edges in between are not listed.
 const STRETCHES: u64 = 8;
 
-/// The slices of a time line, found quickly near the current time.
+/// The slices of a timeline, found quickly near the current time.
 #[derive(Debug, Clone)]
 pub struct Calendar {
     families: Vec<Family>,

@@ -1,4 +1,4 @@
-//! A stretch of one key's time line with the cells of its slices, for the rows of one call.
+//! A stretch of one key's timeline with the cells of its slices, for the rows of one call.
 //!
 //! | | |
 //! |---|---|

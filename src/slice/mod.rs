@@ -1,4 +1,4 @@
-//! Slices: non-overlapping chunks of one key's time line, each with one partial aggregate per function.
+//! Slices: non-overlapping chunks of one key's timeline, each with one partial aggregate per function.
 //!
 //! [`Edges`] says where slices must be cut so that every window is a whole number of them; the [`Slicer`] gives each
 //! row the slot of its slice with one comparison while rows come in order; a [`SliceTable`] holds the slots as

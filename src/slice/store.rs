@@ -222,7 +222,7 @@ impl Store {
         self.partials.iter_mut().try_for_each(|partials| partials.keep_up(Upkeep::Compact))
     }
 
-    /// Whether compacting slots pays off: they have doubled, or many rows arrived. Where rows are kept, `kept` of them,
+    /// Whether compacting slots pays off: they have doubled, or many rows arrived. Where rows are stored, `kept` of them,
     /// rows may have been folded several times.
     pub fn is_loose(&self, timelines: &Timelines, kept: Option<usize>) -> bool {
         let (least, rows) = match kept {

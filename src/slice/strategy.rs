@@ -91,7 +91,7 @@ impl<T> Ruling<T> {
 /// What slices store and how they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strategy {
-    /// Whether rows are kept besides partials (Fig. 4).
+    /// Whether rows are stored besides partials (Fig. 4).
     pub keep_rows: Ruling<bool>,
     /// Whether slices can be split (Fig. 5).
     pub split: Ruling<bool>,
@@ -227,7 +227,7 @@ mod tests {
         (strategy.keep_rows.answer, strategy.split.answer, remove)
     }
 
-    /// The three figures as one truth table: order, window, function; keep rows, split, remove.
+    /// The three figures as one truth table: order, window, function; store rows, split, remove.
     #[test]
     fn the_figures() {
         use Order::{InOrder, OutOfOrder};

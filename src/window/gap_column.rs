@@ -52,7 +52,7 @@ impl GapColumn {
     /// The gaps in units of the measure.
     ///
     /// # Errors
-    /// `InvalidValue` for one that is no whole number of these.
+    /// `InvalidValue` for one that is not a whole number of these.
     pub(super) fn lengths(&self, column: &ArrayRef) -> Result<Vec<i64>> {
         let length = |&value: &i64| {
             let exact = i128::from(value) * i128::from(self.unit);

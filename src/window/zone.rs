@@ -60,7 +60,7 @@ impl Zone {
     fn read(name: &str) -> Result<Self> {
         let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| {
             Error::InvalidValue(format!(
-                "zone: {name:?} is no time zone; allowed are names of the tz database, as in 'America/New_York', and \
+                "zone: {name:?} is not a time zone; allowed are names of the tz database, as in 'America/New_York', and \
                  fixed offsets of at most 18 hours, as in '+02:00'"
             ))
         })?;
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(Zone::named("America/New_York").unwrap().name(), "America/New_York");
         assert_eq!(Zone::named("america/new_york").unwrap().name(), "America/New_York");
         let error = Zone::named("America/NewYork").unwrap_err().to_string();
-        assert!(error.contains("\"America/NewYork\" is no time zone"), "{error}");
+        assert!(error.contains("\"America/NewYork\" is not a time zone"), "{error}");
     }
 
     #[test]

@@ -164,7 +164,7 @@ def test_times_without_zone_and_dates(df, settings):
         assert sorted(zip(*found.to_pydict().values(), strict=True)) == sorted(
             zip(*wanted.to_pydict().values(), strict=True)
         )
-    with pytest.raises(wk.InvalidType, match="local as they are"):
+    with pytest.raises(wk.InvalidType, match="taken as local time"):
         wk.query(by=[], time="ts", windows=wk.tumbling("1 day", zone="UTC"), aggs=wk.count()).run(local)
 
 

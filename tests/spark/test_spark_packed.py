@@ -453,8 +453,8 @@ def test_metrics_count_what_goes_through(readings):
     for wrong in (None, True, [1]):
         with pytest.raises(wk.InvalidType, match="timeout is a number of seconds"):
             metrics.values(wrong)
-    assert repr(windowkit.spark.Metrics()).endswith(": metrics of no action yet>")
-    assert "metrics of no action yet" in windowkit.spark.Metrics()._repr_html_()
+    assert repr(windowkit.spark.Metrics()).endswith(": no action yet>")
+    assert "no action yet" in windowkit.spark.Metrics()._repr_html_()
     with pytest.raises(wk.InvalidValue, match="they belong to a result already"):
         windowkit.spark.aggregate(readings, query, metrics=metrics)
     with pytest.raises(wk.InvalidValue, match="they belong to no result yet"):

@@ -140,7 +140,7 @@ def test_a_look_that_fails_fails_nothing(many):
     fails = many.withColumn("k", sf.expr("if(v >= 0, raise_error('no such key'), k)")).cache()
     said = looked(job(fails, QUERY))
     assert isinstance(said, str)
-    assert said.startswith("a look at rows failed: ")
+    assert said.startswith("sampling rows failed: ")
     result = QUERY.run(fails)
     with pytest.raises(PySparkException, match="no such key"):
         result.collect()

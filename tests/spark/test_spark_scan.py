@@ -376,7 +376,7 @@ def test_explain_tells_what_is_read(spark, path):
     assert "  filter: (flag == true)" in text
     assert "  row groups: 8 in 1 file, of which statistics rule out 0" in text
     # An estimate from statistics, which was here, decided nothing: what tasks see does.
-    assert "  expected: 8 rows per slice, the default, as tasks look at their first rows" in text
+    assert "  expected: 8 rows per slice, the default, as tasks sample their first rows" in text
     few = wk.query(by=[], time="ts", windows=SLIDING, aggs=wk.count())
     hinted = windowkit.spark.explain_scan(spark, path, few, rows_per_slice=1)
     assert "  rows are packed as they are, as slices would be hardly fewer" in hinted
@@ -415,8 +415,8 @@ def test_metrics_of_nothing_are_zero(spark, path, filtered):
     metrics = windowkit.spark.Metrics()
     chosen = [("v", ">", 1e9)] if filtered else None
     result = windowkit.spark.scan(spark, path, query, filter=chosen, metrics=metrics)
-    assert str(metrics) == "metrics of no action yet"
-    with pytest.raises(wk.InvalidValue, match="no action on their result was done within 0 s"):
+    assert str(metrics) == "no action yet"
+    with pytest.raises(wk.InvalidValue, match="no action on their result was completed within 0 s"):
         metrics.values(timeout=0)
     assert (result if filtered else result.where("false")).collect() == []
     assert metrics.values()["windows out"] == 0

@@ -326,7 +326,7 @@ def test_many_files_are_not_all_asked(spark, tmp_path):
         pq.write_table(table(), tmp_path / f"{file:02d}.parquet", row_group_size=30)
     query = wk.query(by="row", time="t", windows=wk.tumbling("1 minute"), aggs=wk.count())
     emitted = windowkit.spark.explain_scan(spark, str(tmp_path), query)
-    assert "  expected: 8 rows per slice, the default, as tasks look at their first rows" in emitted
+    assert "  expected: 8 rows per slice, the default, as tasks sample their first rows" in emitted
     assert "  row groups: 16 in 8 of 20 files" in emitted
 
 

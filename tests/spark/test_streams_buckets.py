@@ -189,7 +189,7 @@ def test_late_rows_are_counted_and_update_windows_within_the_lateness() -> None:
     assert run.late == 0
 
 
-def test_the_log_of_a_bucket_is_read_only_for_rows_and_when_something_is_due(
+def test_the_log_of_a_bucket_is_read_only_for_rows_and_when_a_result_is_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read = []
@@ -315,7 +315,7 @@ def test_a_checkpoint_of_another_query_is_refused(message: str) -> None:
     with pytest.raises(wk.InvalidValue, match="checkpointLocation: its state has ") as raised:
         run.batch(table(("q", 2, 1.0)))
     assert message in str(raised.value)
-    # Without rows nobody speaks to the guard, but what is due is found to be another's.
+    # Without rows nobody speaks to the guard, but a bucket with a result is found to be another's.
     checkpoint.watermark = 10**6
     with pytest.raises(wk.InvalidValue, match=r"state: bucket \d+ is of plan"):
         Run(other, SCHEMA, checkpoint=checkpoint, **options).batch()

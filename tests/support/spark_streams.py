@@ -44,13 +44,13 @@ class Log:
 
 class Timers:
     def __init__(self) -> None:
-        self.due: set[int] = set()
+        self.expiries: set[int] = set()
 
     def registerTimer(self, expiry: int) -> None:  # noqa: N802
-        self.due.add(expiry)
+        self.expiries.add(expiry)
 
     def deleteTimer(self, expiry: int) -> None:  # noqa: N802
-        self.due.remove(expiry)
+        self.expiries.remove(expiry)
 
 
 class Kept:
@@ -122,10 +122,10 @@ class Run:
             else:
                 returned += self.step(number, kept, given, by_timer=False)
         for number, kept in there.kept.items():
-            for expired in sorted(due for due in kept.timers.due if due <= there.watermark):
+            for expired in sorted(at for at in kept.timers.expiries if at <= there.watermark):
                 returned += self.step(number, kept, [], by_timer=True)
                 kept.timers.deleteTimer(expired)
-            assert len(kept.timers.due) == (number != GUARD)
+            assert len(kept.timers.expiries) == (number != GUARD)
         there.watermark = there.latest
         return returned
 

@@ -66,7 +66,7 @@ pub fn buffering(workload: &Workload) -> Box<dyn Worker> {
     Box::new(Reference::new(workload, Method::Buffering))
 }
 
-/// Rows are kept, and each window is computed from its rows when it ends.
+/// Rows are stored, and each window is computed from its rows when it ends.
 pub fn rows(workload: &Workload) -> Box<dyn Worker> {
     Box::new(Reference::new(workload, Method::TupleBuffer))
 }

@@ -515,7 +515,7 @@ fn an_error_of_a_function_is_handed_on() {
         let mut technique = method.make(Setting { windows, own, order, lateness: 0, partials }).unwrap();
         let column: ArrayRef = Arc::new(Int64Array::from(vec![5, 13]));
         let pushed = technique.push(&[0, 0], &[1, 2], &[Input { columns: vec![column], taken: None }]);
-        // Those that keep rows call the function when a window is final, and some only when its result is asked for.
+        // Those that store rows call the function when a window is final, and some only when its result is asked for.
         let closed = pushed.and_then(|_| technique.close());
         let error =
             closed.and_then(|windows| windows.partials[0].lower()).err().map(|error| error.to_string());

@@ -163,8 +163,8 @@ class Partitioner:
 
         Notes
         -----
-        If a signal handler raises meanwhile (Ctrl-C), the state is as before the call, too. A long call looks
-        for signals at every 16,384 rows. What it takes to go back is a copy of the state now and then, and
+        If a signal handler raises meanwhile (Ctrl-C), the state is as before the call, too. A long call polls
+        for signals every 16,384 rows. What it takes to go back is a copy of the state now and then, and
         the hashes of the rows since: as much memory as `memory` tells, and up to 32 MiB.
 
         Examples

@@ -74,7 +74,7 @@ def between(enter: str, leave: str, *, exclusive: bool = False) -> Between:
         Runs of a key's rows in the order of time, and then of arrival. Rows outside are in no window. A
         window that is open when there are no more rows ends with the last of them. Start and end of a window
         are the times of its first and last row. Forward context free (Traub et al. 2019, §4.4; Onyx's design
-        notes ask for such predicates): O(1) work per row; rows are kept until all have arrived.
+        notes ask for such predicates): O(1) work per row; rows are stored until all have arrived.
 
     Raises
     ------

@@ -172,7 +172,8 @@ def landmark(
     Raises
     ------
     InvalidType, InvalidValue
-        A length is not one, or they do not fit each other; both or none of `start` and `period` are given.
+        A length is malformed, `period` is not a multiple of `every`, or both or neither of `start` and
+        `period` are given.
 
     Examples
     --------

@@ -59,7 +59,7 @@ class Localised(Window):
         return [f"{name}={value}" for name, value in named.items() if value is not None]
 
     def require_periods(self, argument: str, measure: Period) -> None:
-        """Refuse what is no number of days or months where periods are meant."""
+        """Refuse what is not a number of days or months where periods are meant."""
         given = self.given()
         if not isinstance(measure, Duration | Months):
             raise InvalidType(
@@ -68,8 +68,8 @@ class Localised(Window):
             )
         if isinstance(measure, Duration) and measure.nanoseconds % DAY:
             raise InvalidValue(
-                f"{argument}: {shown(measure)} is no whole number of days where {given}; hours and shorter "
-                "lengths are the same in every zone, but for a start_time"
+                f"{argument}: {shown(measure)} is not a whole number of days where {given}; hours and "
+                "shorter lengths have no zone, which would only shift where they begin; start_time does that"
             )
 
     def require_same_unit(self, argument: str, measure: Period, other: str, reference: Period) -> None:
@@ -105,7 +105,7 @@ class Localised(Window):
         """Refuse the day with which weeks begin where windows do not begin every week."""
         if self.week_start is not None and (isinstance(period, Months) or units(period) % WEEK):
             raise InvalidValue(
-                f"week_start: {self.week_start!r} is given where {other} is {shown(period)}; it is for "
+                f"week_start: {self.week_start!r} is given where {other} is {shown(period)}; it requires "
                 "windows that begin every week, or every few weeks"
             )
 
@@ -130,7 +130,7 @@ def checked_zone(zone: ZoneLike | None) -> str | None:
     Raises
     ------
     InvalidType, InvalidValue
-        `zone` is no text or tzinfo, or not like a name or an offset.
+        `zone` is not a text or a tzinfo, or not like a name or an offset.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def _offset(offset: timedelta) -> str:
     sign = "-" if offset < timedelta(0) else "+"
     minutes, rest = divmod(abs(offset), timedelta(minutes=1))
     if rest:
-        raise InvalidValue(f"zone: {offset} is no whole number of minutes; {ALLOWED}")
+        raise InvalidValue(f"zone: {offset} is not a whole number of minutes; {ALLOWED}")
     return f"{sign}{minutes // 60:02}:{minutes % 60:02}"
 
 
@@ -173,7 +173,7 @@ def checked_week_start(week_start: str | None) -> str | None:
     Raises
     ------
     InvalidType, InvalidValue
-        `week_start` is not one.
+        `week_start` is not a day of the week.
     """
     if isinstance(week_start, str):
         week_start = week_start.lower()

@@ -70,7 +70,7 @@ class Session(Window):
     def character(self, context: str) -> str:
         """Describe how many windows a row is in, or which rows are in one."""
         if self.merges:
-            return "context aware, but its fragments merge, so that no rows are kept"
+            return "context aware, but its fragments merge, so that no rows are stored"
         if self.column is None:
             return f"{context}; where a long one is cut depends on its first row"
         return f"{context}; each row has its own gap, and a row without one is dropped"
@@ -124,14 +124,14 @@ def session(
     Session
         The windows ``[first row, last row + gap)``; with a column, up to the latest of the rows' t + gap;
         with `at_most`, cut off at ``first row + at_most``. Context aware, but out-of-order rows only ever
-        join fragments, so partial aggregates suffice and no rows are kept (Traub et al. 2019, §5.1):
+        join fragments, so partial aggregates suffice and no rows are stored (Traub et al. 2019, §5.1):
         O(log n) work and O(1) memory per fragment. With a column or `at_most` fragments do not merge, and
-        rows are kept: O(1) work per row.
+        rows are stored: O(1) work per row.
 
     Raises
     ------
     InvalidType, InvalidValue
-        A length is not one, is not positive, or `at_most` is less than `gap`; both or none of `gap` and
+        A length is malformed or not positive, or `at_most` is less than `gap`; both or neither of `gap` and
         `column` are given.
 
     Examples

@@ -146,8 +146,8 @@ def sliding(
         fewer rows are included.
     order : str, default "time"
         For windows of a length of time every so many rows: whether a key's rows are counted in the order of
-        ``"time"``, or of their ``"arrival"``, the order in which the data has them. Spark cannot say the
-        latter.
+        ``"time"``, or of their ``"arrival"``, the order in which the data has them. Spark does not preserve
+        the latter.
     zone : str or datetime.tzinfo, optional
         The time zone whose days, weeks, months, quarters and years the lengths are: a name such as
         ``"America/New_York"``, or an offset such as ``"+02:00"``. For columns of timestamps with a zone,
@@ -174,7 +174,7 @@ def sliding(
         ``order="arrival"`` it is the 100th, 200th, ... row of the key to arrive that ends a window (Eq.
         5.13-5.15): a row that comes late moves no window's end.
 
-        All but the first keep rows until all have arrived.
+        All but the first store rows until all have arrived.
 
         With a calendar: a number of its periods by a number of them, of one unit, as in
         ``sliding("1 week", "1 day", zone="Europe/Paris")``; see `tumbling`.

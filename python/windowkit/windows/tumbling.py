@@ -109,15 +109,15 @@ def tumbling(
         The windows ``[start_time + k * size, start_time + (k + 1) * size)`` for all integers k. Context
         free: O(1) work per row, O(1) memory per window (Li 2008, §5.1.2; Traub et al. 2019, §4.4). By rows:
         ranks ``[k * rows, (k + 1) * rows)`` of a key's rows in the order of time, then of arrival (Li 2008,
-        Eq. 5.4-5.6), for which rows are kept until all have arrived. With a calendar: its periods, which
+        Eq. 5.4-5.6), for which rows are stored until all have arrived. With a calendar: its periods, which
         begin with the first instant of a day by the clock, so that days have 23 or 25 hours where clocks are
         set; as Spark's ``date_trunc`` in a session of that zone.
 
     Raises
     ------
     InvalidType, InvalidValue
-        A length is not one, is not positive, or `start_time` is too large; or a zone is given for lengths
-        that are no whole days or months.
+        A length is malformed or not positive, or `start_time` is too large; or a zone is given for lengths
+        that are not whole numbers of days or months.
 
     Examples
     --------

@@ -240,7 +240,7 @@ def custom(definition: Definition) -> Custom:
     Returns
     -------
     Custom
-        Its default name is ``custom(<class>)``; it has no text form that `parse` could read. Rows are kept
+        Its default name is ``custom(<class>)``; it has no text form that `parse` could read. Rows are stored
         until all have arrived (Traub et al. 2019, §5.4.2). What your code raises when a query runs, or what
         it returns that is not a window, raises `windowkit.InvalidValue` with the window's name, the exception
         as its cause.

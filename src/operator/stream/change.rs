@@ -37,7 +37,7 @@ impl Operator {
         let Some(at) = self.entries.iter().position(|entry| entry.name == name) else {
             let names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
             return Err(Error::InvalidValue(format!(
-                "query: there is none named '{name}'; there are '{}'",
+                "query: there is none named '{name}'; names of this operator's queries: '{}'",
                 names.join("', '")
             )));
         };
@@ -49,7 +49,7 @@ impl Operator {
         let waiting = self.emission.as_ref().map_or(0, |emission| emission.waiting(name));
         if waiting > 0 {
             return Err(Error::InvalidValue(format!(
-                "query: {waiting} results of '{name}' wait, as its emission policy holds them back; remove it once calls have \
+                "query: results of '{name}' are still held back by its emission policy ({waiting}); remove it once calls have \
                  returned them"
             )));
         }

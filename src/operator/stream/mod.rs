@@ -61,7 +61,7 @@ pub struct Operator {
     /// Whether there ever was more than one.
     several: bool,
     strategy: Strategy,
-    /// At least one engine, with the classes of its windows. Those that keep rows come last.
+    /// At least one engine, with the classes of its windows. Those that store rows come last.
     engines: Vec<(Shared, Engine)>,
     late: Late,
     /// Results of windows that are not final, if a query has or had an emission policy.
@@ -214,7 +214,7 @@ impl Operator {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// The names of the queries that rows are kept for.
+    /// The names of the queries for which rows are stored.
     pub fn keeping_rows(&self) -> Vec<&str> {
         let keeps_rows = |entry: &&Entry| entry.classes.iter().any(|class| class.keeps_rows);
         self.entries.iter().filter(keeps_rows).map(|entry| entry.name.as_str()).collect()

@@ -29,13 +29,13 @@ impl Options {
     pub(in crate::operator) fn check(&self, lateness: i64) -> Result<()> {
         if self.order == Order::InOrder && lateness != 0 {
             return Err(Error::InvalidValue(format!(
-                "allowed_lateness: {lateness} is given for a stream in order, where no row is late; it is for \
+                "allowed_lateness: {lateness} is given for a stream in order, where no row is late; it requires \
                  order='out-of-order'"
             )));
         }
         if self.order == Order::InOrder && self.progress.is_some() {
             return Err(Error::InvalidValue(
-                "progress: it is given for a stream in order, where each row is a watermark; it is for \
+                "progress: it is given for a stream in order, where each row is a watermark; it requires \
                  order='out-of-order'"
                     .into(),
             ));

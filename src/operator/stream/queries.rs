@@ -424,7 +424,7 @@ fn check_alike(leader: &Plan, plan: &Plan, name: &str) -> Result<()> {
     if gaps(leader) != gaps(plan) {
         return Err(Error::InvalidValue(format!(
             "windows: '{name}' and the operator's queries do not all have sessions with gaps from the same column; a row \
-             without a gap is in no window of an operator: allowed is an operator for each"
+             without a gap is in no window of an operator, so make an operator for each"
         )));
     }
     Ok(())

@@ -106,7 +106,7 @@ pub(super) struct Shared(Vec<Class>);
 
 impl Shared {
     /// Those of the windows of these classes, each with its place among the engines that are `known`, if it is there already; those
-    /// that keep rows come last.
+    /// that store rows come last.
     pub(super) fn of<'a>(
         all: impl Iterator<Item = &'a Class>,
         known: &[&Self],

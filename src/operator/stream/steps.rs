@@ -180,7 +180,7 @@ impl Operator {
         results.iter().map(of_key).collect()
     }
 
-    /// Rows that all queries lack, once for each.
+    /// Rows that are late for all queries, once for each.
     fn late_for_all(&self, rows: &RecordBatch, reason: Reason) -> Result<Vec<RecordBatch>> {
         if rows.num_rows() == 0 {
             return Ok(Vec::new());

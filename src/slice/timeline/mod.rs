@@ -2,7 +2,7 @@
 //! 2019, §5.2).
 //!
 //! A slice knows the times of its first and last row and the slots that hold its partials, as a chain: a batch's slots
-//! are linked in when they arrive and merged when slots are compacted. Where rows are kept under the slices, it also
+//! are linked in when they arrive and merged when slots are compacted. Where rows are stored under the slices, it also
 //! knows the place of its first row. Every change of a call is written to an undo log, so that a call that fails can be
 //! rolled back.
 
@@ -28,7 +28,7 @@ pub struct Slice {
     pub first: i64,
     /// Time of its last row.
     pub last: i64,
-    /// Place of its first row, where rows are kept.
+    /// Place of its first row, where rows are stored.
     pub lo: u32,
     /// The first and the last of its slots.
     chain: (u32, u32),
@@ -212,7 +212,7 @@ impl Change {
 #[derive(Default)]
 pub struct Timelines {
     keys: Vec<Timeline>,
-    /// Whether rows are kept under the slices.
+    /// Whether rows are stored under the slices.
     keeps_rows: bool,
     /// The slot that follows each slot in its chain.
     next: Vec<u32>,
@@ -247,7 +247,7 @@ impl Timelines {
         timeline.get(timeline.from + place)
     }
 
-    /// The places of the first rows of a key's slices, where rows are kept.
+    /// The places of the first rows of a key's slices, where rows are stored.
     pub fn los(&self, key: u32) -> &[u32] {
         let timeline = self.keys.get(key as usize);
         timeline.and_then(|timeline| timeline.los.get(timeline.from..)).unwrap_or_default()

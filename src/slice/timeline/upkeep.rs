@@ -26,7 +26,7 @@ impl Timelines {
         expired
     }
 
-    /// Drops the first slices of a key; where rows are kept, its first `rows` rows, too.
+    /// Drops the first slices of a key; where rows are stored, its first `rows` rows, too.
     pub fn forget(&mut self, key: u32, slices: usize, rows: u32) {
         if slices == 0 {
             return;

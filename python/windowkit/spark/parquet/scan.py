@@ -165,7 +165,7 @@ def scan(
     merge_schema : bool, optional
         Take the columns of all files; by default as ``spark.sql.parquet.mergeSchema`` has it.
     rows_per_slice : float, optional
-        A hint, as of `windowkit.spark.aggregate`; by default tasks look at their first rows. Not for rolling
+        A hint, as of `windowkit.spark.aggregate`; by default tasks sample their first rows. Not for rolling
         aggregates.
     metrics : Metrics, optional
         Counts rows, slices, packed bytes and windows while the result is computed.
@@ -348,7 +348,7 @@ def checked(
         pruning.left_over(source, expression, read),
         names,
         Reader(source.filesystem, read, source.partitioned, expression, legacy.of_session(session)),
-        expected(rows_per_slice, "tasks look at their first rows"),
+        expected(rows_per_slice, "tasks sample their first rows"),
         len(source.files),
         roll,
     )

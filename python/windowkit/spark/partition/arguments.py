@@ -45,7 +45,9 @@ def refuse_unread(
     if candidates is not None and method in PLANNED:
         raise InvalidValue(f"candidates: {candidates} is given, and {what} has no candidates; leave it out")
     if window is not None and method == "shuffle":
-        raise InvalidValue(f"window: {window} is given, and {what} is level at any time; leave it out")
+        raise InvalidValue(
+            f"window: {window} is given, and {what} balances the rows of every window anyway; leave it out"
+        )
 
 
 def checked_window(window: Tumbling | Length | None, time: str | None) -> Tumbling | None:

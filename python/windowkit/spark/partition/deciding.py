@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Partitioning", "partition_id", "partitioning", "repartition"]
 
 TOLERANCE: Final = 0.01
-"""Rows that content may send astray, as a part of a partition's load; beyond it positions are taken."""
+"""The share of a partition's load that a split by content may misplace; beyond it, position decides."""
 
 
 def repartition(
@@ -193,7 +193,7 @@ def partitioning(
     bias: float = 0.5,
     seed: int = 0,
 ) -> Partitioning:
-    """Decide how to partition, without doing it: to be explained, or applied to this DataFrame and others.
+    """Decide how to partition without doing it, to explain the decision or apply it to DataFrames.
 
     Parameters
     ----------
@@ -335,8 +335,8 @@ def warn_of_repeats(made: Partitioning) -> None:
         part = f"{made.astray:.0%} of a partition's rows"
         warnings.warn(
             f"spread: too few rows of a split key can be distinguished by {columns}, and {part} are "
-            "expected to go astray; name columns that differ from row to row, or take "
-            "repartition, which can go by position",
+            "expected to reach other partitions than planned; name columns that differ from row to row, or "
+            "call repartition, which can split by position",
             stacklevel=3,
         )
 

@@ -299,5 +299,7 @@ def plan_lines(made: Partitioning, counted: Histogram, placed: Placement) -> lis
             by = f"content of {', '.join(map(identifier, made.spread))}"
         text.append(f"  rows of a split key are distinguished by {by}")
         if made.astray:
-            text.append(f"    by content {made.astray:.2%} of a partition's rows are expected to go astray")
+            text.append(
+                f"    by content, {made.astray:.2%} of a partition's rows are expected to be misplaced"
+            )
     return [*text, "  applied as an expression in Catalyst; no row enters Python"]

@@ -41,7 +41,7 @@ SHARE: Final = 0.5
 PIECES: Final = 4
 """A piece has about as many rows as a partition, divided by this, so that pieces can be dealt out evenly."""
 LEAST: Final = 1 << 24
-"""Rows, as Spark estimates their number, from which heavy keys are sought unasked: a look takes seconds."""
+"""Rows, as Spark estimates their number, from which heavy keys are sought unasked, which takes seconds."""
 FEWEST: Final = 1 << 15
 """Rows that a piece has at least, so that its chunks are worth their headers."""
 HALO: Final = 0.5

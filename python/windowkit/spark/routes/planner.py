@@ -155,7 +155,7 @@ def explain(
 
 
 def chosen(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:
-    """Return the route to take, after a look at rows where it depends on them."""
+    """Return the route to take, from a sample of rows where it depends on them."""
     if depends(checked, route, rows_per_slice):
         known = looked(checked)
     else:

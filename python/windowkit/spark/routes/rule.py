@@ -9,7 +9,7 @@
 
 Route ``rows`` is only taken on request: its rows enter Python once, and its memory is a partition.
 
-How many rows a slice has is the caller's hint, or follows from statistics of the source or a look at some of
+How many rows a slice has is the caller's hint, or follows from statistics of the source or a sample of
 its rows, or else is `DEFAULT_ROWS`: to take route ``packed`` wrongly was measured to cost more than to take
 the other wrongly. Within a job of route ``packed`` what is observed decides whether slices are made.
 """
@@ -120,7 +120,7 @@ def named(job: Job, requested: str) -> Route:
     route = routes[one_of("route", requested, tuple(routes))]
     reason = route.refusal(job)
     if reason is not None:
-        names = ", ".join(map(repr, routes))
+        names = ", ".join(repr(other.name) for other in ROUTES if other.refusal(job) is None)
         raise InvalidValue(
             f"route: {requested!r} cannot evaluate the query, as {reason}; allowed are {names}"
         )

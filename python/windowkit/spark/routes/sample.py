@@ -1,4 +1,4 @@
-"""A look at some rows before a job: how many rows a slice has, where they are cached.
+"""A sample of rows before a job: how many rows a slice has, where they are cached.
 
 Which route is the fastest depends on values, and Spark knows nothing of a DataFrame's values before a job
 runs. So of a DataFrame that is cached itself the first rows are read, in a job of one task: a few, and in
@@ -30,7 +30,7 @@ ROWS: Final = 1 << 14
 SURE: Final = 1 << 6
 """Slices that two halves share from which the size of their pool is known: within a quarter, mostly."""
 LEAST: Final = 1 << 20
-"""Rows, as Spark estimates their number, from which a look can save more than it takes."""
+"""Rows, as Spark estimates their number, from which a sample can save more than it takes."""
 ENOUGH: Final = 1 << 8
 """Rows from which an estimate is made."""
 CHANCE: Final = 3
@@ -110,7 +110,7 @@ def estimate(seen: Seen, panes_per_time: float, rows: float) -> float:
 
 
 def looked(job: Job) -> Expected | str:
-    """Look at rows of a job that route "catalyst-panes" could run; or say why not."""
+    """Sample rows of a job that route "catalyst-panes" could run; or say why not."""
     stored = job.frame.storageLevel
     if not (stored.useMemory or stored.useDisk):
         return "rows are read beforehand only of a DataFrame that is cached itself"
@@ -123,7 +123,7 @@ def looked(job: Job) -> Expected | str:
         except PySparkException as error:
             # The rows fail, and then so does the action.
             first, *_ = str(error).strip().splitlines()
-            return f"a look at rows failed: {first}"
+            return f"sampling rows failed: {first}"
         found = seen(table)
         if found is None or found.suffices or table.num_rows < limit:
             break

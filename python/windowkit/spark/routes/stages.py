@@ -46,7 +46,7 @@ class Limits:
     rows : int
         Rows of a round, where slices hold all values of their rows.
     trial : int
-        Rows after which a task looks for the first time whether slices save anything.
+        Rows after which a task checks for the first time whether slices save anything.
     share : float
         Slices are made only while they have at most this share of their rows' bytes.
     again : int

@@ -55,7 +55,7 @@ class Metrics:
         Raises
         ------
         InvalidValue
-            No result was made with these metrics, or no action on it was done in time; or `timeout` is
+            No result was made with these metrics, or no action on it was completed in time; or `timeout` is
             negative, infinite or NaN.
         InvalidType
             `timeout` is not a number.
@@ -66,15 +66,15 @@ class Metrics:
         counts = self._counts(timeout)
         if counts is None:
             raise InvalidValue(
-                f"metrics: no action on their result was done within {timeout:g} s; rows are counted while "
-                "one runs, such as collect() or write"
+                f"metrics: no action on their result was completed within {timeout:g} s; rows are counted by "
+                "actions such as collect() or write"
             )
         return counts
 
     def __str__(self) -> str:
         counts = self._counts(0.5) if self._observations else None
         if counts is None:
-            return "metrics of no action yet"
+            return "no action yet"
         return ", ".join(f"{name}: {count:,}" for name, count in counts.items())
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ restored by replaying its log, so that it continues exactly where it stood.
 
 A row is late by the watermark of the batch before, which a bucket only knows if it was called then. So all
 buckets are called in the first batch, and each has a timer that expires whenever the watermark moves; if
-nothing is due by it, only the head of the bucket is written, and its log is not read.
+no result is ready at it, only the head of the bucket is written, and its log is not read.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from windowkit.stream import Operator
 __all__ = ["ENTRY", "GUARD", "HEAD", "SEQUENCE", "Bucket", "Head", "guard"]
 
 HEAD: Final = "plan binary, due bigint, batches int, entries int, watermark bigint"
+"""The columns of `Head`. Checkpoints have these names, so `ready_at` is still called `due` there."""
 SEQUENCE: Final = "sequence int"
 ENTRY: Final = "kind int, data binary, since bigint, watermark bigint"
 """Of rows, the watermark by which they may be late, and the one that follows them."""
@@ -53,7 +54,7 @@ class Head(NamedTuple):
     ----------
     plan : bytes
         The fingerprint of what it belongs to.
-    due : int
+    ready_at : int
         The least watermark at which it may have results, in ms; 0 if it will have none without rows.
     batches : int
         In the log, since the snapshot.
@@ -64,7 +65,7 @@ class Head(NamedTuple):
     """
 
     plan: bytes
-    due: int
+    ready_at: int
     batches: int
     entries: int
     watermark: int
@@ -136,15 +137,15 @@ class Bucket:
             )
         self._watch(None if before is None else before.watermark, watermark, by_timer=by_timer)
         head = Head(work.plan, 0, 0, 0, 0) if before is None else before
-        if not chunks and not 0 < head.due <= watermark:
+        if not chunks and not 0 < head.ready_at <= watermark:
             self._head.update(tuple(head._replace(watermark=watermark)))
             return
         operator = self._restored(head)
         missed = operator.late
         yield from self._taken(operator, chunks, watermark)
         self.late = operator.late - missed
-        due = work.due(operator, watermark)
-        self._keep(operator, head, chunks, watermark, due)
+        ready_at = work.ready_at(operator, watermark)
+        self._keep(operator, head, chunks, watermark, ready_at)
 
     def _taken(self, operator: Operator, chunks: list[bytes], watermark: int) -> Iterator[pa.RecordBatch]:
         if chunks:
@@ -159,7 +160,9 @@ class Bucket:
             self._timers.deleteTimer(before + 1)
         self._timers.registerTimer(watermark + 1)
 
-    def _keep(self, operator: Operator, before: Head, chunks: list[bytes], watermark: int, due: int) -> None:
+    def _keep(
+        self, operator: Operator, before: Head, chunks: list[bytes], watermark: int, ready_at: int
+    ) -> None:
         """Append to the log, or write a snapshot instead of it."""
         batches, entries, since = before.batches + 1, before.entries, before.watermark
         if batches > EVERY or not operator.stats().slices:
@@ -174,7 +177,7 @@ class Bucket:
             reached = watermark if at == len(parts) else MORE
             self._log.updateValue((entries,), (kind, part, since, reached))
             entries += 1
-        self._head.update(tuple(Head(self._work.plan, due, batches, entries, watermark)))
+        self._head.update(tuple(Head(self._work.plan, ready_at, batches, entries, watermark)))
 
     def _restored(self, head: Head) -> Operator:
         """Return an operator that stands where the last step left it."""
@@ -208,7 +211,7 @@ class Bucket:
         reached = entries[-1][3] if entries else 0
         if not MORE < reached <= head.watermark:
             raise InvalidValue(f"log: it ends at watermark {reached}; the bucket is at {head.watermark}")
-        # Between batches without anything due the log was not written.
+        # The log is not written by batches in which no result is ready.
         operator.advance(head.watermark * 1000)
         return operator
 

@@ -1,4 +1,4 @@
-"""Queries over streaming DataFrames, and `explain`, which describes what runs and what is kept."""
+"""Queries over streaming DataFrames, and `explain`, which describes what runs and what is stored."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def stream(
     allowed_lateness : str or datetime.timedelta, optional
         For how long after its end, in event time, a window is returned again when late rows change it.
     buckets : int, optional
-        Of keys, in each shuffle partition: state is kept by bucket, and one is in memory at a time. By
+        Of keys, in each shuffle partition: state is stored by bucket, and one is in memory at a time. By
         default there are up to 4, and 64 in all.
     metrics_name : str, optional
         A name under which ``observedMetrics`` of the stream's progress count ``rows in``, ``bytes packed``,
@@ -125,7 +125,7 @@ def explain(
     allowed_lateness: Length | None = None,
     buckets: int | None = None,
 ) -> str:
-    """Describe how `stream` evaluates a query: what runs where, and what state is kept.
+    """Describe how `stream` evaluates a query: what runs where, and what state is stored.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def explain(
     keys = ", ".join(map(identifier, query.by))
     of = f"{made.partitions * made.each:,} buckets of {keys}" if keys else "one bucket"
     needs = "rows in order" if made.job.plan.needs_rows else "slices"
-    due = (
+    ready = (
         "with rows or an open slice" if work.is_eager else "with rows, or once its first open slice has ended"
     )
     lines = [
@@ -150,7 +150,7 @@ def explain(
         f"shuffle: packed Arrow, {of} in {made.partitions:,} partitions",
         f"stage 2, in Rust inside transformWithState: an operator per bucket, which holds {needs}",
         f"  state: a log of packed rows per bucket, with a snapshot every {EVERY} batches",
-        f"  a bucket is restored when the watermark moves, {due}",
+        f"  a bucket is restored when the watermark moves, {ready}",
         "stage 3, inside one mapInArrow: results as rows",
     ]
     return "\n".join(lines)

@@ -80,12 +80,12 @@ class Buckets(StatefulProcessor):
                 yield from self._step(key[0], chunks, timerValues, by_timer=False)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
-        """Yield the results of a bucket without rows, at which the watermark has made some due."""
+        """Yield the results of a bucket without rows, of which the watermark has made some ready."""
         with named(self._work.what):
             yield from self._step(key[0], [], timerValues, by_timer=True)
 
     def close(self) -> None:
-        """End the task: all that is kept is in Spark's state."""
+        """End the task: all that is stored is in Spark's state."""
 
     def _step(self, number: int, chunks: list[bytes], times: Any, *, by_timer: bool) -> Iterator[Row]:
         bucket = Bucket(self._work, number, self._head, self._log, self._timers)

@@ -41,7 +41,7 @@ class Work:
     drops_final : bool
         Final results are not returned: in Spark's update mode they would repeat early ones.
     is_eager : bool
-        Results may be due at any time, rather than at the end of a slice: as soon as the watermark moves.
+        Results may be ready at any time, rather than at the end of a slice: as soon as the watermark moves.
     identity : str
         What a checkpoint belongs to, as JSON that maps names to values.
     """
@@ -115,10 +115,10 @@ class Work:
         if results.num_rows:
             yield from results.select(self.columns).combine_chunks().to_batches()
 
-    def due(self, operator: Operator, watermark: int) -> int:
+    def ready_at(self, operator: Operator, watermark: int) -> int:
         """Return the least watermark at which the operator may have results, in ms; 0 if there will be none.
 
-        A window ends where one of its slices does, so nothing is due before the first of them ends.
+        A window ends where one of its slices does, so none is ready before the first of them ends.
         """
         if operator.watermark_out != operator.watermark:
             return watermark + 1
@@ -177,7 +177,7 @@ def differences(kept: str, given: str) -> str:
 
 
 def is_eager(query: Query, planned_needs_rows: bool, *, has_policy: bool) -> bool:
-    """Whether results may be due at other times than the ends of slices."""
+    """Whether results may be ready at other times than the ends of slices."""
     return planned_needs_rows or has_policy or any(window.is_user_defined for window in query.windows)
 
 

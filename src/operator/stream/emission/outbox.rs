@@ -45,14 +45,15 @@ impl Outbox {
             self.undo = Some(self.waiting.clone());
         }
         self.waiting.extend(new.into_iter().map(|batch| Waiting { batch, moved }));
-        let is_due = |waiting: &Waiting| {
-            let due = flush.later.map(|later| waiting.moved.1.map_or(i64::MIN, |t| t.saturating_add(later)));
-            is_closing || due.is_some_and(|due| moved.1.is_some_and(|now| due <= now))
+        let is_ready = |waiting: &Waiting| {
+            let ready_at =
+                flush.later.map(|later| waiting.moved.1.map_or(i64::MIN, |t| t.saturating_add(later)));
+            is_closing || ready_at.is_some_and(|time| moved.1.is_some_and(|now| time <= now))
         };
         let (mut left, mut leaving) = (flush.at_most.unwrap_or_default(), Vec::new());
         while let Some(mut next) = self.waiting.pop_front() {
             let rows = next.batch.num_rows() as u64;
-            if is_due(&next) || rows <= left {
+            if is_ready(&next) || rows <= left {
                 left = left.saturating_sub(rows);
                 leaving.push(next.batch);
                 continue;

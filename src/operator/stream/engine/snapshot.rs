@@ -1,4 +1,4 @@
-//! Snapshots of an engine: keys, slices and their partials, reopened sessions, and rows, if it keeps any.
+//! Snapshots of an engine: keys, slices and their partials, reopened sessions, and rows, if it stores any.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Engine {
         let cells: Vec<Cell> = (0..slots)
             .map(|slot| Cell { key: keys.value(slot), first: firsts.value(slot), last: lasts.value(slot) })
             .collect();
-        // Where rows are kept, a slice may end at the time when the next one begins.
+        // Where rows are stored, a slice may end at the time when the next one begins.
         let follows = |a: &Cell, b: &Cell| match los {
             None => (a.key, a.last) < (b.key, b.first),
             Some(_) => (a.key, a.last) <= (b.key, b.first),

@@ -1,4 +1,4 @@
-//! What is kept, for how long, and in what form.
+//! What is stored, for how long, and in what form.
 
 use arrow_array::RecordBatch;
 
@@ -93,7 +93,7 @@ impl Engine {
         self.find_cutoffs();
     }
 
-    /// Fits slices to the current windows, where rows are kept.
+    /// Fits slices to the current windows, where rows are stored.
     fn refit(&mut self) {
         let common = self.call(self.watermark, false);
         let Some(mut tuples) = self.tuples.take() else { return };

@@ -1,4 +1,4 @@
-//! Which rows are kept, and for how long: rows that no later row and no window needs are dropped, slice by slice.
+//! Which rows are stored, and for how long: rows that no later row and no window needs are dropped, slice by slice.
 
 use super::Tuples;
 use super::rows::KeyTuples;
