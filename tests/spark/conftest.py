@@ -28,6 +28,11 @@ if (CLASSES := Path(sys.prefix) / ".stamps" / "spark.jsa").exists():
     OPTIONS += [f"-XX:SharedArchiveFile={CLASSES}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 os.environ["JDK_JAVA_OPTIONS"] = " ".join([os.environ.get("JDK_JAVA_OPTIONS", ""), *OPTIONS])
 
+# Most queries here run once, and to compile Java code for each takes a fourth of all the time: Spark
+# evaluates them without, but for those of tests that use `compiled`.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
 Check = Callable[..., None]
 Settings = Callable[[dict[str, str]], AbstractContextManager[None]]
 
@@ -44,6 +49,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "Europe/Berlin",
+        **INTERPRETED,
         # The server of Spark Connect, in the same JVM, for the tests that are its clients.
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -55,6 +61,16 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Compile code for the queries of a module, as Spark does for its users."""
+    for name, value in COMPILED.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")

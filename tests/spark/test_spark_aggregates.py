@@ -9,6 +9,8 @@ import pytest
 
 import windowkit as wk
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 ROWS = 60
 TIMES = pa.array([row * 1_700_000 - 30_000_000 for row in range(ROWS)], pa.timestamp("us", tz="UTC"))
 KEYS = pa.array([row % 2 for row in range(ROWS)], pa.int32())

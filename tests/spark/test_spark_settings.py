@@ -29,7 +29,7 @@ TUMBLING = wk.query(by="device", time="ts", windows=wk.tumbling("10 minutes"), a
         {"spark.sql.execution.arrow.useLargeVarTypes": "true"},
         {"spark.sql.execution.arrow.maxRecordsPerBatch": "7"},
         {"spark.sql.shuffle.partitions": "1"},
-        {"spark.sql.codegen.wholeStage": "false"},
+        {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"},
         {"spark.sql.caseSensitive": "true"},
         {"spark.sql.timestampType": "TIMESTAMP_NTZ"},
     ],

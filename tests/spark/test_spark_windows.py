@@ -6,6 +6,8 @@ from pyspark.sql import functions as sf
 
 import windowkit as wk
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 AGGS = [
     wk.count(),
     wk.count("v"),
