@@ -626,7 +626,13 @@ pub(super) fn bind_numbered(spec: &WindowSpec, measure: &Measure) -> Result<(Win
         WindowKind::Landmark { start_time, .. } => *start_time,
         // Those of a calendar number their windows themselves.
         WindowKind::Band { .. } | WindowKind::Local { .. } | WindowKind::LocalLandmark { .. } => None,
-        _ => return Err(refused()),
+        WindowKind::Session { .. }
+        | WindowKind::RowSession { .. }
+        | WindowKind::Arrivals { .. }
+        | WindowKind::Punctuation { .. }
+        | WindowKind::Between { .. }
+        | WindowKind::Global
+        | WindowKind::User(..) => return Err(refused()),
     };
     // None of these reads a column besides the time.
     let window = bind_window(spec, measure, &Schema::empty())?;

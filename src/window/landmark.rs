@@ -13,6 +13,7 @@
 use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
 use super::growing::{self, Growing, Stretch};
+use super::ids::{Beyond, Ids, Range, stepped, steps};
 use super::rules::{ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
@@ -183,6 +184,32 @@ impl ByTime for Landmark {
 
     fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool {
         growing::keeps_apart(self, times, since, horizon)
+    }
+}
+
+/// Windows by their ends: window `id` ends at `zero + (id + 1)·every`. Those of a single landmark have ids from 0 on, of
+/// which a row is in all from its first one on.
+impl Ids for Landmark {
+    #[inline]
+    fn ids_at(&self, t: i64, zero: i64) -> Range {
+        let Some((landmark, end)) = self.first_wid(t) else { return Ok(None) };
+        let Some(period) = self.period() else {
+            return Ok(Some((steps(landmark, end, self.every())? - 1, i64::MAX)));
+        };
+        let id = |end: i64| steps(zero, end, self.every()).map(|ends| ends - 1);
+        Ok(Some((id(end)?, id(landmark + period)?)))
+    }
+
+    #[inline]
+    fn extent_of(&self, id: i64, zero: i64) -> Range {
+        let zero = self.first().unwrap_or(zero);
+        if self.first().is_some() && id < 0 {
+            return Ok(None);
+        }
+        let end = stepped(zero, i128::from(id) + 1, self.every())?;
+        // The landmark of a period is looked for before the end.
+        end.checked_sub(1).and_then(|last| last.checked_sub(self.reach())).ok_or(Beyond)?;
+        Ok(self.extent(end))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
+use super::ids::{Beyond, Ids, Range, stepped, steps};
 use super::rules::{Accepts, ByTime, Rules};
 use super::series::{self, Series};
 use super::spans::{Cursor, Ending, Listed, Spans};
@@ -179,6 +180,22 @@ impl ByTime for Sliding {
     fn keeps_apart(&self, (earlier, later): (i64, i64), _: Option<i64>, horizon: i64) -> bool {
         let start = self.last_start(later);
         earlier < start && start > horizon.saturating_sub(self.size)
+    }
+}
+
+/// Window `id` is `[zero + id·slide, zero + id·slide + size)`.
+impl Ids for Sliding {
+    #[inline]
+    fn ids_at(&self, t: i64, zero: i64) -> Range {
+        let id = |start: i64| steps(zero, start, self.slide());
+        Ok(Some((id(self.first_covering(t))?, id(self.last_start(t))?)))
+    }
+
+    #[inline]
+    fn extent_of(&self, id: i64, zero: i64) -> Range {
+        let start = stepped(zero, i128::from(id), self.slide())?;
+        start.checked_add(self.size()).ok_or(Beyond)?;
+        Ok(Some(self.extent(start)))
     }
 }
 
