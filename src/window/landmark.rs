@@ -14,8 +14,8 @@ use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
 use super::growing::{self, Growing, Stretch};
 use super::ids::{Beyond, Ids, Range, stepped, steps};
-use super::rules::{ByTime, Rules};
-use super::spans::{Cursor, Ending, Listed, Spans};
+use super::rules::{ByTime, Rules, listed_by};
+use super::spans::Ending;
 
 /// Windows `[s, s + every)`, `[s, s + 2·every)`, ... for a landmark s, or for one each period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,10 +125,8 @@ impl Rules for Landmark {
         self.every.max(self.period.unwrap_or(0))
     }
 
-    fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
-        // The window that ends next has not expired, and contains all rows since the landmark.
-        let landmark = (horizon <= most).then(|| self.landmark(horizon.max(least))).flatten();
-        landmark.map_or(horizon, |landmark| horizon.min(landmark))
+    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
+        growing::takes_from(self, horizon, bounds)
     }
 
     fn is_cumulative(&self) -> bool {
@@ -153,37 +151,10 @@ impl ByTime for Landmark {
         }
     }
 
-    /// For each landmark, windows with a span that no earlier one has.
-    fn list(
-        &self,
-        spans: Spans<'_>,
-        ending: &Ending,
-        cursor: &mut Cursor,
-        most: usize,
-        out: &mut Vec<Listed>,
-    ) {
-        growing::list(self, spans, ending, cursor, most, out);
-    }
-
-    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
-        growing::list_changed(self, spans, changed, ending, out);
-    }
+    listed_by!(growing);
 
     fn may_end(&self, ending: &Ending) -> bool {
         growing::may_end(self, ending)
-    }
-
-    fn windows_per_span(&self) -> i64 {
-        // Each has a span that no earlier one has.
-        1
-    }
-
-    fn is_long(&self) -> bool {
-        true
-    }
-
-    fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool {
-        growing::keeps_apart(self, times, since, horizon)
     }
 }
 

@@ -201,6 +201,46 @@ pub trait ByTime: Rules {
     fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool;
 }
 
+/// The methods of [`ByTime`] that a module has for all types of a kind, such as `series`.
+macro_rules! listed_by {
+    ($module:ident) => {
+        fn list(
+            &self,
+            spans: super::Spans<'_>,
+            ending: &super::Ending,
+            cursor: &mut super::Cursor,
+            most: usize,
+            out: &mut Vec<super::Listed>,
+        ) {
+            $module::list(self, spans, ending, cursor, most, out);
+        }
+
+        fn list_changed(
+            &self,
+            spans: super::Spans<'_>,
+            changed: &[i64],
+            ending: &super::Ending,
+            out: &mut Vec<super::Listed>,
+        ) {
+            $module::list_changed(self, spans, changed, ending, out);
+        }
+
+        fn windows_per_span(&self) -> i64 {
+            $module::windows_per_span(self)
+        }
+
+        fn is_long(&self) -> bool {
+            $module::IS_LONG
+        }
+
+        fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool {
+            $module::keeps_apart(self, times, since, horizon)
+        }
+    };
+}
+
+pub(super) use listed_by;
+
 /// A window type that needs a key's rows in order.
 ///
 /// Such windows are a function of a key's sorted rows. So they are listed again from the first row that a call changes,
