@@ -104,7 +104,15 @@ pub trait Rules: Debug {
     ///
     /// `bounds` are the least and the greatest time of a row. If `horizon` is after them, no row is accepted any more:
     /// any time at or after `horizon` will do.
-    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64;
+    ///
+    /// Follows from [`Rules::accepts`] only where that is [`Accepts::Since`].
+    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
+        let _ = bounds;
+        match self.accepts() {
+            Accepts::Since(length) => horizon.saturating_sub(length),
+            Accepts::Any | Accepts::Own => horizon,
+        }
+    }
 
     /// What that depends on: windows whose results would change by rows that they do not accept share no slices with
     /// windows that accept these.
