@@ -367,7 +367,7 @@ def test_a_late_row_moves_the_cuts_of_a_long_session() -> None:
 
 
 def test_memory_does_not_follow_the_rows() -> None:
-    """What is settled is dropped; as in tests/test_operator_keeping.py, with a column of gaps."""
+    """What is settled is dropped; as in tests/test_operator_stored_rows.py, with a column of gaps."""
     op = wk.query(by=["k"], time="t", windows=wk.session("gap"), aggs=wk.sum("t")).operator(
         order="out-of-order", progress=wk.delay(10)
     )

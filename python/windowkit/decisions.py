@@ -31,14 +31,14 @@ class Decisions(NamedTuple):
 
     strategy: list[tuple[str, str, str, str]]
     """What was to be decided, how it was, why, and by which source."""
-    keeping: list[str]
+    with_rows: list[str]
     """Names of the queries for which rows are stored."""
     stores: list[tuple[str, str]]
 
 
 def decisions_of(core: _native.Operator) -> Decisions:
     """Return what a core decided."""
-    return Decisions(core.strategy(), core.keeping_rows(), core.stores())
+    return Decisions(core.strategy(), core.queries_with_rows(), core.stores())
 
 
 def summary(query: Query) -> str:
@@ -60,8 +60,8 @@ def described(order: str, queries: Mapping[str, Query], decisions: Decisions | N
     lines.append("decisions (Traub et al. 2019)")
     for what, answer, why, source in decisions.strategy:
         lines += [f"  {what}: {answer} ({source})", f"    {why}"]
-    if decisions.keeping:
-        lines.append(f"rows are stored for {', '.join(map(quoted, decisions.keeping))} (§5.1)")
+    if decisions.with_rows:
+        lines.append(f"rows are stored for {', '.join(map(quoted, decisions.with_rows))} (§5.1)")
         lines += [f"  {line}" for line in KEPT[order]]
         if order == "out-of-order" and ("store rows", "no") in [each[:2] for each in decisions.strategy]:
             lines.append("  slices would do for users' own windows that depend on time alone")

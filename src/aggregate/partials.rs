@@ -89,7 +89,7 @@ pub trait Partials: Any + Send + Sync {
         let mut rest = self.regroup(&each, &each)?;
         match rest.take_out(&each, lost, left)?.contains(&false) {
             false => Ok(rest),
-            true => Err(Error::Internal("values are taken back from a partial that has no inverse".into())),
+            true => Err(without_inverse()),
         }
     }
 
@@ -101,6 +101,11 @@ pub trait Partials: Any + Send + Sync {
         let _ = what;
         Ok(())
     }
+}
+
+/// A partial that [`Partials::subtracts`] excludes was asked to.
+pub(super) fn without_inverse() -> Error {
+    Error::Internal("values are taken back from a partial that has no inverse".into())
 }
 
 /// Maintenance of the data that a column holds besides its slots, such as values that slots point to.

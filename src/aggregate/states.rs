@@ -5,14 +5,14 @@ use arrow_array::ArrayRef;
 use super::by_slot::grouped;
 use super::column::Column;
 use super::lift::Aggregate;
-use super::partials::{Partials, States, Totals, Upkeep};
+use super::partials::{Partials, States, Totals, Upkeep, without_inverse};
 use super::properties::Properties;
 use super::rows::{Rows, Run};
 use super::totals::RunningTotals;
+use crate::Result;
 use crate::algebra::ExactSum;
 use crate::interrupt::{Pace, stretches, within};
 use crate::kernels::{Ranges, over_any_ranges, over_ranges};
-use crate::{Error, Result};
 
 impl<A: Aggregate> Partials for Column<A> {
     fn properties(&self) -> Properties {
@@ -142,7 +142,7 @@ impl<A: Aggregate> Partials for Column<A> {
             (true, true) => self.monoid.subtract(self.states[slot], lost.states[slot]),
         };
         let Some(states) = (0..left.len()).map(rest).collect::<Option<Vec<A::State>>>() else {
-            return Err(Error::Internal("values are taken back from a partial that has no inverse".into()));
+            return Err(without_inverse());
         };
         let seen = (0..left.len()).map(|slot| left[slot] && sees(&self.seen, slot)).collect();
         Ok(Box::new(Self::with(self.monoid.clone(), states, Some(seen))))

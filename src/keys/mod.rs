@@ -23,6 +23,12 @@ use crate::{Error, Result};
 /// Rows whose keys are looked up without looking for interrupts.
 const ROWS: usize = 1 << 18;
 
+/// Keeps what belongs to these keys, which ascend, and drops the rest: the n-th of them becomes key n.
+pub(crate) fn keep<T: Default>(of_keys: &mut Vec<T>, kept: &[u32]) {
+    let moved = |&key: &u32| of_keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
+    *of_keys = kept.iter().map(moved).collect();
+}
+
 /// Assigns each distinct key a dense id and remembers the keys.
 pub struct KeyIndex {
     types: Vec<DataType>,

@@ -6,6 +6,7 @@
 //! takes rows and watermarks without end, and emits windows as they become final; it stores slices, and rows under them
 //! only for the queries that need them.
 
+mod binding;
 mod bounded;
 mod buckets;
 mod gathered;

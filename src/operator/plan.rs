@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
+use super::binding::bind_window;
 use super::policy::Policy;
 use super::schema::{find, output_schema, with_results};
 use super::stored::Planned;
 pub use super::stored::Stored;
 use super::weights::Weights;
-use super::window_spec::{WindowSpec, bind_window};
+use super::window_spec::WindowSpec;
 use crate::aggregate::{Function, Operand, Partials, Properties, User};
 use crate::dictionary::widened;
 use crate::keys::KeyIndex;

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Schema};
 use super::schema::find;
 use super::stored::{Planned, Sign, Stored};
 use crate::aggregate::{Function, Partial, Partials};
-use crate::window::{Class, Window};
+use crate::window::Window;
 use crate::{Error, Result};
 
 /// How the partials of a query belong together whose rows have weights: the first half are those of rows of weight 1, the
@@ -54,11 +54,7 @@ impl Weights {
                 "weight: column '{name}' is {kind}; allowed are signed integers, which are 1 or -1"
             )));
         }
-        let is_fixed = |window: &Window| {
-            let traits = window.traits();
-            traits.class == Class::ContextFree && !traits.count
-        };
-        if let Some((window, _)) = windows.iter().find(|(_, window)| !is_fixed(window)) {
+        if let Some((window, _)) = windows.iter().find(|(_, window)| !window.traits().is_fixed()) {
             return Err(Error::InvalidValue(format!(
                 "windows: {window} is determined by rows, and a row of weight -1 would change it; with weight='{name}', \
                  allowed are windows whose extent no row changes: tumbling and sliding ones by time, bands, landmark \

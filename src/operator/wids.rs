@@ -7,7 +7,8 @@ use arrow_buffer::NullBuffer;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field};
 
-use super::window_spec::{WindowSpec, bind_numbered};
+use super::binding::bind_numbered;
+use super::window_spec::WindowSpec;
 use crate::dictionary::plain;
 use crate::window::{Ids, Measure, Window};
 use crate::{Error, Result};

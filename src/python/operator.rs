@@ -263,9 +263,9 @@ impl PyOperator {
     }
 
     /// The names of the queries for which rows are stored.
-    fn keeping_rows(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+    fn queries_with_rows(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         detached(py, || {
-            self.with(|stream| Ok(stream.keeping_rows().into_iter().map(str::to_owned).collect()))
+            self.with(|stream| Ok(stream.queries_with_rows().into_iter().map(str::to_owned).collect()))
         })
     }
 

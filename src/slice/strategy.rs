@@ -107,12 +107,24 @@ impl Strategy {
     }
 }
 
+/// Whether a window may get an edge within a slice that exists.
+fn adds_edges(workload: &Workload) -> bool {
+    workload.windows.iter().any(|window| match workload.order {
+        Order::InOrder => window.class == Class::ForwardContextAware,
+        Order::OutOfOrder => window.class != Class::ContextFree && !window.session,
+    })
+}
+
+/// Whether a window counts rows.
+fn counts(workload: &Workload) -> bool {
+    workload.windows.iter().any(|window| window.count)
+}
+
 /// Fig. 4: which workloads need individual rows?
 fn keep_rows(workload: &Workload) -> Ruling<bool> {
     const SOURCE: &str = "§5.1, Fig. 4";
-    let any = |holds: fn(&WindowTraits) -> bool| workload.windows.iter().any(holds);
     match workload.order {
-        Order::InOrder if any(|window| window.class == Class::ForwardContextAware) => {
+        Order::InOrder if adds_edges(workload) => {
             Ruling::new(true, "a window's edges depend on rows that follow them", SOURCE)
         }
         Order::InOrder => {
@@ -123,18 +135,16 @@ fn keep_rows(workload: &Workload) -> Ruling<bool> {
             "rows come out of order and a function is not commutative, so that a late row changes the order",
             SOURCE,
         ),
-        Order::OutOfOrder if any(|window| window.count) => Ruling::new(
+        Order::OutOfOrder if counts(workload) => Ruling::new(
             true,
             "rows come out of order and a window counts rows, so that a late row shifts all that follow",
             SOURCE,
         ),
-        Order::OutOfOrder if any(|window| window.class != Class::ContextFree && !window.session) => {
-            Ruling::new(
-                true,
-                "rows come out of order and a window that is neither context free nor a session may get new edges",
-                SOURCE,
-            )
-        }
+        Order::OutOfOrder if adds_edges(workload) => Ruling::new(
+            true,
+            "rows come out of order and a window that is neither context free nor a session may get new edges",
+            SOURCE,
+        ),
         Order::OutOfOrder => Ruling::new(
             false,
             "every function is commutative, every window context free or a session, and none counts rows",
@@ -146,11 +156,7 @@ fn keep_rows(workload: &Workload) -> Ruling<bool> {
 /// Fig. 5: are splits required?
 fn split(workload: &Workload) -> Ruling<bool> {
     const SOURCE: &str = "§5.2, Fig. 5";
-    let needs = |window: &WindowTraits| match workload.order {
-        Order::InOrder => window.class == Class::ForwardContextAware,
-        Order::OutOfOrder => window.class != Class::ContextFree && !window.session,
-    };
-    if !workload.windows.iter().any(needs) {
+    if !adds_edges(workload) {
         return Ruling::new(false, "no window gets an edge within a slice that exists", SOURCE);
     }
     match workload.order {
@@ -164,8 +170,7 @@ fn split(workload: &Workload) -> Ruling<bool> {
 /// Fig. 6: how are rows taken out of slices?
 fn removal(workload: &Workload, function: FunctionTraits) -> Ruling<Removal> {
     const SOURCE: &str = "§5.2, Fig. 6";
-    let counts = workload.windows.iter().any(|window| window.count);
-    if workload.order == Order::InOrder || !counts {
+    if workload.order == Order::InOrder || !counts(workload) {
         return Ruling::new(
             Removal::Never,
             "rows move only if they are counted and come out of order",

@@ -139,10 +139,6 @@ impl Rules for Arrivals {
     }
 
     /// A window that ends with a row at the horizon has not expired, and begins after `horizon - size`.
-    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
-        horizon.saturating_sub(self.size - 1)
-    }
-
     fn accepts(&self) -> Accepts {
         Accepts::Since(self.size - 1)
     }

@@ -9,6 +9,7 @@
 
 use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
+use super::ids::{Ids, Range};
 use super::rules::{Accepts, ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
@@ -108,5 +109,18 @@ impl ByTime for Band {
 
     fn keeps_apart(&self, (earlier, later): (i64, i64), _: Option<i64>, horizon: i64) -> bool {
         earlier < self.start && self.start <= later && self.end > horizon
+    }
+}
+
+/// The only window has id 0.
+impl Ids for Band {
+    #[inline]
+    fn ids_at(&self, t: i64, _: i64) -> Range {
+        Ok(self.wids(t).then_some((0, 0)))
+    }
+
+    #[inline]
+    fn extent_of(&self, id: i64, _: i64) -> Range {
+        Ok((id == 0).then(|| self.extent()))
     }
 }

@@ -39,4 +39,9 @@ impl WindowTraits {
     pub const fn of(class: Class) -> Self {
         Self { class, session: false, count: false }
     }
+
+    /// Whether no row changes where its windows start and end in time.
+    pub fn is_fixed(&self) -> bool {
+        self.class == Class::ContextFree && !self.count
+    }
 }

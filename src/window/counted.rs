@@ -66,12 +66,7 @@ impl Counted {
 
     /// The windows, complete or not, of a row.
     pub fn wids(&self, rank: usize) -> std::ops::RangeInclusive<usize> {
-        self.first_after(rank)..=rank / self.slide
-    }
-
-    /// The first window that ends after this rank.
-    fn first_after(&self, rank: usize) -> usize {
-        if rank < self.size { 0 } else { (rank - self.size) / self.slide + 1 }
+        self.first_ending_after(rank as u64) as usize..=rank / self.slide
     }
 
     /// Ranks of the windows that end after `since` rows, but not after `until`.
@@ -120,10 +115,6 @@ impl Rules for Counted {
 
     fn reach(&self) -> i64 {
         0
-    }
-
-    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
-        horizon
     }
 
     fn accepts(&self) -> Accepts {

@@ -110,10 +110,16 @@ pub(super) fn list_changed(
 
 /// [`ByTime::may_end`](super::ByTime::may_end).
 pub(super) fn may_end(windows: &impl Growing, ending: &Ending) -> bool {
-    let within = |after: &i64| ending.within(*after) == *after;
-    let next = ending.after.filter(within).and_then(|after| windows.around(after));
-    next.is_none_or(|stretch| stretch.to <= ending.upto)
+    ending.may_hold(|after| windows.around(after).map(|stretch| stretch.to))
 }
+
+/// [`ByTime::windows_per_span`](super::ByTime::windows_per_span): each has a span that no earlier one has.
+pub(super) fn windows_per_span(_: &impl Growing) -> i64 {
+    1
+}
+
+/// [`ByTime::is_long`](super::ByTime::is_long).
+pub(super) const IS_LONG: bool = true;
 
 /// [`ByTime::keeps_apart`](super::ByTime::keeps_apart).
 pub(super) fn keeps_apart(
@@ -129,4 +135,11 @@ pub(super) fn keeps_apart(
     let expired = windows.last_end(landmark).is_some_and(|end| end <= horizon);
     let begins = lies_between(landmark) && !expired && since.is_none_or(|since| landmark > since);
     has_more || begins
+}
+
+/// [`Rules::takes_from`](super::Rules::takes_from).
+pub(super) fn takes_from(windows: &impl Growing, horizon: i64, (least, most): (i64, i64)) -> i64 {
+    // The window that ends next has not expired, and contains all rows since the landmark.
+    let next = (horizon <= most).then(|| windows.around(horizon.max(least))).flatten();
+    next.map_or(horizon, |stretch| horizon.min(stretch.landmark))
 }

@@ -11,10 +11,7 @@
 
 use arrow_buffer::{NullBuffer, NullBufferBuilder};
 
-use super::band::Band;
-use super::landmark::Landmark;
 use super::rules::Rules;
-use super::sliding::Sliding;
 use crate::interrupt::{STEPS, check};
 use crate::{Error, Result};
 
@@ -112,7 +109,7 @@ impl Ranges {
 
 /// How many steps lie between two places, if it is a whole number.
 #[inline]
-fn steps(from: i64, to: i64, step: i64) -> std::result::Result<i64, Beyond> {
+pub(super) fn steps(from: i64, to: i64, step: i64) -> std::result::Result<i64, Beyond> {
     match to.checked_sub(from) {
         Some(distance) => Ok(distance / step),
         // The distance does not fit 64 bits, but their number may.
@@ -122,67 +119,15 @@ fn steps(from: i64, to: i64, step: i64) -> std::result::Result<i64, Beyond> {
 
 /// The place so many steps from another.
 #[inline]
-fn stepped(from: i64, steps: i128, step: i64) -> std::result::Result<i64, Beyond> {
+pub(super) fn stepped(from: i64, steps: i128, step: i64) -> std::result::Result<i64, Beyond> {
     i64::try_from(i128::from(from) + steps * i128::from(step)).map_err(|_| Beyond)
-}
-
-/// Window `id` is `[zero + id·slide, zero + id·slide + size)`.
-impl Ids for Sliding {
-    #[inline]
-    fn ids_at(&self, t: i64, zero: i64) -> Range {
-        let id = |start: i64| steps(zero, start, self.slide());
-        Ok(Some((id(self.first_covering(t))?, id(self.last_start(t))?)))
-    }
-
-    #[inline]
-    fn extent_of(&self, id: i64, zero: i64) -> Range {
-        let start = stepped(zero, i128::from(id), self.slide())?;
-        start.checked_add(self.size()).ok_or(Beyond)?;
-        Ok(Some(self.extent(start)))
-    }
-}
-
-/// Windows by their ends: window `id` ends at `zero + (id + 1)·every`. Those of a single landmark have ids from 0 on, of
-/// which a row is in all from its first one on.
-impl Ids for Landmark {
-    #[inline]
-    fn ids_at(&self, t: i64, zero: i64) -> Range {
-        let Some((landmark, end)) = self.first_wid(t) else { return Ok(None) };
-        let Some(period) = self.period() else {
-            return Ok(Some((steps(landmark, end, self.every())? - 1, i64::MAX)));
-        };
-        let id = |end: i64| steps(zero, end, self.every()).map(|ends| ends - 1);
-        Ok(Some((id(end)?, id(landmark + period)?)))
-    }
-
-    #[inline]
-    fn extent_of(&self, id: i64, zero: i64) -> Range {
-        let zero = self.first().unwrap_or(zero);
-        if self.first().is_some() && id < 0 {
-            return Ok(None);
-        }
-        let end = stepped(zero, i128::from(id) + 1, self.every())?;
-        // The landmark of a period is looked for before the end.
-        end.checked_sub(1).and_then(|last| last.checked_sub(self.reach())).ok_or(Beyond)?;
-        Ok(self.extent(end))
-    }
-}
-
-/// The only window has id 0.
-impl Ids for Band {
-    #[inline]
-    fn ids_at(&self, t: i64, _: i64) -> Range {
-        Ok(self.wids(t).then_some((0, 0)))
-    }
-
-    #[inline]
-    fn extent_of(&self, id: i64, _: i64) -> Range {
-        Ok((id == 0).then(|| self.extent()))
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::band::Band;
+    use super::super::landmark::Landmark;
+    use super::super::sliding::Sliding;
     use super::*;
     use proptest::prelude::*;
 

@@ -13,8 +13,9 @@
 use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
 use super::growing::{self, Growing, Stretch};
-use super::rules::{ByTime, Rules};
-use super::spans::{Cursor, Ending, Listed, Spans};
+use super::ids::{Beyond, Ids, Range, stepped, steps};
+use super::rules::{ByTime, Rules, listed_by};
+use super::spans::Ending;
 
 /// Windows `[s, s + every)`, `[s, s + 2·every)`, ... for a landmark s, or for one each period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,10 +125,8 @@ impl Rules for Landmark {
         self.every.max(self.period.unwrap_or(0))
     }
 
-    fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
-        // The window that ends next has not expired, and contains all rows since the landmark.
-        let landmark = (horizon <= most).then(|| self.landmark(horizon.max(least))).flatten();
-        landmark.map_or(horizon, |landmark| horizon.min(landmark))
+    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
+        growing::takes_from(self, horizon, bounds)
     }
 
     fn is_cumulative(&self) -> bool {
@@ -152,37 +151,36 @@ impl ByTime for Landmark {
         }
     }
 
-    /// For each landmark, windows with a span that no earlier one has.
-    fn list(
-        &self,
-        spans: Spans<'_>,
-        ending: &Ending,
-        cursor: &mut Cursor,
-        most: usize,
-        out: &mut Vec<Listed>,
-    ) {
-        growing::list(self, spans, ending, cursor, most, out);
-    }
-
-    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
-        growing::list_changed(self, spans, changed, ending, out);
-    }
+    listed_by!(growing);
 
     fn may_end(&self, ending: &Ending) -> bool {
         growing::may_end(self, ending)
     }
+}
 
-    fn windows_per_span(&self) -> i64 {
-        // Each has a span that no earlier one has.
-        1
+/// Windows by their ends: window `id` ends at `zero + (id + 1)·every`. Those of a single landmark have ids from 0 on, of
+/// which a row is in all from its first one on.
+impl Ids for Landmark {
+    #[inline]
+    fn ids_at(&self, t: i64, zero: i64) -> Range {
+        let Some((landmark, end)) = self.first_wid(t) else { return Ok(None) };
+        let Some(period) = self.period() else {
+            return Ok(Some((steps(landmark, end, self.every())? - 1, i64::MAX)));
+        };
+        let id = |end: i64| steps(zero, end, self.every()).map(|ends| ends - 1);
+        Ok(Some((id(end)?, id(landmark + period)?)))
     }
 
-    fn is_long(&self) -> bool {
-        true
-    }
-
-    fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool {
-        growing::keeps_apart(self, times, since, horizon)
+    #[inline]
+    fn extent_of(&self, id: i64, zero: i64) -> Range {
+        let zero = self.first().unwrap_or(zero);
+        if self.first().is_some() && id < 0 {
+            return Ok(None);
+        }
+        let end = stepped(zero, i128::from(id) + 1, self.every())?;
+        // The landmark of a period is looked for before the end.
+        end.checked_sub(1).and_then(|last| last.checked_sub(self.reach())).ok_or(Beyond)?;
+        Ok(self.extent(end))
     }
 }
 

@@ -13,9 +13,9 @@ use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
 use super::ids::{Beyond, Ids, Range};
 use super::periods::Periods;
-use super::rules::{Accepts, ByTime, Rules};
+use super::rules::{Accepts, ByTime, Rules, listed_by};
 use super::series::{self, Series};
-use super::spans::{Cursor, Ending, Listed, Spans};
+use super::spans::{Ending, Spans};
 use super::timetable::Timetable;
 
 /// Windows of `size` units of a calendar, one starting every `slide` units. Window 0 begins with the unit `phase`.
@@ -81,8 +81,8 @@ impl Series for Local {
         (self.units.index(t) - self.phase - self.size).div_euclid(self.slide)
     }
 
-    fn is_tumbling(&self) -> bool {
-        self.size == self.slide
+    fn lengths(&self) -> (i64, i64) {
+        (self.size, self.slide)
     }
 }
 
@@ -99,11 +99,8 @@ impl Rules for Local {
         self.units.at_most(self.size.saturating_add(self.slide))
     }
 
-    fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
-        match horizon > most {
-            true => i64::MAX,
-            false => self.extent_at(self.first_after(horizon.max(least))).0,
-        }
+    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
+        series::takes_from(self, horizon, bounds)
     }
 
     fn accepts(&self) -> Accepts {
@@ -129,42 +126,14 @@ impl ByTime for Local {
         }
     }
 
-    fn list(
-        &self,
-        spans: Spans<'_>,
-        ending: &Ending,
-        cursor: &mut Cursor,
-        most: usize,
-        out: &mut Vec<Listed>,
-    ) {
-        series::list(self, spans, ending, cursor, most, out);
-    }
-
-    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
-        series::list_changed(self, spans, changed, ending, out);
-    }
-
-    fn may_end(&self, ending: &Ending) -> bool {
-        let within = |after: &i64| ending.within(*after) == *after;
-        let next = ending.after.filter(within).map(|after| self.extent_at(self.first_after(after)).1);
-        next.is_none_or(|end| end <= ending.upto)
-    }
-
-    fn windows_per_span(&self) -> i64 {
-        self.size / self.slide + i64::from(self.size % self.slide != 0)
-    }
+    listed_by!(series);
 
     fn count(&self, spans: Spans<'_>, ending: &Ending) -> u64 {
         series::count(self, spans, ending)
     }
 
-    fn is_long(&self) -> bool {
-        false
-    }
-
-    fn keeps_apart(&self, (earlier, later): (i64, i64), _: Option<i64>, horizon: i64) -> bool {
-        let (start, end) = self.extent_at(self.last_begun(later));
-        earlier < start && end > horizon
+    fn may_end(&self, ending: &Ending) -> bool {
+        ending.may_hold(|after| Some(self.extent_at(self.first_after(after)).1))
     }
 }
 

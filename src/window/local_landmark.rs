@@ -15,8 +15,8 @@ use super::cuts::Cuts;
 use super::growing::{self, Growing, Stretch};
 use super::ids::{Beyond, Ids, Range};
 use super::periods::Periods;
-use super::rules::{ByTime, Rules};
-use super::spans::{Cursor, Ending, Listed, Spans};
+use super::rules::{ByTime, Rules, listed_by};
+use super::spans::Ending;
 use super::timetable::Timetable;
 
 /// Windows that begin with a period and end at each edge up to the end of the period.
@@ -112,9 +112,8 @@ impl Rules for LocalLandmark {
         self.periods.at_most(self.periods.count())
     }
 
-    fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
-        // The window that ends next has not expired, and contains all rows since the landmark.
-        if horizon > most { horizon } else { horizon.min(self.period(horizon.max(least)).0) }
+    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
+        growing::takes_from(self, horizon, bounds)
     }
 
     fn is_cumulative(&self) -> bool {
@@ -131,36 +130,10 @@ impl ByTime for LocalLandmark {
         cuts.timetables.push((self.ends.clone(), since));
     }
 
-    fn list(
-        &self,
-        spans: Spans<'_>,
-        ending: &Ending,
-        cursor: &mut Cursor,
-        most: usize,
-        out: &mut Vec<Listed>,
-    ) {
-        growing::list(self, spans, ending, cursor, most, out);
-    }
-
-    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
-        growing::list_changed(self, spans, changed, ending, out);
-    }
+    listed_by!(growing);
 
     fn may_end(&self, ending: &Ending) -> bool {
         growing::may_end(self, ending)
-    }
-
-    fn windows_per_span(&self) -> i64 {
-        // Each has a span that no earlier one has.
-        1
-    }
-
-    fn is_long(&self) -> bool {
-        true
-    }
-
-    fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool {
-        growing::keeps_apart(self, times, since, horizon)
     }
 }
 

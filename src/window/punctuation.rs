@@ -118,10 +118,6 @@ impl Rules for Punctuation {
         0
     }
 
-    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
-        horizon
-    }
-
     fn accepts(&self) -> Accepts {
         Accepts::Since(0)
     }

@@ -175,12 +175,8 @@ impl Rules for RowSession {
         }
     }
 
-    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
-        // As of other sessions; what a row's own gap will be is not known.
-        horizon.saturating_sub(self.reach())
-    }
-
     fn accepts(&self) -> Accepts {
+        // As of other sessions; what a row's own gap will be is not known.
         Accepts::Since(self.reach())
     }
 

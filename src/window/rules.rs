@@ -104,7 +104,15 @@ pub trait Rules: Debug {
     ///
     /// `bounds` are the least and the greatest time of a row. If `horizon` is after them, no row is accepted any more:
     /// any time at or after `horizon` will do.
-    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64;
+    ///
+    /// Follows from [`Rules::accepts`] only where that is [`Accepts::Since`].
+    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
+        let _ = bounds;
+        match self.accepts() {
+            Accepts::Since(length) => horizon.saturating_sub(length),
+            Accepts::Any | Accepts::Own => horizon,
+        }
+    }
 
     /// What that depends on: windows whose results would change by rows that they do not accept share no slices with
     /// windows that accept these.
@@ -200,6 +208,46 @@ pub trait ByTime: Rules {
     /// between sessions do not count: they always separate slices.
     fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool;
 }
+
+/// The methods of [`ByTime`] that a module has for all types of a kind, such as `series`.
+macro_rules! listed_by {
+    ($module:ident) => {
+        fn list(
+            &self,
+            spans: super::Spans<'_>,
+            ending: &super::Ending,
+            cursor: &mut super::Cursor,
+            most: usize,
+            out: &mut Vec<super::Listed>,
+        ) {
+            $module::list(self, spans, ending, cursor, most, out);
+        }
+
+        fn list_changed(
+            &self,
+            spans: super::Spans<'_>,
+            changed: &[i64],
+            ending: &super::Ending,
+            out: &mut Vec<super::Listed>,
+        ) {
+            $module::list_changed(self, spans, changed, ending, out);
+        }
+
+        fn windows_per_span(&self) -> i64 {
+            $module::windows_per_span(self)
+        }
+
+        fn is_long(&self) -> bool {
+            $module::IS_LONG
+        }
+
+        fn keeps_apart(&self, times: (i64, i64), since: Option<i64>, horizon: i64) -> bool {
+            $module::keeps_apart(self, times, since, horizon)
+        }
+    };
+}
+
+pub(super) use listed_by;
 
 /// A window type that needs a key's rows in order.
 ///

@@ -20,8 +20,15 @@ pub(super) trait Series {
     /// The last window that ends at or before `t`.
     fn last_ended(&self, t: i64) -> i64;
 
+    /// Size and slide, in the same unit.
+    fn lengths(&self) -> (i64, i64);
+
     /// Whether each window begins where the one before ends.
-    fn is_tumbling(&self) -> bool;
+    #[inline]
+    fn is_tumbling(&self) -> bool {
+        let (size, slide) = self.lengths();
+        size == slide
+    }
 }
 
 /// The first requested window among those that end after `first`.
@@ -134,4 +141,32 @@ pub(super) fn count(series: &impl Series, spans: Spans<'_>, ending: &Ending) -> 
         }
     }
     count
+}
+
+/// [`ByTime::windows_per_span`](super::ByTime::windows_per_span).
+pub(super) fn windows_per_span(series: &impl Series) -> i64 {
+    let (size, slide) = series.lengths();
+    size / slide + i64::from(size % slide != 0)
+}
+
+/// [`ByTime::is_long`](super::ByTime::is_long).
+pub(super) const IS_LONG: bool = false;
+
+/// [`ByTime::keeps_apart`](super::ByTime::keeps_apart).
+pub(super) fn keeps_apart(
+    series: &impl Series,
+    (earlier, later): (i64, i64),
+    _: Option<i64>,
+    horizon: i64,
+) -> bool {
+    let (start, end) = series.extent_at(series.last_begun(later));
+    earlier < start && end > horizon
+}
+
+/// [`Rules::takes_from`](super::Rules::takes_from).
+pub(super) fn takes_from(series: &impl Series, horizon: i64, (least, most): (i64, i64)) -> i64 {
+    match horizon > most {
+        true => i64::MAX,
+        false => series.extent_at(series.first_after(horizon.max(least))).0,
+    }
 }

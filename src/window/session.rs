@@ -84,13 +84,9 @@ impl Rules for Session {
         self.gap
     }
 
-    fn takes_from(&self, horizon: i64, _: (i64, i64)) -> i64 {
+    fn accepts(&self) -> Accepts {
         // A session that then accepts a row is there as a whole: it ends at or after the horizon, and such sessions are
         // kept.
-        horizon.saturating_sub(self.gap)
-    }
-
-    fn accepts(&self) -> Accepts {
         Accepts::Since(self.gap)
     }
 

@@ -2,9 +2,10 @@
 
 use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
-use super::rules::{Accepts, ByTime, Rules};
+use super::ids::{Beyond, Ids, Range, stepped, steps};
+use super::rules::{Accepts, ByTime, Rules, listed_by};
 use super::series::{self, Series};
-use super::spans::{Cursor, Ending, Listed, Spans};
+use super::spans::{Ending, Spans};
 
 /// Sliding windows of `size`, one starting every `slide`, aligned to `offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,8 +88,8 @@ impl Rules for Sliding {
         self.size.saturating_add(self.slide)
     }
 
-    fn takes_from(&self, horizon: i64, (least, most): (i64, i64)) -> i64 {
-        if horizon > most { i64::MAX } else { self.first_covering(horizon.max(least)) }
+    fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
+        series::takes_from(self, horizon, bounds)
     }
 
     fn accepts(&self) -> Accepts {
@@ -128,8 +129,8 @@ impl Series for Sliding {
     }
 
     #[inline]
-    fn is_tumbling(&self) -> bool {
-        self.size == self.slide
+    fn lengths(&self) -> (i64, i64) {
+        (self.size, self.slide)
     }
 }
 
@@ -142,23 +143,10 @@ impl ByTime for Sliding {
         }
     }
 
-    fn list(
-        &self,
-        spans: Spans<'_>,
-        ending: &Ending,
-        cursor: &mut Cursor,
-        most: usize,
-        out: &mut Vec<Listed>,
-    ) {
-        series::list(self, spans, ending, cursor, most, out);
-    }
+    listed_by!(series);
 
-    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
-        series::list_changed(self, spans, changed, ending, out);
-    }
-
-    fn windows_per_span(&self) -> i64 {
-        self.size / self.slide + i64::from(self.size % self.slide != 0)
+    fn count(&self, spans: Spans<'_>, ending: &Ending) -> u64 {
+        series::count(self, spans, ending)
     }
 
     fn at_most(&self, spans: usize, ending: &Ending) -> u64 {
@@ -167,18 +155,21 @@ impl ByTime for Sliding {
         let by_ends = ending.after.map(|after| ending.upto.abs_diff(after) / self.slide as u64 + 1);
         by_ends.map_or(by_spans, |by_ends| by_ends.min(by_spans))
     }
+}
 
-    fn count(&self, spans: Spans<'_>, ending: &Ending) -> u64 {
-        series::count(self, spans, ending)
+/// Window `id` is `[zero + id·slide, zero + id·slide + size)`.
+impl Ids for Sliding {
+    #[inline]
+    fn ids_at(&self, t: i64, zero: i64) -> Range {
+        let id = |start: i64| steps(zero, start, self.slide());
+        Ok(Some((id(self.first_covering(t))?, id(self.last_start(t))?)))
     }
 
-    fn is_long(&self) -> bool {
-        false
-    }
-
-    fn keeps_apart(&self, (earlier, later): (i64, i64), _: Option<i64>, horizon: i64) -> bool {
-        let start = self.last_start(later);
-        earlier < start && start > horizon.saturating_sub(self.size)
+    #[inline]
+    fn extent_of(&self, id: i64, zero: i64) -> Range {
+        let start = stepped(zero, i128::from(id), self.slide())?;
+        start.checked_add(self.size()).ok_or(Beyond)?;
+        Ok(Some(self.extent(start)))
     }
 }
 

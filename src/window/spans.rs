@@ -86,6 +86,13 @@ impl Ending {
             && self.since.is_none_or(|since| start > since)
     }
 
+    /// Whether a window may be requested, if the first that ends after a time does so at `next_end` of it; none is
+    /// known to if that returns `None`.
+    pub(super) fn may_hold(&self, next_end: impl Fn(i64) -> Option<i64>) -> bool {
+        let next = self.after.filter(|&after| self.within(after) == after).and_then(next_end);
+        next.is_none_or(|end| end <= self.upto)
+    }
+
     /// `t`, clamped to the bounds.
     pub(super) fn within(&self, t: i64) -> i64 {
         t.clamp(self.bounds.0, self.bounds.1)

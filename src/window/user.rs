@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::class::{Class, WindowTraits};
+use super::class::WindowTraits;
 use super::memory::Memory;
 use super::rules::{Accepts, ByRows, Rules};
 use super::spans::Listed;
@@ -26,8 +26,7 @@ impl User {
 
     /// Whether it is a calendar: start and end of its windows are known in advance.
     fn is_calendar(&self) -> bool {
-        let traits = self.window.traits();
-        traits.class == Class::ContextFree && !traits.count
+        self.window.traits().is_fixed()
     }
 
     /// Lists the windows of a calendar with rows from `since` on.

@@ -1,22 +1,17 @@
 //! The cells of each figure.
 
 use std::alloc::System;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
+use arrow_array::Int64Array;
 use stats_alloc::{Region, StatsAlloc};
-use windowkit::slice::strategy::Order;
 
-use crate::Options;
-use crate::sides::{Batch, Make, Paned, Workload, buffering, rows, slices, slow_flush, wid};
+use crate::shared::sides::{Batch, Make, Worker, Workload, step};
+use crate::shared::{Options, in_turns, noise, timed};
+use crate::sides::{Paned, buffering, rows, slices, sliding, slow_flush, wid};
 
 const SECOND: i64 = 1_000;
-
-/// Numbers that look random, in a fixed sequence.
-fn noise(i: u64) -> u64 {
-    let mixed = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed ^ (mixed >> 31)
-}
 
 fn value(row: i64) -> i64 {
     (noise(row as u64 ^ 0xF00D) % 100_000) as i64
@@ -24,29 +19,28 @@ fn value(row: i64) -> i64 {
 
 /// Rows `from..to` of a stream in order, one a unit of time, of one key.
 fn in_order(from: i64, to: i64) -> Batch {
-    Batch {
-        keys: vec![0; (to - from) as usize],
-        times: (from..to).collect(),
-        values: (from..to).map(value).collect(),
-    }
+    Batch::new((from..to).collect(), (from..to).map(value))
+}
+
+/// A side at work.
+fn made(make: Make, workload: &Workload) -> Box<dyn Worker> {
+    make(workload).expect("a workload that all sides take")
 }
 
 /// Nanoseconds a row of a side: batches of so many rows, a row a unit of time, in order; those of the first `before` are
 /// not in the clock.
 fn per_row(make: Make, workload: &Workload, batch: i64, before: i64, seconds: f64) -> f64 {
-    let mut worker = make(workload);
-    let (mut at, mut rows, mut time) = (0, 0, Duration::ZERO);
-    while rows == 0 || time.as_secs_f64() < seconds {
-        worker.load(in_order(at, at + batch));
-        let start = Instant::now();
-        worker.step(at + batch);
-        let took = start.elapsed();
+    let mut worker = made(make, workload);
+    let mut at = 0;
+    let mut step = || {
+        let took = step(&mut *worker, in_order(at, at + batch), at + batch);
         at += batch;
-        if at > before {
-            rows += batch;
-            time += took;
-        }
+        (batch as usize, took)
+    };
+    for _ in 0..before / batch {
+        step();
     }
+    let (rows, time) = timed(seconds, step);
     time.as_nanos() as f64 / rows as f64
 }
 
@@ -59,36 +53,10 @@ pub fn overlap(options: &Options) {
         if options.quick { &[4000, 400] } else { &[4000, 2000, 1000, 400, 100, 40, 10, 4, 1] };
     let sides: [(&str, Make); 3] = [("slices", slices), ("wid", wid), ("rows kept", rows)];
     for &slide in slides {
-        let workload = Workload {
-            size: 4000,
-            slide,
-            function: "max",
-            parameters: &[],
-            order: Order::InOrder,
-            keyed: false,
-        };
-        in_turns(options, ("6-10", &slide.to_string()), "ns a row", &sides, |make| {
-            per_row(make, &workload, 4000, 8000, options.seconds)
+        let workload = Workload::new(sliding(4000, slide)).function("max", &[]);
+        in_turns(options, ("6-10", &slide.to_string()), ["ns a row"], &sides, |&make| {
+            Some([per_row(make, &workload, 4000, 8000, options.seconds)])
         });
-    }
-}
-
-/// Measures all sides in one cell, in turns.
-fn in_turns(
-    options: &Options,
-    (figure, x): (&str, &str),
-    unit: &str,
-    sides: &[(&str, Make)],
-    measure: impl Fn(Make) -> f64,
-) {
-    let mut all: Vec<Vec<f64>> = sides.iter().map(|_| Vec::new()).collect();
-    for _ in 0..options.repeats {
-        for ((_, make), values) in sides.iter().zip(&mut all) {
-            values.push(measure(*make));
-        }
-    }
-    for ((side, _), values) in sides.iter().zip(all) {
-        options.print(figure, x, side, unit, values);
     }
 }
 
@@ -101,17 +69,11 @@ pub fn panes(options: &Options) {
         if options.quick { (&[20], &[5]) } else { (&[1, 5, 20, 100, 1000], &[1, 2, 5, 10, 20]) };
     for &rows_per_pane in each {
         for &count in counts {
-            let workload = Workload {
-                size: rows_per_pane * count,
-                slide: rows_per_pane,
-                function: "max",
-                parameters: &[],
-                order: Order::InOrder,
-                keyed: false,
-            };
+            let size = rows_per_pane * count;
+            let workload = Workload::new(sliding(size, rows_per_pane)).function("max", &[]);
             // Whole panes, and many at a time.
             let batch = (20_000 / rows_per_pane).max(1) * rows_per_pane;
-            let measure = |make: Make| per_row(make, &workload, batch, 2 * workload.size, options.seconds);
+            let measure = |make: Make| per_row(make, &workload, batch, 2 * size, options.seconds);
             let (mut paned, mut sliced) = (Vec::new(), Vec::new());
             for _ in 0..options.repeats {
                 let (with, ours, without) = (measure(Paned::make), measure(slices), measure(wid));
@@ -159,13 +121,8 @@ pub fn groups(options: &Options, allocator: &StatsAlloc<System>) {
         return;
     }
     let sets = if options.quick { &SETS[..1] } else { &SETS[..] };
-    let workload = |slide, (function, parameters)| Workload {
-        size: 10 * SECOND,
-        slide,
-        function,
-        parameters,
-        order: Order::OutOfOrder,
-        keyed: true,
+    let workload = |slide, (function, parameters)| {
+        Workload::new(sliding(10 * SECOND, slide)).function(function, parameters).out_of_order().keyed()
     };
     // What a group costs by itself, and with a partial of one row: a count is 8 bytes.
     for (function, parameters) in [("count_all", &[][..])].into_iter().chain(FUNCTIONS) {
@@ -209,17 +166,16 @@ pub fn groups(options: &Options, allocator: &StatsAlloc<System>) {
 fn held(allocator: &StatsAlloc<System>, make: Make, workload: &Workload, rows: i64, size: i64) -> f64 {
     let groups = (rows / size).max(1);
     let region = Region::new(allocator);
-    let mut worker = make(workload);
+    let mut worker = made(make, workload);
     // A row of each group, and then the next of each.
     let span = 10 * SECOND;
     for from in (0..rows).step_by(4096) {
         let own = from..rows.min(from + 4096);
-        worker.load(Batch {
+        let batch = Batch {
             keys: own.clone().map(|row| (row % groups) as u32).collect(),
-            times: own.clone().map(|row| row * span / rows).collect(),
-            values: own.map(value).collect(),
-        });
-        worker.step(0);
+            ..Batch::new(own.clone().map(|row| row * span / rows).collect(), own.map(value))
+        };
+        step(&mut *worker, batch, 0);
     }
     let change = region.change();
     let held = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
@@ -235,50 +191,33 @@ pub fn flushes(options: &Options) {
     let groups: &[u64] = if options.quick { &[66_000] } else { &[66_000, 130_000, 260_000, 520_000] };
     let sides: [(&str, Make); 4] =
         [("slices", slices), ("slices, slow flush", slow_flush), ("wid", wid), ("buffering", buffering)];
-    let workload = Workload {
-        size: 60 * SECOND,
-        slide: 60 * SECOND,
-        function: "count_all",
-        parameters: &[],
-        order: Order::OutOfOrder,
-        keyed: true,
-    };
+    let workload =
+        Workload::new(sliding(60 * SECOND, 60 * SECOND)).function("count_all", &[]).out_of_order().keyed();
     // Rows a minute, in batches of a quarter of a second of stream.
     let (rate, batches) = (2_000_000i64, 240);
     let batch = rate / batches;
     for &groups in groups {
-        let mut all: Vec<(Vec<f64>, Vec<f64>)> = sides.iter().map(|_| Default::default()).collect();
-        for _ in 0..options.repeats {
-            for ((_, make), (rates, longest)) in sides.iter().zip(&mut all) {
-                let mut worker = make(&workload);
-                let (mut time, mut most) = (Duration::ZERO, Duration::ZERO);
-                // The second of two minutes, at the beginning of which the first one is emitted.
-                for number in 0..2 * batches {
-                    let own = number * batch..(number + 1) * batch;
-                    // Rows are up to a second late.
-                    let at = |row: i64| row * 60 * SECOND / rate - (noise(row as u64) % 1000) as i64;
-                    let times: Vec<i64> = own.clone().map(|row| at(row).max(0)).collect();
-                    worker.load(Batch {
-                        keys: own.clone().map(|row| (noise(row as u64 ^ 0xABC) % groups) as u32).collect(),
-                        times,
-                        values: vec![0; batch as usize],
-                    });
-                    let start = Instant::now();
-                    worker.step((own.end * 60 * SECOND / rate - SECOND).max(0));
-                    if number >= batches {
-                        let took = start.elapsed();
-                        (time, most) = (time + took, most.max(took));
-                    }
+        let units = ["rows/s", "ms, longest call"];
+        in_turns(options, ("8-7", &groups.to_string()), units, &sides, |&make| {
+            let mut worker = made(make, &workload);
+            let (mut time, mut most) = (Duration::ZERO, Duration::ZERO);
+            // The second of two minutes, at the beginning of which the first one is emitted.
+            for number in 0..2 * batches {
+                let own = number * batch..(number + 1) * batch;
+                // Rows are up to a second late.
+                let at = |row: i64| row * 60 * SECOND / rate - (noise(row as u64) % 1000) as i64;
+                let times = own.clone().map(|row| at(row).max(0)).collect();
+                let batch = Batch {
+                    keys: own.clone().map(|row| (noise(row as u64 ^ 0xABC) % groups) as u32).collect(),
+                    ..Batch::new(times, own.clone().map(|_| 0))
+                };
+                let took = step(&mut *worker, batch, (own.end * 60 * SECOND / rate - SECOND).max(0));
+                if number >= batches {
+                    (time, most) = (time + took, most.max(took));
                 }
-                rates.push(rate as f64 / time.as_secs_f64());
-                longest.push(most.as_secs_f64() * 1e3);
             }
-        }
-        let x = groups.to_string();
-        for ((side, _), (rates, longest)) in sides.iter().zip(all) {
-            options.print("8-7", &x, side, "rows/s", rates);
-            options.print("8-7", &x, side, "ms, longest call", longest);
-        }
+            Some([rate as f64 / time.as_secs_f64(), most.as_secs_f64() * 1e3])
+        });
     }
 }
 
@@ -299,14 +238,8 @@ pub fn sources(options: &Options, allocator: &StatsAlloc<System>) {
     if options.wants("8-8") {
         // Li's links have 110,000 packets a second each.
         let skews: &[i64] = if options.quick { &[0, 10] } else { &[0, 5, 10, 20, 40] };
-        let count = |size, slide| Workload {
-            size,
-            slide,
-            function: "count_all",
-            parameters: &[],
-            order: Order::OutOfOrder,
-            keyed: true,
-        };
+        let workload = Workload::new(sliding(60 * SECOND, 60 * SECOND)).function("count_all", &[]);
+        let workload = workload.out_of_order().keyed();
         for &skew in skews {
             let stream = Sources {
                 rates: (11_000, 11_000),
@@ -314,19 +247,13 @@ pub fn sources(options: &Options, allocator: &StatsAlloc<System>) {
                 groups: 65_536,
                 length: 150 * SECOND,
             };
-            run(options, allocator, ("8-8", skew), &count(60 * SECOND, 60 * SECOND), &stream, &sides);
+            run(options, allocator, ("8-8", skew), &workload, &stream, &sides);
         }
     }
     if options.wants("8-11") {
         let skews: &[i64] = if options.quick { &[0, 10] } else { &[0, 1, 2, 5, 10] };
-        let workload = Workload {
-            size: 300 * SECOND,
-            slide: 60 * SECOND,
-            function: "count_all",
-            parameters: &[],
-            order: Order::OutOfOrder,
-            keyed: false,
-        };
+        let workload = Workload::new(sliding(300 * SECOND, 60 * SECOND)).function("count_all", &[]);
+        let workload = workload.out_of_order();
         for &skew in skews {
             let stream =
                 Sources { rates: (8_000, 1), behind: skew * SECOND, groups: 1, length: 400 * SECOND };
@@ -344,34 +271,22 @@ fn run(
     sides: &[(&str, Make)],
 ) {
     // Half a second of stream at a time.
-    let step = SECOND / 2;
-    let mut all: Vec<[Vec<f64>; 3]> = sides.iter().map(|_| Default::default()).collect();
-    for _ in 0..options.repeats {
-        for ((_, make), [bytes, longest, time]) in sides.iter().zip(&mut all) {
-            let region = Region::new(allocator);
-            let mut worker = make(workload);
-            let (mut most, mut slowest, mut total, mut rows) = (0, Duration::ZERO, Duration::ZERO, 0);
-            for now in (0..stream.length).step_by(step as usize) {
-                let batch = stream.between(now, now + step);
-                rows += batch.times.len();
-                worker.load(batch);
-                let start = Instant::now();
-                worker.step((now + step - stream.behind).max(0));
-                let took = start.elapsed();
-                (slowest, total) = (slowest.max(took), total + took);
-                let change = region.change();
-                most = most.max(change.bytes_allocated as i64 - change.bytes_deallocated as i64);
-            }
-            bytes.push(most as f64 / 1e6);
-            longest.push(slowest.as_secs_f64() * 1e3);
-            time.push(total.as_nanos() as f64 / rows as f64);
+    let half = SECOND / 2;
+    let units = ["MB", "ms, longest call", "ns a row"];
+    in_turns(options, (figure, &x.to_string()), units, sides, |&make| {
+        let region = Region::new(allocator);
+        let mut worker = made(make, workload);
+        let (mut most, mut slowest, mut total, mut rows) = (0, Duration::ZERO, Duration::ZERO, 0);
+        for now in (0..stream.length).step_by(half as usize) {
+            let batch = stream.between(now, now + half);
+            rows += batch.times.len();
+            let took = step(&mut *worker, batch, (now + half - stream.behind).max(0));
+            (slowest, total) = (slowest.max(took), total + took);
+            let change = region.change();
+            most = most.max(change.bytes_allocated as i64 - change.bytes_deallocated as i64);
         }
-    }
-    for ((side, _), [bytes, longest, time]) in sides.iter().zip(all) {
-        options.print(figure, &x.to_string(), side, "MB", bytes);
-        options.print(figure, &x.to_string(), side, "ms, longest call", longest);
-        options.print(figure, &x.to_string(), side, "ns a row", time);
-    }
+        Some([most as f64 / 1e6, slowest.as_secs_f64() * 1e3, total.as_nanos() as f64 / rows as f64])
+    });
 }
 
 impl Sources {
@@ -388,7 +303,7 @@ impl Sources {
         let row = |at: usize| (now as u64) << 32 | at as u64;
         Batch {
             keys: (0..times.len()).map(|at| (noise(row(at)) % self.groups) as u32).collect(),
-            values: vec![0; times.len()],
+            values: Arc::new(Int64Array::from(vec![0; times.len()])),
             times,
         }
     }

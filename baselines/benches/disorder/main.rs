@@ -7,76 +7,17 @@
 //! a page of.
 
 mod figures;
+#[allow(dead_code, reason = "each benchmark uses a part of it")]
+#[path = "../shared/mod.rs"]
+mod shared;
 mod sides;
 
+use shared::Options;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 /// Counts bytes.
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
-
-/// What to measure, and how.
-#[derive(Clone)]
-pub struct Options {
-    json: bool,
-    figures: Vec<String>,
-    /// For how long a side runs.
-    pub seconds: f64,
-    /// How often each side runs.
-    pub repeats: usize,
-    /// Largest cells are left out.
-    pub quick: bool,
-}
-
-impl Options {
-    fn parsed() -> Self {
-        let mut options = Self { json: false, figures: Vec::new(), seconds: 0.2, repeats: 3, quick: false };
-        let mut arguments = std::env::args().skip(1).peekable();
-        let number = |given: Option<String>, name: &str| -> f64 {
-            given.and_then(|given| given.parse().ok()).unwrap_or_else(|| panic!("{name} takes a number"))
-        };
-        while let Some(argument) = arguments.next() {
-            match argument.as_str() {
-                "--json" => options.json = true,
-                "--quick" => options.quick = true,
-                "--figures" => {
-                    while let Some(name) = arguments.next_if(|next| !next.starts_with("--")) {
-                        options.figures.push(name);
-                    }
-                }
-                "--seconds" => options.seconds = number(arguments.next(), "--seconds"),
-                "--repeats" => options.repeats = number(arguments.next(), "--repeats") as usize,
-                // What cargo adds.
-                _ => {}
-            }
-        }
-        if options.figures.is_empty() {
-            (options.quick, options.seconds, options.repeats) = (true, 0.02, 1);
-        }
-        options
-    }
-
-    /// Whether a figure is asked for.
-    pub fn wants(&self, figure: &str) -> bool {
-        self.figures.is_empty() || self.figures.iter().any(|asked| asked == figure)
-    }
-
-    /// Prints what was measured of a side in a cell: of several runs, each and their median.
-    pub fn print(&self, figure: &str, x: &str, side: &str, unit: &str, mut values: Vec<f64>) {
-        let runs: Vec<String> = values.iter().map(|value| format!("{value:.6e}")).collect();
-        values.sort_by(f64::total_cmp);
-        let median = values[values.len() / 2];
-        if self.json {
-            println!(
-                "{{\"figure\": \"{figure}\", \"x\": \"{x}\", \"side\": \"{side}\", \"unit\": \"{unit}\", \
-                 \"median\": {median:.6e}, \"runs\": [{}]}}",
-                runs.join(", ")
-            );
-        } else {
-            println!("{figure:6}{x:>14}  {side:32}{median:>14.4e} {unit}");
-        }
-    }
-}
 
 fn main() {
     let options = Options::parsed();

@@ -1,17 +1,17 @@
 //! The cells of each figure.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::{ArrayRef, Int64Array};
 use stats_alloc::{Region, StatsAlloc};
 use windowkit::aggregate::Rows;
 use windowkit::kernels::Ranges;
 use windowkit::window::{Counted, Sliding, Window};
 
-use crate::Options;
-use crate::data::{Batch, RATE, SECOND, Stream, Values, noise};
-use crate::sides::{Side, Splitting, Worker, Workload, concurrent, counted, sides, with_session};
+use crate::Given;
+use crate::data::{RATE, SECOND, Stream, Values};
+use crate::shared::sides::{Batch, Make, Worker, Workload, step};
+use crate::shared::{Options, in_turns, noise, timed};
+use crate::sides::{SIDES, Splitting, concurrent, counted, with_session};
 
 /// Rows that a side has taken in before its time counts: what the longest window holds.
 const BEFORE: usize = 20 * RATE as usize;
@@ -26,67 +26,33 @@ struct Run {
 }
 
 impl Run {
-    fn new(side: &Side, workload: &Workload, stream: Stream) -> Option<Self> {
-        Some(Self { worker: (side.make)(workload).ok()?, stream })
+    fn new(make: Make, workload: &Workload, stream: Stream) -> Option<Self> {
+        Some(Self { worker: make(workload).ok()?, stream })
     }
 
     /// Hands in a batch and its watermark; its rows, and how long that took.
     fn step(&mut self, rows: usize) -> (usize, Duration) {
         let (batch, watermark) = self.stream.next(rows);
         let rows = batch.times.len();
-        self.worker.load(batch).expect("columns of the workload");
-        let start = Instant::now();
-        self.worker.push().expect("rows of the stream");
-        self.worker.advance(watermark).expect("a watermark of the stream");
-        (rows, start.elapsed())
+        (rows, step(&mut *self.worker, batch, watermark))
     }
 
     /// Rows a second.
-    fn rate(&mut self, options: &Options) -> f64 {
+    fn rate(&mut self, given: &Given) -> f64 {
         self.step(BEFORE);
-        let (mut rows, mut time) = (0, Duration::ZERO);
-        let began = Instant::now();
-        // What lies between the batches is not the side's; where it is most of the time, three times as much is enough.
-        while time.as_secs_f64() < options.seconds && began.elapsed().as_secs_f64() < 3.0 * options.seconds {
-            let (more, took) = self.step(options.batch);
-            rows += more;
-            time += took;
-        }
+        let (rows, time) = timed(given.options.seconds, || self.step(given.batch));
         rows as f64 / time.as_secs_f64()
     }
 }
 
-/// Measures all sides in one cell, in turns.
-fn in_turns(
-    options: &Options,
-    figure: &str,
-    x: &str,
-    unit: &str,
-    sides: &[Side],
-    mut measure: impl FnMut(&Side) -> Option<f64>,
-) {
-    let mut all: Vec<Vec<f64>> = sides.iter().map(|_| Vec::new()).collect();
-    for _ in 0..options.repeats {
-        for (side, values) in sides.iter().zip(&mut all).filter(|(side, _)| options.wants_side(side.name, x))
-        {
-            values.extend(measure(side));
-        }
-    }
-    for (side, values) in sides.iter().zip(all) {
-        if !values.is_empty() {
-            options.print(figure, x, side.name, unit, values);
-        }
-    }
-}
-
 /// Figs. 8, 9, 12, 13, 14 and 16: rows a second.
-pub fn throughput(options: &Options) {
-    let sides = sides();
+pub fn throughput(given: &Given) {
+    let options = &given.options;
     let windows: &[usize] = if options.quick { &[1, 20] } else { &[1, 10, 20, 50, 100, 200, 500, 1000] };
     let cell = |figure: &str, x: &str, workload: &Workload, values: &Values, share: f64, delay: i64| {
         let stream = Stream::new(values, share, delay);
-        in_turns(options, figure, x, "rows/s", &sides, |side| {
-            Some(Run::new(side, workload, stream.clone())?.rate(options))
+        in_turns(options, (figure, x), ["rows/s"], &SIDES, |&make| {
+            Some([Run::new(make, workload, stream.clone())?.rate(given)])
         });
     };
     let two_seconds = 2 * SECOND;
@@ -99,7 +65,7 @@ pub fn throughput(options: &Options) {
         for &n in windows {
             let workload = Workload::new(with_session(n)).out_of_order();
             cell("9a", &n.to_string(), &workload, &Values::Football, 0.2, two_seconds);
-            if let Some(machine) = &options.machine {
+            if let Some(machine) = &given.machine {
                 cell("9b", &n.to_string(), &workload, machine, 0.2, two_seconds);
             }
         }
@@ -150,7 +116,7 @@ pub fn throughput(options: &Options) {
         }
     }
     if options.wants("14") {
-        let machine = options.machine.clone().map(|machine| ("machine", machine));
+        let machine = given.machine.clone().map(|machine| ("machine", machine));
         let football = [("football", Values::Football), ("80,000 values", Values::Distinct(80_000))];
         for (name, values) in football.into_iter().chain(machine) {
             for &n in windows.iter().filter(|&&n| n <= 100) {
@@ -170,7 +136,8 @@ pub fn throughput(options: &Options) {
 }
 
 /// Fig. 10: bytes, by what sides say of themselves and by what they have from the allocator.
-pub fn bytes(options: &Options, allocator: &StatsAlloc<std::alloc::System>) {
+pub fn bytes(given: &Given, allocator: &StatsAlloc<std::alloc::System>) {
+    let options = &given.options;
     if !options.wants("10") {
         return;
     }
@@ -186,7 +153,7 @@ pub fn bytes(options: &Options, allocator: &StatsAlloc<std::alloc::System>) {
         if rows.max(slices) > most {
             continue;
         }
-        for side in sides() {
+        for (side, make) in SIDES {
             // All of the slices, one a window, are within the allowed lateness.
             let span = 1_000_000_000i64;
             let (size, counts) = (span / slices as i64, rows / slices);
@@ -197,9 +164,9 @@ pub fn bytes(options: &Options, allocator: &StatsAlloc<std::alloc::System>) {
             let mut workload = Workload::new(vec![window]).out_of_order();
             workload.lateness = 2 * span;
             let region = Region::new(allocator);
-            let Ok(mut worker) = (side.make)(&workload) else { continue };
-            for from in (0..rows).step_by(options.batch) {
-                let row = from..rows.min(from + options.batch);
+            let Ok(mut worker) = make(&workload) else { continue };
+            for from in (0..rows).step_by(given.batch) {
+                let row = from..rows.min(from + given.batch);
                 // One row in five is earlier than those around it.
                 let time = |row: usize| {
                     let behind =
@@ -214,8 +181,8 @@ pub fn bytes(options: &Options, allocator: &StatsAlloc<std::alloc::System>) {
             let own = worker.bytes();
             let change = region.change();
             let held = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
-            options.print(figure, &x.to_string(), side.name, "bytes, own count", vec![own as f64]);
-            options.print(figure, &x.to_string(), side.name, "bytes, allocator", vec![held as f64]);
+            options.print(figure, &x.to_string(), side, "bytes, own count", vec![own as f64]);
+            options.print(figure, &x.to_string(), side, "bytes, allocator", vec![held as f64]);
         }
     }
 }
@@ -226,18 +193,19 @@ pub fn latency(options: &Options) {
         return;
     }
     // A run is one call.
-    let options = &Options { repeats: options.repeats.max(LATENCIES), ..options.clone() };
+    let mut options = options.clone();
+    options.repeats = options.repeats.max(LATENCIES);
     let most = if options.quick { 1_000 } else { 100_000 };
     for (figure, function) in [("11a", "sum"), ("11c", "median")] {
         for entries in [10, 100, 1_000, 10_000, 100_000].into_iter().filter(|&entries| entries <= most) {
-            in_turns(options, figure, &entries.to_string(), "ns", &sides(), |side| {
+            in_turns(&options, (figure, &entries.to_string()), ["ns"], &SIDES, |make| {
                 let entries = entries as i64;
                 // A window over all, and one per row, so that each row is a slice, or bucket, by itself.
                 let windows = [entries, 1].map(|size| Window::Sliding(Sliding::new(size, size, 0)));
                 let mut workload = Workload::new(windows.into()).out_of_order().function(function, &[]);
                 // Nothing is dropped, so that only answering is timed.
                 workload.lateness = 1 << 60;
-                let mut worker = (side.make)(&workload).ok()?;
+                let mut worker = make(&workload).ok()?;
                 let values = (0..entries as u64).map(|at| (noise(at) % 84_232) as i64);
                 let batch = Batch::new((0..entries).collect(), values);
                 worker.load(batch).expect("columns of the workload");
@@ -250,7 +218,7 @@ pub fn latency(options: &Options) {
                 let windows = worker.advance(entries).expect("a watermark");
                 let took = start.elapsed();
                 assert_eq!(windows, 2, "the last row's own window, and that of all");
-                Some(took.as_nanos() as f64)
+                Some([took.as_nanos() as f64])
             });
         }
     }
@@ -268,15 +236,16 @@ pub fn recomputation(options: &Options) {
         {
             let workload = Workload::new(concurrent(1)).function(function, &[]);
             let values = (0..rows as u64).map(|at| (noise(at) % 84_232) as i64);
-            let values: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+            let values: Vec<i64> = values.collect();
             let times: Vec<i64> = (0..rows as i64).collect();
-            let column: ArrayRef = Arc::new(Int64Array::from(times.clone()));
+            let rows_of = || Batch::new(times.clone(), values.iter().copied());
+            let batch = rows_of();
             let slots = vec![0; rows];
             let mut one = Ranges::default();
             one.push(0, 1);
             let run = || {
                 let partials = workload.partials().expect("a function of one column");
-                let inputs = workload.inputs(&column, &values).expect("a function of one column");
+                let inputs = workload.inputs(&batch).expect("a function of one column");
                 let start = Instant::now();
                 for (mut partials, input) in partials.into_iter().zip(inputs) {
                     input.feed(&mut *partials, Rows::all(&slots, &times), 1).expect("rows");
@@ -289,8 +258,7 @@ pub fn recomputation(options: &Options) {
             let runs = (0..repeats).map(|_| run()).collect();
             options.print("15", &rows.to_string(), function, "ns", runs);
             let split = || {
-                let batch = Batch::new(times.clone(), (0..rows as u64).map(|at| (noise(at) % 84_232) as i64));
-                let mut slicing = Splitting::of(&workload, batch).expect("rows of one slice");
+                let mut slicing = Splitting::of(&workload, rows_of()).expect("rows of one slice");
                 let start = Instant::now();
                 let splits = slicing.split(rows as i64 / 2).expect("a time among them");
                 let took = start.elapsed();
@@ -304,31 +272,32 @@ pub fn recomputation(options: &Options) {
 }
 
 /// Fig. 17: M4 over 80 concurrent windows, by so many instances at a time.
-pub fn parallel(options: &Options) {
+pub fn parallel(given: &Given) {
+    let options = &given.options;
     if !options.wants("17") {
         return;
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for degree in (1..=2 * cores).filter(|&degree| degree <= cores || degree == 2 * cores) {
-        in_turns(options, "17", &degree.to_string(), "rows/s", &sides(), |side| {
+        in_turns(options, ("17", &degree.to_string()), ["rows/s"], &SIDES, |&make| {
             let workload = Workload::new(concurrent(80)).out_of_order().function("m4", &[]);
             let stream = Stream::new(&Values::Football, 0.2, 2 * SECOND);
             let runs: Option<Vec<Run>> =
-                (0..degree).map(|_| Run::new(side, &workload, stream.clone())).collect();
+                (0..degree).map(|_| Run::new(make, &workload, stream.clone())).collect();
             let runs = runs?;
             let began = Instant::now();
             let rows: usize = std::thread::scope(|scope| {
                 let instance = |mut run: Run| {
                     let mut rows = 0;
                     while began.elapsed().as_secs_f64() < 2.0 * options.seconds {
-                        rows += run.step(options.batch).0;
+                        rows += run.step(given.batch).0;
                     }
                     rows
                 };
                 let all: Vec<_> = runs.into_iter().map(|run| scope.spawn(move || instance(run))).collect();
                 all.into_iter().map(|one| one.join().expect("no instance fails")).sum()
             });
-            Some(rows as f64 / began.elapsed().as_secs_f64())
+            Some([rows as f64 / began.elapsed().as_secs_f64()])
         });
     }
 }

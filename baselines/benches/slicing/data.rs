@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array};
 
+use crate::shared::noise;
+use crate::shared::sides::Batch;
+
 /// Microseconds.
 pub const SECOND: i64 = 1_000_000;
 /// Updates per second of the football's sensor.
@@ -15,13 +18,6 @@ const GAPS: i64 = 5;
 const GAP: i64 = 3 * SECOND / 2;
 /// Rows generated; a stream that is longer repeats them later.
 const ROWS: usize = 1 << 18;
-
-/// Numbers that look random, in a fixed sequence.
-pub fn noise(i: u64) -> u64 {
-    let mixed = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed ^ (mixed >> 31)
-}
 
 /// Which values the column has.
 #[derive(Clone)]
@@ -45,20 +41,6 @@ pub struct Stream {
     span: i64,
     at: usize,
     round: i64,
-}
-
-/// Rows on their way to a side.
-pub struct Batch {
-    pub keys: Vec<u32>,
-    pub times: Vec<i64>,
-    pub values: ArrayRef,
-}
-
-impl Batch {
-    /// Rows of one key.
-    pub fn new(times: Vec<i64>, values: impl Iterator<Item = i64>) -> Self {
-        Self { keys: vec![0; times.len()], times, values: Arc::new(Int64Array::from_iter_values(values)) }
-    }
 }
 
 impl Stream {

@@ -215,7 +215,7 @@ impl Operator {
     }
 
     /// The names of the queries for which rows are stored.
-    pub fn keeping_rows(&self) -> Vec<&str> {
+    pub fn queries_with_rows(&self) -> Vec<&str> {
         let keeps_rows = |entry: &&Entry| entry.classes.iter().any(|class| class.keeps_rows);
         self.entries.iter().filter(keeps_rows).map(|entry| entry.name.as_str()).collect()
     }

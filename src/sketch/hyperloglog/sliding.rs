@@ -37,7 +37,7 @@ pub(crate) struct Sliding<'a> {
     /// `None` if all windows have registers.
     recent: Option<Recent>,
     /// `None` if no window has.
-    registers: Option<Registers>,
+    registers: Option<TwoStacks>,
 }
 
 /// Coupons by the last sketch that has them.
@@ -50,7 +50,8 @@ struct Recent {
     forget_at: usize,
 }
 
-struct Registers {
+/// The registers of a window whose sketches come and go, by two stacks.
+struct TwoStacks {
     front: Box<[u8]>,
     back: Box<[u8]>,
     /// Which registers of the front were raised, and from which rank.
@@ -88,7 +89,7 @@ impl<'a> Sliding<'a> {
             window: 0..0,
             many: 0,
             recent: (!windows.iter().all(has_many)).then(|| Recent::new(sketches.len())),
-            registers: windows.iter().any(may_have_many).then(|| Registers::new(precision)),
+            registers: windows.iter().any(may_have_many).then(|| TwoStacks::new(precision)),
         }
     }
 
@@ -177,7 +178,7 @@ impl Recent {
     }
 }
 
-impl Registers {
+impl TwoStacks {
     fn new(precision: u32) -> Self {
         let registers = || vec![0; 1 << precision].into_boxed_slice();
         Self {

@@ -1,6 +1,7 @@
 //! Which slices are dropped or merged, and how slots and keys are numbered anew: between calls, so nothing is logged.
 
 use super::{NONE, Slice, Timelines};
+use crate::keys::keep;
 use crate::window::Spans;
 
 /// Slices of a key that may accumulate before those between which no edge is needed are merged.
@@ -145,7 +146,6 @@ impl Timelines {
 
     /// Keeps these keys, which ascend, and drops the others, which have no slices: the n-th of them becomes key n.
     pub fn keep_keys(&mut self, kept: &[u32]) {
-        let keep = |&key: &u32| self.keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
-        self.keys = kept.iter().map(keep).collect();
+        keep(&mut self.keys, kept);
     }
 }

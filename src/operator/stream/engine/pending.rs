@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, UInt32Array, cast::AsArray, types::*};
 
 use crate::Result;
+use crate::keys::keep;
 use crate::operator::stream::queries::Queries;
 use crate::slice::Timelines;
 use crate::state::{Reader, Writer, broken};
@@ -101,12 +102,7 @@ impl Pending {
 
     /// Keeps these keys, which ascend: the n-th of them becomes key n.
     pub(super) fn keep_keys(&mut self, kept: &[u32]) {
-        for keys in self.queries.iter_mut().flatten() {
-            *keys = kept
-                .iter()
-                .map(|&key| keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default())
-                .collect();
-        }
+        self.queries.iter_mut().flatten().for_each(|keys| keep(keys, kept));
     }
 
     /// Bytes held.

@@ -2,6 +2,7 @@
 
 use super::Tuples;
 use super::rows::KeyTuples;
+use crate::keys::keep;
 use crate::operator::stream::queries::{Queries, Registered};
 use crate::slice::Timelines;
 use crate::window::{Call, New};
@@ -115,8 +116,7 @@ impl Tuples {
 
     /// Keeps these keys, which ascend, and drops the others: the n-th of them becomes key n.
     pub(in crate::operator::stream) fn keep_keys(&mut self, live: &[u32]) {
-        let keep = |&key: &u32| self.keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
-        self.keys = live.iter().map(keep).collect();
+        keep(&mut self.keys, live);
         let number = |key: u32| live.partition_point(|&live| live < key) as u32;
         for key in self.points.iter_mut().filter_map(|point| point.key.as_mut()) {
             *key = number(*key);
