@@ -35,7 +35,13 @@ pub(super) fn sliding(
     question: QuestionTuple,
     segments: Option<Given<AnyArray>>,
 ) -> PyResult<PyArray> {
-    over_rows(py, array, windows, question, segments, answer).map(PyArray::from_array_ref)
+    let (array, segments) = (read(py, "array", array)?, read_some(py, "segments", segments)?);
+    let answers = detached(py, || {
+        let question = read_question(question, Some(windows.0))?;
+        let frames = Frames::Rolling(rolling(&windows)?, groups(segments.as_ref(), array.len())?);
+        answer(&array, &frames, &question)
+    })?;
+    Ok(PyArray::from_array_ref(answers))
 }
 
 /// Computes windows over sorted times: an array with one answer per row, or a batch of windows that begin at fixed
@@ -50,10 +56,13 @@ pub(super) fn sliding_by<'py>(
     question: QuestionTuple,
     segments: Option<Given<AnyArray>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let with_groups = segments.is_some();
-    let answers = over_times(py, (array, times), windows, question, segments, |array, timed, question| {
-        let values = answer(array, &timed.frames, question)?;
-        timed.labelled(values, with_groups)
+    let (array, times) = (read(py, "array", array)?, read(py, "times", times)?);
+    let segments = read_some(py, "segments", segments)?;
+    let answers = detached(py, || {
+        let question = read_question(question, None)?;
+        let timed = Timed::new(&array, &times, &windows, segments.as_ref())?;
+        let values = answer(&array, &timed.frames, &question)?;
+        timed.labelled(values, segments.is_some())
     })?;
     match answers {
         Answers::Array(array) => Ok(Bound::new(py, PyArray::from_array_ref(array))?.into_any()),
@@ -110,7 +119,12 @@ pub(super) fn explain_sliding(
     question: QuestionTuple,
     segments: Option<Given<AnyArray>>,
 ) -> PyResult<(String, &'static str)> {
-    over_rows(py, array, windows, question, segments, explain)
+    let (array, segments) = (read(py, "array", array)?, read_some(py, "segments", segments)?);
+    detached(py, || {
+        let question = read_question(question, Some(windows.0))?;
+        let frames = Frames::Rolling(rolling(&windows)?, groups(segments.as_ref(), array.len())?);
+        explain(&array, &frames, &question)
+    })
 }
 
 /// The same for windows over sorted times.
@@ -124,43 +138,12 @@ pub(super) fn explain_sliding_by(
     question: QuestionTuple,
     segments: Option<Given<AnyArray>>,
 ) -> PyResult<(String, &'static str)> {
-    over_times(py, (array, times), windows, question, segments, |array, timed, question| {
-        explain(array, &timed.frames, question)
-    })
-}
-
-/// Reads the arguments of a function over numbers of rows, and runs `work`.
-fn over_rows<T: Send>(
-    py: Python<'_>,
-    array: Given<AnyArray>,
-    windows: RollingTuple,
-    question: QuestionTuple,
-    segments: Option<Given<AnyArray>>,
-    work: impl FnOnce(&ArrayRef, &Frames, &Question) -> Result<T> + Send,
-) -> PyResult<T> {
-    let (array, segments) = (read(py, "array", array)?, read_some(py, "segments", segments)?);
-    detached(py, || {
-        let question = read_question(question, Some(windows.0))?;
-        let frames = Frames::Rolling(rolling(&windows)?, groups(segments.as_ref(), array.len())?);
-        work(&array, &frames, &question)
-    })
-}
-
-/// The same over sorted times.
-fn over_times<T: Send>(
-    py: Python<'_>,
-    (array, times): (Given<AnyArray>, Given<AnyArray>),
-    windows: TimedTuple,
-    question: QuestionTuple,
-    segments: Option<Given<AnyArray>>,
-    work: impl FnOnce(&ArrayRef, Timed, &Question) -> Result<T> + Send,
-) -> PyResult<T> {
     let (array, times) = (read(py, "array", array)?, read(py, "times", times)?);
     let segments = read_some(py, "segments", segments)?;
     detached(py, || {
         let question = read_question(question, None)?;
         let timed = Timed::new(&array, &times, &windows, segments.as_ref())?;
-        work(&array, timed, &question)
+        explain(&array, &timed.frames, &question)
     })
 }
 

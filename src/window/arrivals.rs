@@ -14,6 +14,7 @@
 //! of time.
 
 use super::class::{Class, WindowTraits};
+use super::last_time;
 use super::memory::Memory;
 use super::numbered::Emitted;
 use super::rules::{Accepts, ByRows, Rules};
@@ -150,14 +151,9 @@ impl Rules for Arrivals {
 
 impl ByRows for Arrivals {
     fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
-        let (times, mut lo) = (rows.times, 0);
         let mut ends = self.windows(0, rows.arrivals);
         ends.sort_unstable();
-        for (last, _) in ends {
-            let (start, end) = (times[last] - self.size, times[last]);
-            lo += times[lo..].iter().take_while(|&&t| t <= start).count();
-            out.push(Listed::new(lo, last + 1, (start, end)));
-        }
+        last_time::list(self.size, ends.into_iter().map(|(last, _)| last), rows.times, out);
         Ok(())
     }
 

@@ -55,6 +55,16 @@ impl LastTime {
     }
 }
 
+/// Lists the windows `(t - size, t]` for the times t of the rows of these ranks, which ascend.
+pub(super) fn list(size: i64, ends: impl Iterator<Item = usize>, times: &[i64], out: &mut Vec<Listed>) {
+    let mut lo = 0;
+    for last in ends {
+        let (start, end) = (times[last] - size, times[last]);
+        lo += times[lo..].iter().take_while(|&&t| t <= start).count();
+        out.push(Listed::new(lo, last + 1, (start, end)));
+    }
+}
+
 impl Rules for LastTime {
     fn traits(&self) -> WindowTraits {
         WindowTraits::of(Class::ForwardContextAware)
@@ -87,12 +97,7 @@ impl Rules for LastTime {
 
 impl ByRows for LastTime {
     fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
-        let (times, mut lo) = (rows.times, 0);
-        for last in self.windows(times.len()) {
-            let (start, end) = (times[last] - self.size, times[last]);
-            lo += times[lo..].iter().take_while(|&&t| t <= start).count();
-            out.push(Listed::new(lo, last + 1, (start, end)));
-        }
+        list(self.size, self.windows(rows.times.len()), rows.times, out);
         Ok(())
     }
 

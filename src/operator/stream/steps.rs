@@ -19,6 +19,7 @@ use crate::{Error, Result};
 #[derive(Default)]
 pub(super) struct Attempted {
     /// One for each engine, unless no engine takes part.
+    #[allow(clippy::vec_box, reason = "outcomes are large, and are not moved about")]
     pub(super) outcomes: Vec<Box<Outcome>>,
     pub(super) watermark: Option<i64>,
     pub(super) latest: Option<i64>,
@@ -290,6 +291,7 @@ impl Operator {
     }
 
     /// Tries a call in all engines.
+    #[allow(clippy::vec_box, reason = "outcomes are large, and are not moved about")]
     fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Box<Outcome>>) -> Result<Vec<Box<Outcome>>> {
         let mut windows = vec![0; self.entries.len()];
         let mut one = |engine: &mut Engine| {
