@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import windowkit as wk
 from support.commands import refused, run
@@ -55,6 +57,31 @@ def test_rows_are_in_order_of_time_and_then_in_row_order() -> None:
         ],
         [{"status": 200, "ip": None}, {"status": 301, "ip": "b"}],
     ]
+
+
+@given(
+    batches=st.lists(st.lists(st.integers(0, 4), max_size=5), min_size=1, max_size=4),
+    rows=st.integers(1, 4),
+)
+@example(batches=[[1, 2, 2], [1]], rows=2)
+def test_rows_of_one_time_stay_in_order_of_arrival_whenever_windows_move(
+    batches: list[list[int]], rows: int
+) -> None:
+    query = wk.query(
+        by=[],
+        time="t",
+        windows=wk.sliding(wk.rows(rows), wk.rows(1)),
+        aggs=wk.collect_rows("n").alias("rows"),
+    )
+    op, arrived = query.operator(order="out-of-order"), list[int]()
+    for times in batches:
+        numbers = range(len(arrived), len(arrived) + len(times))
+        op.push(pa.table({"t": pa.array(times, pa.int64()), "n": pa.array(numbers, pa.int64())}))
+        arrived += times
+    # Nothing is final before the end, and sorting is stable.
+    ordered = sorted(range(len(arrived)), key=lambda row: arrived[row])
+    wanted = [[{"n": row} for row in ordered[end - rows : end]] for end in range(rows, len(ordered) + 1)]
+    assert op.close()["rows"].to_pylist() == wanted
 
 
 def test_all_columns_are_those_of_the_input_in_its_order() -> None:

@@ -205,9 +205,9 @@ class TestColumns:
         "data", [[1, 2], 3, None, "values", iter([1])], ids=lambda data: type(data).__name__
     )
     def test_what_is_no_column(self, data: Any) -> None:
-        with refused(wk.InvalidType, "array: a builtins ", "has no Arrow interface; allowed are"):
+        with refused(wk.InvalidType, "array: ", "has no Arrow interface; allowed are"):
             rolled(array=data)
-        with refused(wk.InvalidType, "times: a builtins "):
+        with refused(wk.InvalidType, "times: "):
             timed(times=data)
 
     def test_tables_are_no_columns(self) -> None:
@@ -299,7 +299,7 @@ class TestSegments:
             rolled(segments=pa.array([0.0, 4.0]))
         with refused(wk.InvalidType, "segments: 'a' is a str; offsets are ints"):
             rolled(segments=["a"])
-        with refused(wk.InvalidType, "segments: a builtins int has no Arrow interface"):
+        with refused(wk.InvalidType, "segments: an int has no Arrow interface"):
             rolled(segments=4)
 
     def test_ranges_are_offsets(self) -> None:

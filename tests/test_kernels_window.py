@@ -462,8 +462,8 @@ def test_values_that_do_not_fit(kind: Any, value: Any, error: type[Exception]) -
         (lambda window: window.slide(pa.array([1]), "3"), wk.InvalidType, "size: '3'"),
         (lambda window: window.slide(pa.array([1]), 3, min_periods=4), wk.InvalidValue, "min_periods: 4"),
         (lambda window: window.slide(pa.array([1]), 3, min_periods=-1), wk.InvalidValue, "min_periods: -1"),
-        (lambda window: window.slide([1], 3), wk.InvalidType, "values: a builtins list is not a column"),
-        (lambda window: window.slide(1, 3), wk.InvalidType, "values: a builtins int is not a column"),
+        (lambda window: window.slide([1], 3), wk.InvalidType, "values: a list is not a column"),
+        (lambda window: window.slide(1, 3), wk.InvalidType, "values: an int is not a column"),
         (lambda window: window.slide(pa.array([1.0]), 3), wk.InvalidType, "values: Float64 in a window"),
     ],
 )

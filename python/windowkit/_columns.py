@@ -6,14 +6,21 @@ from typing import Any
 
 import pyarrow as pa
 
+from windowkit.checks import article
 from windowkit.errors import InvalidType
 
-__all__ = ["from_library", "is_a", "is_spark", "kind"]
+__all__ = ["class_name", "from_library", "is_a", "is_spark", "kind"]
 
 
 def kind(data: object) -> str:
-    """Return what messages call the class of `data`: its library and its name."""
-    return f"{type(data).__module__.split('.')[0].lstrip('_')} {type(data).__name__}"
+    """Return what messages call `data`: its class, with an article."""
+    return "None" if data is None else class_name(type(data))
+
+
+def class_name(of: type) -> str:
+    """Return what messages call a class: its name, after that of its library, with an article."""
+    library = of.__module__.split(".")[0].lstrip("_")
+    return article(of.__name__ if library == "builtins" else f"{library} {of.__name__}")
 
 
 def is_a(data: object, library: str, *names: str) -> bool:
@@ -53,13 +60,11 @@ def from_library(argument: str, data: Any) -> Any:
     A NaN of pandas is a missing value, one of numpy a number; what a mask of numpy covers is null.
     """
     if is_table(data):
-        raise InvalidType(f"{argument}: a {kind(data)} is a table; give one of its columns")
+        raise InvalidType(f"{argument}: {kind(data)} is a table; give one of its columns")
     is_array = is_a(data, "numpy", "ndarray") and data.ndim > 0
     if not is_array and not is_a(data, "pandas", "Series", "Index", "ExtensionArray"):
         return data
     try:
         return pa.array(data)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise InvalidType(
-            f"{argument}: pyarrow cannot convert a {kind(data)} to an array ({error})"
-        ) from None
+        raise InvalidType(f"{argument}: pyarrow cannot convert {kind(data)} to an array ({error})") from None

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit._columns import is_a, is_spark
+from windowkit._columns import class_name, is_a, is_spark
 from windowkit.aggregation import Aggregate, UserFunction
 from windowkit.alignment import aligned
 from windowkit.checks import a_type, integer, suggested
@@ -166,9 +166,7 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
             why = "has no Arrow interface"
             if hasattr(data, "__arrow_c_stream__"):
                 why = "would be collected into this process"
-            raise InvalidType(
-                f"{argument}: a {kind.__module__.split('.')[0]} {kind.__name__} {why}; {instead}"
-            )
+            raise InvalidType(f"{argument}: {class_name(kind)} {why}; {instead}")
     if isinstance(data, pa.RecordBatchReader):
         return data
     if is_a(data, "pyarrow", "MetadataRecordBatchReader"):

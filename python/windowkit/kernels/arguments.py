@@ -60,7 +60,7 @@ def column_of(argument: str, data: Any, validate: bool) -> Any:
     data = from_library(argument, data)
     if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
         return foreign_column(argument, data, validate)
-    raise InvalidType(f"{argument}: a {kind(data)} has no Arrow interface; {COLUMNS}")
+    raise InvalidType(f"{argument}: {kind(data)} has no Arrow interface; {COLUMNS}")
 
 
 def values_of(array: Any, validate: bool) -> Any:

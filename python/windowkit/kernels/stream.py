@@ -245,7 +245,7 @@ class Window:
         """
         chunks = _chunks(values, validate)
         if chunks is None:
-            raise InvalidType(f"values: a {kind(values)} is not a column; {COLUMNS}")
+            raise InvalidType(f"values: {kind(values)} is not a column; {COLUMNS}")
         size = _count("size", size)
         if size < 1:
             raise InvalidValue(f"size: {size} is given; a window has at least 1 row")
@@ -277,7 +277,7 @@ class Window:
                 raise InvalidType(f"values: {value.type} in a window over {self._type}; cast them first")
             value = value if value.is_valid else None
         elif isinstance(value, list | tuple) and not pa.types.is_nested(self._type):
-            raise InvalidType(f"values: a {kind(value)} is neither a value nor a column; {COLUMNS}")
+            raise InvalidType(f"values: {kind(value)} is neither a value nor a column; {COLUMNS}")
         elif isinstance(value, bool) and not pa.types.is_boolean(self._type):
             raise InvalidType(f"values: {value} in a window over {self._type}; cast it first")
         elif pa.types.is_integer(self._type) and not hasattr(value, "__index__"):
