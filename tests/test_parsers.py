@@ -58,6 +58,14 @@ def test_what_is_accepted_takes_linear_time() -> None:
     assert comparisons.parse(f"v = x{SPACES}y{SPACES}") == ("v", "=", f"x{SPACES}y")
 
 
+def test_long_numbers_are_read_digit_by_digit_once() -> None:
+    for text in ("1" * LONG, "1." + "0" * LONG, "0" * LONG + "1", "1" * LONG + " minutes"):
+        with pytest.raises(wk.InvalidValue):
+            wk.tumbling(text)
+    assert wk.tumbling("0" * LONG + "1 minutes") == wk.tumbling("1 minute")
+    assert wk.tumbling("0" * LONG + "1 months") == wk.tumbling("1 month")
+
+
 @given(st.text("a,` "))
 def test_texts_are_split_where_an_even_number_of_backticks_is_behind(text: str) -> None:
     at = [place for place, letter in enumerate(text) if letter == "," and text[place:].count("`") % 2 == 0]

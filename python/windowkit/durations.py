@@ -325,10 +325,16 @@ length is of months, quarters and years, or of units from week to nanosecond
 def _months(argument: str, text: str) -> Months | None:
     """Return the number of months that a text states, or None if it is something else."""
     rest = single_spaced(text).lower().removeprefix("interval ")
-    pairs = list(PAIR.finditer(rest))
+    pairs, at = [], 0
+    while at < len(rest):
+        # Nothing is searched for, which would begin anew at each digit.
+        pair = PAIR.match(rest, at)
+        if pair is None:
+            return None
+        pairs.append(pair)
+        at = pair.end()
     units = [pair["unit"].removesuffix("s") for pair in pairs]
-    is_whole = sum(len(pair[0]) for pair in pairs) == len(rest)
-    if not is_whole or not any(unit in CALENDAR for unit in units):
+    if not any(unit in CALENDAR for unit in units):
         return None
     if not all(unit in CALENDAR for unit in units):
         raise InvalidValue(
@@ -342,7 +348,7 @@ def _months(argument: str, text: str) -> Months | None:
                 f"{argument}: {text!r} is not a whole number of {unit}s; allowed are whole ones"
             )
         # A number of twenty digits is out of range, whichever they are.
-        count = int(pair["whole"][:20]) * CALENDAR[unit]
+        count = int(pair["whole"].lstrip("0")[:20] or 0) * CALENDAR[unit]
         total += -count if pair["sign"] == "-" else count
     if abs(total) > MOST_MONTHS:
         raise InvalidValue(f"{argument}: {text!r} is out of range; a length is at most 10,000 years")
@@ -400,7 +406,8 @@ def _from_text(argument: str, text: str) -> Duration:
         if fraction is not None and len(fraction) > 10:
             raise refuse("has more than nine digits below the second")
         # A number of twenty digits is out of range in any unit, and `int` need not read a longer one.
-        if len(whole.lstrip("0")) > 19:
+        whole = whole.lstrip("0")
+        if len(whole) > 19:
             whole = str(10**19)
         nanoseconds = int(whole or 0) * NANOSECONDS[unit]
         if fraction is not None:

@@ -27,8 +27,8 @@ pub(super) struct Kind {
 impl Kind {
     pub(super) fn of(stored: &Stored, partials: &dyn Partials) -> Self {
         use Partial::{
-            ArgMax, ArgMin, Count, CountAll, First, FirstValid, HyperLogLog, Last, LastValid, List, LogSum, Max,
-            MaxCount, Min, MinCount, Moments, Rows, Sketch, Sum, SumWithoutInvert, User, Values,
+            ArgMax, ArgMin, Count, CountAll, First, FirstValid, HyperLogLog, Last, LastValid, List, LogSum,
+            Max, MaxCount, Min, MinCount, Moments, Rows, Sketch, Sum, SumWithoutInvert, User, Values,
         };
         let commutative = partials.properties().commutative;
         // Every partial is named: one that was left out would have its ties in any order.
