@@ -139,7 +139,7 @@ pub(super) fn keeps_apart(
 
 /// [`Rules::takes_from`](super::Rules::takes_from).
 pub(super) fn takes_from(windows: &impl Growing, horizon: i64, (least, most): (i64, i64)) -> i64 {
-    // The window that ends next has not expired, and contains all rows since the landmark.
+    // The next window to end is still open, and it contains all rows since its landmark.
     let next = (horizon <= most).then(|| windows.around(horizon.max(least))).flatten();
     next.map_or(horizon, |stretch| horizon.min(stretch.landmark))
 }

@@ -167,8 +167,9 @@ impl<'a> Oracle<'a> {
         answers
     }
 
-    /// Windows ended by arrivals that are final, were not emitted with these rows, and had not expired before the call:
-    /// all of a key's rows in the stretch of time up to the row that ends it, and of those at that time the earlier ones.
+    /// Final windows that end at every n-th arrival. Left out are those that were emitted with the same rows before, and
+    /// those that had expired before the call. A window has its key's rows in the stretch of time up to the row that ends
+    /// it; of rows at that row's own time, it has those that arrived earlier.
     fn emit_arrivals(&mut self, horizon: Option<i64>, closing: bool, functions: &[Tested]) -> Answers {
         let mut answers = Answers::new();
         let keys: BTreeSet<u32> = self.rows.iter().map(|row| row.0).collect();
